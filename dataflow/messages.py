@@ -1,0 +1,150 @@
+"""Everything the engine takes and everything it returns: read this first.
+
+In, from the change stream: `Transaction`, `Ddl`, `Progress`, `Gap`. In, from the upqueries: `UpqueryAnswer`, `UpqueryFailed`.
+Out, as effects: `UpqueryRequest` (send this SQL), `Ready` (a waiting read has its answer), `Failed` (it gets an error),
+`Changes` (for subscribers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gtid_tracker.gtid import Gtid, GtidSet
+from sqltypes.errors import UpwellError
+from sqltypes.expression import Row
+
+Pair = tuple[Row | None, Row | None]  # (before, after): an insert has no before, a delete no after
+
+# -- from the change stream -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class TableChanges:
+    """Changes of one table inside one transaction, in order.
+
+    `table` is `Table.qualified`. A row is a tuple as wide as the table, by column position; columns that no plan wants are None.
+    """
+
+    table: str
+    pairs: list[Pair]
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A whole transaction of the source. `committed_at`: the source's commit time, seconds since the epoch (0.0: not known)."""
+
+    gtid: Gtid
+    changes: Sequence[TableChanges]
+    committed_at: float = 0.0
+
+
+@dataclass(slots=True)
+class Ddl:
+    """A statement that may change what a table is or holds without row events. `tables` None: not known, so all."""
+
+    gtid: Gtid | None
+    statement: str
+    tables: frozenset[str] | None
+
+
+@dataclass(slots=True)
+class Progress:
+    """The stream has passed this GTID, and nothing in it concerns a wanted table."""
+
+    gtid: Gtid
+
+
+@dataclass(slots=True)
+class Gap:
+    """History is lost or another server answers: everything becomes a hole; the stream goes on after `position`."""
+
+    reason: str
+    position: GtidSet
+
+
+StreamEvent = Transaction | Ddl | Progress | Gap
+
+# -- upqueries --------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Statement:
+    """One SELECT of an upquery. `columns`: the types of its result, in order, for decoding; None: decode as MySQL announces them."""
+
+    sql: str
+
+
+@dataclass(slots=True)
+class UpqueryRequest:
+    """Run these statements under one bracket, in one snapshot where there is more than one, in one round trip.
+
+    `tables`: `schema.name` quoted for SQL, for the metadata locks of the snapshot form. `slow`: expected to run longer than 20 ms (also
+    the snapshot form). `database`: the default database, or "".
+    """
+
+    id: int
+    statements: tuple[Statement, ...]
+    tables: tuple[str, ...]
+    database: str = ""
+    slow: bool = False
+
+
+@dataclass(slots=True)
+class Bracket:
+    """What an upquery can have seen (docs/consistency.md): `lower` <= snapshot <= `lower` + `owned` + `executed`."""
+
+    server_uuid: str
+    lower: GtidSet
+    owned: GtidSet
+    executed: GtidSet
+
+
+@dataclass(slots=True)
+class UpqueryAnswer:
+    """`results`: for each statement its rows, values in canonical form. `seconds`: time the source took."""
+
+    id: int
+    bracket: Bracket
+    results: tuple[list[Row], ...]
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class UpqueryFailed:
+    id: int
+    error: UpwellError
+
+
+# -- effects ----------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Ready:
+    """The read `waiter` has its answer: `rows` of the output columns, ordered and cut. `position`: the cut that it reflects."""
+
+    waiter: int
+    rows: list[Row]
+    position: GtidSet
+
+
+@dataclass(slots=True)
+class Failed:
+    """The read `waiter` fails, or is to be passed through to MySQL where `error` is None, with `why`."""
+
+    waiter: int
+    error: UpwellError | None
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Changes:
+    """For a subscriber: the rows that went and the rows that came, in one transaction. `lost`: the key became a hole; start over."""
+
+    subscription: int
+    removed: list[Row] = field(default_factory=list)
+    added: list[Row] = field(default_factory=list)
+    lost: str = ""
+
+
+Effect = UpqueryRequest | Ready | Failed | Changes

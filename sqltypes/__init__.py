@@ -1,0 +1,1 @@
+"""Values, schema, expressions and errors. Pure: no I/O, nothing above it is imported."""

@@ -1,0 +1,127 @@
+"""All errors of the project.
+
+    UpwellError
+    +-- ParseError            the SQL does not parse
+    +-- UnknownName           a table, column or database that does not exist
+    +-- UnsupportedQuery      a query that is not cached, with the reason and the place: not a failure for who merely ran it
+    +-- NeedRelations         planning wants more of the schema first
+    +-- BadParameters         wrong number or type of parameters
+    +-- UnknownCache          no cache of that name
+    +-- CacheExists           the name is taken by another query
+    +-- NotARead              a statement that `Query` does not pass
+    +-- SourceError           MySQL's own error: errno, sqlstate, message as they are
+    +-- SourceDown            MySQL cannot be reached
+    +-- DeadlinePassed        the caller's deadline passed before an answer
+    +-- Overloaded            a limit (concurrent upqueries, message size) is reached
+    +-- ConfigError           a wrong option or file: one line on stderr, exit 2
+    +-- InvariantViolated     an internal breach: the state concerned is dropped, never served
+
+Each class has a `reason` code (machine-readable, snake_case, stable) beside MySQL's `errno` and `sqlstate`. Messages are lower case,
+without a stop; they say what was seen and what would be accepted.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class UpwellError(Exception):
+    """Any error that Upwell raises on purpose."""
+
+    reason: ClassVar[str] = "internal"
+    errno: int = 1105
+    sqlstate: str = "HY000"
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+class ParseError(UpwellError):
+    reason = "parse_error"
+    errno = 1064
+    sqlstate = "42000"
+
+
+class UnknownName(UpwellError):
+    reason = "unknown_name"
+    errno = 1054
+    sqlstate = "42S22"
+
+
+class UnsupportedQuery(UpwellError):
+    """`code` is one of `planner/support.py`; `place` is the part of the query that causes it, as text."""
+
+    reason = "unsupported_query"
+    errno = 1235
+    sqlstate = "42000"
+
+    def __init__(self, code: str, message: str, place: str = "") -> None:
+        super().__init__(f"{message}: {place}" if place else message)
+        self.code = code
+        self.place = place
+
+
+class NeedRelations(UpwellError):
+    """Planning needs these (schema, name) reflected first. Raised by the planner, answered by who called it."""
+
+    reason = "need_relations"
+
+    def __init__(self, names: frozenset[tuple[str, str]]) -> None:
+        super().__init__(f"relations not reflected yet: {sorted(names)!r}")
+        self.names = names
+
+
+class BadParameters(UpwellError):
+    reason = "bad_parameters"
+    errno = 1210
+    sqlstate = "HY000"
+
+
+class UnknownCache(UpwellError):
+    reason = "unknown_cache"
+    errno = 1105
+
+
+class CacheExists(UpwellError):
+    reason = "cache_exists"
+
+
+class NotARead(UpwellError):
+    reason = "not_a_read"
+    errno = 1792
+    sqlstate = "25006"
+
+
+class SourceError(UpwellError):
+    """MySQL answered with an error, handed on as it is."""
+
+    reason = "source_error"
+
+    def __init__(self, errno: int, sqlstate: str, message: str) -> None:
+        super().__init__(message)
+        self.errno = errno
+        self.sqlstate = sqlstate
+
+
+class SourceDown(UpwellError):
+    reason = "source_down"
+    errno = 2013
+
+
+class DeadlinePassed(UpwellError):
+    reason = "deadline_passed"
+    errno = 3024
+
+
+class Overloaded(UpwellError):
+    reason = "overloaded"
+    errno = 1203
+
+
+class ConfigError(UpwellError):
+    reason = "config"
+
+
+class InvariantViolated(UpwellError):
+    reason = "invariant_violated"

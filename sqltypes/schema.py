@@ -1,0 +1,153 @@
+"""What a source's tables look like, as far as a cache must know.
+
+Built by `external_upquery/schema_source.py` by reflection, read by everybody above. All of it is immutable: a changed table is a new
+`Table`.
+
+The canonical form of a value, one per column type, whether it came from the binlog, from an upquery or from a client:
+
+| MySQL type | Python value |
+| --- | --- |
+| TINYINT ... BIGINT (signed, unsigned), YEAR, BIT(n) | int |
+| DECIMAL(p,s) | decimal.Decimal with exactly s digits behind the point |
+| FLOAT | float: the stored binary32, widened (MySQL's text form shows 6 digits: `sqltypes.values.float_text`) |
+| DOUBLE | float |
+| DATE, DATETIME(n), TIMESTAMP(n) | str as MySQL prints it, n fractional digits; TIMESTAMP in UTC (zero dates are representable so) |
+| TIME(n) | int, microseconds, signed |
+| CHAR, VARCHAR, *TEXT, ENUM, SET | str (CHAR without trailing spaces; ENUM's and SET's members as printed) |
+| BINARY(n) (padded to n), VARBINARY, *BLOB, GEOMETRY, VECTOR | bytes, as SELECT returns them |
+| JSON | str, MySQL's own text |
+| NULL | None |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+INTEGER_TYPES = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
+STRING_TYPES = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+BINARY_TYPES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "vector"})
+TEMPORAL_TYPES = frozenset({"date", "datetime", "timestamp", "time"})
+
+
+@dataclass(frozen=True, slots=True)
+class SqlType:
+    """A MySQL type. `name` is lower case as in information_schema.COLUMNS.DATA_TYPE; "null" is the type of a bare NULL.
+
+    Every geometry subtype is "geometry". BOOL is tinyint with length 1.
+    """
+
+    name: str
+    unsigned: bool = False
+    length: int | None = None  # characters of strings, bytes of binary types, bits of BIT, display width of TINYINT(1)
+    precision: int | None = None  # digits of DECIMAL
+    scale: int | None = None  # digits behind the point of DECIMAL; fractional seconds of temporal types
+    collation: str | None = None  # of string types; None for binary strings and all that is not a string
+    members: tuple[str, ...] = ()  # of ENUM and SET, in definition order
+
+    @property
+    def is_integer(self) -> bool:
+        return self.name in INTEGER_TYPES
+
+    @property
+    def is_string(self) -> bool:
+        return self.name in STRING_TYPES
+
+    @property
+    def is_binary(self) -> bool:
+        return self.name in BINARY_TYPES
+
+    @property
+    def is_temporal(self) -> bool:
+        return self.name in TEMPORAL_TYPES
+
+    @property
+    def is_approximate(self) -> bool:
+        return self.name in ("float", "double")
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.is_integer or self.is_approximate or self.name in ("decimal", "bit")
+
+
+BIGINT = SqlType("bigint")
+BIGINT_UNSIGNED = SqlType("bigint", unsigned=True)
+DOUBLE = SqlType("double")
+NULL = SqlType("null")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a base table. `position` counts from 0 in table order, invisible and generated columns included."""
+
+    name: str
+    type: SqlType
+    nullable: bool
+    position: int
+    invisible: bool = False  # not part of SELECT *
+    generated: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A base table. `schema` is the database's name. Column names compare without case, as MySQL's do."""
+
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
+    unique_keys: tuple[tuple[str, ...], ...] = ()  # the primary key not included
+    indexes: tuple[tuple[str, ...], ...] = ()  # leading columns of every index, the primary key and unique keys included
+    engine: str = "InnoDB"
+    temporary: bool = False
+    cascade_child: bool = False  # rows change by ON DELETE/UPDATE CASCADE or SET NULL of a parent
+    rows_estimate: int = 0  # information_schema.TABLES.TABLE_ROWS: an estimate
+
+    @property
+    def qualified(self) -> str:
+        """`schema.name`: the name under which the change stream and the engine know the table."""
+        return f"{self.schema}.{self.name}"
+
+    @cached_property
+    def by_name(self) -> dict[str, Column]:
+        return {column.name.lower(): column for column in self.columns}
+
+    def column(self, name: str) -> Column:
+        """The column of that name. Raises KeyError."""
+        return self.by_name[name.lower()]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view: the planner inlines its text, which names all tables with their database."""
+
+    schema: str
+    name: str
+    definition: str
+    columns: tuple[str, ...] = ()
+
+
+Relation = Table | View
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """A column of a result set, as MySQL announces it (the metadata of a prepared statement or of an answer)."""
+
+    name: str
+    type: SqlType
+    nullable: bool
+    table: str = ""
+    flags: int = 0
+    decimals: int = 0
+    charset: int = 63  # MySQL's collation id; 63 is binary
+    length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaSnapshot:
+    """The relations that planning may use, by (schema, name) exactly as the source spells them."""
+
+    relations: dict[tuple[str, str], Relation] = field(default_factory=dict)
+    server_version: tuple[int, int, int] = (8, 0, 0)
+    lower_case_table_names: int = 0

@@ -1,0 +1,1 @@
+"""The change stream: whole transactions of a source, in commit order. Does not know the upqueries."""
