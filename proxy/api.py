@@ -1,0 +1,147 @@
+"""What the listeners (gRPC now, MySQL's protocol later) ask of the system behind them. `proxy/router.py` answers.
+
+A hit is one synchronous call, `Cache.hit`, without an await; everything else may wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from sqltypes.expression import Row, Value
+from sqltypes.schema import ResultColumn, SqlType
+
+# A parameter's value as the client gave it, canonical for the client's own type; a tuple for a list parameter.
+ParameterValue = Value | tuple[Value, ...]
+
+# Encodes rows of a cache's answer for one wire format. Encodings of row lists must concatenate: enc(a) + enc(b) == enc(a + b).
+Encoder = Callable[[Sequence[Row]], bytes]
+
+
+class Served(Enum):
+    HIT = "hit"
+    MISS = "miss"
+    PASSED = "passed"
+
+
+@dataclass(slots=True)
+class Answer:
+    """One answer. `body`: its rows as the asked format's encoder wrote them. `why`: the reason where it was passed through."""
+
+    served: Served
+    columns: tuple[ResultColumn, ...]
+    body: bytes
+    position: str = ""  # the GTID set that it reflects, "" where it was passed through
+    cache: str = ""
+    why: str = ""
+
+
+@dataclass(slots=True)
+class ParameterInfo:
+    name: str
+    type: SqlType
+    list: bool
+
+
+@dataclass(slots=True)
+class CacheInfo:
+    name: str
+    sql: str
+    database: str
+    mode: str  # maintain, evict
+    state: str  # ready, rebuilding, refused: with the reason in `why`
+    why: str
+    parameters: tuple[ParameterInfo, ...]
+    columns: tuple[ResultColumn, ...]
+    keys: int = 0
+    bytes: int = 0
+    hits: int = 0
+    misses: int = 0
+    hit_p50_us: float = 0.0
+    miss_p50_us: float = 0.0
+
+
+class Cache(Protocol):
+    """A cache by name, for the hot path."""
+
+    @property
+    def info(self) -> CacheInfo: ...
+
+    @property
+    def columns(self) -> tuple[ResultColumn, ...]: ...
+
+    def hit(self, parameters: Sequence[ParameterValue]) -> bytes | None:
+        """The encoded rows (in the format that the cache was opened for) if all keys are held and current, else None.
+
+        Raises BadParameters (wrong number, or a type that MySQL would compare otherwise).
+        """
+        ...
+
+    async def read(self, parameters: Sequence[ParameterValue]) -> Answer:
+        """As `hit`, else by an upquery. Cancelling the caller abandons the wait, never another caller's."""
+        ...
+
+
+@dataclass(slots=True)
+class SubscriptionEvent:
+    """First the snapshot (`added` all rows), then one event a transaction. `end`: a reason; nothing follows."""
+
+    removed: list[Row] = field(default_factory=list)
+    added: list[Row] = field(default_factory=list)
+    snapshot: bool = False
+    position: str = ""
+    end: str = ""
+
+
+@dataclass(slots=True)
+class SystemStatus:
+    """Figures for `Status`, /metrics and the command line. Seconds and bytes; counters since start."""
+
+    version: str
+    source: str  # without the password
+    source_up: bool
+    server_version: str
+    server_uuid: str
+    position: str
+    lag_seconds: float
+    memory_bytes: int
+    memory_limit: int
+    hits: int
+    misses: int
+    passed: int
+    upqueries_in_flight: int
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+class System(Protocol):
+    """The whole behind the listeners."""
+
+    def register_format(self, name: str, encoder_for: Callable[[tuple[ResultColumn, ...]], Encoder]) -> None:
+        """Adds a wire format; called before caches are opened."""
+        ...
+
+    def open_cache(self, name: str, format: str) -> Cache:
+        """Raises UnknownCache. The object stays valid until the cache is dropped; then its calls raise UnknownCache."""
+        ...
+
+    async def create_cache(self, name: str, sql: str, database: str) -> CacheInfo:
+        """`name` "" : one is made up. The same query again gives the existing cache. Raises ParseError, UnsupportedQuery, CacheExists..."""
+        ...
+
+    async def drop_cache(self, name: str) -> None: ...
+
+    def list_caches(self) -> list[CacheInfo]: ...
+
+    async def explain(self, name: str, sql: str, database: str) -> tuple[str, str]:
+        """(text, Graphviz dot) of a cache by name, or of a SELECT that would be cached."""
+        ...
+
+    async def query(self, sql: str, database: str, parameters: Sequence[ParameterValue], format: str) -> Answer:
+        """Any single read: from a cache, else passed to MySQL in a READ ONLY transaction. Raises NotARead, SourceError, ..."""
+        ...
+
+    def subscribe(self, name: str, parameters: Sequence[ParameterValue]) -> AsyncIterator[SubscriptionEvent]: ...
+
+    def status(self) -> SystemStatus: ...
