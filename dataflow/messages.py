@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Row
@@ -70,7 +71,7 @@ StreamEvent = Transaction | Ddl | Progress | Gap
 
 @dataclass(slots=True)
 class Statement:
-    """One SELECT of an upquery. `columns`: the types of its result, in order, for decoding; None: decode as MySQL announces them."""
+    """One SELECT of an upquery; its values are decoded as MySQL announces them."""
 
     sql: str
 
@@ -88,16 +89,6 @@ class UpqueryRequest:
     tables: tuple[str, ...]
     database: str = ""
     slow: bool = False
-
-
-@dataclass(slots=True)
-class Bracket:
-    """What an upquery can have seen (docs/consistency.md): `lower` <= snapshot <= `lower` + `owned` + `executed`."""
-
-    server_uuid: str
-    lower: GtidSet
-    owned: GtidSet
-    executed: GtidSet
 
 
 @dataclass(slots=True)

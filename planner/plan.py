@@ -193,8 +193,8 @@ class Reader:
 
     `aggregate` is None where nothing is aggregated above the lookups; else `group` and `aggregates` apply to the joined rows (their
     results are ColumnRef("group", "g0"...) and ColumnRef("agg", name)); with no `group` there is exactly one row even over nothing.
-    `order` and `limit`: per key if `limit_per_key`... the whole answer (all keys of an IN-list together) otherwise. Order terms that are
-    not outputs are computed from the same row. `order` over a single key's rows may be done once, when derived.
+    `order` and `limit` apply to the whole answer (all keys of an IN-list together). Order terms that are not outputs are computed from
+    the same row.
     `root_key`: which KeyPart gives each part of the root arrangement's key; the other parts are used as ParamRefs in lookups and filter.
     """
 

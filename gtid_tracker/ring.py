@@ -1,0 +1,108 @@
+"""The ring: the transactions received recently, so that an answer can be brought forward from its snapshot to the position.
+
+A transaction may be received, and dropped at a hole, before it is visible to the upquery that fills the hole (measured: 1 to 60 % of the
+time, for up to milliseconds). Its effect must then come from memory, and this is the memory.
+
+Invariants:
+1. `dropped` (D) is everything ever received, the start position included, minus what the ring holds. Transactions leave oldest first.
+2. An answer may be brought forward only if D is inside its lower bound: `admits`. This one test replaces every rule about how long a
+   transaction must be kept: the ring may drop its oldest whenever it likes, the price is a retry.
+3. A GTID is in the ring at most once: a replayed transaction is ignored by who fills the ring (it is inside the position).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Generic, Protocol, TypeVar
+
+from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
+
+
+class Weighted(Protocol):
+    """What a ring holds: anything that knows how many row changes it carries."""
+
+    @property
+    def weight(self) -> int: ...
+
+
+RecordT = TypeVar("RecordT", bound=Weighted)
+
+
+class Ring(Generic[RecordT]):
+    """The received transactions, oldest first; `None` for one that changed nothing of interest."""
+
+    def __init__(self, start: GtidSet, max_transactions: int = 50_000, max_weight: int = 200_000) -> None:
+        self.position = MutableGtidSet(start)  # P: all that was received; between two transactions also all that is processed
+        self._max_transactions = max_transactions
+        self._max_weight = max_weight
+        self._order: deque[tuple[Gtid, RecordT | None]] = deque()
+        self._records: dict[Gtid, tuple[int, RecordT]] = {}
+        self._dropped = MutableGtidSet(start)
+        self._dropped_frozen: GtidSet | None = start
+        self._sequence = 0
+        self._weight = 0
+
+    def push(self, gtid: Gtid, record: RecordT | None) -> None:
+        """Requires: `gtid` is not inside the position."""
+        self.position.add(gtid)
+        self._order.append((gtid, record))
+        if record is not None:
+            self._sequence += 1
+            self._records[gtid] = (self._sequence, record)
+            self._weight += record.weight
+        if len(self._order) > self._max_transactions or self._weight > self._max_weight:
+            self._drop_oldest()
+
+    def forget(self) -> None:
+        """Drops everything held, for example because the records lack a column that is wanted from now on."""
+        while self._order:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        gtid, record = self._order.popleft()
+        self._dropped.add(gtid)
+        self._dropped_frozen = None
+        if record is not None:
+            del self._records[gtid]
+            self._weight -= record.weight
+
+    @property
+    def dropped(self) -> GtidSet:
+        """D of invariant 1."""
+        if self._dropped_frozen is None:
+            self._dropped_frozen = self._dropped.freeze()
+        return self._dropped_frozen
+
+    def admits(self, lower: GtidSet) -> bool:
+        """Invariant 2: may an answer with this lower bound be brought forward at all?"""
+        return self.dropped.issubset(lower)
+
+    def get(self, gtid: Gtid) -> RecordT | None:
+        """The record of a received transaction; None if it carries nothing of interest (or is not held)."""
+        found = self._records.get(gtid)
+        return found[1] if found is not None else None
+
+    def after(self, lower: GtidSet) -> list[RecordT]:
+        """The records that are not in `lower`, in the order received.
+
+        Requires: `admits(lower)`, else records that were dropped are missing from it.
+        """
+        if not self._records:
+            return []
+        missing = self.position.freeze().difference(lower)
+        if not missing:
+            return []
+        found = [held for gtid in missing if (held := self._records.get(gtid)) is not None]
+        found.sort(key=lambda held: held[0])
+        return [record for _, record in found]
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError where the invariants above do not hold."""
+        held = [gtid for gtid, _ in self._order]
+        assert len(held) == len(set(held)), "a transaction is twice in the ring"
+        assert all(gtid not in self.dropped for gtid in held), "a transaction is held and dropped"
+        assert self.dropped.count() + len(held) == self.position.freeze().count(), "a transaction is lost"
+        assert self._weight == sum(record.weight for _, record in self._records.values())
