@@ -149,3 +149,7 @@ class System(Protocol):
     def position(self) -> str:
         """The GTID set that every hit now reflects, as text. Called on every hit: the same str object until it changes."""
         ...
+
+    def not_ready(self) -> str:
+        """"" when callers can be served, else the reason why not: for health checks and /readyz."""
+        ...

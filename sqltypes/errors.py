@@ -12,7 +12,10 @@
     +-- SourceError           MySQL's own error: errno, sqlstate, message as they are
     +-- SourceDown            MySQL cannot be reached
     +-- DeadlinePassed        the caller's deadline passed before an answer
-    +-- Overloaded            a limit (concurrent upqueries, message size) is reached
+    +-- Overloaded            a limit (concurrent upqueries, keys of one call) is reached
+    |   +-- MessageTooLarge   a request or an answer over the message size limit
+    +-- MalformedRequest      bytes that are no message of the protocol
+    +-- Unauthenticated       no credentials, or wrong ones
     +-- ConfigError           a wrong option or file: one line on stderr, exit 2
     +-- InvariantViolated     an internal breach: the state concerned is dropped, never served
 
@@ -117,6 +120,24 @@ class DeadlinePassed(UpwellError):
 class Overloaded(UpwellError):
     reason = "overloaded"
     errno = 1203
+
+
+class MessageTooLarge(Overloaded):
+    reason = "message_too_large"
+    errno = 1153
+    sqlstate = "08S01"
+
+
+class MalformedRequest(UpwellError):
+    reason = "malformed_request"
+    errno = 1047
+    sqlstate = "08S01"
+
+
+class Unauthenticated(UpwellError):
+    reason = "unauthenticated"
+    errno = 1045
+    sqlstate = "28000"
 
 
 class ConfigError(UpwellError):
