@@ -6,6 +6,9 @@
     +-- UnsupportedQuery      a query that is not cached, with the reason and the place: not a failure for who merely ran it
     +-- NeedRelations         planning wants more of the schema first
     +-- BadParameters         wrong number or type of parameters
+    |   +-- ComparedElsewhere MySQL would compare this value in another type than the column's: the read passes through
+    +-- EvaluationError       an expression that cannot be computed for these values: what depends on it becomes a hole
+    |   +-- UnprovenString    a string whose weights are not proven to be MySQL's
     +-- UnknownCache          no cache of that name
     +-- CacheExists           the name is taken by another query
     +-- NotARead              a statement that `Query` does not pass
@@ -78,6 +81,31 @@ class NeedRelations(UpwellError):
 class BadParameters(UpwellError):
     reason = "bad_parameters"
     errno = 1210
+    sqlstate = "HY000"
+
+
+class ComparedElsewhere(BadParameters):
+    """A sound parameter, but MySQL would not compare it as the column's own type. The read is MySQL's to answer."""
+
+    reason = "compared_elsewhere"
+
+
+class EvaluationError(UpwellError):
+    """An expression has no value that is proven to be MySQL's (out of range, or MySQL's own error).
+
+    Whoever maintains state drops what depends on the value: it becomes a hole, and MySQL answers or reports the error itself.
+    """
+
+    reason = "cannot_compute"
+    errno = 1690
+    sqlstate = "22003"
+
+
+class UnprovenString(EvaluationError):
+    """A string with code points whose comparison under its collation is not reproduced."""
+
+    reason = "unproven_string"
+    errno = 1270
     sqlstate = "HY000"
 
 
