@@ -1,0 +1,79 @@
+# `make` alone prints the targets. Everything happens in .venv and in the user's cache directory; nothing on the system is
+# changed and root is not needed.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# The first Python on PATH that is new enough.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+PY := $(VENV)/bin/python
+RUN_READY := $(VENV)/.ready-to-run
+DEV_READY := $(VENV)/.ready-to-develop
+
+# Given on the command line: make run UPSTREAM=mysql://user:password@host:port[/database] SCALE=small
+UPSTREAM ?=
+SCALE ?=
+export UPSTREAM SCALE
+
+.PHONY: help
+help:  ## print the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(PY):
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name one with make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+
+# The source tree itself is what runs: a .pth file and a two-line command need no build.
+$(RUN_READY): requirements/server.lock | $(PY)
+	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/server.lock
+	@$(PY) -c 'import pathlib, sysconfig; pathlib.Path(sysconfig.get_path("purelib"), "upwell.pth").write_text("$(CURDIR)\n")'
+	@printf '#!/bin/sh\nexec "%s/$(PY)" -P -m upwell "$$@"\n' "$(CURDIR)" > $(VENV)/bin/upwell && chmod +x $(VENV)/bin/upwell
+	@touch $@
+
+$(DEV_READY): requirements/dev.lock $(RUN_READY)
+	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@touch $@
+
+.PHONY: run demo
+run: $(RUN_READY)  ## a MySQL, the sample, the proxy, a table of what it gains; serves until Ctrl-C
+	@exec $(PY) -m examples.lobsters.run
+
+demo: $(RUN_READY)  ## the same, but ends after the table
+	@exec $(PY) -m examples.lobsters.run --demo
+
+.PHONY: dev
+dev: $(DEV_READY)  ## set up .venv for working on the project
+
+.PHONY: test unit
+test: $(DEV_READY)  ## every test, on a real MySQL
+	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m pytest $(ARGS)
+
+unit: $(DEV_READY)  ## the tests that need no MySQL
+	@$(PY) -m pytest tests $(ARGS)
+
+.PHONY: lint types format
+lint: $(DEV_READY) types  ## style, types, and that imports go downward only
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/lint-imports
+
+types: $(DEV_READY)  ## mypy, strict
+	@$(VENV)/bin/mypy .
+
+format: $(DEV_READY)  ## rewrite the sources in the project's style
+	@$(VENV)/bin/ruff check --fix .
+	@$(VENV)/bin/ruff format .
+
+.PHONY: proto
+proto: $(DEV_READY)  ## generate upwell/v1 from protos/ (a clean tree gives no diff)
+	@$(PY) -m protos.generate
+
+.PHONY: wheel-check check
+wheel-check: $(DEV_READY)  ## build the wheel and try it in a fresh environment
+	@$(PY) -m integration.wheel_check
+
+check: lint test wheel-check  ## what continuous integration runs
