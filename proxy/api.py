@@ -5,7 +5,7 @@ A hit is one synchronous call, `Cache.hit`, without an await; everything else ma
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -142,7 +142,9 @@ class System(Protocol):
         """Any single read: from a cache, else passed to MySQL in a READ ONLY transaction. Raises NotARead, SourceError, ..."""
         ...
 
-    def subscribe(self, name: str, parameters: Sequence[ParameterValue]) -> AsyncIterator[SubscriptionEvent]: ...
+    def subscribe(self, name: str, parameters: Sequence[ParameterValue]) -> AsyncGenerator[SubscriptionEvent, None]:
+        """Closed by the listener when the subscriber goes."""
+        ...
 
     def status(self) -> SystemStatus: ...
 
@@ -151,5 +153,5 @@ class System(Protocol):
         ...
 
     def not_ready(self) -> str:
-        """"" when callers can be served, else the reason why not: for health checks and /readyz."""
+        """ "" when callers can be served, else the reason why not: for health checks and /readyz."""
         ...

@@ -1,0 +1,432 @@
+"""The service `upwell.v1.Upwell`: bytes in, the system's calls, bytes out. The walk of a hit from gRPC starts here.
+
+Requests and answers are bytes on both sides of these handlers. A hit is: the request as its twin (`grpc_values.py`),
+the key's bytes in a memo, `Cache.hit`, and a header kept per cache before the rows' bytes. There is no await in it.
+Everything else goes the slower way through messages. `proxy/grpc_server.py` puts the service on a listener.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+
+from proxy.api import Answer, Cache, CacheInfo, Encoder, ParameterValue, Served, SubscriptionEvent, System
+from proxy.grpc_errors import as_upwell_error, failure, sentence, status_code, trailing_metadata
+from proxy.grpc_rows import (
+    FORMAT,
+    Heads,
+    column_messages,
+    columns_id,
+    encoder_for,
+    length_delimited,
+    type_message,
+    varint,
+)
+from proxy.grpc_values import KeyMemo, StreamTwin, parameter_value, parse_batch, parse_execute, parse_stream
+from sqltypes.errors import (
+    BadParameters,
+    DeadlinePassed,
+    MessageTooLarge,
+    Overloaded,
+    Unauthenticated,
+    UnknownCache,
+    UpwellError,
+)
+from sqltypes.schema import ResultColumn
+from upwell.v1 import upwell_pb2 as pb
+
+SERVICE = "upwell.v1.Upwell"
+BATCH_KEYS = 20_000
+"""The most keys of one ExecuteBatch."""
+STREAM_MISSES = 1_000
+"""How many misses one ExecuteStream may wait for before it stops reading requests."""
+SLOW_SUBSCRIBER_SECONDS = 10.0
+"""A subscriber that does not take one event in this time is cut off."""
+
+Context = grpc.aio.ServicerContext[Any, Any]
+Result = TypeVar("Result")
+Parameters = tuple[ParameterValue, ...]
+
+_SERVED = {Served.HIT: pb.HIT, Served.MISS: pb.MISS, Served.PASSED: pb.PASSED}
+# A KeyAnswer of a hit inside a BatchAnswer: the field's head, then `served: HIT`, then the rows' bytes.
+_KEY_HIT = b"\x10\x01"
+_answer_heads = length_delimited(0x0A)
+_outcome_heads = length_delimited(0x12)  # StreamResponse.answer, SubscribeEvent.change
+_failure_heads = length_delimited(0x1A)
+_removed_heads = length_delimited(0x12)
+_added_heads = length_delimited(0x1A)
+_hit_heads = Heads(lambda length: b"\x0a" + varint(length + len(_KEY_HIT)) + _KEY_HIT)
+
+
+class OpenCache:
+    """A cache as opened for this service, with the part of its answers that does not depend on the key.
+
+    Invariants:
+    1. `_full` and `_bare` (without columns) are the headers of a hit for `_columns` at `_position`; both are compared
+       by identity.
+    """
+
+    __slots__ = ("_bare", "_columns", "_full", "_id", "_name", "_position", "_system", "cache", "hit")
+
+    def __init__(self, system: System, name: str, cache: Cache) -> None:
+        self._system = system
+        self._name = name
+        self.cache = cache
+        self.hit = cache.hit
+        self._position: str | None = None
+        self._columns: tuple[ResultColumn, ...] = ()
+        self._id = 0
+        self._full = self._bare = b""
+
+    def header(self, known_columns: int) -> bytes:
+        """What stands before the rows of a hit; `known_columns` is the id that the caller has. Fit for Answer and
+        BatchAnswer.
+        """
+        if self._system.position() is not self._position or self.cache.columns is not self._columns:
+            self._renew()
+        return self._bare if known_columns == self._id else self._full
+
+    def batch_header(self, known_columns: int) -> bytes:
+        """As `header` without `served`, which each key of a batch has for itself."""
+        return self.header(known_columns)[len(_KEY_HIT) :]
+
+    def _renew(self) -> None:
+        if self.cache.columns is not self._columns:
+            self._columns = self.cache.columns
+            self._id = columns_id(column_messages(self._columns))
+        self._position = self._system.position()
+        # Field 2 comes first when serialised, so that a batch cuts it off.
+        common = {"cache": self._name, "position": self._position, "columns_id": self._id}
+        self._bare = _KEY_HIT + pb.Answer(**common).SerializeToString()  # type: ignore[arg-type]  # a str and an int
+        self._full = self._bare + pb.Answer(columns=column_messages(self._columns)).SerializeToString()
+
+
+def answer_bytes(answer: Answer, known_columns: int) -> bytes:
+    """A whole Answer message: what is no hit of a known cache."""
+    columns = column_messages(answer.columns)
+    id = columns_id(columns)
+    message = pb.Answer(
+        served=_SERVED[answer.served],
+        cache=answer.cache,
+        position=answer.position,
+        why=answer.why,
+        columns=columns if id != known_columns else (),
+        columns_id=id,
+    )
+    return message.SerializeToString() + answer.body
+
+
+def cache_message(info: CacheInfo) -> pb.Cache:
+    return pb.Cache(
+        name=info.name,
+        sql=info.sql,
+        database=info.database,
+        mode=info.mode,
+        state=info.state,
+        why=info.why,
+        parameters=[
+            pb.Parameter(name=parameter.name, type=type_message(parameter.type), list=parameter.list)
+            for parameter in info.parameters
+        ],
+        columns=column_messages(info.columns),
+        keys=info.keys,
+        bytes=info.bytes,
+        hits=info.hits,
+        misses=info.misses,
+        hit_p50_us=info.hit_p50_us,
+        miss_p50_us=info.miss_p50_us,
+    )
+
+
+async def within_deadline(context: Context, wait: Awaitable[Result]) -> Result:
+    """The answer, or DeadlinePassed if the caller's deadline comes first; the caller's going away cancels this task
+    anyway.
+    """
+    seconds = context.time_remaining()
+    try:
+        async with asyncio.timeout(seconds):
+            return await wait
+    except TimeoutError:
+        raise DeadlinePassed(f"no answer within the deadline; {seconds:.3f} s were left when MySQL was asked") from None
+
+
+class UpwellService:
+    """The handlers of all methods. `message_limit`: bytes of one request and of one answer."""
+
+    def __init__(self, system: System, message_limit: int, token: str | None = None) -> None:
+        system.register_format(FORMAT, encoder_for)
+        self._system = system
+        self._limit = message_limit
+        self._authorization = None if token is None else f"Bearer {token}"
+        self._open: dict[str, OpenCache] = {}
+        self._keys = KeyMemo()
+
+    # -- hot: caches by name -------------------------------------------------------------------------------------------
+
+    def _opened(self, name: str) -> OpenCache:
+        opened = self._open.get(name)
+        if opened is None:
+            opened = self._open[name] = OpenCache(self._system, name, self._system.open_cache(name, FORMAT))
+        return opened
+
+    def _hit(self, name: str, parameters: Parameters) -> bytes | None:
+        """`Cache.hit`, also where the cache was dropped and made anew since it was opened."""
+        try:
+            return self._opened(name).hit(parameters)
+        except UnknownCache:
+            self._open.pop(name, None)
+            return self._opened(name).hit(parameters)
+
+    async def execute(self, request: bytes, context: Context) -> bytes:
+        message = parse_execute(request)
+        name = message.cache
+        parameters = self._keys[message.key]
+        body = self._hit(name, parameters)
+        if body is not None:
+            return self._open[name].header(message.columns_id) + body
+        answer = await within_deadline(context, self._open[name].cache.read(parameters))
+        return answer_bytes(answer, message.columns_id)
+
+    async def execute_batch(self, request: bytes, context: Context) -> bytes:
+        message = parse_batch(request)
+        keys = message.keys
+        if len(keys) > BATCH_KEYS:
+            raise Overloaded(f"{len(keys)} keys in one batch: up to {BATCH_KEYS} are accepted")
+        try:
+            parts, missed = self._hits(self._opened(message.cache), keys)
+        except UnknownCache:
+            self._open.pop(message.cache, None)
+            parts, missed = self._hits(self._opened(message.cache), keys)
+        opened = self._open[message.cache]
+        parts[0] = opened.batch_header(message.columns_id)
+        if missed:
+            reads = (self._key_answer(opened.cache, parameters) for _, parameters in missed)
+            answers = await within_deadline(context, asyncio.gather(*reads))
+            for (place, _), answer in zip(missed, answers, strict=True):
+                parts[place] = _answer_heads[len(answer)]
+                parts[place + 1] = answer
+        return b"".join(parts)
+
+    def _hits(self, opened: OpenCache, keys: Sequence[bytes]) -> tuple[list[bytes], list[tuple[int, Parameters]]]:
+        """The parts of a BatchAnswer (a place for the header, then two for each key); the misses and their places."""
+        hit = opened.hit
+        memo = self._keys
+        parts = [b""]
+        missed: list[tuple[int, Parameters]] = []
+        append = parts.append
+        try:
+            for raw in keys:
+                parameters = memo[raw]
+                body = hit(parameters)
+                if body is None:
+                    missed.append((len(parts), parameters))
+                    body = b""
+                append(_hit_heads[len(body)])
+                append(body)
+        except BadParameters as error:
+            raise BadParameters(f"key {len(parts) // 2 + 1} of {len(keys)}: {error}") from error
+        return parts, missed
+
+    async def _key_answer(self, cache: Cache, parameters: Parameters) -> bytes:
+        """A serialised KeyAnswer of one miss: its failure fails no other key."""
+        try:
+            answer = await cache.read(parameters)
+        except Exception as error:  # noqa: BLE001 - the top level of one key's task; logged by as_upwell_error
+            return pb.KeyAnswer(failure=failure(as_upwell_error(error))).SerializeToString()
+        return pb.KeyAnswer(served=_SERVED[answer.served], why=answer.why).SerializeToString() + answer.body
+
+    # -- streams -------------------------------------------------------------------------------------------------------
+
+    async def execute_stream(self, requests: AsyncIterator[bytes], context: Context) -> None:
+        writing = asyncio.Lock()  # gRPC takes one write of a call at a time
+        waiting = asyncio.Semaphore(STREAM_MISSES)
+
+        async def send(id: int, outcome: bytes) -> None:
+            async with writing:
+                await context.write(b"\x08" + varint(id) + outcome)
+
+        async def miss(message: StreamTwin, parameters: Parameters) -> None:
+            try:
+                outcome = await self._stream_miss(message, parameters)
+            finally:
+                waiting.release()
+            await send(message.id, outcome)
+
+        async with asyncio.TaskGroup() as misses:
+            async for request in requests:
+                self._check_size(len(request), "request")
+                message = parse_stream(request)
+                try:
+                    parameters = self._keys[message.key]
+                    body = self._hit(message.cache, parameters)
+                except UpwellError as error:
+                    await send(message.id, _stream_failure(error))
+                    continue
+                if body is not None:
+                    await send(message.id, _stream_answer(self._open[message.cache].header(message.columns_id) + body))
+                    continue
+                await waiting.acquire()
+                misses.create_task(miss(message, parameters))
+
+    async def _stream_miss(self, message: StreamTwin, parameters: Parameters) -> bytes:
+        try:
+            answer = await self._opened(message.cache).cache.read(parameters)
+        except Exception as error:  # noqa: BLE001 - the top level of one request's task; logged by as_upwell_error
+            return _stream_failure(error)
+        return _stream_answer(answer_bytes(answer, message.columns_id))
+
+    async def subscribe(self, request: bytes, context: Context) -> None:
+        message = pb.SubscribeRequest.FromString(request)
+        parameters = tuple([parameter_value(index, value) for index, value in enumerate(message.key.parameters)])
+        columns = self._opened(message.cache).cache.info.columns
+        encode = encoder_for(columns)
+        async with aclosing(self._system.subscribe(message.cache, parameters)) as events:
+            async for event in events:
+                data = event_bytes(event, columns, encode)
+                self._check_size(len(data), "event")
+                try:
+                    async with asyncio.timeout(SLOW_SUBSCRIBER_SECONDS):
+                        await context.write(data)
+                except TimeoutError:
+                    raise Overloaded(
+                        f"slow subscriber: one event was not taken in {SLOW_SUBSCRIBER_SECONDS:.0f} s; subscribe again"
+                    ) from None
+
+    # -- the rest ------------------------------------------------------------------------------------------------------
+
+    async def query(self, request: bytes, context: Context) -> bytes:
+        message = pb.QueryRequest.FromString(request)
+        parameters = [parameter_value(index, value) for index, value in enumerate(message.parameters)]
+        wait = self._system.query(message.sql, message.database, parameters, FORMAT)
+        return answer_bytes(await within_deadline(context, wait), 0)
+
+    async def create_cache(self, request: bytes, context: Context) -> bytes:
+        message = pb.CreateCacheRequest.FromString(request)
+        info = await self._system.create_cache(message.name, message.sql, message.database)
+        return pb.CreateCacheResponse(cache=cache_message(info)).SerializeToString()
+
+    async def drop_cache(self, request: bytes, context: Context) -> bytes:
+        name = pb.DropCacheRequest.FromString(request).name
+        await self._system.drop_cache(name)
+        self._open.pop(name, None)
+        return pb.DropCacheResponse().SerializeToString()
+
+    async def list_caches(self, request: bytes, context: Context) -> bytes:
+        pb.ListCachesRequest.FromString(request)
+        caches = [cache_message(info) for info in self._system.list_caches()]
+        return pb.ListCachesResponse(caches=caches).SerializeToString()
+
+    async def explain_cache(self, request: bytes, context: Context) -> bytes:
+        message = pb.ExplainCacheRequest.FromString(request)
+        text, graphviz = await self._system.explain(message.name, message.sql, message.database)
+        return pb.ExplainCacheResponse(text=text, graphviz=graphviz).SerializeToString()
+
+    async def status(self, request: bytes, context: Context) -> bytes:
+        pb.StatusRequest.FromString(request)
+        status = self._system.status()
+        fields = {name: getattr(status, name) for name in pb.StatusResponse.DESCRIPTOR.fields_by_name}
+        return pb.StatusResponse(**fields).SerializeToString()
+
+    # -- around every call ---------------------------------------------------------------------------------------------
+
+    def handlers(self) -> grpc.GenericRpcHandler[bytes, bytes]:
+        """All methods, taking and giving bytes."""
+        unary = {
+            "CreateCache": self.create_cache,
+            "DropCache": self.drop_cache,
+            "ListCaches": self.list_caches,
+            "ExplainCache": self.explain_cache,
+            "Query": self.query,
+            "Execute": self.execute,
+            "ExecuteBatch": self.execute_batch,
+            "Status": self.status,
+        }
+        methods = {name: grpc.unary_unary_rpc_method_handler(self._unary(call)) for name, call in unary.items()}
+        methods["ExecuteStream"] = grpc.stream_stream_rpc_method_handler(self._streaming(self.execute_stream))
+        methods["Subscribe"] = grpc.unary_stream_rpc_method_handler(self._streaming(self.subscribe))
+        return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+    def _unary(
+        self, call: Callable[[bytes, Context], Awaitable[bytes]]
+    ) -> Callable[[bytes, Context], Awaitable[bytes]]:
+        limit = self._limit
+        authorization = self._authorization
+
+        async def handler(request: bytes, context: Context) -> bytes:
+            try:
+                if authorization is not None:
+                    self._check_token(context)
+                if len(request) > limit:
+                    self._check_size(len(request), "request")
+                answer = await call(request, context)
+                if len(answer) > limit:
+                    self._check_size(len(answer), "answer")
+                return answer
+            except Exception as error:  # noqa: BLE001 - a call's top level; logged by as_upwell_error
+                return await abort(context, error)
+
+        return handler
+
+    def _streaming(self, call: Any) -> Any:
+        async def handler(request: Any, context: Context) -> None:
+            try:
+                if self._authorization is not None:
+                    self._check_token(context)
+                if isinstance(request, bytes):
+                    self._check_size(len(request), "request")
+                await call(request, context)
+            except ExceptionGroup as group:  # of execute_stream's tasks and its reading
+                await abort(context, group.exceptions[0])
+            except Exception as error:  # noqa: BLE001 - a call's top level; logged by as_upwell_error
+                await abort(context, error)
+
+        return handler
+
+    def _check_size(self, size: int, what: str) -> None:
+        if size > self._limit:
+            raise MessageTooLarge(f"{what} of {size} bytes: up to {self._limit} are accepted (--max-message-size)")
+
+    def _check_token(self, context: Context) -> None:
+        for key, value in context.invocation_metadata() or ():
+            if key == "authorization":
+                given = value if isinstance(value, bytes) else value.encode()
+                if hmac.compare_digest(given, str(self._authorization).encode()):
+                    return
+                raise Unauthenticated("the bearer token is not the one of --grpc-token-file")
+        raise Unauthenticated("no credentials: `authorization: Bearer TOKEN` in the metadata is accepted")
+
+
+def event_bytes(event: SubscriptionEvent, columns: Sequence[ResultColumn], encode: Encoder) -> bytes:
+    """A serialised SubscribeEvent."""
+    if event.end:
+        end = pb.Failure(reason="subscription_ended", message=event.end)
+        return pb.SubscribeEvent(end=end, position=event.position).SerializeToString()
+    if event.snapshot:
+        body = pb.Snapshot(columns=column_messages(columns)).SerializeToString() + encode(event.added)
+        head = _answer_heads[len(body)]
+    else:
+        removed, added = encode(event.removed), encode(event.added)
+        body = b"".join([_removed_heads[len(removed)], removed, _added_heads[len(added)], added])
+        head = _outcome_heads[len(body)]
+    return head + body + pb.SubscribeEvent(position=event.position).SerializeToString()
+
+
+def _stream_answer(answer: bytes) -> bytes:
+    return _outcome_heads[len(answer)] + answer
+
+
+def _stream_failure(error: Exception) -> bytes:
+    body = failure(as_upwell_error(error)).SerializeToString()
+    return _failure_heads[len(body)] + body
+
+
+async def abort(context: Context, error: Exception) -> NoReturn:
+    """Ends the call with the error's status."""
+    shown = as_upwell_error(error)
+    await context.abort(status_code(shown), sentence(shown), trailing_metadata(shown))
+    raise AssertionError("abort returns never")

@@ -1,0 +1,158 @@
+"""Requests of the hot path: raw bytes to a cache's parameters.
+
+Protobuf writes an embedded message and a bytes field alike. So the hot requests are parsed as twins, messages of the
+same numbers in which a `Key` is `bytes`: equal keys have (from one client library) equal bytes, and a memo gives the
+parsed parameters of those seen before. A batch of 100 keys then costs one parse and 100 dictionary lookups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any, Protocol
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from proxy.api import ParameterValue
+from sqltypes.errors import BadParameters, MalformedRequest
+from sqltypes.expression import Value
+from upwell.v1 import upwell_pb2 as pb
+
+
+class ExecuteTwin(Protocol):
+    """`ExecuteRequest` with raw bytes for its key."""
+
+    cache: str
+    key: bytes
+    columns_id: int
+
+
+class BatchTwin(Protocol):
+    """`ExecuteBatchRequest` with raw bytes for its keys."""
+
+    cache: str
+    keys: list[bytes]
+    columns_id: int
+
+
+class StreamTwin(Protocol):
+    """`StreamRequest` with raw bytes for its key."""
+
+    id: int
+    cache: str
+    key: bytes
+    columns_id: int
+
+
+def _twins() -> dict[str, Any]:
+    """The parsers of the twins by message name, in a pool of their own (reflection shows none)."""
+    file = descriptor_pb2.FileDescriptorProto(name="upwell/twin.proto", package="upwell.twin", syntax="proto3")
+    for descriptor in (pb.ExecuteRequest.DESCRIPTOR, pb.ExecuteBatchRequest.DESCRIPTOR, pb.StreamRequest.DESCRIPTOR):
+        twin = file.message_type.add()
+        descriptor.CopyToProto(twin)
+        for field in twin.field:
+            if field.type_name == ".upwell.v1.Key":
+                field.type = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES
+                field.ClearField("type_name")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return {
+        twin.name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"upwell.twin.{twin.name}")).FromString
+        for twin in file.message_type
+    }
+
+
+_PARSERS: dict[str, Any] = _twins()
+parse_execute: Callable[[bytes], ExecuteTwin] = _PARSERS["ExecuteRequest"]
+parse_batch: Callable[[bytes], BatchTwin] = _PARSERS["ExecuteBatchRequest"]
+parse_stream: Callable[[bytes], StreamTwin] = _PARSERS["StreamRequest"]
+
+
+def _decimal(text: str) -> Value:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise BadParameters(f"{text!r} is not a decimal: digits with an optional sign and point are accepted") from None
+    if not number.is_finite():
+        raise BadParameters(f"decimal {text!r} is not accepted: MySQL has finite numbers only")
+    return number
+
+
+def _double(number: float) -> Value:
+    if not math.isfinite(number):
+        raise BadParameters(f"double {number!r} is not accepted: MySQL has finite numbers only")
+    return number
+
+
+def time_text(microseconds: int) -> str:
+    """A TIME as MySQL's literal: hours may have three digits, and there is a sign."""
+    sign = "-" if microseconds < 0 else ""
+    seconds, fraction = divmod(abs(microseconds), 1_000_000)
+    text = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{text}.{fraction:06}" if fraction else text
+
+
+# Temporal values reach the system as the literals that MySQL would compare: text.
+_CONVERT: dict[str, Callable[[pb.Value], Value]] = {
+    "null": lambda value: None,
+    "int": lambda value: value.int,
+    "uint": lambda value: value.uint,
+    "double": lambda value: _double(value.double),
+    "string": lambda value: value.string,
+    "bytes": lambda value: value.bytes,
+    "decimal": lambda value: _decimal(value.decimal),
+    "date": lambda value: value.date,
+    "datetime": lambda value: value.datetime,
+    "timestamp": lambda value: value.timestamp,
+    "time": lambda value: time_text(value.time),
+    "json": lambda value: value.json,
+}
+
+
+def _single(index: int, value: pb.Value) -> Value:
+    kind = value.WhichOneof("kind")
+    if kind is None:
+        raise BadParameters(f"parameter {index + 1} has no value: NULL is given as `null`")
+    if kind == "list":
+        raise BadParameters(f"parameter {index + 1} has a list inside a list: a list of plain values is accepted")
+    return _CONVERT[kind](value)
+
+
+def parameter_value(index: int, value: pb.Value) -> ParameterValue:
+    """What a parameter is for the system: canonical for the client's own type. Raises BadParameters."""
+    if value.WhichOneof("kind") == "list":
+        return tuple(_single(index, item) for item in value.list.values)
+    return _single(index, value)
+
+
+def key_parameters(raw: bytes) -> tuple[ParameterValue, ...]:
+    """The parameters of a serialised `Key`. Raises MalformedRequest, BadParameters."""
+    try:
+        key = pb.Key.FromString(raw)
+    except DecodeError as error:
+        raise MalformedRequest(f"a key of {len(raw)} bytes is no upwell.v1.Key: {error}") from None
+    return tuple([parameter_value(index, value) for index, value in enumerate(key.parameters)])
+
+
+class KeyMemo(dict[bytes, tuple[ParameterValue, ...]]):
+    """Parsed parameters by the key's raw bytes.
+
+    Invariants:
+    1. At most `entries` of keys of at most `longest` bytes are held, so it takes a few megabytes at most; when full it
+       starts over, and the keys in use are back after one parse each.
+    """
+
+    def __init__(self, entries: int = 1 << 15, longest: int = 128) -> None:
+        super().__init__()
+        self._entries = entries
+        self._longest = longest
+
+    def __missing__(self, raw: bytes) -> tuple[ParameterValue, ...]:
+        parameters = key_parameters(raw)
+        if len(raw) <= self._longest:
+            if len(self) >= self._entries:
+                self.clear()
+            self[raw] = parameters
+        return parameters

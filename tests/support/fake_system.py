@@ -1,0 +1,179 @@
+"""A system behind the listeners that holds its caches in dictionaries: for tests of what stands before it, without
+MySQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from proxy.api import (
+    Answer,
+    CacheInfo,
+    Encoder,
+    ParameterInfo,
+    ParameterValue,
+    Served,
+    SubscriptionEvent,
+    SystemStatus,
+)
+from sqltypes.errors import (
+    BadParameters,
+    CacheExists,
+    NotARead,
+    ParseError,
+    UnknownCache,
+    UnsupportedQuery,
+    UpwellError,
+)
+from sqltypes.expression import Row
+from sqltypes.schema import BIGINT, ResultColumn, SqlType
+
+VARCHAR = SqlType("varchar", length=100, collation="utf8mb4_0900_ai_ci")
+STORY = (ResultColumn("id", BIGINT, False, "stories"), ResultColumn("title", VARCHAR, True, "stories"))
+SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+
+
+class FakeCache:
+    """One cache over `source`: key -> rows; `held`: the bytes of the keys that would be hits."""
+
+    def __init__(self, name: str, sql: str, database: str, encode: Encoder, columns: tuple[ResultColumn, ...]) -> None:
+        self.name = name
+        self.columns = columns
+        self.encode = encode
+        self.dropped = False
+        self.source: dict[tuple[ParameterValue, ...], list[Row]] = {}
+        self.held: dict[tuple[ParameterValue, ...], bytes] = {}
+        self.failing: UpwellError | Exception | None = None  # what a miss raises
+        self.gate = asyncio.Event()  # a miss waits for it
+        self.gate.set()
+        self.misses = 0
+        self.waiting = 0
+        self.abandoned = 0
+        self._sql = sql
+        self._database = database
+
+    @property
+    def info(self) -> CacheInfo:
+        parameters = (ParameterInfo("id", BIGINT, False),)
+        return CacheInfo(
+            self.name, self._sql, self._database, "maintain", "ready", "", parameters, self.columns,
+            keys=len(self.held), bytes=sum(map(len, self.held.values())), hits=7, misses=self.misses, hit_p50_us=3.5,
+        )  # fmt: skip
+
+    def hit(self, parameters: Sequence[ParameterValue]) -> bytes | None:
+        body = self.held.get(parameters)  # type: ignore[call-overload]  # the service gives tuples
+        return body if body is not None else self._hit_slow(parameters)
+
+    def _hit_slow(self, parameters: Sequence[ParameterValue]) -> bytes | None:
+        if self.dropped:
+            raise UnknownCache(f"no cache {self.name!r}")
+        if len(parameters) != 1:
+            raise BadParameters(f"{len(parameters)} parameters: 1 is accepted")
+        if isinstance(parameters[0], str):
+            raise BadParameters(f"parameter 1 is {parameters[0]!r}: an integer is accepted")
+        return None
+
+    async def read(self, parameters: Sequence[ParameterValue]) -> Answer:
+        self.misses += 1
+        self.waiting += 1
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.abandoned += 1
+            raise
+        finally:
+            self.waiting -= 1
+        if self.failing is not None:
+            raise self.failing
+        key = tuple(parameters)
+        self.held[key] = self.encode(self.source.get(key, []))
+        return Answer(Served.MISS, self.columns, self.held[key], SERVER + ":1-5", self.name)
+
+
+@dataclass
+class FakeSystem:
+    """Caches made by `create_cache` are over an empty source with the columns of STORY."""
+
+    caches: dict[str, FakeCache] = field(default_factory=dict)
+    position_text: str = SERVER + ":1-5"
+    why_not_ready: str = ""
+    events: list[SubscriptionEvent] = field(default_factory=list)
+    endless: bool = False  # the last event of a subscription comes again and again
+    subscriptions_closed: int = 0
+    query_gate: asyncio.Event = field(default_factory=asyncio.Event)
+    query_failing: Exception | None = None
+    encoders: dict[str, Callable[[tuple[ResultColumn, ...]], Encoder]] = field(default_factory=dict)
+
+    def register_format(self, name: str, encoder_for: Callable[[tuple[ResultColumn, ...]], Encoder]) -> None:
+        self.encoders[name] = encoder_for
+
+    def add(self, name: str, rows: dict[int, list[Row]], columns: tuple[ResultColumn, ...] = STORY) -> FakeCache:
+        """A cache over these rows by their integer key, all of them misses."""
+        cache = FakeCache(name, "SELECT ...", "lobsters", self.encoders["grpc"](columns), columns)
+        cache.source = {(key,): value for key, value in rows.items()}
+        self.caches[name] = cache
+        return cache
+
+    def open_cache(self, name: str, format: str) -> FakeCache:
+        if name not in self.caches:
+            raise UnknownCache(f"no cache {name!r}: there are {sorted(self.caches)!r}")
+        return self.caches[name]
+
+    async def create_cache(self, name: str, sql: str, database: str) -> CacheInfo:
+        if "SELECT" not in sql.upper():
+            raise ParseError(f"{sql!r} does not parse: a SELECT is accepted")
+        if "RAND()" in sql.upper():
+            raise UnsupportedQuery("nondeterministic", "a function whose value differs between calls", "RAND()")
+        if name in self.caches:
+            raise CacheExists(f"the name {name!r} is taken by another query")
+        return self.add(name or "q1", {}).info
+
+    async def drop_cache(self, name: str) -> None:
+        self.open_cache(name, "").dropped = True
+        del self.caches[name]
+
+    def list_caches(self) -> list[CacheInfo]:
+        return [cache.info for cache in self.caches.values()]
+
+    async def explain(self, name: str, sql: str, database: str) -> tuple[str, str]:
+        if name:
+            self.open_cache(name, "")
+        return f"plan of {name or sql}", "digraph {}"
+
+    async def query(self, sql: str, database: str, parameters: Sequence[ParameterValue], format: str) -> Answer:
+        if not sql.upper().startswith("SELECT"):
+            raise NotARead(f"{sql!r} is not a read: a single SELECT is accepted")
+        if "SLEEP" in sql.upper():
+            await self.query_gate.wait()
+        if self.query_failing is not None:
+            raise self.query_failing
+        columns = (ResultColumn("n", BIGINT, False),)
+        body = self.encoders[format](columns)([(len(parameters),)])
+        return Answer(Served.PASSED, columns, body, why="no cache of this query")
+
+    async def subscribe(
+        self, name: str, parameters: Sequence[ParameterValue]
+    ) -> AsyncGenerator[SubscriptionEvent, None]:
+        self.open_cache(name, "")
+        try:
+            for event in self.events:
+                yield event
+            while self.endless:
+                yield self.events[-1]
+        finally:
+            self.subscriptions_closed += 1
+
+    def status(self) -> SystemStatus:
+        return SystemStatus(
+            version="0.1.0", source="mysql://app@127.0.0.1:3306", source_up=True, server_version="8.4.3",
+            server_uuid=SERVER, position=self.position_text, lag_seconds=0.25, memory_bytes=1000, memory_limit=2000,
+            hits=7, misses=2, passed=1, upqueries_in_flight=0, counters={"transactions": 12},
+        )  # fmt: skip
+
+    def position(self) -> str:
+        return self.position_text
+
+    def not_ready(self) -> str:
+        return self.why_not_ready
