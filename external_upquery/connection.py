@@ -1,0 +1,214 @@
+"""One connection to the source whose socket belongs to the event loop.
+
+`run` sends several commands at once and calls back, on the loop, with all of their answers: one round trip, no task
+switch. One run at a time: the pool hands a connection to one request. In a thread the same upquery takes twice as
+long when idle, and seconds beside a busy loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Sequence
+
+from external_upquery.login import Login
+from external_upquery.protocol import COM_INIT_DB, COM_QUIT, Answer, Answers, ProtocolBroken, command, query
+from sqltypes.errors import Overloaded, SourceDown, UpwellError
+
+# Decoding so many bytes takes two milliseconds at worst (rows of one short column); then the loop has its turn.
+CHUNK = 32 * 1024
+BIG_CHUNK = 1 << 20  # while one packet is still incomplete, nothing is decoded
+
+Finished = Callable[[list[Answer] | UpwellError], None]
+
+
+class Connection:
+    """Invariants:
+    1. `_finished` is set exactly while answers are expected.
+    2. A connection that is not `alive` has no socket, and its reader is removed from the loop.
+    """
+
+    def __init__(
+        self, login: Login, loop: asyncio.AbstractEventLoop, on_lost: Callable[[Connection], None] | None = None
+    ) -> None:
+        self.thread_id = login.thread_id
+        self.server_version = login.server_version
+        self.database = ""
+        self.alive = True
+        self.encrypted = isinstance(login.socket, ssl.SSLSocket)
+        self._loop = loop
+        self._socket = login.socket
+        self._file_number = login.socket.fileno()
+        self._on_lost = on_lost
+        self._decoder = Answers(deprecate_eof=login.deprecate_eof)
+        self._finished: Finished | None = None
+        self._answers: list[Answer] = []
+        self._skip = 0
+        self._row_limit = 0
+        self._unsent = b""
+        loop.add_reader(self._file_number, self._on_readable)
+
+    @property
+    def busy(self) -> bool:
+        return self._finished is not None
+
+    def run(
+        self,
+        packets: bytes,
+        count: int,
+        finished: Finished,
+        *,
+        database: str = "",
+        prepared: tuple[int, ...] = (),
+        row_limit: int = 0,
+    ) -> None:
+        """Sends `packets` of `count` commands; `finished` gets their answers in order, or SourceDown, once, on the
+        loop.
+
+        `database`: selected before where it is not already; "" keeps what is. `row_limit`: bytes of rows beyond which
+        the connection is dropped and `finished` gets Overloaded; 0 is no limit. Requires: `alive` and not `busy`.
+        """
+        assert self._finished is None, "one run at a time"
+        self._skip = 0
+        if database and database != self.database:
+            packets = command(COM_INIT_DB, database.encode()) + packets
+            count += 1
+            self._skip = 1
+            prepared = tuple(index + 1 for index in prepared)
+            self.database = database
+        self._finished = finished
+        self._row_limit = row_limit
+        self._decoder.expect(count, prepared)
+        self._send(packets)
+
+    def submit(self, statements: Sequence[bytes]) -> asyncio.Future[list[Answer]]:
+        """The answers to these SQL statements, sent in one piece. A failing statement does not stop the others."""
+        future: asyncio.Future[list[Answer]] = self._loop.create_future()
+
+        def finished(outcome: list[Answer] | UpwellError) -> None:
+            if future.done():
+                return
+            if isinstance(outcome, UpwellError):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+        self.run(b"".join(map(query, statements)), len(statements), finished)
+        return future
+
+    def send_unanswered(self, packets: bytes) -> None:
+        """Sends commands that MySQL does not answer (COM_STMT_CLOSE). Requires: `alive` and not `busy`."""
+        self._send(packets)
+
+    def close(self) -> None:
+        """Says goodbye and closes. A run in flight gets SourceDown."""
+        if self.alive:
+            if not self.busy and not self._unsent:
+                self._send(command(COM_QUIT))
+            self._lose(SourceDown("the connection to the source was closed"))
+
+    def abort(self) -> None:
+        """Closes without a word. A run in flight gets SourceDown."""
+        self._lose(SourceDown("the connection to the source was closed"))
+
+    # -- sending -------------------------------------------------------------------------------------------------------
+
+    def _send(self, packets: bytes) -> None:
+        if self._unsent:
+            self._unsent += packets
+            return
+        try:
+            sent = self._socket.send(packets)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            sent = 0
+        except OSError as error:
+            # Later: the caller has not returned yet from the call that it is told about.
+            self._loop.call_soon(self._lose, SourceDown(f"the connection to the source was lost: {error}"))
+            return
+        if sent < len(packets):
+            self._unsent = packets[sent:]
+            self._loop.add_writer(self._file_number, self._on_writable)
+
+    def _on_writable(self) -> None:
+        try:
+            # Sliced: a TLS socket wants the same bytes again after "not now", and each call may copy what it is given.
+            sent = self._socket.send(self._unsent[:BIG_CHUNK])
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return
+        except OSError as error:
+            self._lose(SourceDown(f"the connection to the source was lost: {error}"))
+            return
+        self._unsent = self._unsent[sent:]
+        if not self._unsent:
+            self._loop.remove_writer(self._file_number)
+
+    # -- receiving -----------------------------------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        try:
+            data = self._socket.recv(BIG_CHUNK if self._decoder.starved else CHUNK)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return
+        except OSError as error:
+            self._lose(SourceDown(f"the connection to the source was lost: {error}"))
+            return
+        if not data:
+            self._lose(SourceDown("the source closed the connection"))
+            return
+        try:
+            completed = self._decoder.feed(data)
+        except (ProtocolBroken, UnicodeDecodeError, ValueError, IndexError) as error:
+            self._lose(SourceDown(f"the source's answer cannot be decoded: {error}"))
+            return
+        if self.encrypted and self._socket.pending():  # type: ignore[attr-defined]  # only TLS sockets have it
+            # What the TLS layer has already taken from the socket does not make it readable again.
+            self._loop.call_soon(self._on_pending)
+        if self._row_limit and self._decoder.row_bytes > self._row_limit:
+            self._lose(Overloaded(f"the answer is over {self._row_limit} bytes"))
+        elif completed:
+            self._on_completed(completed)
+
+    def _on_pending(self) -> None:
+        if self.alive:
+            self._on_readable()
+
+    def _on_completed(self, completed: list[Answer]) -> None:
+        if self._answers:
+            self._answers += completed
+        else:
+            self._answers = completed
+        if self._decoder.outstanding:
+            return
+        answers, self._answers = self._answers, []
+        finished, self._finished = self._finished, None
+        if self._skip:
+            refused = answers.pop(0)
+            if isinstance(refused, UpwellError):
+                # The statements after it ran in whatever database was selected before.
+                self.database = ""
+                answers = [refused] * len(answers)
+                self._lose(SourceDown("the database could not be selected"))
+        assert finished is not None
+        finished(answers)
+
+    def _lose(self, error: UpwellError) -> None:
+        if not self.alive:
+            return
+        self.alive = False
+        self._loop.remove_reader(self._file_number)
+        self._loop.remove_writer(self._file_number)
+        self._socket.close()
+        self._unsent = b""
+        finished, self._finished = self._finished, None
+        if self._on_lost is not None:
+            self._on_lost(self)
+        if finished is not None:
+            finished(error)
+
+
+async def open_connection(
+    login: Callable[[], Login], on_lost: Callable[[Connection], None] | None = None
+) -> Connection:
+    """Logs in, in a thread, and takes the socket over. Raises as `log_in`."""
+    loop = asyncio.get_running_loop()
+    return Connection(await loop.run_in_executor(None, login), loop, on_lost)

@@ -1,0 +1,128 @@
+"""Logging in: PyMySQL does the handshake, blocking, in a thread; what comes out is a bare socket in a pinned session.
+
+A session is pinned so that an answer never depends on the server's defaults or on an earlier user of the connection.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from dataclasses import dataclass
+
+import pymysql
+from pymysql.connections import Connection as PyMySQLConnection
+from pymysql.constants import CR
+
+from external_upquery.upstream import Upstream
+from sqltypes.errors import ConfigError, SourceDown
+
+CONNECT_SECONDS = 5.0
+CLIENT_DEPRECATE_EOF = 1 << 24
+
+# The default of MySQL 8.0 and later, written out.
+SQL_MODE = (
+    "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,"
+    "ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+)
+PINNED = {
+    "time_zone": "'+00:00'",
+    "sql_mode": f"'{SQL_MODE}'",
+    "transaction_isolation": "'REPEATABLE-READ'",
+    "transaction_read_only": "1",  # nothing on these connections writes
+    "completion_type": "'NO_CHAIN'",  # COMMIT must end the snapshot
+    "sql_select_limit": "18446744073709551615",
+    "max_join_size": "18446744073709551615",
+    "max_execution_time": "0",
+    "group_concat_max_len": "1024",
+    "div_precision_increment": "4",
+    "lc_time_names": "'en_US'",
+    "default_week_format": "0",
+    "windowing_use_high_precision": "1",
+    "sql_auto_is_null": "0",
+    "resultset_metadata": "'FULL'",
+    "session_track_gtids": "'OFF'",
+    "session_track_schema": "0",
+    "session_track_state_change": "0",
+    "session_track_transaction_info": "'OFF'",
+    "session_track_system_variables": "''",
+}
+PIN_SESSION = "SET " + ", ".join(f"{name}={value}" for name, value in PINNED.items())
+
+
+@dataclass(slots=True)
+class Login:
+    """A logged-in, non-blocking socket. `thread_id`: the connection's id at the source, for KILL."""
+
+    socket: socket.socket
+    thread_id: int
+    server_version: str
+    deprecate_eof: bool
+
+
+def log_in(upstream: Upstream, connect_seconds: float = CONNECT_SECONDS) -> Login:
+    """Blocks until logged in. Raises SourceDown (unreachable, or the login is refused: its errno is MySQL's),
+    ConfigError (TLS files).
+    """
+    context = upstream.ssl_context()
+    try:
+        connection = _connect(upstream, context, connect_seconds)
+    except pymysql.err.Error as error:
+        raise _source_down(upstream, error) from error
+    try:
+        connection.query(PIN_SESSION)
+    except pymysql.err.Error as error:
+        connection._force_close()  # type: ignore[attr-defined]
+        raise _source_down(upstream, error) from error
+    return _take_socket(connection, upstream)
+
+
+def _connect(upstream: Upstream, context: ssl.SSLContext | None, seconds: float) -> PyMySQLConnection:
+    try:
+        return _open(upstream, context, seconds)
+    except pymysql.err.OperationalError as error:
+        if context is None or upstream.tls != "preferred" or error.args[0] != CR.CR_SSL_CONNECTION_ERROR:
+            raise
+        return _open(upstream, None, seconds)
+
+
+def _open(upstream: Upstream, context: ssl.SSLContext | None, seconds: float) -> PyMySQLConnection:
+    return PyMySQLConnection(
+        host=upstream.host,
+        port=upstream.port,
+        unix_socket=upstream.unix_socket or None,
+        user=upstream.user,
+        # As bytes: PyMySQL would encode it as latin1.
+        password=upstream.password.encode(),
+        charset="utf8mb4",
+        autocommit=True,
+        connect_timeout=seconds,
+        read_timeout=seconds,
+        write_timeout=seconds,
+        client_flag=CLIENT_DEPRECATE_EOF,
+        ssl=context,
+        ssl_disabled=context is None,
+        program_name="upwell",
+    )
+
+
+def _source_down(upstream: Upstream, error: pymysql.err.Error) -> SourceDown:
+    number = error.args[0] if error.args and isinstance(error.args[0], int) else CR.CR_CONN_HOST_ERROR
+    text = error.args[1] if len(error.args) > 1 else str(error)
+    down = SourceDown(f"no connection to {upstream.redacted}: {text} ({number})")
+    down.errno = number
+    return down
+
+
+def _take_socket(connection: PyMySQLConnection, upstream: Upstream) -> Login:
+    sock: socket.socket = connection._sock  # type: ignore[attr-defined]  # what PyMySQL keeps to itself is what we take over
+    if upstream.tls in ("required", "verify") and not isinstance(sock, ssl.SSLSocket):
+        connection._force_close()  # type: ignore[attr-defined]
+        raise ConfigError(f"{upstream.redacted} offers no TLS, and the upstream's tls is {upstream.tls!r}")
+    capabilities = connection.server_capabilities  # type: ignore[attr-defined]
+    thread_id = connection.server_thread_id[0]  # type: ignore[attr-defined]
+    version = connection.server_version  # type: ignore[attr-defined]
+    # Its reader holds a count on the socket, its finaliser would close it.
+    connection._rfile.close()  # type: ignore[attr-defined]
+    connection._sock = connection._rfile = None  # type: ignore[attr-defined]
+    sock.setblocking(False)
+    return Login(sock, thread_id, version, bool(capabilities & CLIENT_DEPRECATE_EOF))

@@ -1,0 +1,309 @@
+"""MySQL's protocol without I/O: packets of commands out, bytes of answers in.
+
+`Answers` is told how many answers are coming and is fed whatever arrives, in pieces of any size; it gives back the
+answers that are complete, in order. Rows are decoded as they come, straight to canonical values. It must not block,
+wait or know of sockets; it is called from `external_upquery/connection.py`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from external_upquery.columns import RawColumn, length_encoded_integer, parse_column, to_result_column
+from external_upquery.rowcode import MULTI_PACKET, DecodeRow, DecodeRows, kind_of, row_decoders
+from sqltypes.errors import SourceError
+from sqltypes.expression import Row
+from sqltypes.schema import ResultColumn
+
+COM_QUIT, COM_INIT_DB, COM_QUERY, COM_STMT_PREPARE, COM_STMT_CLOSE = 0x01, 0x02, 0x03, 0x16, 0x19
+OK, LOCAL_INFILE, EOF, ERR = 0x00, 0xFB, 0xFE, 0xFF
+MORE_RESULTS = 0x0008  # of the status flags
+KEPT_LAYOUTS = 4096
+STARVED = 1 << 16  # bytes
+
+
+class ProtocolBroken(Exception):
+    """The bytes are not an answer that this decoder knows: the connection is of no more use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of a result set with the decoders of its rows; one per distinct announcement, kept."""
+
+    columns: tuple[RawColumn, ...]
+    decode_rows: DecodeRows
+    decode_row: DecodeRow
+
+    def result_columns(self) -> tuple[ResultColumn, ...]:
+        return tuple(to_result_column(column) for column in self.columns)
+
+
+@dataclass(slots=True)
+class ResultSet:
+    layout: Layout
+    rows: list[Row] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Done:
+    """A statement that gives no rows."""
+
+    affected: int
+    insert_id: int
+    status: int
+    warnings: int
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A prepared statement: `parameters` is the number of its placeholders."""
+
+    statement_id: int
+    columns: tuple[RawColumn, ...]
+    parameters: int
+
+
+Answer = ResultSet | Done | Prepared | SourceError
+
+
+def command(code: int, body: bytes = b"") -> bytes:
+    """The packets of one command. A body of 16 MB and more is cut as the protocol asks."""
+    size = len(body) + 1
+    if size < MULTI_PACKET:
+        return size.to_bytes(3, "little") + b"\0" + bytes((code,)) + body
+    payload = bytes((code,)) + body
+    packets = []
+    for sequence, start in enumerate(range(0, size + 1, MULTI_PACKET)):
+        piece = payload[start : start + MULTI_PACKET]
+        packets.append(len(piece).to_bytes(3, "little") + bytes((sequence & 0xFF,)))
+        packets.append(piece)
+    return b"".join(packets)
+
+
+def query(sql: str | bytes) -> bytes:
+    """The packets of COM_QUERY."""
+    return command(COM_QUERY, sql.encode() if isinstance(sql, str) else sql)
+
+
+_layouts: dict[bytes, Layout] = {}
+
+
+class Answers:
+    """Decodes the answers to pipelined commands.
+
+    Invariants:
+    1. `_held` begins with an incomplete packet (or head of a result set) of the oldest expected answer, or is empty.
+    2. `_rows` is not None exactly while the rows of the oldest expected answer arrive.
+    """
+
+    def __init__(self, *, deprecate_eof: bool) -> None:
+        self._deprecate_eof = deprecate_eof
+        self._expected: deque[bool] = deque()  # whether the answer is a prepared statement's
+        self._held = bytearray()
+        self._needed = 0  # bytes that `_held` must have before another try is worth it
+        self._rows: list[Row] | None = None
+        self._layout: Layout | None = None
+        self._answer: Answer | None = None  # the first result of several
+        self._completed: list[Answer] = []
+        self.row_bytes = 0  # of the answers since `expect`, for limits
+
+    @property
+    def outstanding(self) -> int:
+        """How many answers are still expected."""
+        return len(self._expected)
+
+    @property
+    def starved(self) -> bool:
+        """Whether a large packet is incomplete: what comes next is not decoded until all of it is there."""
+        return self._needed - len(self._held) > STARVED
+
+    def expect(self, count: int, prepared: tuple[int, ...] = ()) -> None:
+        """`count` more answers are coming; those at the indexes `prepared` are of COM_STMT_PREPARE."""
+        self.row_bytes = 0
+        if count == 3 and not prepared:
+            self._expected.extend((False, False, False))
+        else:
+            self._expected.extend(index in prepared for index in range(count))
+
+    def feed(self, data: bytes) -> list[Answer]:
+        """The answers that are complete with these bytes. Raises ProtocolBroken."""
+        if self._held:
+            self._held += data
+            if len(self._held) < self._needed:
+                return []
+            data = bytes(self._held)
+            self._held.clear()
+        self._needed = 0
+        end = len(data)
+        position = 0
+        while position < end:
+            if not self._expected:
+                raise ProtocolBroken(f"{end - position} bytes came that nothing asked for")
+            left = self._rows_at(data, position, end) if self._rows is not None else self._head_at(data, position, end)
+            if left < 0:
+                self._held += data[position:] if position else data
+                self._needed = -left
+                break
+            position = left
+        if not self._completed:
+            return []
+        completed, self._completed = self._completed, []
+        return completed
+
+    # Each of the following takes data[position:end] and returns the new position, or how many bytes are needed from
+    # the old one on, as a negative number.
+
+    def _rows_at(self, data: bytes, position: int, end: int) -> int:
+        layout, rows = self._layout, self._rows
+        assert layout is not None and rows is not None
+        after = layout.decode_rows(data, position, end, rows.append)
+        self.row_bytes += after - position
+        if after > position:
+            return after
+        payload, after = _packet(data, position, end)
+        if payload is None:
+            return after
+        first = payload[0]
+        if first == ERR:
+            self._finish(_error(payload), 0)
+        elif first == EOF and len(payload) < MULTI_PACKET:
+            self._finish(ResultSet(layout, rows), _end_status(payload, self._deprecate_eof))
+        else:
+            rows.append(layout.decode_row(payload))
+            self.row_bytes += len(payload)
+        return after
+
+    def _head_at(self, data: bytes, position: int, end: int) -> int:
+        payload, after = _packet(data, position, end)
+        if payload is None:
+            return after
+        first = payload[0]
+        if first == ERR:
+            self._finish(_error(payload), 0)
+            return after
+        if self._expected[0]:
+            return self._prepared_at(payload, data, position, after, end)
+        if first == OK:
+            done = _done(payload)
+            self._finish(done, done.status)
+            return after
+        if first in (LOCAL_INFILE, EOF):
+            raise ProtocolBroken(f"an answer begins with {first:#x}")
+        count, _ = length_encoded_integer(payload, 0)
+        behind = self._skip(data, after, end, count, position)
+        if behind < 0:
+            return behind
+        self._layout = _layout(data[after:behind], count)
+        self._rows = []
+        return behind if self._deprecate_eof else self._skip_end(data, behind, end, position)
+
+    def _prepared_at(self, payload: bytes, data: bytes, position: int, after: int, end: int) -> int:
+        statement = int.from_bytes(payload[1:5], "little")
+        columns, parameters = int.from_bytes(payload[5:7], "little"), int.from_bytes(payload[7:9], "little")
+        raw: list[RawColumn] = []
+        for count in (parameters, columns):
+            if not count:
+                continue
+            behind = self._skip(data, after, end, count, position)
+            if behind < 0:
+                return behind
+            raw = _columns(data[after:behind], count)
+            after = behind
+            if not self._deprecate_eof:
+                after = self._skip_end(data, after, end, position)
+                if after < 0:
+                    return after
+        self._finish(Prepared(statement, tuple(raw) if columns else (), parameters), 0)
+        return after
+
+    @staticmethod
+    def _skip(data: bytes, at: int, end: int, count: int, position: int) -> int:
+        for _ in range(count):
+            if at + 4 > end:
+                return position - at - 4
+            following = at + 4 + (data[at] | data[at + 1] << 8 | data[at + 2] << 16)
+            if following > end:
+                return position - following
+            at = following
+        return at
+
+    def _skip_end(self, data: bytes, at: int, end: int, position: int) -> int:
+        after = self._skip(data, at, end, 1, position)
+        if after < 0:
+            self._rows = None
+        return after
+
+    def _finish(self, answer: Answer, status: int) -> None:
+        self._rows = None
+        self._layout = None
+        if self._answer is None:
+            self._answer = answer
+        if not status & MORE_RESULTS:
+            self._expected.popleft()
+            self._completed.append(self._answer)
+            self._answer = None
+
+
+def _packet(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    """(payload, position behind it), parts joined; (None, minus the bytes needed) where it is not complete."""
+    pieces = []
+    at = position
+    while True:
+        if at + 4 > end:
+            return None, position - at - 4
+        size = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+        following = at + 4 + size
+        if following > end:
+            return None, position - following
+        pieces.append(data[at + 4 : following])
+        at = following
+        if size < MULTI_PACKET:
+            break
+    payload = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    if not payload:
+        raise ProtocolBroken("an empty packet")
+    return payload, at
+
+
+def _layout(announced: bytes, count: int) -> Layout:
+    """The layout for these column definition packets, as they came: the same statement announces the same bytes."""
+    layout = _layouts.get(announced)
+    if layout is None:
+        columns = _columns(announced, count)
+        layout = Layout(tuple(columns), *row_decoders(tuple(kind_of(column) for column in columns)))
+        if len(_layouts) >= KEPT_LAYOUTS:
+            _layouts.clear()
+        _layouts[announced] = layout
+    return layout
+
+
+def _columns(announced: bytes, count: int) -> list[RawColumn]:
+    columns = []
+    position = 0
+    for _ in range(count):
+        payload, position = _packet(announced, position, len(announced))
+        assert payload is not None
+        columns.append(parse_column(payload))
+    return columns
+
+
+def _done(payload: bytes) -> Done:
+    affected, position = length_encoded_integer(payload, 1)
+    insert_id, position = length_encoded_integer(payload, position)
+    status = int.from_bytes(payload[position : position + 2], "little")
+    return Done(affected, insert_id, status, int.from_bytes(payload[position + 2 : position + 4], "little"))
+
+
+def _end_status(payload: bytes, deprecate_eof: bool) -> int:
+    """The status flags of the packet that ends the rows: an OK packet under another first byte, or EOF."""
+    if deprecate_eof:
+        return _done(payload).status
+    return int.from_bytes(payload[3:5], "little")
+
+
+def _error(payload: bytes) -> SourceError:
+    errno = int.from_bytes(payload[1:3], "little")
+    if payload[3:4] == b"#":
+        return SourceError(errno, payload[4:9].decode("ascii", "replace"), payload[9:].decode("utf-8", "replace"))
+    return SourceError(errno, "HY000", payload[3:].decode("utf-8", "replace"))

@@ -1,0 +1,127 @@
+"""Row decoders: functions generated for one tuple of column kinds, from packets of text rows to canonical values.
+
+The generated loop walks the packets in place, without an object per packet or per column: decoding is most of what a
+large answer costs the event loop. `sqltypes/schema.py` lists the canonical values.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from decimal import Decimal
+from functools import lru_cache
+
+from pymysql.constants import FIELD_TYPE
+
+from external_upquery.columns import BINARY_CHARSET, VECTOR_TYPE, RawColumn, length_encoded
+from sqltypes.expression import Row
+
+BINARY32 = struct.Struct("<f")
+MULTI_PACKET = 0xFFFFFF  # a packet of this size goes on in the next one
+
+# Decodes the whole packets in data[position:end] and returns the position of the first one that it left: an
+# incomplete packet, one that goes on in the next, or one that is not a row.
+DecodeRows = Callable[[bytes, int, int, Callable[[Row], None]], int]
+DecodeRow = Callable[[bytes], Row]
+
+
+def binary32(text: bytes) -> float:
+    """The FLOAT that prints so, widened."""
+    value: float = BINARY32.unpack(BINARY32.pack(float(text)))[0]
+    return value
+
+
+def microseconds(text: bytes) -> int:
+    """TIME as MySQL prints it (`[-]h+:mm:ss[.f+]`) in microseconds."""
+    clock, _, fraction = text.partition(b".")
+    hours, minutes, seconds = clock.split(b":")
+    whole = (abs(int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
+    total = whole * 1_000_000 + (int(fraction.ljust(6, b"0")) if fraction else 0)
+    return -total if text.startswith(b"-") else total
+
+
+# kind -> expression of the bytes `d[s:q]`
+CONVERSIONS = {
+    "int": "int(d[s:q])",
+    "decimal": "Decimal(d[s:q].decode())",
+    "double": "float(d[s:q])",
+    "float": "binary32(d[s:q])",
+    "time": "microseconds(d[s:q])",
+    "bit": "from_bytes(d[s:q], 'big')",
+    "text": "d[s:q].decode()",
+    "bytes": "d[s:q]",
+}
+LONG_KINDS = frozenset({"text", "bytes"})  # the others never need more than 250 bytes
+CODES = {
+    FIELD_TYPE.TINY: "int",
+    FIELD_TYPE.SHORT: "int",
+    FIELD_TYPE.INT24: "int",
+    FIELD_TYPE.LONG: "int",
+    FIELD_TYPE.LONGLONG: "int",
+    FIELD_TYPE.YEAR: "int",
+    FIELD_TYPE.DECIMAL: "decimal",
+    FIELD_TYPE.NEWDECIMAL: "decimal",
+    FIELD_TYPE.DOUBLE: "double",
+    FIELD_TYPE.FLOAT: "float",
+    FIELD_TYPE.TIME: "time",
+    FIELD_TYPE.BIT: "bit",
+    FIELD_TYPE.DATE: "text",
+    FIELD_TYPE.NEWDATE: "text",
+    FIELD_TYPE.DATETIME: "text",
+    FIELD_TYPE.TIMESTAMP: "text",
+    FIELD_TYPE.JSON: "text",
+    FIELD_TYPE.GEOMETRY: "bytes",
+    VECTOR_TYPE: "bytes",
+}
+
+
+def kind_of(raw: RawColumn) -> str:
+    """How a column's text becomes its canonical value: a key of CONVERSIONS."""
+    kind = CODES.get(raw.code)
+    if kind is None:
+        kind = "bytes" if raw.charset == BINARY_CHARSET else "text"
+    return kind
+
+
+@lru_cache(maxsize=1024)
+def row_decoders(kinds: tuple[str, ...]) -> tuple[DecodeRows, DecodeRow]:
+    """(decoder of packets in a buffer, decoder of one row's payload) for these kinds of columns."""
+    names = [f"c{index}" for index in range(len(kinds))]
+    row = ", ".join(names) + ","
+    columns = [line for name, kind in zip(names, kinds, strict=True) for line in _column_lines(name, kind)]
+    source = [
+        "def decode_rows(d, p, end, append):",
+        "    while p + 4 < end:",
+        "        n = d[p] | d[p + 1] << 8 | d[p + 2] << 16",
+        "        q = p + 4",
+        "        e = q + n",
+        # No row begins with 0xFE below 16 MB: there it is the size of a string of more, or the end of the rows.
+        f"        if e > end or n == {MULTI_PACKET} or d[q] >= 0xFE: return p",
+        *("        " + line for line in columns),
+        f"        append(({row}))",
+        "        p = e",
+        "    return p",
+        "def decode_row(d):",
+        "    q = 0",
+        *("    " + line for line in columns),
+        f"    return ({row})",
+    ]
+    names_in_scope: dict[str, object] = {
+        "Decimal": Decimal,
+        "binary32": binary32,
+        "microseconds": microseconds,
+        "from_bytes": int.from_bytes,
+        "length_encoded": length_encoded,
+    }
+    exec("\n".join(source), names_in_scope)
+    return names_in_scope["decode_rows"], names_in_scope["decode_row"]  # type: ignore[return-value]  # made by exec
+
+
+def _column_lines(name: str, kind: str) -> list[str]:
+    conversion = f"{name} = {CONVERSIONS[kind]}"
+    lines = ["n = d[q]", f"if n < 251: s = q + 1; q = s + n; {conversion}"]
+    if kind in LONG_KINDS:
+        lines += [f"elif n == 251: {name} = None; q += 1", f"else: s, q = length_encoded(d, q); {conversion}"]
+    else:
+        lines += [f"else: {name} = None; q += 1"]
+    return lines

@@ -1,0 +1,150 @@
+"""Where the source is and how to log in: the `mysql://` address, parsed and checked once.
+
+Pure text handling. Both edges (upqueries and the change stream) are given an `Upstream` by the composition root.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from dataclasses import dataclass
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
+
+from sqltypes.errors import ConfigError
+
+DEFAULT_PORT = 3306
+TLS_MODES = ("disabled", "preferred", "required", "verify")
+OPTIONS = ("unix_socket", "tls", "ca", "cert", "key")
+EXPECTED = "expected mysql://user:password@host:port[/database]"
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """One MySQL server. `tls`: "disabled", "preferred" (without a check of the certificate), "required" (likewise) or
+    "verify".
+
+    `ca`, `cert` and `key` are paths of PEM files, "" for none. With `unix_socket`, host and port are not used.
+    """
+
+    host: str
+    port: int
+    user: str
+    password: str
+    database: str = ""
+    unix_socket: str = ""
+    tls: str = "preferred"
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+
+    @property
+    def redacted(self) -> str:
+        """The address without the password, for logs and status."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        text = f"mysql://{quote(self.user, safe='')}@{host}:{self.port}"
+        if self.database:
+            text += f"/{quote(self.database, safe='')}"
+        if self.unix_socket:
+            text += f"?unix_socket={quote(self.unix_socket)}"
+        return text
+
+    def __repr__(self) -> str:
+        return f"Upstream({self.redacted!r})"
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """The TLS settings of a connection, None for plain text. Raises ConfigError where a file is missing or
+        wrong.
+        """
+        if self.tls == "disabled":
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = self.tls == "verify"
+        if self.tls != "verify":
+            context.verify_mode = ssl.CERT_NONE
+        try:
+            if self.ca:
+                context.load_verify_locations(self.ca)
+            elif self.tls == "verify":
+                context.load_default_certs()
+            if self.cert:
+                context.load_cert_chain(self.cert, self.key or None)
+        except OSError as error:  # ssl.SSLError is one
+            named = ", ".join(repr(path) for path in (self.ca, self.cert, self.key) if path)
+            raise ConfigError(f"the upstream's TLS files {named} cannot be used: {error}") from error
+        return context
+
+
+def parse_upstream(url: str) -> Upstream:
+    """The address as a user gives it:
+    `mysql://user:pw@host:port[/db][?unix_socket=PATH&tls=MODE&ca=PATH&cert=PATH&key=PATH]`.
+
+    Parts are percent-encoded. TLS is disabled by default on loopback and unix sockets, preferred elsewhere. Raises
+    ConfigError, which never shows the password.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError as error:
+        raise ConfigError(f"the upstream's address cannot be read ({error}): {EXPECTED}") from error
+    if parts.scheme != "mysql":
+        raise ConfigError(f"the upstream's address begins with {parts.scheme + '://'!r}: {EXPECTED}")
+    if not parts.username:
+        raise ConfigError(f"the upstream's address names no user: {EXPECTED}")
+    options = _options(parts)
+    unix_socket = options.get("unix_socket", "")
+    host = unquote(parts.hostname or "")
+    if not host and not unix_socket:
+        raise ConfigError(f"the upstream's address names no host: {EXPECTED}")
+    database = unquote(parts.path.removeprefix("/"))
+    if "/" in parts.path.removeprefix("/"):
+        raise ConfigError(f"the upstream's database is {database!r}: expected one name, a slash in it written as %2F")
+    return Upstream(
+        host=host or "localhost",
+        port=DEFAULT_PORT if port is None else port,
+        user=unquote(parts.username),
+        password=unquote(parts.password or ""),
+        database=database,
+        unix_socket=unix_socket,
+        tls=_tls_mode(options, host, unix_socket),
+        ca=options.get("ca", ""),
+        cert=options.get("cert", ""),
+        key=options.get("key", ""),
+    )
+
+
+def _options(parts: SplitResult) -> dict[str, str]:
+    if parts.fragment:
+        raise ConfigError(
+            "the upstream's address has a '#': write it as %23 where it belongs to the password or a name"
+        )
+    try:
+        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError as error:
+        raise ConfigError(f"the upstream's options {parts.query!r} cannot be read: expected name=value&...") from error
+    options = dict(pairs)
+    if unknown := sorted(set(options) - set(OPTIONS)):
+        raise ConfigError(f"the upstream's option {unknown[0]!r} is not known: expected one of {', '.join(OPTIONS)}")
+    if options.get("key") and not options.get("cert"):
+        raise ConfigError("the upstream's option 'key' stands alone: expected 'cert' beside it")
+    return options
+
+
+def _tls_mode(options: dict[str, str], host: str, unix_socket: str) -> str:
+    mode = options.get("tls")
+    if mode is None:
+        if options.get("ca"):
+            return "verify"
+        return "disabled" if unix_socket or is_loopback(host) else "preferred"
+    if mode not in TLS_MODES:
+        raise ConfigError(f"the upstream's tls is {mode!r}: expected one of {', '.join(TLS_MODES)}")
+    return mode
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the name or address is this machine's own."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
