@@ -1,0 +1,111 @@
+"""What the documents and the files around the code say is true of the tree."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+LOCKS = sorted(ROOT.glob("requirements/*.lock"))
+# `folder/file.ext` or `file.ext`, optionally with a function or a line after a colon.
+PATH = re.compile(r"^(?:[\w.*<>-]+/)*[\w.*<>-]+\.(?:py|md|toml|proto|sql|lock|yaml|yml|test|dat|json)$|^(?:[\w.-]+/)+$")
+
+
+def tracked_files() -> list[Path]:
+    """Every file of the project that is text."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode != 0:  # an unpacked archive instead of a clone
+        return [path for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
+    return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def named_paths(document: Path) -> list[str]:
+    """The paths between backticks, outside of code blocks."""
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.M | re.S)
+    spans = [span.split(":")[0] for span in re.findall(r"`([^`\n]+)`", text)]
+    return [span for span in spans if PATH.match(span)]
+
+
+def exists(name: str) -> bool:
+    """Whether the path is there. `<name>` and `*` stand for anything; a bare file name may lie in any folder."""
+    pattern = re.sub(r"<[^>]*>", "*", name)
+    return any(ROOT.glob(pattern)) or ("/" not in name and any(p.name == name for p in tracked_files()))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.name))
+def test_every_path_that_a_document_names_exists(document: Path) -> None:
+    generated_at_run_time = {"upwell.toml", "benchmarks/results/", "dist/"}
+    missing = [name for name in named_paths(document) if name not in generated_at_run_time and not exists(name)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.name))
+def test_every_link_between_documents_leads_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", document.read_text())
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.name))
+def test_every_make_target_that_a_document_names_exists(document: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    named = re.findall(r"`make ([a-z-]+)", document.read_text())
+    assert [target for target in named if target not in targets] == []
+
+
+def test_every_target_is_explained_and_none_is_a_file() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    explained = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.M))
+    phony = {target for line in re.findall(r"^\.PHONY: (.*)$", makefile, re.M) for target in line.split()}
+    assert explained == phony
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: str(path.name))
+def test_lock_names_versions_and_hashes_and_no_index(lock: Path) -> None:
+    text = lock.read_text()
+    assert "://" not in text and "--index" not in text and "--find-links" not in text
+    requirements = re.findall(r"^[\w.-]+(?:\[[\w,-]+\])?==\S+ \\\n    --hash=sha256:[0-9a-f]{64}", text, re.M)
+    assert len(requirements) == len(re.findall(r"^\w", text, re.M)) > 0
+
+
+def test_running_and_developing_use_the_same_versions() -> None:
+    pins = [set(re.findall(r"^\w\S*==\S+", (ROOT / "requirements" / name).read_text(), re.M)) for name in LOCK_NAMES]
+    server, developer, wheel_check = pins
+    assert server <= developer
+    assert {pin for pin in wheel_check if not pin.startswith("proxy-py==")} <= server
+
+
+LOCK_NAMES = ("server.lock", "dev.lock", "wheel-check.lock")
+
+
+def test_no_file_names_a_place_on_the_machine_it_was_written_on() -> None:
+    # Spelled in two halves, so that this file is not its own finding.
+    forbidden = re.compile(
+        "|".join(["/ro" + "ot/", "/wo" + "rk/", "/ho" + r"me/\w+/", "/Us" + r"ers/\w+/", "pyp" + "i.org/simple"])
+    )
+    found = []
+    for path in tracked_files():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in forbidden.finditer(text)]
+    assert found == []
+
+
+def test_version_is_said_once_and_the_same() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    source = (ROOT / "upwell/__init__.py").read_text()
+    assert f'__version__ = "{project["version"]}"' in source
+
+
+def test_layers_are_checked_for_every_package_of_the_wheel() -> None:
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    shipped = set(tool["hatch"]["build"]["targets"]["wheel"]["only-include"])
+    (contract,) = tool["importlinter"]["contracts"]
+    layered = {package for layer in contract["layers"] for package in layer.split(" | ")}
+    assert shipped == layered == set(tool["importlinter"]["root_packages"])
