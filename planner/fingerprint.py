@@ -1,0 +1,298 @@
+"""Which cache is a query text for? Literals are lifted, spelling is folded, so that equal queries have equal
+fingerprints.
+
+A fingerprint has a `shape` (every literal and placeholder is `?`, every IN-list of them is `IN (?...)`) and the
+`slots` that stand there, in order. A cache's text fixes some slots to constants and leaves the others as its
+parameters; a client's text is for that cache if the shapes are equal and its values agree with all the constants
+(`matcher.py`).
+
+What is not lifted: literals in select items without an alias, because MySQL names the column by the item's text.
+Hints stay in the shape; comments go; version comments count as the server counts them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from planner.scan import (
+    DEFAULT_VERSION,
+    ServerVersion,
+    Token,
+    folded,
+    is_keyword,
+    is_named,
+    scan,
+    select_items,
+    spell,
+    unwrap_version_comments,
+)
+from sqltypes.expression import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal: `kind` is int, decimal, float, string, hex or bit; the value is canonical for that kind."""
+
+    kind: str
+    value: Value
+
+    def agrees(self, value: Value) -> bool:
+        """Whether a client's value is this constant, type and digits behind the point included."""
+        return type(value) is type(self.value) and str(value) == str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """The client's own `?`, by its index from 0. `list`: written `?...`, its value is a tuple."""
+
+    index: int
+    list: bool = False
+
+
+Scalar = Constant | Placeholder
+
+
+@dataclass(frozen=True, slots=True)
+class ListSlot:
+    """The items of a collapsed IN-list."""
+
+    items: tuple[Scalar, ...]
+
+
+Slot = Constant | Placeholder | ListSlot
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """`placeholders`: how many `?` the client's text has."""
+
+    database: str
+    shape: str
+    slots: tuple[Slot, ...]
+    placeholders: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of the text in order: a token as it is, or a slot with its span of tokens [first, end)."""
+
+    token: Token | None
+    slot: Slot | None
+    first: int
+    end: int
+
+
+def fingerprint(sql: str, database: str, version: ServerVersion = DEFAULT_VERSION) -> Fingerprint:
+    """Quick: one pass over the tokens, no parse. Raises ParseError for what is no SQL text at all.
+
+    >>> fingerprint("select * from t where a=3 and b in (1,2)", "d").shape
+    'SELECT * FROM t WHERE a = ? AND b IN (?...)'
+    """
+    tokens = scan(unwrap_version_comments(sql, version))
+    found = pieces(tokens)
+    slots = tuple(piece.slot for piece in found if piece.slot is not None)
+    count = sum(1 for token in tokens if token.kind == "param")
+    return Fingerprint(database, _spell(found, tokens, _slot_mark), slots, count)
+
+
+def normalised(tokens: Sequence[Token]) -> str:
+    """The one spelling of a cache's text: placeholders are `?` and `?...`, constants stay."""
+
+    def mark(piece: Piece) -> str:
+        if isinstance(piece.slot, ListSlot) and not all(isinstance(item, Placeholder) for item in piece.slot.items):
+            return ", ".join(_scalar_text(item) for item in piece.slot.items)
+        if isinstance(piece.slot, Constant):
+            return "".join(token.text for token in tokens[piece.first : piece.end])
+        return _slot_mark(piece)
+
+    return _spell(pieces(tokens), tokens, mark)
+
+
+def _slot_mark(piece: Piece) -> str:
+    return "?..." if isinstance(piece.slot, ListSlot) or getattr(piece.slot, "list", False) else "?"
+
+
+def _scalar_text(item: Scalar) -> str:
+    if isinstance(item, Placeholder):
+        return "?"
+    if isinstance(item.value, str):
+        return "'" + item.value.replace("\\", "\\\\").replace("'", "''") + "'"
+    return f"x'{item.value.hex()}'" if isinstance(item.value, bytes) else str(item.value)
+
+
+def _spell(found: Sequence[Piece], tokens: Sequence[Token], mark: Callable[[Piece], str]) -> str:
+    verbatim = {first: end for first, end in select_items(tokens) if not is_named(tokens, (first, end))}
+    out: list[tuple[str, bool, bool]] = []
+    keep_until = 0
+    before = 0
+    for piece in found:
+        start = tokens[piece.first].start
+        if piece.first in verbatim:
+            keep_until = verbatim[piece.first]
+        if piece.first < keep_until:
+            text = _verbatim(piece, tokens)
+            parted = start != before and bool(out)
+            if out and piece.first not in verbatim:
+                last = out[-1]
+                out[-1] = (last[0] + (" " if parted else "") + text, False, last[2])
+            else:
+                out.append((text, False, True))
+        elif piece.slot is not None:
+            out.append((mark(piece), False, True))
+        else:
+            assert piece.token is not None
+            text = folded(piece.token, bool(out) and out[-1][0] == ".")
+            is_name = piece.token.kind in ("word", "quoted") and not is_keyword(piece.token, *_NEVER_CALLED)
+            out.append((text, is_name, start != before))
+        before = tokens[piece.end - 1].end
+    return spell(out)
+
+
+_NEVER_CALLED = (
+    "AND",
+    "AS",
+    "BY",
+    "FROM",
+    "HAVING",
+    "IN",
+    "JOIN",
+    "NOT",
+    "ON",
+    "OR",
+    "SELECT",
+    "USING",
+    "WHERE",
+    "XOR",
+    "UNION",
+    "ALL",
+)
+
+
+def _verbatim(piece: Piece, tokens: Sequence[Token]) -> str:
+    return "".join(token.text for token in tokens[piece.first : piece.end])
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Slots.
+
+
+def pieces(tokens: Sequence[Token]) -> list[Piece]:
+    """The text as tokens and slots: signs folded into numbers, IN-lists of literals and placeholders collapsed."""
+    singles = _scalars(tokens)
+    out: list[Piece] = []
+    index = 0
+    while index < len(singles):
+        if _opens_list(singles, index):
+            collapsed, after = _collapse(singles, index + 2)
+            if collapsed is not None:
+                out += [*singles[index : index + 2], collapsed]
+                index = after
+                continue
+        out.append(singles[index])
+        index += 1
+    return out
+
+
+def _opens_list(singles: Sequence[Piece], index: int) -> bool:
+    if index + 1 >= len(singles):
+        return False
+    word, bracket = singles[index].token, singles[index + 1].token
+    return word is not None and bracket is not None and bracket.text == "(" and is_keyword(word, "IN")
+
+
+def _collapse(singles: Sequence[Piece], index: int) -> tuple[Piece | None, int]:
+    """The list slot that starts at `index`, and where to go on (at the closing bracket)."""
+    items: list[Scalar] = []
+    first = index
+    while index + 1 < len(singles):
+        slot, separator = singles[index].slot, singles[index + 1].token
+        if slot is None or isinstance(slot, ListSlot) or separator is None:
+            return None, first
+        items.append(slot)
+        if separator.text == ")":
+            return Piece(None, ListSlot(tuple(items)), singles[first].first, singles[index].end), index + 1
+        if separator.text != ",":
+            return None, first
+        index += 2
+    return None, first
+
+
+def _scalars(tokens: Sequence[Token]) -> list[Piece]:
+    out: list[Piece] = []
+    placeholders = 0
+    index = 0
+    verbatim = {first: end for first, end in select_items(tokens) if not is_named(tokens, (first, end))}
+    keep_until = 0
+    while index < len(tokens):
+        token = tokens[index]
+        keep_until = verbatim.get(index, keep_until)
+        if token.kind == "param":
+            out.append(Piece(None, Placeholder(placeholders, len(token.text) > 1), index, index + 1))
+            placeholders += 1
+        elif index < keep_until:
+            out.append(Piece(token, None, index, index + 1))
+        elif token.text == "-" and _is_sign(tokens, index):
+            out.append(Piece(None, _number("-" + tokens[index + 1].text), index, index + 2))
+            index += 1
+        elif token.kind in ("number", "string", "hex", "bit"):
+            out.append(Piece(None, literal_of(token), index, index + 1))
+        else:
+            out.append(Piece(token, None, index, index + 1))
+        index += 1
+    return out
+
+
+def _is_sign(tokens: Sequence[Token], index: int) -> bool:
+    """Whether the minus at `index` belongs to a number: something that ends no operand stands before it."""
+    if index + 1 >= len(tokens) or tokens[index + 1].kind != "number" or index == 0:
+        return False
+    before = tokens[index - 1]
+    if before.kind == "op":
+        return before.text in ("=", "<", ">", "<=", ">=", "<>", "!=", "<=>", "(", ",")
+    return is_keyword(
+        before, "AND", "OR", "BETWEEN", "IN", "THEN", "ELSE", "WHEN", "LIKE", "WHERE", "ON", "HAVING", "BY"
+    )
+
+
+def literal_of(token: Token) -> Constant:
+    """The value of a literal token."""
+    match token.kind:
+        case "number":
+            return _number(token.text)
+        case "string":
+            return Constant("string", unquote(token.text))
+        case "hex":
+            digits = token.text[2:].rstrip("'")
+            return Constant("hex", bytes.fromhex("0" * (len(digits) % 2) + digits))
+        case _:
+            bits = token.text[2:].rstrip("'")
+            return Constant("bit", int(bits or "0", 2).to_bytes((len(bits) + 7) // 8, "big"))
+
+
+def _number(text: str) -> Constant:
+    if "e" in text or "E" in text:
+        return Constant("float", float(text))
+    return Constant("decimal", Decimal(text)) if "." in text else Constant("int", int(text))
+
+
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+
+
+def unquote(text: str) -> str:
+    """The value of a quoted string: doubled quotes and backslash escapes (`\\%` and `\\_` keep their backslash, for
+    LIKE).
+
+    >>> unquote("'it''s'")
+    "it's"
+    """
+    quote, body = text[0], text[1:-1].replace(text[0] * 2, text[0])
+    if "\\" not in body:
+        return body
+    if quote * 2 in text[1:-1]:
+        body = text[1:-1].replace("\\" + quote, "\\\0").replace(quote * 2, quote).replace("\\\0", "\\" + quote)
+    return re.sub(
+        r"\\(.|\n)", lambda m: m.group() if m.group(1) in "%_" else _ESCAPES.get(m.group(1), m.group(1)), body
+    )

@@ -1,0 +1,247 @@
+"""The text before the parser: tokens with their positions, version comments, and the one spelling of equal queries.
+
+The scanner follows MySQL's lexical rules in the default SQL mode ("..." is a string, backslash escapes). It decides
+nothing about grammar. Positions are offsets into the text that was given; version comments are blanked in place so
+that offsets stay true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqltypes.errors import ParseError
+
+ServerVersion = tuple[int, int, int]
+DEFAULT_VERSION: ServerVersion = (8, 0, 0)
+
+
+def words(text: str) -> frozenset[str]:
+    """A set of words, written with spaces between them."""
+    return frozenset(text.split())
+
+
+class Token(NamedTuple):
+    """`kind`: word, quoted, string, number, hex, bit, param, variable, hint, op. `text` as written; `start`, `end`:
+    its span."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>\s+)
+    | (?P<comment>\#[^\n]*|--(?=[\s\x00-\x1f]|$)[^\n]*|/\*(?![+!])(?:.|\n)*?\*/)
+    | (?P<hint>/\*\+(?:.|\n)*?\*/)
+    | (?P<hex>[xX]'[0-9a-fA-F]*'|0x[0-9a-fA-F]+(?![\w$]))
+    | (?P<bit>[bB]'[01]*'|0b[01]+(?![\w$]))
+    | (?P<string>'(?:[^'\\]|\\(?:.|\n)|'')*'|"(?:[^"\\]|\\(?:.|\n)|"")*")
+    | (?P<quoted>`(?:[^`]|``)*`)
+    | (?P<number>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+(?![\w$]))
+    | (?P<variable>@@?(?:[\w$.]+|`[^`]*`|'[^']*'|"[^"]*")?)
+    | (?P<word>[\w$]+)
+    | (?P<param>\?(?:\.\.\.|…)?)
+    | (?P<op><=>|->>|<>|!=|<=|>=|:=|\|\||&&|->|<<|>>|[-+*/%=<>(),.;!~^&|{}:])
+    """,
+    re.VERBOSE,
+)
+
+# Reserved words: the only ones that are surely no names, so the only ones whose case may be folded.
+KEYWORDS = words(
+    """
+    ALL AND AS ASC BETWEEN BINARY BY CASE CAST COLLATE CONVERT CROSS DESC DISTINCT DISTINCTROW DIV ELSE END EXCEPT
+    EXISTS FALSE FOR FORCE FROM FULL GROUP HAVING HIGH_PRIORITY IF IGNORE IN INDEX INNER INTERSECT INTERVAL INTO
+    IS JOIN KEY LATERAL LEFT LIKE LIMIT LOCK MOD NATURAL NOT NULL OFFSET ON OR ORDER OUTER OVER PARTITION
+    RECURSIVE REGEXP RIGHT RLIKE SELECT SEPARATOR SHARE SQL_NO_CACHE STRAIGHT_JOIN THEN TRUE UNION UPDATE USE
+    USING WHEN WHERE WINDOW WITH XOR
+    """
+)
+
+_VERSION_COMMENT = re.compile(r"/\*!(\d{5,6})?")
+
+
+def unwrap_version_comments(sql: str, version: ServerVersion) -> str:
+    """`/*!NNNNN text */` keeps its text where the server is at least that version, else becomes blanks. Length is
+    unchanged.
+
+    >>> unwrap_version_comments("SELECT /*!80000 a, */ b /*!99999 , c */", (8, 4, 0))
+    'SELECT          a,    b                '
+    """
+    if "/*!" not in sql:
+        return sql
+    number = version[0] * 10000 + version[1] * 100 + version[2]
+    position = 0
+    while True:
+        match = _first_version_comment(sql, position)
+        if match is None:
+            return sql
+        start, body_start, asked = match
+        end = sql.find("*/", body_start)
+        if end < 0:
+            raise ParseError(f"comment is not closed: {sql[start : start + 30]!r}")
+        kept = sql[body_start:end] if asked <= number else " " * (end - body_start)
+        sql = sql[:start] + " " * (body_start - start) + kept + "  " + sql[end + 2 :]
+        position = body_start if asked <= number else end
+
+
+def _first_version_comment(sql: str, position: int) -> tuple[int, int, int] | None:
+    """(start, start of the body, version asked) of the next `/*!` that stands outside of strings, names and other
+    comments."""
+    while position < len(sql):
+        if sql.startswith("/*!", position):
+            match = _VERSION_COMMENT.match(sql, position)
+            assert match is not None
+            return position, match.end(), int(match.group(1) or 0)
+        token = _TOKEN.match(sql, position)
+        position = token.end() if token else position + 1
+    return None
+
+
+def scan(sql: str) -> list[Token]:
+    """All tokens but space and comments. Raises ParseError with the position of what is no token."""
+    tokens: list[Token] = []
+    position, length = 0, len(sql)
+    while position < length:
+        match = _TOKEN.match(sql, position)
+        if match is None:
+            raise ParseError(f"cannot read the text {place(sql, position)}")
+        kind = match.lastgroup
+        assert kind is not None
+        end = match.end()
+        if kind not in ("space", "comment"):
+            tokens.append(Token(kind, match.group(), position, end))
+        position = end
+    while tokens and tokens[-1].text == ";":
+        tokens.pop()
+    return tokens
+
+
+def place(sql: str, offset: int) -> str:
+    """Where an offset is, for messages: "at line 1, column 8, near 'FRM t'"."""
+    line = sql.count("\n", 0, offset) + 1
+    column = offset - (sql.rfind("\n", 0, offset) + 1) + 1
+    return f"at line {line}, column {column}, near {sql[offset : offset + 40]!r}"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# One spelling.
+
+_TIGHT_BEFORE = frozenset({",", ")", ".", ";"})
+_TIGHT_AFTER = frozenset({"(", "."})
+
+
+def spell(pieces: Sequence[tuple[str, bool, bool]]) -> str:
+    """Joins (text, is a name or function that may not be parted from "(", was parted from its forerunner) with single
+    spaces."""
+    out: list[str] = []
+    before, before_is_name = "(", False
+    for text, is_name, parted in pieces:
+        tight = before in _TIGHT_AFTER or text in _TIGHT_BEFORE or (text == "(" and before_is_name and not parted)
+        if out and not tight:
+            out.append(" ")
+        out.append(text)
+        before, before_is_name = text, is_name
+    return "".join(out)
+
+
+def folded(token: Token, after_dot: bool) -> str:
+    """The token's text with the case of a keyword folded; a name after a dot is a name whatever it is called."""
+    if token.kind == "word" and not after_dot:
+        upper = token.text.upper()
+        if upper in KEYWORDS:
+            return upper
+    return token.text
+
+
+def is_keyword(token: Token, *words: str) -> bool:
+    """Whether the token is one of these reserved words (upper case)."""
+    return token.kind == "word" and token.text.upper() in words
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The select list of the outermost SELECT: MySQL names a column without alias by its text, so that text must survive.
+
+_MODIFIERS = words(
+    """
+    ALL DISTINCT DISTINCTROW HIGH_PRIORITY STRAIGHT_JOIN SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT
+    SQL_NO_CACHE SQL_CALC_FOUND_ROWS
+    """
+)
+_ENDS_LIST = (
+    "FROM",
+    "UNION",
+    "EXCEPT",
+    "INTERSECT",
+    "WHERE",
+    "HAVING",
+    "GROUP",
+    "ORDER",
+    "LIMIT",
+    "INTO",
+    "FOR",
+    "WINDOW",
+)
+
+
+def select_items(tokens: Sequence[Token]) -> list[tuple[int, int]]:
+    """Token ranges [first, end) of the items of the outermost (first) select list; [] where there is none.
+
+    >>> sql = "SELECT a.id, COUNT(*) FROM a"
+    >>> [sql[t[s].start:t[e - 1].end] for t in [scan(sql)] for s, e in select_items(t)]
+    ['a.id', 'COUNT(*)']
+    """
+    start = _select_list_start(tokens)
+    items: list[tuple[int, int]] = []
+    depth, first, index = 0, start, start
+    while index < len(tokens):
+        token = tokens[index]
+        if token.text == "(":
+            depth += 1
+        elif token.text == ")":
+            depth -= 1
+            if depth < 0:
+                break
+        elif depth == 0 and token.text == ",":
+            items.append((first, index))
+            first = index + 1
+        elif depth == 0 and is_keyword(token, *_ENDS_LIST) and tokens[index - 1].text != ".":
+            break
+        index += 1
+    if first < index:
+        items.append((first, index))
+    return items
+
+
+def _select_list_start(tokens: Sequence[Token]) -> int:
+    depth = 0
+    with_clause = bool(tokens) and is_keyword(tokens[0], "WITH")
+    for index, token in enumerate(tokens):
+        if token.text == "(":
+            depth += 1
+        elif token.text == ")":
+            depth -= 1
+        elif is_keyword(token, "SELECT") and (depth == 0 or not with_clause):
+            index += 1
+            while index < len(tokens) and (tokens[index].kind == "hint" or tokens[index].text.upper() in _MODIFIERS):
+                index += 1
+            return index
+    return len(tokens)
+
+
+def is_named(tokens: Sequence[Token], item: tuple[int, int]) -> bool:
+    """Whether an item's column name does not depend on its spelling: a column, a star, or an alias with AS."""
+    first, end = item
+    depth = 0
+    for token in tokens[first:end]:
+        depth += (token.text == "(") - (token.text == ")")
+        if depth == 0 and is_keyword(token, "AS"):
+            return True
+    kinds = [token.kind if token.text != "*" else "word" for token in tokens[first:end]]
+    return all(
+        (kind in ("word", "quoted")) if index % 2 == 0 else tokens[first + index].text == "."
+        for index, kind in enumerate(kinds)
+    )

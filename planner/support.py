@@ -1,0 +1,193 @@
+"""The one list of what is not cached, and why.
+
+Two kinds. Refusals: no cache can be right, so `UnsupportedQuery` is raised with a code of `REFUSED`. Evict reasons:
+the query is cached, but its answers are held as they are and emptied by changes; the codes of `EVICT_ONLY` say why
+deltas are not computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from planner.scan import Token, words
+from sqltypes.errors import UnsupportedQuery
+from sqltypes.schema import Table
+
+REFUSED: dict[str, str] = {
+    "not_a_select": "only a single SELECT can be cached",
+    "nondeterministic": "the function gives another value for the same rows",
+    "session_state": "the value belongs to the session that asks",
+    "locking_read": "a locking read takes locks in MySQL, a cached answer does not",
+    "into": "SELECT ... INTO writes",
+    "system_schema": "tables of MySQL's own schemas have no change stream",
+    "temporary_table": "temporary tables belong to one session and have no change stream",
+    "engine": "only InnoDB tables can be cached: changes of other engines appear even if the transaction rolls back",
+    "cascade_child": "rows of the table change by foreign key cascades, which the change stream may not show",
+    "table_function": "JSON_TABLE and other table functions are not supported",
+    "mixed_list": "an IN-list of placeholders or one of constants can be cached, not a mixture",
+    "list_outside_in": "?... is the list of an IN (?...)",
+    "parameter_type": "the type of a parameter cannot be told; compare it with a column",
+    "partition_selection": "a SELECT from named partitions is not supported",
+    "unknown_function": "the function is not one of MySQL's own, or is not known to be deterministic",
+    "no_table": "the query reads no table, so there is nothing to keep current",
+}
+
+EVICT_ONLY: dict[str, str] = {
+    "union": "UNION, INTERSECT and EXCEPT have no incremental form yet",
+    "join_kind": "only inner and left joins are maintained",
+    "join_no_equality": "a join without an equality between the tables has no key to look up",
+    "join_no_key": "a join that no key parameter restricts would hold whole tables",
+    "subquery": "the subquery is not a correlated aggregate over one table by equality",
+    "window": "window functions have no incremental form",
+    "rollup": "GROUP BY ... WITH ROLLUP has no incremental form yet",
+    "distinct_aggregate": "COUNT(DISTINCT ...) and its kind need all values of a group",
+    "aggregate_function": "the aggregate function has no incremental form yet",
+    "approximate_sum": "sums of FLOAT and DOUBLE depend on the order of the rows",
+    "group_across_list": "a group may have rows of several keys of an IN-list",
+    "list_position": "an IN-list of parameters is a key only as `column IN (?...)`",
+    "derived": "the derived table is neither a plain SELECT nor a GROUP BY over one table",
+    "large_table": "a query without key parameters would hold the whole table",
+    "fan_out": "many rows below an aggregate would be held to give few",
+    "no_primary_key": "the first rows of a table without primary key have no total order",
+    "limit_parameter": "a LIMIT that is a parameter needs key parameters beside it",
+    "expression": "the expression is not reproduced exactly",
+    "group_expression": "GROUP BY an expression without key parameters",
+    "text": "the parser may not read this text as MySQL does",
+}
+
+NONDETERMINISTIC = words(
+    """
+    rand uuid uuid_short sleep benchmark now sysdate curdate curtime current_date current_time current_timestamp
+    localtime localtimestamp utc_date utc_time utc_timestamp unix_timestamp random_bytes load_file master_pos_wait
+    source_pos_wait wait_for_executed_gtid_set wait_until_sql_thread_after_gtids
+    """
+)
+SESSION_STATE = words(
+    """
+    last_insert_id connection_id current_user user session_user system_user database schema found_rows row_count
+    version get_lock release_lock release_all_locks is_free_lock is_used_lock current_role ps_current_thread_id
+    ps_thread_id statement_digest icu_version name_const
+    """
+)
+SYSTEM_SCHEMAS = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
+
+# Spelled without brackets too.
+_BARE = words(
+    """
+    current_date current_time current_timestamp localtime localtimestamp utc_date utc_time utc_timestamp
+    current_user
+    """
+)
+# Functions that sqlglot has no class for and that give the same value for the same arguments, always. Any other name
+# may be a stored
+# function, which can read tables that the text does not show.
+DETERMINISTIC = words(
+    """
+    acos adddate addtime aes_decrypt aes_encrypt ascii asin atan atan2 bin bin_to_uuid bit_count bit_length
+    bit_and bit_or bit_xor any_value character_length char_length char coercibility collation concat concat_ws
+    compress conv convert_tz cos cot crc32 date date_add date_format date_sub datediff day dayname dayofmonth
+    dayofweek dayofyear degrees elt exp export_set extract extractvalue field find_in_set floor format from_base64
+    from_days get_format greatest group_concat hex hour if ifnull inet_aton inet_ntoa inet6_aton inet6_ntoa insert
+    instr interval is_ipv4 is_ipv6 is_uuid isnull json_array json_arrayagg json_contains json_contains_path
+    json_depth json_extract json_keys json_length json_merge_patch json_merge_preserve json_object json_objectagg
+    json_overlaps json_pretty json_quote json_remove json_replace json_schema_valid json_search json_set
+    json_storage_size json_type json_unquote json_valid json_value last_day lcase least left length ln locate log
+    log10 log2 lower lpad ltrim make_set makedate maketime md5 microsecond mid minute mod month monthname nullif
+    oct octet_length ord period_add period_diff pi pow power quarter quote radians regexp_instr regexp_like
+    regexp_replace regexp_substr repeat replace reverse right round rpad rtrim sec_to_time second sha sha1 sha2
+    sign sin soundex space sqrt std stddev stddev_pop stddev_samp str_to_date strcmp subdate substr substring
+    substring_index subtime sum tan time time_format time_to_sec timediff timestamp timestampadd timestampdiff
+    to_base64 to_days to_seconds trim truncate ucase uncompress uncompressed_length unhex upper uuid_to_bin
+    validate_password_strength var_pop var_samp variance week weekday weekofyear weight_string year yearweek
+    st_astext st_geomfromtext st_x st_y st_distance st_contains st_within st_distance_sphere
+    """
+)
+
+
+def refuse(code: str, place: str = "") -> UnsupportedQuery:
+    """The refusal with that code."""
+    return UnsupportedQuery(code, REFUSED[code], place)
+
+
+def because(code: str, place: str = "") -> str:
+    """The reason of an evict mode, for EXPLAIN."""
+    return f"{code}: {EVICT_ONLY[code]}" + (f" ({place})" if place else "")
+
+
+def check_tokens(tokens: Sequence[Token]) -> None:
+    """Raises UnsupportedQuery for functions and variables that depend on more than the rows; by name, as MySQL's
+    scanner sees them."""
+    for index, token in enumerate(tokens):
+        if token.kind == "variable":
+            raise refuse("session_state", token.text)
+        if token.kind != "word" or (index and tokens[index - 1].text == "."):
+            continue
+        name = token.text.lower()
+        called = index + 1 < len(tokens) and tokens[index + 1].text == "("
+        if not called and name not in _BARE:
+            continue
+        if name in NONDETERMINISTIC:
+            raise refuse("nondeterministic", token.text)
+        if name in SESSION_STATE:
+            raise refuse("session_state", token.text)
+
+
+def check_tree(tree: exp.Query, text: str) -> None:
+    """Raises UnsupportedQuery for what no cache can answer rightly."""
+    for node in tree.walk():
+        if isinstance(node, exp.Lock):
+            raise refuse("locking_read", "FOR UPDATE" if node.args.get("update") else "FOR SHARE")
+        if isinstance(node, exp.Into):
+            raise refuse("into", "INTO")
+        if isinstance(node, exp.Command):
+            raise refuse("not_a_select", text[:60])
+        if isinstance(node, exp.JSONTable):
+            raise refuse("table_function", "JSON_TABLE")
+        if isinstance(node, exp.Table):
+            _check_table_node(node)
+        if isinstance(node, exp.Anonymous) and node.name.lower() not in DETERMINISTIC:
+            raise refuse("unknown_function", node.name)
+        if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
+            raise refuse("unknown_function", node.expression.name)
+        if isinstance(node, exp.Select) and _calculates_found_rows(node):
+            raise refuse("session_state", "SQL_CALC_FOUND_ROWS")
+
+
+def _calculates_found_rows(node: exp.Select) -> bool:
+    return any(
+        str(modifier).upper() == "SQL_CALC_FOUND_ROWS" for modifier in node.args.get("operation_modifiers") or ()
+    )
+
+
+def _check_table_node(node: exp.Table) -> None:
+    if isinstance(node.parent, exp.Into):
+        raise refuse("into", "INTO")
+    if not isinstance(node.this, exp.Identifier):
+        raise refuse("table_function", str(node.this)[:60])
+    if node.args.get("partition"):
+        raise refuse("partition_selection", node.name)
+    if node.db.lower() in SYSTEM_SCHEMAS:
+        raise refuse("system_schema", f"{node.db}.{node.name}")
+
+
+def check_table(table: Table) -> None:
+    """Raises UnsupportedQuery for a table whose changes cannot be followed."""
+    if table.schema.lower() in SYSTEM_SCHEMAS:
+        raise refuse("system_schema", table.qualified)
+    if table.temporary:
+        raise refuse("temporary_table", table.qualified)
+    if table.engine.lower() != "innodb":
+        raise refuse("engine", f"{table.qualified} is {table.engine}")
+    if table.cascade_child:
+        raise refuse("cascade_child", table.qualified)
+
+
+# What sqlglot is known to read otherwise than MySQL: such text is never taken apart, only held whole.
+_UNTRUSTED = ("!", "\\N", ":=")
+
+
+def trusted_text(token_texts: frozenset[str]) -> bool:
+    """Whether the tree can be relied on to mean what MySQL reads in the text."""
+    return not token_texts.intersection(_UNTRUSTED)
