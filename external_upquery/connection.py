@@ -44,6 +44,7 @@ class Connection:
         self._finished: Finished | None = None
         self._answers: list[Answer] = []
         self._skip = 0
+        self._previous_database = ""
         self._row_limit = 0
         self._unsent = b""
         loop.add_reader(self._file_number, self._on_readable)
@@ -75,7 +76,7 @@ class Connection:
             count += 1
             self._skip = 1
             prepared = tuple(index + 1 for index in prepared)
-            self.database = database
+            self._previous_database, self.database = self.database, database
         self._finished = finished
         self._row_limit = row_limit
         self._decoder.expect(count, prepared)
@@ -184,10 +185,9 @@ class Connection:
         if self._skip:
             refused = answers.pop(0)
             if isinstance(refused, UpwellError):
-                # The statements after it ran in whatever database was selected before.
-                self.database = ""
+                # What came after it ran in the database selected before.
+                self.database = self._previous_database
                 answers = [refused] * len(answers)
-                self._lose(SourceDown("the database could not be selected"))
         assert finished is not None
         finished(answers)
 

@@ -1,0 +1,375 @@
+"""Runs upqueries and passed-through reads on pooled connections.
+
+At most as many at once as there are connections; the others wait in a bounded queue. An answer is delivered
+synchronously, in the callback that decoded its last byte. A connection that is lost in the middle is replaced and its
+statements are sent once more: they only read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
+from external_upquery.columns import KNOWN_COLLATIONS, to_result_column
+from external_upquery.connection import Connection
+from external_upquery.pool import Pool
+from external_upquery.protocol import COM_STMT_CLOSE, COM_STMT_PREPARE, Answer, Prepared, ResultSet, command, query
+from external_upquery.snapshot import COMMIT, BracketReader, plan
+from external_upquery.upstream import Upstream
+from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError, UpwellError
+from sqltypes.expression import Row
+from sqltypes.schema import ResultColumn
+
+DEFAULT_CONNECTIONS = 8
+DEFAULT_QUEUE = 4096  # requests
+DEFAULT_ANSWER_LIMIT = 256 << 20  # bytes of rows on the wire
+KILL_AFTER = 0.05  # seconds that an abandoned statement may still take: killing costs a new login
+
+READ_ONLY = query("START TRANSACTION READ ONLY")
+# Without conversion of the answers' character set MySQL announces each column's own collation.
+OWN_CHARSETS = query("SET character_set_results=NULL")
+ALL_COLLATIONS = "SELECT ID, COLLATION_NAME FROM information_schema.COLLATIONS"
+UTF8MB4 = query("SET character_set_results=utf8mb4")
+
+Outcome = list[Answer] | UpwellError
+Deliver = Callable[[UpqueryAnswer | UpqueryFailed], None]
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """Commands to run on one connection. `finished` is called once, unless the job is abandoned."""
+
+    packets: bytes
+    count: int
+    finished: Callable[[Outcome], None]
+    database: str = ""
+    prepared: tuple[int, ...] = ()
+    answer_limit: int = DEFAULT_ANSWER_LIMIT
+    deadline: float | None = None
+    no_database: bool = False  # needs a connection on which no database is selected
+    before_release: Callable[[Connection, list[Answer]], None] | None = None
+    connection: Connection | None = None
+    retried: bool = False
+    ended: bool = False
+
+
+class Executor:
+    """Lives on one event loop: make it there. Times are those of the loop's clock.
+
+    Invariants:
+    1. A job is in the queue, or runs on `connection`, or has ended.
+    2. While a job waits in the queue, no connection is idle.
+    """
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        *,
+        connections: int = DEFAULT_CONNECTIONS,
+        queue_limit: int = DEFAULT_QUEUE,
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._loop = asyncio.get_running_loop()
+        self._pool = Pool(upstream, connections, self._next, self._on_failure)
+        self._queue: deque[Job] = deque()
+        self._queue_limit = queue_limit
+        self._running: set[Job] = set()
+        self._upqueries: dict[int, Job] = {}
+        self._brackets = BracketReader()
+        self._collations: dict[int, str] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = float("inf")
+        self._closed = False
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that run at the source now."""
+        return len(self._running)
+
+    @property
+    def queued(self) -> int:
+        return len(self._queue)
+
+    @property
+    def connections(self) -> int:
+        return self._pool.size
+
+    @property
+    def down(self) -> UpwellError | None:
+        """Why the source cannot be reached, None while it can as far as is known."""
+        return None if self._pool.size else self._pool.error
+
+    # -- upqueries -------------------------------------------------------------------------------
+
+    def submit(self, request: UpqueryRequest, deliver: Deliver, deadline: float | None = None) -> None:
+        """Runs a request; `deliver` gets its answer or its error, later, on the loop, unless it is cancelled before.
+
+        Errors: SourceError, SourceDown, DeadlinePassed, Overloaded.
+        """
+        sending = plan(request)
+        started = self._loop.time()
+
+        def finished(outcome: Outcome) -> None:
+            del self._upqueries[request.id]
+            if isinstance(outcome, UpwellError):
+                deliver(UpqueryFailed(request.id, outcome))
+                return
+            read = self._brackets.read(sending, outcome, len(request.statements))
+            if isinstance(read, UpwellError):
+                deliver(UpqueryFailed(request.id, read))
+            else:
+                deliver(UpqueryAnswer(request.id, read[0], read[1], self._loop.time() - started))
+
+        job = Job(sending.packets, sending.count, finished, request.database, deadline=deadline)
+        self._upqueries[request.id] = job
+        self.counters["upqueries"] += 1
+        self._admit(job)
+
+    def cancel(self, request_id: int) -> None:
+        """Nobody wants this answer any more: it is not delivered, and the source stops working for it soon."""
+        job = self._upqueries.pop(request_id, None)
+        if job is not None:
+            self._abandon(job)
+
+    # -- reads of clients ------------------------------------------------------------------------
+
+    async def query(
+        self,
+        sql: str,
+        database: str = "",
+        *,
+        deadline: float | None = None,
+        answer_limit: int = DEFAULT_ANSWER_LIMIT,
+    ) -> tuple[tuple[ResultColumn, ...], list[Row]]:
+        """One statement in a READ ONLY transaction: its columns and rows, none for a statement that gives none.
+
+        With `database` "", none is selected. Raises SourceError, SourceDown, DeadlinePassed, Overloaded (a full
+        queue, or rows of more than `answer_limit` bytes).
+        """
+        job = Job(b"".join((READ_ONLY, query(sql), COMMIT)), 3, _nobody, database, deadline=deadline)
+        job.no_database = not database
+        job.answer_limit = answer_limit
+        answers = await self._run(job)
+        self.counters["passed"] += 1
+        answer = _checked(answers, 1)
+        if isinstance(answer, ResultSet):
+            return answer.layout.result_columns(), answer.rows
+        return (), []
+
+    async def describe(
+        self, sql: str, database: str = "", *, deadline: float | None = None
+    ) -> tuple[tuple[ResultColumn, ...], int]:
+        """The columns that a statement would give, with their own collations, and the number of its `?`. It is not run.
+
+        Raises SourceError, SourceDown, DeadlinePassed, Overloaded.
+        """
+        if not self._collations:
+            _, rows = await self.query(ALL_COLLATIONS, deadline=deadline)
+            self._collations = {**KNOWN_COLLATIONS, **{_integer(number): str(name) for number, name in rows}}
+        packets = b"".join((OWN_CHARSETS, command(COM_STMT_PREPARE, sql.encode()), UTF8MB4))
+        job = Job(packets, 3, _nobody, database, prepared=(1,), deadline=deadline, before_release=_close_statement)
+        job.no_database = not database
+        answer = _checked(await self._run(job), 1)
+        assert isinstance(answer, Prepared)
+        return tuple(to_result_column(column, self._collations) for column in answer.columns), answer.parameters
+
+    async def _run(self, job: Job) -> list[Answer]:
+        future: asyncio.Future[list[Answer]] = self._loop.create_future()
+
+        def finished(outcome: Outcome) -> None:
+            if future.done():
+                return
+            if isinstance(outcome, UpwellError):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+        job.finished = finished
+        self._admit(job)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._abandon(job)
+            raise
+
+    async def start(self) -> str:
+        """Opens the first connection; the source's version. Raises SourceDown, ConfigError."""
+        return str(_checked_rows(await self._run(Job(query("SELECT VERSION()"), 1, _nobody)))[0][0])
+
+    def close(self) -> None:
+        """Ends everything: requests that wait or run get SourceDown."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        waiting, self._queue = self._queue, deque()
+        for job in (*waiting, *self._running):
+            self._end(job, SourceDown("the proxy is stopping"))
+        self._pool.close()
+
+    # -- scheduling ------------------------------------------------------------------------------
+
+    def _admit(self, job: Job) -> None:
+        if job.deadline is not None:
+            self._watch(job.deadline)
+        if not self._queue:
+            connection = self._pool.take()
+            if connection is not None:
+                self._start(job, connection)
+                return
+        error = self._pool.refusal()
+        if error is None and len(self._queue) >= self._queue_limit:
+            self.counters["overloaded"] += 1
+            error = Overloaded(f"{len(self._queue)} requests wait for the source already, the limit")
+        if self._closed:
+            error = SourceDown("the proxy is stopping")
+        if error is not None:
+            # Later: the caller has not returned yet from the call that it is told about.
+            self._loop.call_soon(self._end, job, error)
+            return
+        self._queue.append(job)
+        self._pool.grow()
+
+    def _start(self, job: Job, connection: Connection) -> None:
+        if job.no_database and connection.database:
+            # A selected database cannot be unselected: begin anew.
+            connection.close()
+            self._queue.appendleft(job)
+            self._pool.grow()
+            return
+        job.connection = connection
+        self._running.add(job)
+
+        def finished(outcome: Outcome) -> None:
+            self._on_finished(job, connection, outcome)
+
+        connection.run(
+            job.packets,
+            job.count,
+            finished,
+            database=job.database,
+            prepared=job.prepared,
+            row_limit=job.answer_limit,
+        )
+
+    def _on_finished(self, job: Job, connection: Connection, outcome: Outcome) -> None:
+        self._running.discard(job)
+        if isinstance(outcome, SourceDown) and not job.retried and not job.ended and not self._closed:
+            job.retried = True
+            job.connection = None
+            self.counters["retried"] += 1
+            self._queue.appendleft(job)
+            self._serve_or_grow()
+            return
+        if job.before_release is not None and not isinstance(outcome, UpwellError):
+            job.before_release(connection, outcome)
+        # First the next request, then the answer: the source works while the answer is taken in.
+        self._next(connection)
+        self._end(job, outcome)
+
+    def _next(self, connection: Connection) -> None:
+        """The connection is free: the next job, if one waits."""
+        while self._queue and connection.alive:
+            job = self._queue.popleft()
+            if not job.ended:
+                self._start(job, connection)
+                return
+        self._pool.give_back(connection)
+        if self._queue:
+            self._serve_or_grow()
+
+    def _serve_or_grow(self) -> None:
+        connection = self._pool.take()
+        if connection is not None:
+            self._next(connection)
+            return
+        error = self._pool.refusal()
+        if error is not None:
+            self._on_failure(error)
+        else:
+            self._pool.grow()
+
+    def _on_failure(self, error: UpwellError) -> None:
+        """An attempt to connect has failed. Where no connection is left, nobody waits for the next attempt."""
+        if self._pool.size:
+            return
+        waiting, self._queue = self._queue, deque()
+        for job in waiting:
+            self._end(job, error)
+
+    def _end(self, job: Job, outcome: Outcome) -> None:
+        if not job.ended:
+            job.ended = True
+            job.finished(outcome)
+
+    def _abandon(self, job: Job) -> None:
+        """The job's answer is not wanted. Where it runs, it is killed unless it ends by itself at once."""
+        if job.ended:
+            return
+        job.ended = True
+        self.counters["cancelled"] += 1
+        if job in self._running:
+            self._loop.call_later(KILL_AFTER, self._kill, job)
+        elif job in self._queue:
+            self._queue.remove(job)
+
+    def _kill(self, job: Job) -> None:
+        if job in self._running and job.connection is not None:
+            self.counters["killed"] += 1
+            self._pool.kill(job.connection)
+
+    # -- deadlines: one timer for all ------------------------------------------------------------
+
+    def _watch(self, deadline: float) -> None:
+        if deadline < self._timer_at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at = deadline
+            self._timer = self._loop.call_at(deadline, self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        self._timer, self._timer_at = None, float("inf")
+        now = self._loop.time()
+        running = tuple(self._running)
+        late = [job for job in (*self._queue, *running) if job.deadline is not None and job.deadline <= now]
+        if late:
+            self._queue = deque(job for job in self._queue if job.deadline is None or job.deadline > now)
+        for job in late:
+            self.counters["deadlines"] += 1
+            self._end(job, DeadlinePassed("the deadline passed before the source answered"))
+            self._kill(job)
+        for job in (*self._queue, *self._running):
+            if job.deadline is not None:
+                self._watch(job.deadline)
+
+
+def _nobody(outcome: Outcome) -> None:
+    raise AssertionError("a job was run without somebody to tell")
+
+
+def _checked(answers: list[Answer], index: int) -> Answer:
+    for answer in answers:
+        if isinstance(answer, SourceError):
+            raise answer
+    return answers[index]
+
+
+def _checked_rows(answers: list[Answer]) -> list[Row]:
+    answer = _checked(answers, 0)
+    assert isinstance(answer, ResultSet)
+    return answer.rows
+
+
+def _close_statement(connection: Connection, answers: list[Answer]) -> None:
+    for answer in answers:
+        if isinstance(answer, Prepared):
+            connection.send_unanswered(command(COM_STMT_CLOSE, answer.statement_id.to_bytes(4, "little")))
+
+
+def _integer(value: object) -> int:
+    assert isinstance(value, int)
+    return value

@@ -1,0 +1,149 @@
+"""Connections to the source: opened on demand up to a limit, kept, replaced when lost.
+
+Opening blocks a thread, never the loop. After a failed attempt there is none for a moment, so that a source which is
+down costs its callers nothing: see `refusal`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from external_upquery.connection import Connection
+from external_upquery.login import Login, log_in
+from external_upquery.protocol import query
+from external_upquery.upstream import Upstream
+from sqltypes.errors import SourceDown, UpwellError
+
+RETRY_AFTER = 0.2  # seconds after a failed attempt without another one
+STALLED_AFTER = 0.5  # seconds after which an attempt at a source that was down counts as failed
+LOGIN_THREADS = 4
+
+
+class Pool:
+    """`on_open` gets each new connection; `on_failure` is called when an attempt fails. Both on the loop.
+
+    Invariants:
+    1. `size` counts the connections that are alive; `idle` are those of them that nobody has taken.
+    2. size + opening <= limit.
+    """
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        limit: int,
+        on_open: Callable[[Connection], None],
+        on_failure: Callable[[UpwellError], None],
+    ) -> None:
+        self.limit = limit
+        self.idle: list[Connection] = []
+        self.size = 0
+        self.opening = 0
+        self.failures = 0
+        self.error: UpwellError | None = None  # of the last attempt; None once one has succeeded
+        self._upstream = upstream
+        self._on_open = on_open
+        self._on_failure = on_failure
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPoolExecutor(LOGIN_THREADS, thread_name_prefix="upwell-login")
+        self._tried_at = 0.0
+        self._failed_at = float("-inf")
+        self._members: set[Connection] = set()
+        self._closed = False
+        self._doomed: list[int] = []
+        self._killing = False
+
+    def take(self) -> Connection | None:
+        """An idle connection, the one used last: the others may end by the source's own timeout."""
+        return self.idle.pop() if self.idle else None
+
+    def give_back(self, connection: Connection) -> None:
+        if connection.alive:
+            self.idle.append(connection)
+
+    def refusal(self) -> UpwellError | None:
+        """Why there will be no connection soon: the last attempt's error, where that is recent or the next one
+        hangs.
+        """
+        if self.size or self.error is None:
+            return None
+        now = self._loop.time()
+        recent = now - self._failed_at < RETRY_AFTER
+        stalled = self.opening > 0 and now - self._tried_at > STALLED_AFTER
+        return self.error if recent or stalled else None
+
+    def grow(self) -> None:
+        """Begins to open one more connection, within the limit, unless an attempt has just failed."""
+        now = self._loop.time()
+        if self._closed or self.size + self.opening >= self.limit or now - self._failed_at < RETRY_AFTER:
+            return
+        if self.error is not None and self.opening:
+            return
+        self.opening += 1
+        self._tried_at = now
+        self._loop.run_in_executor(self._threads, log_in, self._upstream).add_done_callback(self._on_opened)
+
+    def _on_opened(self, login: asyncio.Future[Login]) -> None:
+        self.opening -= 1
+        error = login.exception()
+        if error is not None:
+            self._failed_at = self._loop.time()
+            self.failures += 1
+            self.error = error if isinstance(error, UpwellError) else SourceDown(f"logging in failed: {error!r}")
+            self._on_failure(self.error)
+            return
+        if self._closed:
+            login.result().socket.close()
+            return
+        self.error = None
+        self._failed_at = float("-inf")
+        connection = Connection(login.result(), self._loop, self._on_lost)
+        self.size += 1
+        self._members.add(connection)
+        self._on_open(connection)
+
+    def _on_lost(self, connection: Connection) -> None:
+        self.size -= 1
+        self._members.discard(connection)
+        if connection in self.idle:
+            self.idle.remove(connection)
+
+    def kill(self, connection: Connection) -> None:
+        """Drops a connection and ends what the source still does for it.
+
+        The whole session is killed, not its query: a KILL QUERY that comes late would hit the next statement.
+        """
+        self._doomed.append(connection.thread_id)
+        connection.abort()
+        self._kill_next()
+
+    def _kill_next(self) -> None:
+        if not self._doomed or self._killing or self._closed:
+            return
+        self._killing = True
+        self._loop.run_in_executor(self._threads, log_in, self._upstream).add_done_callback(self._on_killer)
+
+    def _on_killer(self, login: asyncio.Future[Login]) -> None:
+        if login.exception() is not None:
+            # Nobody can reach the source: its sessions end when it writes to the closed sockets.
+            self._doomed.clear()
+            self._killing = False
+            return
+        killer = Connection(login.result(), self._loop)
+        doomed, self._doomed = self._doomed, []
+
+        def finished(outcome: object) -> None:
+            killer.close()
+            self._killing = False
+            self._kill_next()
+
+        # A session that has ended meanwhile gives an error that says so.
+        killer.run(b"".join(query(f"KILL {thread_id}") for thread_id in doomed), len(doomed), finished)
+
+    def close(self) -> None:
+        """Closes all connections; those of runs in flight too."""
+        self._closed = True
+        for connection in tuple(self._members):
+            connection.close()
+        self._threads.shutdown(wait=False)

@@ -1,0 +1,92 @@
+"""The bracket: one round trip that answers an upquery and encloses what it can have seen.
+
+    short, one statement           several statements, or one that runs long
+    L                              L
+    statement                      START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY
+    O, X                           DO (SELECT 1 FROM t LIMIT 0), ...      the metadata locks: no RENAME can swap a
+    table unseen O, X statements COMMIT
+
+L is gtid_executed before the snapshot, all of it visible to what follows. O is gtid_owned and X gtid_executed after
+it, in this order: everything visible is in one of them or in L. In the long form O and X are read at once after the
+snapshot was taken, so the bracket is one commit group wide however long the statements run. docs/consistency.md says
+what follows from a bracket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dataflow.messages import UpqueryRequest
+from external_upquery.protocol import Answer, Done, ResultSet, query
+from gtid_tracker.bracket import Bracket
+from gtid_tracker.gtid import CachedParser, GtidSet, parse_owned
+from sqltypes.errors import SourceDown, SourceError
+from sqltypes.expression import Row
+
+LOWER = query("SELECT @@server_uuid, @@global.gtid_executed")
+UPPER = query("SELECT @@global.gtid_owned, @@global.gtid_executed")
+SNAPSHOT = query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+COMMIT = query("COMMIT")
+NOTHING_OWNED = GtidSet.empty()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to send for a request: `packets` of `count` commands. `first`: the index of the first statement's answer."""
+
+    packets: bytes
+    count: int
+    first: int
+    upper: int
+
+
+def plan(request: UpqueryRequest) -> Plan:
+    """The pipelined commands of a request. Requires: at least one statement."""
+    statements = request.statements
+    if len(statements) == 1 and not request.slow:
+        return Plan(b"".join((LOWER, query(statements[0].sql), UPPER)), 3, 1, 2)
+    packets = [LOWER, SNAPSHOT]
+    if request.tables:
+        packets.append(query("DO " + ", ".join(f"(SELECT 1 FROM {table} LIMIT 0)" for table in request.tables)))
+    upper = len(packets)
+    packets.append(UPPER)
+    packets += [query(statement.sql) for statement in statements]
+    packets.append(COMMIT)
+    return Plan(b"".join(packets), len(packets), upper + 1, upper)
+
+
+class BracketReader:
+    """Reads the brackets of one source. Sets are parsed only where their text has changed."""
+
+    def __init__(self) -> None:
+        self._executed = CachedParser()
+
+    def read(
+        self, plan: Plan, answers: Sequence[Answer], statements: int
+    ) -> tuple[Bracket, tuple[list[Row], ...]] | SourceError | SourceDown:
+        """The bracket and the rows of each statement, or the first error among the answers."""
+        for answer in answers:
+            if isinstance(answer, SourceError):
+                return answer
+        lower, upper = answers[0], answers[plan.upper]
+        found = answers[plan.first : plan.first + statements]
+        rows = tuple([result.rows for result in found if isinstance(result, ResultSet)])
+        if not isinstance(lower, ResultSet) or not isinstance(upper, ResultSet) or len(rows) != statements:
+            return SourceDown(f"a statement of an upquery gave no rows: {_kinds(answers)}")
+        server_uuid, executed_before = lower.rows[0]
+        owned, executed = upper.rows[0]
+        # L and X are parsed by one parser, L first: on a source at rest both are the same object.
+        before = self._executed.parse(_text(executed_before))
+        after = self._executed.parse(_text(executed))
+        return Bracket(_text(server_uuid), before, parse_owned(_text(owned)) if owned else NOTHING_OWNED, after), rows
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"the source gave {value!r} where a text was expected")
+    return value
+
+
+def _kinds(answers: Sequence[Answer]) -> str:
+    return ", ".join("nothing" if isinstance(answer, Done) else type(answer).__name__ for answer in answers)
