@@ -130,12 +130,13 @@ class Failed:
 
 @dataclass(slots=True)
 class Changes:
-    """For a subscriber: the rows that went and the rows that came, in one transaction. `lost`: the key became a hole; start over."""
+    """For a subscriber: the rows that went and the rows that came. `snapshot`: the first, all rows. `lost`: it has ended, the reason."""
 
     subscription: int
     removed: list[Row] = field(default_factory=list)
     added: list[Row] = field(default_factory=list)
     lost: str = ""
+    snapshot: bool = False
 
 
 Effect = UpqueryRequest | Ready | Failed | Changes

@@ -41,10 +41,12 @@ class Ring(Generic[RecordT]):
         self._dropped_frozen: GtidSet | None = start
         self._sequence = 0
         self._weight = 0
+        self.pushed = 0  # transactions received through this ring
 
     def push(self, gtid: Gtid, record: RecordT | None) -> None:
         """Requires: `gtid` is not inside the position."""
         self.position.add(gtid)
+        self.pushed += 1
         self._order.append((gtid, record))
         if record is not None:
             self._sequence += 1

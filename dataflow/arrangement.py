@@ -1,0 +1,165 @@
+"""An arrangement: one index of one node, key -> content, with holes.
+
+A hole is a key that is absent; a key that is known to have no rows has an entry with empty content. Subclasses (`dataflow/operators/`)
+say what the content is and how a signed change alters it; here is what they share.
+
+A change is a pair of row images. The before image is a negative record, the after image a positive one, each judged by its own key: a
+record for a hole is discarded. What cannot be computed from the content held makes the key a hole (`fail`), never a guess.
+
+`apply` works on any dict of entries, so that the very code which keeps the held entries current also brings an upquery's answer forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dataflow.entries import ENTRY_BYTES, Entry, Held, dependents_of, touch
+from dataflow.messages import Pair
+from gtid_tracker.tracker import FillTracker
+from planner.plan import Arrangement as ArrangementPlan
+from sqltypes.errors import EvaluationError, InvariantViolated
+from sqltypes.expression import Key, Row
+
+
+class Nowhere:
+    """The key of a row that does not pass an arrangement's filter. It equals no key."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NOWHERE"
+
+
+NOWHERE = Nowhere()
+Locate = Callable[[Row], Key]  # the key of a base table's row, or NOWHERE
+Entries = dict[Key, Entry]
+
+
+@dataclass(slots=True)
+class Memory:
+    """Bytes held by entries and answers, as estimated, and counters of why things went."""
+
+    used: int = 0
+    counters: dict[str, int] = field(default_factory=dict)
+
+    def count(self, name: str, by: int = 1) -> None:
+        self.counters[name] = self.counters.get(name, 0) + by
+
+
+class Arrangement:
+    """One fill arrangement of the running graph.
+
+    Invariants:
+    1. Every held entry equals what its plan's SQL would answer at the position (between two transactions).
+    2. `memory.used` includes the size of each held entry exactly once.
+    3. `generation` rises whenever all entries are dropped: an answer asked for before is not inserted after.
+    """
+
+    def __init__(self, plan: ArrangementPlan, number: int, memory: Memory) -> None:
+        self.plan = plan
+        self.number = number
+        self.memory = memory
+        self.entries: Entries = {}
+        self.generation = 0
+        self.tracker: FillTracker[Any] = FillTracker()
+        self.key_of_answer: Callable[[Row], Key] = lambda row: ()
+        self.key_width = 0
+
+    # -- what an operator provides ------------------------------------------------------------------------------------------------
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The base tables (`schema.name`) whose changes concern it."""
+        raise NotImplementedError
+
+    def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
+        """Applies the changes of one table, in order, to `entries`: the held ones, or those of an answer being brought forward."""
+        raise NotImplementedError
+
+    def touched(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Iterable[Key]:
+        """Which of `keys` the changes concern, before and after images both: the footprint test."""
+        raise NotImplementedError
+
+    def load(self, key: Key, rows: list[Row]) -> Entry:
+        """A new entry, not held yet, of the rows that an upquery returned for the key (key columns cut off)."""
+        raise NotImplementedError
+
+    def rows(self, content: Any) -> Iterable[Row]:
+        """The rows that an entry's content gives upwards (`planner.plan.root_columns`)."""
+        raise NotImplementedError
+
+    # -- shared -------------------------------------------------------------------------------------------------------------------
+
+    def new_entry(self, key: Key, content: Any, content_bytes: int) -> Entry:
+        return Entry(self, key, content, ENTRY_BYTES + content_bytes)
+
+    def load_all(self, rows: Iterable[Row], keys: Iterable[Key]) -> Entries:
+        """Entries for `keys` and for every key that occurs in the answer's rows; a key without rows is known to be empty."""
+        groups: dict[Key, list[Row]] = {key: [] for key in keys}
+        width = self.key_width
+        key_of = self.key_of_answer
+        for row in rows:
+            key = key_of(row)
+            group = groups.get(key)
+            if group is None:
+                groups[key] = [row[width:]]
+            else:
+                group.append(row[width:])
+        return {key: self.load(key, group) for key, group in groups.items()}
+
+    def insert(self, entry: Entry) -> None:
+        """Holds an entry that stands at the position. Requires: its key is a hole."""
+        replaced = self.entries.setdefault(entry.key, entry)
+        if replaced is not entry:
+            raise InvariantViolated(f"key {entry.key!r} of arrangement {self.number} is held already")
+        self.memory.used += entry.size
+
+    def discard(self, entry: Entry) -> list[Held]:
+        """Makes the entry's key a hole. The answers derived from it are stale; they are returned."""
+        if self.entries.get(entry.key) is entry:
+            del self.entries[entry.key]
+            self.memory.used -= entry.size
+        touch(entry)
+        concerned = list(dependents_of(entry))
+        entry.content = None
+        entry.dependents = None
+        return concerned
+
+    def fail(self, entries: Entries, entry: Entry, why: str) -> None:
+        """The entry's content cannot be computed from what is held: its key becomes a hole."""
+        self.memory.count(why)
+        if entries is self.entries:
+            self.discard(entry)
+        else:
+            entries.pop(entry.key, None)
+            entry.content = None
+
+    def process(self, table: str, pairs: Sequence[Pair]) -> None:
+        """Applies a transaction's changes to the held entries. A change that cannot be evaluated drops them all."""
+        try:
+            self.apply(table, pairs, self.entries)
+        except EvaluationError:
+            self.memory.count("evaluation_failed")
+            self.clear()
+
+    def clear(self) -> None:
+        """Makes every key a hole."""
+        for entry in list(self.entries.values()):
+            self.discard(entry)
+        self.entries.clear()
+        self.generation += 1
+        self.tracker.clear()
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self.entries)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError where an entry and its owner disagree."""
+        for key, entry in self.entries.items():
+            assert entry.owner is self, f"{key!r} has another owner"
+            assert entry.key == key, f"{entry.key!r} is held under {key!r}"
+            assert entry.content is not None, f"{key!r} is held and dropped"
+            for held in dependents_of(entry):
+                assert entry in held.deps, f"{key!r} does not know of {held.key!r}"

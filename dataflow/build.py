@@ -1,0 +1,375 @@
+"""From a plan to running nodes: the one place where column names become positions.
+
+Rows have three shapes: a base table's row (as wide as the table), an upquery's row (key columns, then the payload laid out by
+`planner.upquery_sql.fill_columns`), and the joined row of a reader (each input's columns, one after the other).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+from dataflow.arrangement import NOWHERE, Arrangement, Memory
+from dataflow.operators.aggregate import AggregateNode, GroupProgram, accumulators
+from dataflow.operators.answer import AnswerNode, AnswerWatch, Parts
+from dataflow.operators.rows import RowsNode
+from dataflow.operators.topk import TopKNode
+from dataflow.reader import Grouping, Level, Params, ReaderNode, ReaderProgram
+from planner.plan import (
+    Aggregate,
+    AggregateArrangement,
+    AggregateFunction,
+    AnswerArrangement,
+    AnswerInput,
+    Lookup,
+    QueryPlan,
+    ReadLimit,
+    RowsArrangement,
+    TopKArrangement,
+    own,
+    root_columns,
+)
+from planner.plan import Arrangement as ArrangementPlan
+from planner.upquery_sql import fill_columns, topk_fetch
+from sqltypes.compile import Codegen, compile_key, compile_predicate, compile_row, compile_sort_key
+from sqltypes.expression import ColumnRef, Expr, Key, ParamRef, Row, columns_of, walk
+from sqltypes.schema import SqlType, Table
+
+Layout = dict[tuple[str, str], int]
+
+# -- arrangements -----------------------------------------------------------------------------------------------------------------
+
+
+def arrangement_node(plan: ArrangementPlan, number: int, memory: Memory) -> Arrangement:
+    """The running node of an arrangement."""
+    match plan:
+        case RowsArrangement():
+            node: Arrangement = _rows_node(plan, number, memory)
+        case AggregateArrangement():
+            node = _aggregate_node(plan, number, memory)
+        case TopKArrangement():
+            node = _topk_node(plan, number, memory)
+        case AnswerArrangement():
+            return _answer_node(plan, number, memory)
+    node.key_width = len(plan.key)
+    node.key_of_answer = _key_of_columns([own(name, plan.table) for name in plan.key], range(len(plan.key)))
+    return node
+
+
+def _table_layout(table: Table) -> Layout:
+    return {("", column.name.lower()): column.position for column in table.columns}
+
+
+def _locate(table: Table, key: Sequence[str], filter_: Expr | None) -> Callable[[Row], Key]:
+    """The key of a base row that passes the filter, else NOWHERE."""
+    columns = [own(name, table) for name in key]
+    if filter_ is None:
+        return _key_of_columns(columns, [table.column(name).position for name in key])
+    code = Codegen()
+    layout = _table_layout(table)
+    nowhere = code.bind(NOWHERE)
+    ref = _row_ref(layout)
+    source = f"return {code.key(columns, ref) if columns else '()'} if {code.truth(filter_, ref)} else {nowhere}"
+    return code.function("locate", "r", [source])
+
+
+def _key_of_columns(columns: Sequence[ColumnRef], positions: Sequence[int]) -> Callable[[Row], Key]:
+    """The comparison key of some columns. One column that compares as it is needs no Python function at all."""
+    if not columns:
+        return lambda row: ()
+    if all(_compares_as_is(column.type) for column in columns):
+        return itemgetter(*positions)
+    layout = {(str(at), column.name.lower()): position for at, (column, position) in enumerate(zip(columns, positions, strict=True))}
+    named = [ColumnRef(str(at), column.name, column.type, column.nullable) for at, column in enumerate(columns)]
+    return compile_key(named, layout)
+
+
+def _compares_as_is(type_: SqlType) -> bool:
+    return type_.is_integer or type_.name in ("decimal", "bit", "date") or type_.is_binary
+
+
+def _row_ref(layout: Mapping[tuple[str, str], int]) -> Callable[[ColumnRef | ParamRef], str]:
+    def ref(node: ColumnRef | ParamRef) -> str:
+        if isinstance(node, ParamRef):
+            return f"p[{node.index}]"
+        return f"r[{layout[node.source, node.name.lower()]}]"
+
+    return ref
+
+
+def _columns_of_row(positions: Sequence[int]) -> Callable[[Row], Row]:
+    """Narrows a row to the given positions, always to a tuple."""
+    if len(positions) == 1:
+        (only,) = positions
+        return lambda row: (row[only],)
+    return itemgetter(*positions) if positions else lambda row: ()
+
+
+def _rows_node(plan: RowsArrangement, number: int, memory: Memory) -> RowsNode:
+    table = plan.table
+    columns = [table.column(name) for name in plan.columns]
+    narrow = _columns_of_row([column.position for column in columns])
+    exact = not any(column.type.is_approximate for column in columns)
+    return RowsNode(plan, number, memory, _locate(table, plan.key, plan.filter), narrow, exact)
+
+
+def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> AggregateNode:
+    table = plan.table
+    layout = _table_layout(table)
+    group = [own(name, table) for name in plan.group]
+    positions = [column.position for column in (table.column(name) for name in plan.group)]
+    program = GroupProgram(
+        locate=_locate(table, plan.key, plan.filter),
+        group_key=_key_of_columns(group, positions),
+        group_values=_columns_of_row(positions),
+        arguments=compile_row([_argument(aggregate) for aggregate in plan.aggregates], layout),
+        accumulators=accumulators(plan.aggregates, [_order_of(aggregate) for aggregate in plan.aggregates]),
+        group_width=len(group),
+        answer_group_key=_key_of_columns(group, range(len(group))),
+    )
+    return AggregateNode(plan, number, memory, program)
+
+
+def _argument(aggregate: Aggregate) -> Expr:
+    from sqltypes.expression import Literal  # local: only this case needs it
+    from sqltypes.schema import BIGINT
+
+    return aggregate.argument if aggregate.argument is not None else Literal(1, BIGINT)
+
+
+def _order_of(aggregate: Aggregate) -> Callable[[Any], Any] | None:
+    """What MIN and MAX compare strings by."""
+    argument = aggregate.argument
+    if aggregate.function not in (AggregateFunction.MIN, AggregateFunction.MAX) or argument is None or not argument.type.is_string:
+        return None
+    column = ColumnRef("", "v", argument.type, True)
+    by = compile_sort_key([(column, False)], {("", "v"): 0})
+    return lambda value: by((value,), ())
+
+
+def _topk_node(plan: TopKArrangement, number: int, memory: Memory) -> TopKNode:
+    table = plan.table
+    terms = [(term.expr, term.descending) for term in plan.order]
+    terms += [(own(name, table), False) for name in table.primary_key]
+    by_table = compile_sort_key(terms, _table_layout(table))
+    payload = fill_columns(plan)[len(plan.key) :]
+    by_answer = compile_sort_key(terms, {("", name.lower()): at for at, (name, _) in enumerate(payload)})
+    positions = [table.column(name).position for name in plan.columns]
+    return TopKNode(
+        plan,
+        number,
+        memory,
+        locate=_locate(table, plan.key, plan.filter),
+        narrow=_columns_of_row(positions),
+        sort_key=lambda row: by_table(row, ()),
+        answer_sort_key=lambda row: by_answer(row, ()),
+        fetched=topk_fetch(plan),
+        width=len(plan.columns),
+    )
+
+
+def _answer_node(plan: AnswerArrangement, number: int, memory: Memory) -> AnswerNode:
+    watches = tuple(_watch(input_) for input_ in plan.inputs)
+    part_types: dict[Parts, tuple[SqlType, ...]] = {}
+    for input_, watch in zip(plan.inputs, watches, strict=True):
+        if watch.parts:
+            part_types[watch.parts] = tuple(input_.table.column(name).type for name in input_.key_columns if name is not None)
+    part_keys = {parts: _part_key(parts, types) for parts, types in part_types.items()}
+    return AnswerNode(plan, number, memory, watches, part_keys)
+
+
+def _watch(input_: AnswerInput) -> AnswerWatch:
+    table = input_.table
+    layout = _table_layout(table)
+    parts = tuple(at for at, name in enumerate(input_.key_columns) if name is not None)
+    names = [name for name in input_.key_columns if name is not None]
+    part_key = compile_key([own(name, table) for name in names], layout) if names else None
+    passes = compile_predicate(input_.filter, layout)
+    used = compile_row(list(input_.used), layout)
+    return AnswerWatch(
+        table=table.qualified,
+        passes=lambda row: passes(row, ()),
+        parts=parts,
+        part_key=(lambda row: part_key(row, ())) if part_key is not None else lambda row: (),
+        used=lambda row: used(row, ()),
+    )
+
+
+def _part_key(parts: Parts, types: Sequence[SqlType]) -> Callable[[Row], Key]:
+    columns = [ColumnRef("", f"p{part}", type_, True) for part, type_ in zip(parts, types, strict=True)]
+    by = compile_key(columns, {("", f"p{part}"): part for part in parts})
+    return lambda values: by(values, ())
+
+
+# -- readers ----------------------------------------------------------------------------------------------------------------------
+
+
+def reader_node(plan: QueryPlan, tag: int, nodes: Mapping[ArrangementPlan, Arrangement], memory: Memory) -> ReaderNode:
+    """The running reader of a plan over its arrangements' nodes."""
+    reader = plan.reader
+    layout: Layout = {}
+    width = _extend(layout, 0, reader.alias, root_columns(reader.root))
+    levels = []
+    for lookup in reader.lookups:
+        before = dict(layout)
+        width = _extend(layout, width, lookup.alias, root_columns(lookup.arrangement))
+        levels.append(_level(lookup, nodes[lookup.arrangement], before, dict(layout)))
+    key_params = [ParamRef(part.parameter, part.type) for part in plan.key]
+    evict = isinstance(reader.root, AnswerArrangement)
+    root_params = [key_params[at] for at in reader.root_key]
+    root_types = _root_key_types(reader.root)
+    root_key = _params_key([ParamRef(param.index, type_) for param, type_ in zip(root_params, root_types, strict=True)], exact=evict)
+    grouping = _grouping(plan, layout) if reader.aggregated else None
+    shown = _group_layout(plan) if reader.aggregated else layout
+    program = ReaderProgram(
+        root=nodes[reader.root],
+        root_key=root_key,
+        root_values=_params_row([param.index for param in root_params]),
+        levels=tuple(levels),
+        filter=_predicate(reader.filter, layout),
+        grouping=grouping,
+        having=_predicate(reader.having, shown),
+        project=None if evict else compile_row([column.expr for column in reader.output], shown),
+        distinct=_distinct(plan) if reader.distinct and not evict else None,
+        order=compile_sort_key([(term.expr, term.descending) for term in reader.order], shown) if reader.order and not evict else None,
+        limit=_limit(reader.limit) if reader.limit is not None and not evict else None,
+        limit_from_params=not evict and _limit_from_params(reader.limit),
+    )
+    return ReaderNode(plan, tag, program, _params_key(key_params, exact=evict), memory)
+
+
+def _extend(layout: Layout, width: int, alias: str, columns: Sequence[str]) -> int:
+    for at, name in enumerate(columns):
+        layout[alias, name.lower()] = width + at
+    return width + len(columns)
+
+
+def _root_key_types(root: ArrangementPlan) -> tuple[SqlType, ...]:
+    if isinstance(root, AnswerArrangement):
+        return root.key_types
+    return tuple(root.table.column(name).type for name in root.key)
+
+
+def _params_key(params: Sequence[ParamRef], exact: bool) -> Callable[[Params], Key]:
+    """The comparison key of some parameters; `exact`: their values as they are (evict mode)."""
+    indexes = [param.index for param in params]
+    if exact:
+        return _params_row(indexes)
+    if not params:
+        return lambda p: ()
+    if all(_compares_as_is(param.type) for param in params):
+        return itemgetter(*indexes)
+    by = compile_key(list(params), {})
+    return lambda p: by((), p)
+
+
+def _params_row(indexes: Sequence[int]) -> Callable[[Params], Row]:
+    return _columns_of_row(indexes)
+
+
+def _level(lookup: Lookup, node: Arrangement, before: Layout, after: Layout) -> Level:
+    key = _key_or_none(lookup.key, before)
+    direct = lookup.direct
+    return Level(
+        node=node,
+        key=key,
+        key_values=compile_row(list(lookup.key), before),
+        outer=lookup.outer,
+        on=_predicate(lookup.on, after),
+        nulls=(None,) * len(root_columns(lookup.arrangement)),
+        direct=compile_row(list(direct), {}) if direct is not None else None,
+        direct_key=_key_or_none(direct, {}) if direct is not None else None,
+    )
+
+
+def _key_or_none(exprs: Sequence[Expr], layout: Layout) -> Callable[[Row, Params], Key]:
+    """The comparison key; None as a whole where one part is NULL, for `=` finds nothing then."""
+    by = compile_key(list(exprs), layout)
+    if len(exprs) == 1:
+        return by
+    return lambda row, params: None if None in (key := by(row, params)) else key
+
+
+def _predicate(expr: Expr | None, layout: Layout) -> Callable[[Row, Params], bool] | None:
+    return compile_predicate(expr, layout) if expr is not None else None
+
+
+def _grouping(plan: QueryPlan, layout: Layout) -> Grouping:
+    reader = plan.reader
+    group = list(reader.group)
+    return Grouping(
+        key=compile_key(group, layout) if group else lambda row, params: (),
+        values=compile_row(group, layout),
+        arguments=compile_row([_argument(aggregate) for aggregate in reader.aggregates], layout),
+        accumulators=accumulators(reader.aggregates, [_order_of(aggregate) for aggregate in reader.aggregates]),
+        implicit=not group,
+    )
+
+
+def _group_layout(plan: QueryPlan) -> Layout:
+    """Of a row (group values, aggregates): sources "group" (g0, g1 ...) and "agg" (names)."""
+    reader = plan.reader
+    layout: Layout = {}
+    width = _extend(layout, 0, "group", [f"g{at}" for at in range(len(reader.group))])
+    _extend(layout, width, "agg", [aggregate.name for aggregate in reader.aggregates])
+    return layout
+
+
+def _distinct(plan: QueryPlan) -> Callable[[Row], Key]:
+    columns = [ColumnRef("", f"o{at}", column.type, column.nullable) for at, column in enumerate(plan.reader.output)]
+    by = compile_key(columns, {("", f"o{at}"): at for at in range(len(columns))})
+    return lambda row: by(row, ())
+
+
+def _limit(limit: ReadLimit) -> Callable[[Params], tuple[int | None, int]]:
+    def bounds(params: Params) -> tuple[int | None, int]:
+        count = params[limit.count.index] if isinstance(limit.count, ParamRef) else limit.count
+        offset = params[limit.offset.index] if isinstance(limit.offset, ParamRef) else limit.offset
+        assert count is None or isinstance(count, int)
+        assert isinstance(offset, int)
+        return count, offset
+
+    return bounds
+
+
+def _limit_from_params(limit: ReadLimit | None) -> bool:
+    return limit is not None and (isinstance(limit.count, ParamRef) or isinstance(limit.offset, ParamRef))
+
+
+# -- what the stream must deliver -------------------------------------------------------------------------------------------------
+
+
+def wanted_columns(plan: ArrangementPlan) -> Iterator[tuple[Table, frozenset[str]]]:
+    """The columns of each table that an arrangement reads from changes, lower case."""
+    if isinstance(plan, AnswerArrangement):
+        for input_ in plan.inputs:
+            exprs = (*input_.used, *((input_.filter,) if input_.filter is not None else ()))
+            names = [name for name in input_.key_columns if name is not None]
+            yield input_.table, _names(names, exprs)
+        return
+    exprs = (plan.filter,) if plan.filter is not None else ()
+    match plan:
+        case RowsArrangement():
+            names = [*plan.key, *plan.columns]
+        case AggregateArrangement():
+            names = [*plan.key, *plan.group]
+            exprs = (*exprs, *(aggregate.argument for aggregate in plan.aggregates if aggregate.argument is not None))
+        case TopKArrangement():
+            names = [*plan.key, *plan.columns, *plan.table.primary_key]
+            exprs = (*exprs, *(term.expr for term in plan.order))
+    yield plan.table, _names(names, exprs)
+
+
+def _names(names: Iterable[str], exprs: Iterable[Expr]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names) | {column.name.lower() for expr in exprs for column in columns_of(expr)}
+
+
+def params_used(plan: QueryPlan) -> frozenset[int]:
+    """Indexes of the parameters that the reader's expressions refer to."""
+    reader = plan.reader
+    exprs: list[Expr] = [column.expr for column in reader.output]
+    exprs += [expr for expr in (reader.filter, reader.having) if expr is not None]
+    for lookup in reader.lookups:
+        exprs += [*lookup.key, *((lookup.on,) if lookup.on is not None else ())]
+    return frozenset(node.index for expr in exprs for node in walk(expr) if isinstance(node, ParamRef))

@@ -1,0 +1,488 @@
+"""The engine: takes messages, returns effects. Synchronous, on one thread, no I/O, no clock of its own.
+
+One transaction of the source is processed to completion before anything else happens; fills are inserted, keys evicted and subscribers
+told between two transactions. So no delta is in flight while a lookup is made, and a reader never shows half a transaction.
+
+Invariants:
+1. `ring.position` (P) contains a transaction iff every held entry reflects it.
+2. A held key reflects every change at most once.
+3. Memory is bounded: `memory.used` exceeds `limit` only inside a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from dataflow.arrangement import Memory
+from dataflow.entries import Held
+from dataflow.eviction import Sieve
+from dataflow.fill import SLOW_SECONDS, Fill, Read, Record
+from dataflow.graph import Graph
+from dataflow.messages import (
+    Ddl,
+    Effect,
+    Failed,
+    Gap,
+    Ready,
+    StreamEvent,
+    Transaction,
+    UpqueryAnswer,
+    UpqueryFailed,
+    UpqueryRequest,
+)
+from dataflow.reader import Params, ReaderNode
+from dataflow.subscription import Subscriptions
+from gtid_tracker.gtid import GtidSet
+from gtid_tracker.progress import PositionWaits
+from gtid_tracker.ring import Ring
+from planner.plan import QueryPlan
+from sqltypes.errors import InvariantViolated
+from sqltypes.expression import Key, Row
+
+MAX_ATTEMPTS = 3  # upqueries for one read before it is passed through
+MAX_BATCH = 100  # keys of one upquery
+FILL_PATIENCE = 10.0  # seconds that an answer waits for the position; a timeout is not a resolution: the fill is dropped
+
+
+class Engine:
+    """The whole state of a proxy. `clock` gives seconds, monotonic."""
+
+    def __init__(
+        self,
+        position: GtidSet,
+        memory_limit: int,
+        clock: Callable[[], float],
+        ring_transactions: int = 50_000,
+        ring_rows: int = 200_000,
+    ) -> None:
+        self.memory = Memory()
+        self.limit = memory_limit
+        self.graph = Graph(self.memory)
+        self.sieve = Sieve(self.memory)
+        self.subscriptions = Subscriptions()
+        self.generation = 0
+        self._clock = clock
+        self._ring_size = (ring_transactions, ring_rows)
+        self.ring: Ring[Record] = Ring(position, *self._ring_size)
+        self._waits: PositionWaits[Fill] = PositionWaits()
+        self._fills: dict[int, Fill] = {}
+        self._missed: dict[ReaderNode, list[Read]] = {}
+        self._reads: dict[int, Read] = {}
+        self._latency: dict[int, float] = {}  # by tag: seconds that its upqueries take, smoothed
+        self._newest_lower: dict[str, GtidSet] = {}  # by server
+        self._server_uuid = ""
+        self._count = 0
+        self._lower_bounds_regressed = ""
+
+    # -- plans --------------------------------------------------------------------------------------------------------------------
+
+    def install(self, plan: QueryPlan) -> ReaderNode:
+        """Adds the plan to the graph. What the ring holds was received without the new plan's columns, so it is forgotten."""
+        before = self.graph.wanted()
+        reader = self.graph.install(plan)
+        if self.graph.wanted() != before:
+            self.ring.forget()
+        return reader
+
+    def remove(self, reader: ReaderNode) -> list[Effect]:
+        """Takes a reader out. Reads that wait for it are to be passed through."""
+        effects: list[Effect] = []
+        for read in [read for read in self._reads.values() if read.reader is reader]:
+            effects += self._give_up(read, "cache_dropped")
+        self._missed.pop(reader, None)
+        effects += self.subscriptions.end(reader, "the cache was dropped or is being rebuilt")
+        self.graph.remove(reader)
+        return effects
+
+    # -- reads --------------------------------------------------------------------------------------------------------------------
+
+    def read(self, read: Read) -> list[Effect]:
+        """A read that met a hole. It gets `Ready` or `Failed` later; `flush` gives the upqueries that it needs.
+
+        Requires: its waiter is new.
+        """
+        self._reads[read.waiter] = read
+        return self._ask(read)
+
+    def _ask(self, read: Read) -> list[Effect]:
+        """Joins the fills under way for its keys; the rest of the keys is missed."""
+        read.attempts += 1
+        alone = False
+        tracker = read.reader.program.root.tracker
+        for key, _ in read.keys:
+            fill: Fill | None = tracker.find(key, read.reader.tag)
+            if fill is None:
+                alone = True
+            elif fill.id not in read.fills:
+                read.fills.add(fill.id)
+                fill.reads.append(read)
+                self.memory.count("misses_coalesced")
+                if fill.bracket is not None and (rows := fill.answer(read.keys)) is not None:
+                    return self._ready(read, rows, fill.bracket.lower)
+        if alone:
+            self._missed.setdefault(read.reader, []).append(read)
+        return []
+
+    def cancel(self, waiter: int) -> list[int]:
+        """The caller went away. Returns the upqueries that nobody waits for any more, to be stopped at the source."""
+        read = self._reads.pop(waiter, None)
+        if read is None:
+            return []
+        if read.reader in self._missed:
+            self._missed[read.reader] = [other for other in self._missed[read.reader] if other is not read]
+        abandoned = []
+        for number in read.fills:
+            fill = self._fills.get(number)
+            if fill is None:
+                continue
+            fill.reads = [other for other in fill.reads if other is not read]
+            if not fill.reads and fill.bracket is None:
+                self._end(fill)
+                abandoned.append(number)
+        return abandoned
+
+    def flush(self) -> list[UpqueryRequest]:
+        """The upqueries for all misses since the last call: for each reader its keys together, under one bracket."""
+        requests = []
+        missed, self._missed = self._missed, {}
+        for reader, reads in missed.items():
+            if not reader.installed:
+                continue
+            keys: dict[Key, Params] = {}
+            for read in reads:
+                for key, params in read.keys:
+                    if reader.program.root.tracker.find(key, reader.tag) is None:
+                        keys[key] = params
+            items = list(keys.items())
+            for at in range(0, len(items), MAX_BATCH):
+                requests += self._start(reader, dict(items[at : at + MAX_BATCH]), reads)
+        return requests
+
+    def _start(self, reader: ReaderNode, keys: dict[Key, Params], reads: Iterable[Read]) -> list[UpqueryRequest]:
+        """One fill. Keys below which nothing is missing any more need none, unless a read wants the answer of one snapshot."""
+        whole: dict[Key, Params] = {}
+        partial: dict[Key, Params] = {}
+        levels = reader.held_levels()
+        for key, params in keys.items():
+            found = reader.derive(params, levels)
+            if found.blind or any(hole.level < 0 for hole in found.holes):
+                whole[key] = params
+            elif found.holes:
+                partial[key] = params
+        if not whole and not partial:
+            whole = keys
+        self._count += 1
+        fill = Fill(self._count, reader, whole, partial, sent=self._count, sent_at=self._clock())
+        fill.floor = self._newest_lower.get(self._server_uuid)
+        request = fill.request(self._latency.get(reader.tag, 0.0) > SLOW_SECONDS)
+        self._fills[fill.id] = fill
+        tracker = reader.program.root.tracker
+        for key in fill.keys:
+            tracker.start(key, reader.tag, fill)
+        for read in reads:
+            if fill.id not in read.fills and any(key in whole or key in partial for key, _ in read.keys):
+                read.fills.add(fill.id)
+                fill.reads.append(read)
+        self.memory.count("upqueries")
+        self.memory.count("upquery_keys", len(whole) + len(partial))
+        return [request]
+
+    # -- the stream ---------------------------------------------------------------------------------------------------------------
+
+    def on_stream(self, event: StreamEvent) -> list[Effect]:
+        """Processes one event of the change stream to completion."""
+        if isinstance(event, Gap):
+            return self.reset(event.position, event.reason)
+        gtid = event.gtid
+        if gtid is not None and gtid in self.ring.position:
+            self.memory.count("replayed_ignored")
+            return []
+        record: Record | None = None
+        if isinstance(event, Transaction):
+            by_table = self.graph.by_table
+            for change in event.changes:
+                for node in by_table.get(change.table, ()):
+                    node.process(change.table, change.pairs)
+            if event.changes:
+                record = Record(event)
+        elif isinstance(event, Ddl):
+            record = Record(event)
+            self.memory.count("ddl")
+            for node in self.graph:
+                if record.concerns(node):
+                    node.clear()
+        if gtid is None:
+            self.ring.forget()
+        else:
+            self.ring.push(gtid, record)
+        effects: list[Effect] = []
+        if gtid is not None and self._waits:
+            for fill in self._waits.arrived(gtid, self.ring.position):
+                fill.waiting = False
+                effects += self._insert(fill)
+        if self.memory.used > self.limit:
+            self.sieve.evict_to(self.limit)
+        if self.subscriptions.stale:
+            effects += self._publish()
+        return effects
+
+    def reset(self, position: GtidSet, reason: str) -> list[Effect]:
+        """History is lost or another server answers: everything becomes a hole, and the stream goes on after `position`."""
+        self.memory.count("resets")
+        self.generation += 1
+        self.ring = Ring(position, *self._ring_size)
+        self._newest_lower.clear()
+        self._waits.clear()
+        effects: list[Effect] = []
+        for fill in list(self._fills.values()):
+            self._end(fill)
+            for read in list(fill.reads):
+                if read.waiter in self._reads:
+                    effects += self._again(read, fill)
+        for reader in self.graph.readers.values():
+            reader.clear()
+        for node in self.graph:
+            node.clear()
+        self.sieve.prune()
+        effects += self._publish()
+        return effects
+
+    # -- upqueries ----------------------------------------------------------------------------------------------------------------
+
+    def on_answer(self, answer: UpqueryAnswer) -> list[Effect]:
+        """An upquery's answer: who waits gets it at once if all of it came from the snapshot; it is inserted at the position."""
+        fill = self._fills.get(answer.id)
+        if fill is None:
+            return []
+        tag = fill.reader.tag
+        self._latency[tag] = 0.7 * self._latency.get(tag, answer.seconds) + 0.3 * answer.seconds
+        bracket = answer.bracket
+        if self._regressed(fill, answer):
+            return self.reset(bracket.lower, self._lower_bounds_regressed)
+        self._count += 1
+        fill.answered = self._count
+        try:
+            fill.take(bracket, answer.results)
+        except InvariantViolated:
+            self.memory.count("answers_not_understood")
+            return self.on_failed(UpqueryFailed(answer.id, InvariantViolated("the source's answer does not fit the plan")))
+        effects: list[Effect] = []
+        for read in list(fill.reads):
+            if read.waiter in self._reads and (rows := fill.answer(read.keys)) is not None:
+                effects += self._ready(read, rows, bracket.lower)
+        effects += self._clear_rolled_back(answer, fill)
+        if not self._waits.add(bracket.needed, self.ring.position, fill):
+            effects += self._insert(fill)
+        else:
+            fill.waiting = True
+            self.memory.count("fills_waiting_for_position")
+        if self.memory.used > self.limit:
+            self.sieve.evict_to(self.limit)
+        if self.subscriptions.stale:
+            effects += self._publish()
+        return effects
+
+    def _regressed(self, fill: Fill, answer: UpqueryAnswer) -> bool:
+        """Does another server answer, or the same one with transactions lost? Compared with what was known when this was sent."""
+        bracket = answer.bracket
+        server, lower = bracket.server_uuid, bracket.lower
+        if self._server_uuid and server != self._server_uuid:
+            self._lower_bounds_regressed = f"server {server} answers instead of {self._server_uuid}"
+            self._server_uuid = server
+            return True
+        if fill.floor is not None and not fill.floor.issubset(lower):
+            self._lower_bounds_regressed = f"server {server} has lost transactions that it had executed"
+            return True
+        self._server_uuid = server
+        newest = self._newest_lower.get(server)
+        if newest is None or newest.issubset(lower):
+            self._newest_lower[server] = lower
+        return False
+
+    def _clear_rolled_back(self, answer: UpqueryAnswer, current: Fill) -> list[Effect]:
+        """A GTID that was owned, and is neither owned nor executed in a later reading, was rolled back: nobody needs to wait for it."""
+        effects: list[Effect] = []
+        present = answer.bracket.owned.union(answer.bracket.executed) if len(self._waits) else GtidSet.empty()
+        for fill in list(self._waits):
+            if fill is current or fill.bracket is None or not fill.bracket.owned or current.sent <= fill.answered:
+                continue
+            absent = fill.bracket.owned.difference(present)
+            if absent and self._waits.clear_absent(absent, self.ring.position, fill):
+                self.memory.count("rolled_back_cleared")
+                fill.waiting = False
+                effects += self._insert(fill)
+        return effects
+
+    def on_failed(self, failed: UpqueryFailed) -> list[Effect]:
+        """An upquery failed: who waits gets the error as it is."""
+        fill = self._fills.get(failed.id)
+        if fill is None:
+            return []
+        self.memory.count("upqueries_failed")
+        self._end(fill)
+        effects: list[Effect] = []
+        for read in list(fill.reads):
+            if self._reads.pop(read.waiter, None) is not None:
+                effects.append(Failed(read.waiter, failed.error))
+                effects += self.subscriptions.failed(read.waiter, failed.error)
+        return effects
+
+    def _insert(self, fill: Fill) -> list[Effect]:
+        """Inserts an answer at the position, between two transactions. Requires: P contains its L and Q."""
+        bracket = fill.bracket
+        assert bracket is not None
+        ring = self.ring
+        self._end(fill)
+        if not fill.reader.installed:
+            return []
+        if not ring.admits(bracket.lower):
+            self.memory.count("ring_too_short")
+        else:
+            uncertain = [record for gtid in bracket.uncertain if (record := ring.get(gtid)) is not None]
+            conflicts = fill.bring_forward(uncertain, ring.after(bracket.lower))
+            if conflicts:
+                self.memory.count("conflicts", conflicts)
+            self._hold(fill)
+        effects: list[Effect] = []
+        for read in list(fill.reads):
+            if read.waiter in self._reads:
+                effects += self._settle(read, fill)
+        return effects
+
+    def _hold(self, fill: Fill) -> None:
+        """Puts the overlay's entries where there are holes, and the asked reader keys above them."""
+        inserted = []
+        for node, entries in zip(fill.reader.nodes, fill.overlay, strict=True):
+            for key, entry in entries.items():
+                if key not in node.entries and entry.content is not None:
+                    node.insert(entry)
+                    inserted.append(entry)
+        for key, params in (*fill.whole.items(), *fill.partial.items()):
+            self.hold(fill.reader, key, params)
+        for entry in inserted:
+            if entry.dependents is None and entry.content is not None:
+                entry.owner.discard(entry)  # its reader's key stayed a hole: nobody would ever evict it
+        self.memory.count("fills_inserted")
+
+    def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
+        """The reader's key, linked to all that it is derived from; None if that is not all held."""
+        found = reader.derive(params, reader.held_levels())
+        if found.holes:
+            return None
+        held = reader.entries.get(key)
+        if held is None:
+            held = Held(reader, key)
+            reader.entries[key] = held
+            self.memory.used += held.size
+            self.sieve.add(held)
+        reader.link(held, found)
+        return held
+
+    # -- answers to reads ---------------------------------------------------------------------------------------------------------
+
+    def _ready(self, read: Read, rows: list[Row], position: GtidSet) -> list[Effect]:
+        if self.subscriptions.concerns(read.waiter):
+            return []  # a subscriber starts from the reader, at the position: what follows must join on without a gap
+        del self._reads[read.waiter]
+        return [Ready(read.waiter, rows, position)]
+
+    def _settle(self, read: Read, fill: Fill) -> list[Effect]:
+        """After an insertion: the read is answered from the reader if all its keys are at the position now."""
+        read.fills.discard(fill.id)
+        rows = read.reader.answer(read.keys)
+        if rows is not None:
+            del self._reads[read.waiter]
+            position = self.ring.position.freeze()
+            if self.subscriptions.concerns(read.waiter):
+                key, params = read.keys[0]
+                return self.subscriptions.filled(read.waiter, self.hold(read.reader, key, params), rows)
+            return [Ready(read.waiter, rows, position)]
+        if read.fills:
+            return []
+        return self._again(read, fill)
+
+    def _again(self, read: Read, fill: Fill) -> list[Effect]:
+        read.fills.discard(fill.id)
+        if read.attempts >= MAX_ATTEMPTS and not self.subscriptions.concerns(read.waiter):
+            return self._give_up(read, "hot_key")
+        self.memory.count("retried")
+        return self._ask(read)
+
+    def _give_up(self, read: Read, why: str) -> list[Effect]:
+        """The read is to be passed through to MySQL."""
+        self._reads.pop(read.waiter, None)
+        self.memory.count(f"given_up_{why}")
+        return [Failed(read.waiter, None, why)]
+
+    def _end(self, fill: Fill) -> None:
+        self._fills.pop(fill.id, None)
+        if fill.waiting:
+            self._waits.remove(fill)
+            fill.waiting = False
+        tracker = fill.reader.program.root.tracker
+        for key in fill.keys:
+            tracker.end(key, fill.reader.tag, fill)
+
+    def tick(self) -> list[Effect]:
+        """To be called now and then: drops answers that have waited too long for the position."""
+        effects: list[Effect] = []
+        horizon = self._clock() - FILL_PATIENCE
+        for fill in list(self._waits):
+            if fill.sent_at < horizon:
+                self.memory.count("fills_timed_out")
+                self._end(fill)
+                for read in list(fill.reads):
+                    if read.waiter in self._reads:
+                        effects += self._again(read, fill)
+        return effects
+
+    @property
+    def misses_pending(self) -> bool:
+        """Is there anything for `flush`?"""
+        return bool(self._missed)
+
+    @property
+    def upqueries_in_flight(self) -> int:
+        return sum(1 for fill in self._fills.values() if fill.bracket is None)
+
+    # -- subscriptions ------------------------------------------------------------------------------------------------------------
+
+    def subscribe(self, number: int, reader: ReaderNode, key: Key, params: Params) -> list[Effect]:
+        """Begins a subscription; `number` is also the waiter of the reads that it makes. Its first `Changes` is the snapshot."""
+        self.subscriptions.start(number, reader, key, params)
+        return self._refill([number])
+
+    def unsubscribe(self, number: int) -> None:
+        self._reads.pop(number, None)
+        self.subscriptions.stop(number)
+
+    def _publish(self) -> list[Effect]:
+        effects: list[Effect] = []
+        missing: list[int] = []
+        for number in self.subscriptions.take_stale():
+            changes, hole = self.subscriptions.derive(number, self.hold)
+            effects += changes
+            if hole:
+                missing.append(number)
+        return effects + self._refill(missing)
+
+    def _refill(self, numbers: Sequence[int]) -> list[Effect]:
+        effects: list[Effect] = []
+        for number in numbers:
+            if number in self._reads:
+                continue
+            reader, key, params = self.subscriptions.what(number)
+            held = self.hold(reader, key, params)
+            if held is not None:
+                rows = reader.answer([(key, params)])
+                if rows is not None:
+                    effects += self.subscriptions.filled(number, held, rows)
+                    continue
+            effects += self.read(Read(number, reader, [(key, params)]))
+        return effects
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError where the engine's state contradicts itself. For tests, the simulation and `--check`."""
+        self.graph.check_invariants()
+        self.ring.check_invariants()
+        assert self.memory.used <= self.limit or not len(self.sieve), "more is held than the limit allows"

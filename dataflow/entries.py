@@ -1,0 +1,124 @@
+"""What is held: an `Entry` is one key of an arrangement, a `Held` one key of a reader.
+
+Entries and the readers' answers derived from them know each other, so that a change reaches exactly the answers that it concerns, and an
+entry that no reader needs is gone at once.
+
+Invariants:
+1. `held in entry.dependents` iff `entry in held.deps` for every entry that is alive.
+2. A `Held` whose `bodies` are not None was derived from `deps`, all of which are alive and unchanged since.
+3. Taking either out of its owner unlinks both directions: what is dropped is freed by its reference count, no cycle stays behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sqltypes.expression import Key, Row
+
+if TYPE_CHECKING:
+    from dataflow.arrangement import Arrangement
+    from dataflow.reader import ReaderNode
+
+ENTRY_BYTES = 200  # an Entry, its key and its place in the dict; measured with benchmarks/memory.py
+HELD_BYTES = 310  # a Held, its key, list of bodies, tuple of deps and places in the dict and the queue
+
+
+class Entry:
+    """One key of one arrangement. `content` is the arrangement's own; None: dropped, no longer alive."""
+
+    __slots__ = ("content", "dependents", "key", "owner", "size")
+
+    def __init__(self, owner: Arrangement, key: Key, content: Any, size: int) -> None:
+        self.owner = owner
+        self.key = key
+        self.content = content
+        self.size = size
+        self.dependents: Held | set[Held] | None = None
+
+
+class Held:
+    """One key of one reader: the answer's encodings, one a wire format, and what it was derived from.
+
+    `bodies` None: a change has come since; the answer is derived again when it is next asked for. `watch` is called when that happens.
+    """
+
+    __slots__ = ("alive", "bodies", "body_size", "deps", "key", "reader", "size", "visited", "watch")
+
+    def __init__(self, reader: ReaderNode, key: Key) -> None:
+        self.reader = reader
+        self.key = key
+        self.bodies: list[bytes | None] | None = None
+        self.deps: tuple[Entry, ...] = ()
+        self.size = HELD_BYTES
+        self.body_size = 0  # of the encodings last stored; kept while the answer is stale, they will be stored again
+        self.visited = False
+        self.alive = True
+        self.watch: Callable[[], None] | None = None
+
+
+def touch(entry: Entry) -> None:
+    """The entry's content has changed: every answer derived from it is stale."""
+    dependents = entry.dependents
+    if dependents is None:
+        return
+    if dependents.__class__ is set:
+        for held in dependents:  # type: ignore[union-attr]  # narrowed by the exact class, which mypy does not follow
+            held.bodies = None
+            if held.watch is not None:
+                held.watch()
+    else:
+        held = dependents  # type: ignore[assignment]  # as above
+        held.bodies = None
+        if held.watch is not None:
+            held.watch()
+
+
+def relink(held: Held, deps: tuple[Entry, ...]) -> None:
+    """Makes `deps` what `held` was derived from. Entries that it no longer needs, and nobody else does, are dropped."""
+    old = held.deps
+    if old == deps:  # the common case: the same single entry; entries compare by identity
+        return
+    held.deps = deps
+    for entry in deps:
+        _add_dependent(entry, held)
+    fresh = set(deps)
+    for entry in old:
+        if entry not in fresh:
+            release(entry, held)
+
+
+def release(entry: Entry, held: Held) -> None:
+    """`held` no longer needs `entry`; an entry that no reader needs is dropped."""
+    dependents = entry.dependents
+    if dependents is held:
+        entry.dependents = None
+    elif isinstance(dependents, set):
+        dependents.discard(held)
+        if not dependents:
+            entry.dependents = None
+    if entry.dependents is None and entry.content is not None:
+        entry.owner.discard(entry)
+
+
+def _add_dependent(entry: Entry, held: Held) -> None:
+    dependents = entry.dependents
+    if dependents is None:
+        entry.dependents = held
+    elif isinstance(dependents, set):
+        dependents.add(held)
+    elif dependents is not held:
+        entry.dependents = {dependents, held}
+
+
+def dependents_of(entry: Entry) -> frozenset[Held]:
+    """The readers' keys that were derived from the entry."""
+    dependents = entry.dependents
+    if dependents is None:
+        return frozenset()
+    return frozenset(dependents) if isinstance(dependents, set) else frozenset((dependents,))
+
+
+def row_bytes(row: Row, sizeof: Callable[[object], int]) -> int:
+    """Bytes that a row occupies, shared small objects counted as if they were its own."""
+    return sizeof(row) + sum(map(sizeof, row)) + 16

@@ -1,0 +1,87 @@
+"""What goes when memory is short: SIEVE over the readers' keys.
+
+SIEVE (Zhang et al., NSDI 2024): keys stand in order of insertion; a hit only sets a mark. A hand moves from the oldest to the newest,
+clears marks, and evicts the first key that it finds without one. A scan's keys are never marked and leave again while the ones in use
+stay, which plain recency does not give; a hit costs one attribute.
+
+Readers' keys go first; an arrangement's entry goes when no reader's key needs it any more (`entries.release`).
+
+Invariants:
+1. Every held key of every reader is in the queue once (dead ones may be there too, until the hand meets them or the queue is compacted).
+"""
+
+from __future__ import annotations
+
+from dataflow.arrangement import Memory
+from dataflow.entries import Held
+
+
+class Sieve:
+    """The queue and its hand."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self._queue: list[Held | None] = []
+        self._hand = 0
+        self._empty = 0  # places of the queue that the hand has emptied
+        self.evicted = 0
+
+    def add(self, held: Held) -> None:
+        """A new key: the newest."""
+        self._queue.append(held)
+
+    def evict_to(self, target: int) -> int:
+        """Evicts until `memory.used` is at most `target` bytes. Returns how many keys went. Watched keys stay."""
+        evicted = 0
+        spared = 0
+        while self.memory.used > target and spared <= 2 * len(self._queue):
+            held = self._next()
+            if held is None:
+                break
+            if held.visited or held.watch is not None:
+                held.visited = False
+                self._hand += 1
+                spared += 1
+                continue
+            self._queue[self._hand] = None
+            self._hand += 1
+            self._empty += 1
+            spared = 0
+            held.reader.drop(held)
+            evicted += 1
+        self.evicted += evicted
+        return evicted
+
+    def _next(self) -> Held | None:
+        """The living key at the hand, from the oldest on again when the hand has passed the newest; None if there is none."""
+        if self._empty * 2 > len(self._queue):
+            self._compact()
+        for _ in range(2):
+            while self._hand < len(self._queue):
+                held = self._queue[self._hand]
+                if held is not None and held.alive:
+                    return held
+                if held is not None:
+                    self._queue[self._hand] = None
+                    self._empty += 1
+                self._hand += 1
+            self._compact()
+            self._hand = 0
+        return None
+
+    def _compact(self) -> None:
+        """Takes the empty places out; the hand stays before the same key."""
+        before = sum(1 for held in self._queue[: self._hand] if held is not None)
+        self._queue = [held for held in self._queue if held is not None]
+        self._hand = before
+        self._empty = 0
+
+    def prune(self) -> None:
+        """Takes dead keys out, after many were dropped otherwise than by the hand."""
+        for at, held in enumerate(self._queue):
+            if held is not None and not held.alive:
+                self._queue[at] = None
+        self._compact()
+
+    def __len__(self) -> int:
+        return sum(1 for held in self._queue if held is not None and held.alive)

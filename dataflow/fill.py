@@ -1,0 +1,247 @@
+"""A fill: the upquery of one batch of misses of one reader, from what to ask to what to insert.
+
+An answer holds the state at some snapshot, the graph is at the position P. Everything here is about that one race
+(docs/consistency.md, "Insertion"):
+
+* `Fill.request`: the SQL for all holes below the asked keys, under one bracket. Keys that are known go by value; the keys of a lookup
+  whose rows are themselves missing go by a semi-join, evaluated by MySQL in the same snapshot.
+* `Fill.take`: the answer's rows as entries that nobody holds yet, level by level (`overlay`). A key is covered if it was asked by value,
+  or if the overlay's own rows lead to it: held rows may lead elsewhere, as they stand at P and not at the snapshot.
+* `Fill.bring_forward`: entries that a transaction of Q touches are dropped (they may or may not reflect it); the others get the ring's
+  records that are not in L, once each, in order. Then they are exactly at P.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from dataflow.arrangement import Arrangement, Entries
+from dataflow.entries import Entry
+from dataflow.messages import Ddl, Statement, Transaction, UpqueryRequest
+from dataflow.reader import Params, ReaderNode
+from gtid_tracker.bracket import Bracket
+from gtid_tracker.gtid import GtidSet
+from planner.plan import AnswerArrangement
+from planner.upquery_sql import answer_sql, fill_sql, quoted, semijoin_sql
+from sqltypes.errors import InvariantViolated
+from sqltypes.expression import Key, Row, Value
+
+SLOW_SECONDS = 0.02  # an upquery expected to run longer uses the snapshot form, which keeps its bracket narrow
+
+
+@dataclass(slots=True)
+class Record:
+    """What the ring holds of a transaction or of a DDL statement."""
+
+    event: Transaction | Ddl
+
+    @property
+    def weight(self) -> int:
+        event = self.event
+        return sum(len(change.pairs) for change in event.changes) if isinstance(event, Transaction) else 1
+
+    def concerns(self, node: Arrangement) -> bool:
+        """Is it a DDL statement on one of the node's tables?"""
+        event = self.event
+        return isinstance(event, Ddl) and (event.tables is None or not node.tables.isdisjoint(event.tables))
+
+
+@dataclass(slots=True, eq=False)
+class Read:
+    """A read that waits. `keys`: all of an IN-list's, each with its parameters; `left`: those that a fill is under way for."""
+
+    waiter: int
+    reader: ReaderNode
+    keys: list[tuple[Key, Params]]
+    fills: set[int] = field(default_factory=set)
+    attempts: int = 0
+
+
+class Covered(dict[Key, Entry]):
+    """The overlay of a level that was filled by a semi-join: a key without rows, to which the overlay's rows lead, is known empty."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: Arrangement, entries: Entries) -> None:
+        super().__init__(entries)
+        self.node = node
+
+    def get(self, key: Key, default: Entry | None = None) -> Entry | None:  # type: ignore[override]  # a default is never asked for
+        entry = super().get(key)
+        if entry is None:
+            entry = self[key] = self.node.load(key, [])
+        return entry
+
+
+@dataclass(slots=True)
+class Ask:
+    """One statement of the request: what its answer fills."""
+
+    level: int  # 0 is the root, n the lookup n - 1
+    keys: dict[Key, Row]  # asked by value; empty for a semi-join
+    semijoin: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Fill:
+    """One upquery in flight, answered, or waiting for the position to contain its bracket."""
+
+    id: int
+    reader: ReaderNode
+    whole: dict[Key, Params]  # reader keys all of whose inputs are asked for: answered from the snapshot alone
+    partial: dict[Key, Params]  # reader keys of which only some lookups are missing
+    asks: list[Ask] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+    generations: tuple[int, ...] = ()
+    floor: GtidSet | None = None  # the newest lower bound seen from the server when this was sent
+    sent: int = 0  # the engine's count of requests and answers, to tell before from after
+    answered: int = 0
+    sent_at: float = 0.0
+    bracket: Bracket | None = None
+    overlay: list[Entries] = field(default_factory=list)
+    waiting: bool = False  # for the position
+
+    @property
+    def keys(self) -> Iterable[Key]:
+        return (*self.whole, *self.partial)
+
+    # -- asking -------------------------------------------------------------------------------------------------------------------
+
+    def request(self, slow: bool) -> UpqueryRequest:
+        """Builds the statements. Requires: called once, before anything is sent."""
+        reader = self.reader
+        plan = reader.plan
+        self.generations = tuple(node.generation for node in reader.nodes)
+        statements: list[Statement] = []
+        if isinstance(plan.reader.root, AnswerArrangement):
+            for params in self.whole.values():
+                values = reader.program.root_values(params)
+                self.asks.append(Ask(0, {reader.program.root_key(params): values}))
+                statements.append(Statement(answer_sql(plan.reader.root, values)))
+        else:
+            statements += self._root_statement()
+            for number in range(len(reader.program.levels)):
+                statements += self._lookup_statements(number)
+        tables = tuple(quoted(table) for table in plan.tables)
+        return UpqueryRequest(self.id, tuple(statements), tables, plan.database, slow)
+
+    def _root_statement(self) -> list[Statement]:
+        program = self.reader.program
+        keys = {program.root_key(params): program.root_values(params) for params in self.whole.values()}
+        if not keys:
+            return []
+        self.asks.append(Ask(0, keys))
+        return [Statement(fill_sql(program.root.plan, list(keys.values())))]
+
+    def _lookup_statements(self, number: int) -> list[Statement]:
+        """By value: the holes that are known, and keys that follow from the parameters. The rest by a semi-join."""
+        level = self.reader.program.levels[number]
+        keys: dict[Key, Row] = {}
+        statements: list[Statement] = []
+        for params in self.partial.values():
+            found = self.reader.derive(params, self.reader.held_levels())
+            keys.update((hole.key, hole.values) for hole in found.holes if hole.level == number)
+        if self.whole and level.direct is not None and level.direct_key is not None:
+            for params in self.whole.values():
+                key = level.direct_key((), params)
+                if key is not None:
+                    keys[key] = level.direct((), params)
+        elif self.whole:
+            values = [self.reader.program.root_values(params) for params in self.whole.values()]
+            self.asks.append(Ask(number + 1, {}, semijoin=True))
+            statements.append(Statement(semijoin_sql(self.reader.plan, number, self._key_values(), values)))
+        if keys:
+            self.asks.append(Ask(number + 1, keys))
+            statements.append(Statement(fill_sql(level.node.plan, list(keys.values()))))
+        return statements
+
+    def _key_values(self) -> list[tuple[Value, ...]]:
+        """Of each whole key the values of the reader's key parts, in order."""
+        parts = [part.parameter for part in self.reader.plan.key]
+        return [tuple(params[index] for index in parts) for params in self.whole.values()]
+
+    # -- the answer ---------------------------------------------------------------------------------------------------------------
+
+    def take(self, bracket: Bracket, results: Sequence[list[Row]]) -> None:
+        """Turns the answer's rows into entries of the overlay."""
+        self.bracket = bracket
+        nodes = self.reader.nodes
+        self.overlay = [{} for _ in nodes]
+        for ask, rows in zip(self.asks, results, strict=True):
+            node = nodes[ask.level]
+            if isinstance(self.reader.plan.reader.root, AnswerArrangement):
+                loaded: Entries = {key: node.load(key, rows) for key in ask.keys}
+            else:
+                loaded = node.load_all(rows, ask.keys)
+            if not ask.semijoin and len(loaded) != len(ask.keys):
+                raise InvariantViolated("the source returned rows of a key that was not asked for")
+            loaded.update(dict(self.overlay[ask.level]))
+            semijoined = ask.semijoin or isinstance(self.overlay[ask.level], Covered)
+            self.overlay[ask.level] = Covered(node, loaded) if semijoined else loaded
+        self._settle()
+
+    def answer(self, keys: Sequence[tuple[Key, Params]]) -> list[Row] | None:
+        """The answer for these reader keys from the snapshot alone, whole; None if part of it must come from held state."""
+        if self.bracket is None or any(key not in self.whole for key, _ in keys):
+            return None
+        joined: list[Row] = []
+        for _, params in keys:
+            found = self.reader.derive(params, self.overlay)
+            if found.holes:
+                return None
+            joined += found.rows
+        return self.reader.finish(joined, keys[0][1])
+
+    def _settle(self) -> None:
+        """Follows the overlay's rows down, so that empty keys of semi-joins are covered; from here on coverage is fixed."""
+        for params in self.whole.values():
+            self.reader.derive(params, self.overlay)
+        self.overlay = [dict(entries) for entries in self.overlay]
+
+    # -- insertion ----------------------------------------------------------------------------------------------------------------
+
+    def bring_forward(self, uncertain: Iterable[Record], later: Sequence[Record]) -> int:
+        """Brings every overlay entry to the position, or drops it. Returns how many were dropped because of Q.
+
+        Requires: the position contains L and Q; `uncertain` are the ring's records of Q, `later` those not in L, in order.
+        """
+        conflicts = 0
+        doubtful = list(uncertain)
+        for node, entries, generation in zip(self.reader.nodes, self.overlay, self.generations, strict=True):
+            if generation != node.generation:
+                entries.clear()
+                continue
+            for record in doubtful:
+                conflicts += _drop_touched(node, entries, record)
+            for record in later:
+                _replay(node, entries, record)
+        return conflicts
+
+
+def _drop_touched(node: Arrangement, entries: Entries, record: Record) -> int:
+    """Takes out what a transaction of Q concerns: it may or may not be in the answer."""
+    event = record.event
+    if isinstance(event, Ddl):
+        if not record.concerns(node):
+            return 0
+        dropped = len(entries)
+        entries.clear()
+        return dropped
+    dropped = 0
+    for change in event.changes:
+        if change.table in node.tables:
+            for key in list(node.touched(change.table, change.pairs, entries)):
+                dropped += entries.pop(key, None) is not None
+    return dropped
+
+
+def _replay(node: Arrangement, entries: Entries, record: Record) -> None:
+    event = record.event
+    if isinstance(event, Ddl):
+        if record.concerns(node):
+            entries.clear()
+        return
+    for change in event.changes:
+        if entries and change.table in node.tables:
+            node.apply(change.table, change.pairs, entries)

@@ -1,0 +1,287 @@
+"""Groups with COUNT, SUM, AVG, MIN and MAX, by key.
+
+Law: content(key) maps each group of the key to count(*) and, for every aggregate, what is needed to add and take away one row: COUNT a
+count; SUM and AVG a sum and a count of the values that are not NULL; MIN and MAX the extreme. A group with count(*) = 0 does not exist.
+Taking away a row that may hold the extreme underflows: the key becomes a hole and MySQL's index answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
+from sys import getsizeof
+from typing import Any
+
+from dataflow.arrangement import NOWHERE, Arrangement, Entries, Locate, Memory
+from dataflow.entries import Entry, touch
+from dataflow.messages import Pair
+from planner.plan import Aggregate, AggregateArrangement, AggregateFunction
+from sqltypes.errors import InvariantViolated
+from sqltypes.expression import Key, Row, Value
+from sqltypes.schema import SqlType
+
+EXACT = Context(prec=100)  # MySQL's DECIMAL has 65 digits; sums and quotients of them fit
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """One aggregate of a group's state: `slot` is where its value stands, `slot + 1` its count of non-null values (SUM, AVG).
+
+    `order`: maps a value to what MIN and MAX compare (the collation's sort key); None: the value itself.
+    """
+
+    function: AggregateFunction
+    type: SqlType
+    slot: int
+    order: Callable[[Value], Any] | None = None
+
+    @property
+    def width(self) -> int:
+        return 2 if self.function in (AggregateFunction.SUM, AggregateFunction.AVG) else 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProgram:
+    """Compiled parts of one aggregate node.
+
+    `group_key`: the comparison key of a row's group. `group_values`: the group columns as they are shown. `arguments`: the values that
+    the aggregates take, one for each accumulator (anything for COUNT(*)).
+    """
+
+    locate: Locate
+    group_key: Callable[[Row], Key]
+    group_values: Callable[[Row], Row]
+    arguments: Callable[[Row], Row]
+    accumulators: tuple[Accumulator, ...]
+    group_width: int
+    answer_group_key: Callable[[Row], Key]  # of an upquery's row, key columns cut off
+
+    @property
+    def state_width(self) -> int:
+        return COUNT_STAR + 1 + sum(accumulator.width for accumulator in self.accumulators)
+
+
+VALUES, COUNT_STAR = 0, 1  # the first slots of a group's state; the accumulators' follow
+State = list[Any]
+
+
+def accumulators(aggregates: Sequence[Aggregate], orders: Sequence[Callable[[Value], Any] | None]) -> tuple[Accumulator, ...]:
+    """Lays the aggregates out in a group's state, in order."""
+    laid: list[Accumulator] = []
+    slot = COUNT_STAR + 1
+    for aggregate, order in zip(aggregates, orders, strict=True):
+        laid.append(Accumulator(aggregate.function, aggregate.type, slot, order))
+        slot += laid[-1].width
+    return tuple(laid)
+
+
+class AggregateNode(Arrangement):
+    """Content: dict group key -> state `[shown group values, count(*), accumulators' slots ...]`."""
+
+    def __init__(self, plan: AggregateArrangement, number: int, memory: Memory, program: GroupProgram) -> None:
+        super().__init__(plan, number, memory)
+        self._program = program
+        self._group_bytes = 180 + 40 * program.state_width + 60 * program.group_width
+        self._tables = frozenset((plan.table.qualified,))
+
+    @property
+    def tables(self) -> frozenset[str]:
+        return self._tables
+
+    def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
+        locate = self._program.locate
+        get = entries.get
+        for before, after in pairs:
+            old = get(locate(before)) if before is not None else None
+            new = get(locate(after)) if after is not None else None
+            if old is None and new is None:
+                continue
+            if old is new and before is not None and after is not None and self._same(before, after):
+                continue
+            if old is not None and before is not None:
+                self._subtract(entries, old, before)
+            if new is not None and after is not None and new.content is not None:
+                self._add(entries, new, after)
+
+    def _same(self, before: Row, after: Row) -> bool:
+        program = self._program
+        return program.group_values(before) == program.group_values(after) and program.arguments(before) == program.arguments(after)
+
+    def _add(self, entries: Entries, entry: Entry, row: Row) -> None:
+        program = self._program
+        group = program.group_key(row)
+        state = entry.content.get(group)
+        if state is None:
+            state = empty_state(program.group_values(row), program.accumulators)
+            entry.content[group] = state
+            self._resize(entries, entry, self._group_bytes)
+        state[COUNT_STAR] += 1
+        for accumulator, value in zip(program.accumulators, program.arguments(row), strict=True):
+            add_value(state, accumulator, value)
+        touch(entry)
+
+    def _subtract(self, entries: Entries, entry: Entry, row: Row) -> None:
+        program = self._program
+        group = program.group_key(row)
+        state = entry.content.get(group)
+        if state is None:
+            self.fail(entries, entry, "removed_row_not_held")
+            return
+        state[COUNT_STAR] -= 1
+        if state[COUNT_STAR] <= 0:
+            del entry.content[group]
+            self._resize(entries, entry, -self._group_bytes)
+            touch(entry)
+            return
+        for accumulator, value in zip(program.accumulators, program.arguments(row), strict=True):
+            if not _subtract_value(state, accumulator, value):
+                self.fail(entries, entry, "extreme_underflow")
+                return
+        touch(entry)
+
+    def _resize(self, entries: Entries, entry: Entry, by: int) -> None:
+        entry.size += by
+        if entries is self.entries:
+            self.memory.used += by
+
+    def touched(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Iterable[Key]:
+        locate = self._program.locate
+        images = (image for pair in pairs for image in pair if image is not None)
+        return {key for image in images if (key := locate(image)) is not NOWHERE and key in keys}
+
+    def load(self, key: Key, rows: list[Row]) -> Entry:
+        program = self._program
+        content: dict[Key, State] = {}
+        for row in rows:
+            content[program.answer_group_key(row)] = self._state_of(row)
+        if len(content) != len(rows):
+            raise InvariantViolated("an upquery returned two rows for one group")
+        size = len(rows) * self._group_bytes + getsizeof(content)
+        return self.new_entry(key, content, size)
+
+    def _state_of(self, row: Row) -> State:
+        """An upquery's row: group columns, then for each aggregate its value (AVG: sum, count; SUM: sum), then COUNT(*), then for each
+        SUM the count of its non-null values (`planner.upquery_sql.fill_columns`)."""
+        program = self._program
+        width = program.group_width
+        at = width
+        state = empty_state(row[:width], program.accumulators)
+        sums: list[Accumulator] = []
+        for accumulator in program.accumulators:
+            match accumulator.function:
+                case AggregateFunction.AVG:
+                    state[accumulator.slot] = row[at] if row[at] is not None else 0
+                    state[accumulator.slot + 1] = row[at + 1]
+                    at += 1
+                case AggregateFunction.SUM:
+                    state[accumulator.slot] = row[at] if row[at] is not None else 0
+                    sums.append(accumulator)
+                case _:
+                    state[accumulator.slot] = row[at]
+            at += 1
+        state[COUNT_STAR] = row[at]
+        for accumulator, count in zip(sums, row[at + 1 :], strict=True):
+            state[accumulator.slot + 1] = count
+        return state
+
+    def rows(self, content: Any) -> Iterable[Row]:
+        accumulators = self._program.accumulators
+        return [(*state[VALUES], *(result(state, item) for item in accumulators), state[COUNT_STAR]) for state in content.values()]
+
+
+def empty_state(values: Row, items: Iterable[Accumulator]) -> State:
+    """The state of a group without rows."""
+    state: State = [values, 0]
+    for item in items:
+        match item.function:
+            case AggregateFunction.SUM | AggregateFunction.AVG:
+                state += (0, 0)
+            case AggregateFunction.MIN | AggregateFunction.MAX:
+                state.append(None)
+            case _:
+                state.append(0)
+    return state
+
+
+def add_value(state: State, item: Accumulator, value: Value) -> None:
+    """Counts one more row's value in."""
+    slot = item.slot
+    match item.function:
+        case AggregateFunction.COUNT_STAR:
+            state[slot] += 1
+        case AggregateFunction.COUNT:
+            if value is not None:
+                state[slot] += 1
+        case AggregateFunction.SUM | AggregateFunction.AVG:
+            if value is not None:
+                state[slot] = _plus(state[slot], value)
+                state[slot + 1] += 1
+        case _:
+            if value is not None and (state[slot] is None or _beats(item, value, state[slot])):
+                state[slot] = value
+
+
+def _subtract_value(state: State, item: Accumulator, value: Value) -> bool:
+    """Counts one row's value out. False: the extreme may have been that row's, what is held does not tell the next."""
+    slot = item.slot
+    match item.function:
+        case AggregateFunction.COUNT_STAR:
+            state[slot] -= 1
+        case AggregateFunction.COUNT:
+            if value is not None:
+                state[slot] -= 1
+        case AggregateFunction.SUM | AggregateFunction.AVG:
+            if value is not None:
+                state[slot] = _minus(state[slot], value)
+                state[slot + 1] -= 1
+        case _:
+            return value is None or (state[slot] is not None and not _ties(item, value, state[slot]))
+    return True
+
+
+def _plus(total: Any, value: Any) -> Any:
+    if value.__class__ is int and total.__class__ is int:
+        return total + value
+    return EXACT.add(Decimal(total), Decimal(value))
+
+
+def _minus(total: Any, value: Any) -> Any:
+    if value.__class__ is int and total.__class__ is int:
+        return total - value
+    return EXACT.subtract(Decimal(total), Decimal(value))
+
+
+def _beats(item: Accumulator, value: Any, held: Any) -> bool:
+    if item.order is not None:
+        value, held = item.order(value), item.order(held)
+    return bool(value < held) if item.function is AggregateFunction.MIN else bool(value > held)
+
+
+def _ties(item: Accumulator, value: Any, held: Any) -> bool:
+    if item.order is not None:
+        value, held = item.order(value), item.order(held)
+    return bool(value == held)
+
+
+def result(state: State, item: Accumulator) -> Value:
+    """The aggregate's value as MySQL announces it."""
+    slot = item.slot
+    match item.function:
+        case AggregateFunction.SUM:
+            return None if state[slot + 1] == 0 else typed(state[slot], item.type)
+        case AggregateFunction.AVG:
+            count = state[slot + 1]
+            return None if count == 0 else typed(EXACT.divide(Decimal(state[slot]), Decimal(count)), item.type)
+        case _:
+            value: Value = state[slot]
+            return value
+
+
+def typed(value: Any, type_: SqlType) -> Value:
+    """A number in the canonical form of `type_`: exact decimals with its scale, rounded half up as MySQL rounds."""
+    if type_.name == "decimal":
+        return EXACT.quantize(Decimal(value), Decimal(1).scaleb(-(type_.scale or 0)), rounding=ROUND_HALF_UP)
+    if type_.is_integer:
+        return int(value)
+    return value  # type: ignore[no-any-return]  # already canonical: MIN, MAX

@@ -1,0 +1,141 @@
+"""The first rows of each key in a total order, with some more held for deletions.
+
+Law: content(key) = the first n rows of the key's bag in the order, n at least the limit; `complete` says whether that is the whole bag.
+The order is total (its last term is the primary key), so that "the first rows" is one set. Nothing is guessed beyond the held tail: a row
+that sorts behind it is dropped where the content is not complete, and when fewer rows than the limit are left, the key becomes a hole and
+MySQL's index answers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from sys import getsizeof
+from typing import Any
+
+from dataflow.arrangement import NOWHERE, Arrangement, Entries, Locate, Memory
+from dataflow.entries import Entry, row_bytes, touch
+from dataflow.messages import Pair
+from planner.plan import TopKArrangement
+from sqltypes.expression import Key, Row
+
+SLACK = 3  # times the limit that may be held before the tail is cut; an upquery fetches `planner.upquery_sql`'s own slack
+
+
+@dataclass(slots=True)
+class Top:
+    """Rows in order with their sort keys beside them."""
+
+    keys: list[Any]
+    rows: list[Row]
+    complete: bool
+
+
+class TopKNode(Arrangement):
+    """Content: a `Top`."""
+
+    def __init__(
+        self,
+        plan: TopKArrangement,
+        number: int,
+        memory: Memory,
+        locate: Locate,
+        narrow: Callable[[Row], Row],
+        sort_key: Callable[[Row], Any],
+        answer_sort_key: Callable[[Row], Any],
+        fetched: int,
+        width: int,
+    ) -> None:
+        super().__init__(plan, number, memory)
+        self._locate = locate
+        self._narrow = narrow
+        self._sort_key = sort_key  # of the table's rows
+        self._answer_sort_key = answer_sort_key  # of an upquery's rows
+        self._fetched = fetched  # rows that an upquery asks for: fewer returned means complete
+        self._width = width  # columns of an upquery's row that are kept
+        self._limit = plan.limit
+        self._tables = frozenset((plan.table.qualified,))
+
+    @property
+    def tables(self) -> frozenset[str]:
+        return self._tables
+
+    def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
+        locate = self._locate
+        get = entries.get
+        for before, after in pairs:
+            old = get(locate(before)) if before is not None else None
+            new = get(locate(after)) if after is not None else None
+            if old is not None and old is new and before is not None and after is not None:
+                self._replace(entries, old, before, after)
+                continue
+            if old is not None and before is not None:
+                self._remove(entries, old, before)
+            if new is not None and after is not None and new.content is not None:
+                self._add(entries, new, after)
+
+    def _replace(self, entries: Entries, entry: Entry, before: Row, after: Row) -> None:
+        """A row stays under its key. It is added before it is removed: the other way round would underflow for nothing."""
+        if self._sort_key(before) != self._sort_key(after):
+            self._add(entries, entry, after)
+            self._remove(entries, entry, before)
+            return
+        if self._narrow(before) == self._narrow(after):
+            return
+        top: Top = entry.content
+        sort_key = self._sort_key(after)
+        at = bisect_left(top.keys, sort_key)
+        if at < len(top.keys) and top.keys[at] == sort_key:
+            top.rows[at] = self._narrow(after)
+            touch(entry)
+
+    def _remove(self, entries: Entries, entry: Entry, row: Row) -> None:
+        top: Top = entry.content
+        sort_key = self._sort_key(row)
+        at = bisect_left(top.keys, sort_key)
+        if at == len(top.keys) or top.keys[at] != sort_key:
+            if top.complete:
+                self.fail(entries, entry, "removed_row_not_held")
+            return  # it sorts behind the held tail
+        del top.keys[at]
+        gone = top.rows.pop(at)
+        self._resize(entries, entry, -row_bytes(gone, getsizeof))
+        touch(entry)
+        if not top.complete and len(top.rows) < self._limit:
+            self.fail(entries, entry, "top_k_underflow")
+
+    def _add(self, entries: Entries, entry: Entry, row: Row) -> None:
+        top: Top = entry.content
+        sort_key = self._sort_key(row)
+        if not top.complete and (not top.keys or sort_key > top.keys[-1]):
+            return  # behind the held tail: rows that are not held may sort before it
+        narrow = self._narrow(row)
+        at = bisect_left(top.keys, sort_key)
+        insort(top.keys, sort_key)
+        top.rows.insert(at, narrow)
+        self._resize(entries, entry, row_bytes(narrow, getsizeof))
+        if len(top.rows) > SLACK * self._limit + 16:
+            top.keys.pop()
+            self._resize(entries, entry, -row_bytes(top.rows.pop(), getsizeof))
+            top.complete = False
+        touch(entry)
+
+    def _resize(self, entries: Entries, entry: Entry, by: int) -> None:
+        entry.size += by
+        if entries is self.entries:
+            self.memory.used += by
+
+    def touched(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Iterable[Key]:
+        locate = self._locate
+        images = (image for pair in pairs for image in pair if image is not None)
+        return {key for image in images if (key := locate(image)) is not NOWHERE and key in keys}
+
+    def load(self, key: Key, rows: list[Row]) -> Entry:
+        paired = sorted(((self._answer_sort_key(row), row[: self._width]) for row in rows), key=lambda pair: pair[0])
+        top = Top([pair[0] for pair in paired], [pair[1] for pair in paired], complete=len(rows) < self._fetched)
+        size = sum(row_bytes(row, getsizeof) for row in top.rows) * 2
+        return self.new_entry(key, top, size)
+
+    def rows(self, content: Any) -> Iterable[Row]:
+        return content.rows  # type: ignore[no-any-return]  # a Top

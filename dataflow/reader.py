@@ -1,0 +1,281 @@
+"""A reader: the node that clients read, key -> answer. It holds derived answers only; all state is in the arrangements below it.
+
+Law: answer(key) = limit(order(distinct(project(having(aggregate(filter(root[key] |x| lookup_1 |x| ... )))))))  (`planner.plan.Reader`).
+
+A join is derived, not stored: the rows of the root's key look up their partners level by level. A change of any entry that was consulted
+makes the answer stale (`entries.touch`), and the next read derives it again from what is held. So a delta meets a join nowhere: there is
+no order of "left before right" to get wrong, and no hole that could swallow a record for somebody else.
+
+Invariants:
+1. A held key's `bodies` are not None only if all that it was derived from is held and unchanged (`entries`, invariant 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dataflow.arrangement import Arrangement, Entries, Memory
+from dataflow.entries import Entry, Held, relink
+from dataflow.operators.aggregate import Accumulator, State, add_value, empty_state, result
+from planner.plan import QueryPlan
+from sqltypes.expression import Key, Row, Value
+
+Params = tuple[Value, ...]  # the query's parameters by index; a list parameter's place holds the one value that this key is about
+Encode = Callable[[Sequence[Row]], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A lookup, compiled over the joined row so far. `key` gives None as a whole where a part is NULL: it finds nothing.
+
+    `key_values`: the parts as values, for SQL. `nulls`: what stands for a missing partner of an outer lookup.
+    """
+
+    node: Arrangement
+    key: Callable[[Row, Params], Key]
+    key_values: Callable[[Row, Params], Row]
+    outer: bool
+    on: Callable[[Row, Params], bool] | None
+    nulls: Row
+    direct: Callable[[Row, Params], Row] | None  # the parts from parameters alone (applied to an empty row)
+    direct_key: Callable[[Row, Params], Key] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Aggregation above the lookups, folded anew at each derivation."""
+
+    key: Callable[[Row, Params], Key]
+    values: Callable[[Row, Params], Row]
+    arguments: Callable[[Row, Params], Row]
+    accumulators: tuple[Accumulator, ...]
+    implicit: bool  # no GROUP BY: one row even over nothing
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderProgram:
+    """The compiled parts of a reader. Functions take (row, params); the row is the joined row, or (group values, aggregates)."""
+
+    root: Arrangement
+    root_key: Callable[[Params], Key]
+    root_values: Callable[[Params], Row]
+    levels: tuple[Level, ...]
+    filter: Callable[[Row, Params], bool] | None
+    grouping: Grouping | None
+    having: Callable[[Row, Params], bool] | None
+    project: Callable[[Row, Params], Row] | None  # None: the row is the answer's row already
+    distinct: Callable[[Row], Key] | None
+    order: Callable[[Row, Params], Any] | None
+    limit: Callable[[Params], tuple[int | None, int]] | None  # (count, offset)
+    limit_from_params: bool
+
+
+@dataclass(slots=True)
+class Hole:
+    """A key that an arrangement does not hold. `level`: -1 is the root."""
+
+    level: int
+    key: Key
+    values: Row
+
+
+@dataclass(slots=True)
+class Derivation:
+    """What deriving one key gave: the joined rows, the entries consulted, and what was missing.
+
+    `rows` are complete only if there is no hole. `blind`: levels below one that had a hole, so that their keys are not known.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    deps: list[Entry] = field(default_factory=list)
+    holes: list[Hole] = field(default_factory=list)
+    blind: bool = False
+
+
+class ReaderNode:
+    """One reader of the running graph. `tag`: the number of its path from its root's fills."""
+
+    def __init__(self, plan: QueryPlan, tag: int, program: ReaderProgram, key_of: Callable[[Params], Key], memory: Memory) -> None:
+        self.plan = plan
+        self.tag = tag
+        self.program = program
+        self.key_of = key_of  # the reader's own key from the parameters; as exact as the comparison of each part
+        self.memory = memory
+        self.entries: dict[Key, Held] = {}
+        self.encoders: list[Encode] = []
+        self.hits = 0
+        self.misses = 0
+        self.installed = True
+
+    @property
+    def nodes(self) -> tuple[Arrangement, ...]:
+        """The arrangements by level, the root's first; the same one may occur more than once."""
+        return (self.program.root, *(level.node for level in self.program.levels))
+
+    # -- derivation ---------------------------------------------------------------------------------------------------------------
+
+    def derive(self, params: Params, levels: Sequence[Entries]) -> Derivation:
+        """Looks the key's rows up, level by level. `levels[0]` is the root's entries, then each lookup's."""
+        program = self.program
+        found = Derivation()
+        key = program.root_key(params)
+        entry = levels[0].get(key)
+        if entry is None:
+            found.holes.append(Hole(-1, key, program.root_values(params)))
+            found.blind = bool(program.levels)
+            return found
+        found.deps.append(entry)
+        found.rows = list(program.root.rows(entry.content)) if program.levels else program.root.rows(entry.content)  # type: ignore[assignment]  # an iterable is enough
+        for number, level in enumerate(program.levels):
+            found.rows = self._expand(found, number, level, levels[number + 1], params)
+            if found.holes:
+                found.blind = number + 1 < len(program.levels)
+                break
+        return found
+
+    @staticmethod
+    def _expand(found: Derivation, number: int, level: Level, entries: Entries, params: Params) -> list[Row]:
+        """One lookup for all rows so far. Partners of one key are fetched once."""
+        partners_by_key: dict[Key, Iterable[Row] | None] = {None: ()}
+        out: list[Row] = []
+        on = level.on
+        for row in found.rows:
+            key = level.key(row, params)
+            if key in partners_by_key:
+                partners = partners_by_key[key]
+            else:
+                entry = entries.get(key)
+                if entry is None:
+                    found.holes.append(Hole(number, key, level.key_values(row, params)))
+                    partners = None
+                else:
+                    found.deps.append(entry)
+                    partners = level.node.rows(entry.content)
+                partners_by_key[key] = partners
+            if partners is None:
+                continue
+            matched = False
+            for partner in partners:
+                joined = row + partner
+                if on is None or on(joined, params):
+                    out.append(joined)
+                    matched = True
+            if not matched and level.outer:
+                out.append(row + level.nulls)
+        return out
+
+    def finish(self, joined: Iterable[Row], params: Params) -> list[Row]:
+        """What is above the lookups: filter, aggregate, having, project, distinct, order, limit."""
+        program = self.program
+        rows = joined
+        if program.filter is not None:
+            passes = program.filter
+            rows = [row for row in rows if passes(row, params)]
+        if program.grouping is not None:
+            rows = aggregate(program.grouping, rows, params)
+        if program.having is not None:
+            passes = program.having
+            rows = [row for row in rows if passes(row, params)]
+        project = program.project
+        if program.order is None:
+            answer = [project(row, params) for row in rows] if project is not None else list(rows)
+            if program.distinct is not None:
+                answer = list({program.distinct(row): row for row in reversed(answer)}.values())
+        else:
+            order = program.order
+            keyed = sorted(((order(row, params), row) for row in rows), key=lambda pair: pair[0])
+            answer = [project(row, params) if project is not None else row for _, row in keyed]
+            if program.distinct is not None:
+                first: dict[Key, Row] = {}
+                for row in answer:
+                    first.setdefault(program.distinct(row), row)
+                answer = list(first.values())
+        if program.limit is not None:
+            count, offset = program.limit(params)
+            answer = answer[offset : None if count is None else offset + count]
+        return answer
+
+    def held_levels(self) -> list[Entries]:
+        """The held entries by level, as `derive` takes them."""
+        return [node.entries for node in self.nodes]
+
+    # -- what is held -------------------------------------------------------------------------------------------------------------
+
+    def answer(self, keys: Sequence[tuple[Key, Params]]) -> list[Row] | None:
+        """The rows for one key or for several of an IN-list, all at the position; None if there is a hole.
+
+        Derives without storing: for reads whose answer is not stored by key (LIMIT ?, ORDER BY over several keys).
+        """
+        joined: list[Row] = []
+        levels = self.held_levels()
+        for _, params in keys:
+            found = self.derive(params, levels)
+            if found.holes:
+                return None
+            joined += found.rows
+        return self.finish(joined, keys[0][1])
+
+    def link(self, held: Held, found: Derivation) -> None:
+        """Links a held key to what a derivation without holes consulted. Its encodings stay if nothing has changed since."""
+        relink(held, tuple(dict.fromkeys(found.deps)))
+
+    def refresh(self, held: Held, params: Params) -> list[Row] | None:
+        """Derives a held key's answer again and stores its encodings' places; None if a hole was met (the key stays, stale)."""
+        found = self.derive(params, self.held_levels())
+        if found.holes:
+            return None
+        self.link(held, found)
+        held.bodies = [None] * len(self.encoders)
+        return self.finish(found.rows, params)
+
+    def body(self, held: Held, params: Params, format_: int) -> bytes | None:
+        """The key's answer in a wire format: the stored bytes, else encoded now and stored; None if a hole was met."""
+        if held.bodies is not None:
+            stored = held.bodies[format_]
+            if stored is not None:
+                return stored
+        rows = self.refresh(held, params)
+        if rows is None or held.bodies is None:
+            return None
+        encoded = self.encoders[format_](rows)
+        held.bodies[format_] = encoded
+        grown = len(encoded) + BODY_BYTES - held.body_size
+        held.body_size += grown
+        self.memory.used += grown
+        return encoded
+
+    def drop(self, held: Held) -> None:
+        """Evicts the key: the answer first, then what nobody else needs below."""
+        if self.entries.pop(held.key, None) is None:
+            return
+        held.alive = False
+        held.bodies = None
+        if held.watch is not None:
+            held.watch()
+            held.watch = None
+        self.memory.used -= held.size + held.body_size
+        relink(held, ())
+
+    def clear(self) -> None:
+        for held in list(self.entries.values()):
+            self.drop(held)
+
+
+BODY_BYTES = 100  # a bytes object and the list that it stands in
+
+
+def aggregate(grouping: Grouping, rows: Iterable[Row], params: Params) -> list[Row]:
+    """Folds the joined rows into one row a group: group values, then aggregates."""
+    states: dict[Key, State] = {}
+    for row in rows:
+        key = grouping.key(row, params)
+        state = states.get(key)
+        if state is None:
+            state = states[key] = empty_state(grouping.values(row, params), grouping.accumulators)
+        for item, value in zip(grouping.accumulators, grouping.arguments(row, params), strict=True):
+            add_value(state, item, value)
+    if grouping.implicit and not states:
+        states[()] = empty_state((), grouping.accumulators)
+    return [(*state[0], *(result(state, item) for item in grouping.accumulators)) for state in states.values()]

@@ -1,0 +1,130 @@
+"""Subscriptions: the rows of one key, then their changes.
+
+A subscriber is told the difference between two states of the reader, each at a position: the one it was told last and the one after the
+transaction that made the answer stale. So nothing is told twice and nothing is left out; a key that becomes a hole is filled again, and
+the difference spans the gap.
+
+Invariants:
+1. `rows` of a subscription is what its subscriber has, after all the `Changes` so far.
+2. A subscription that is not waiting for a fill has its number under `_watching` of a held key whose `watch` is set.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from dataflow.entries import Held
+from dataflow.messages import Changes, Effect
+from dataflow.reader import Params, ReaderNode
+from sqltypes.errors import UpwellError
+from sqltypes.expression import Key, Row
+
+Hold = Callable[[ReaderNode, Key, Params], Held | None]
+Place = tuple[int, Key]  # a reader's tag and a key of it
+
+
+@dataclass(slots=True)
+class Subscription:
+    reader: ReaderNode
+    key: Key
+    params: Params
+    rows: list[Row] | None = None  # None: the snapshot has not been sent
+
+
+class Subscriptions:
+    """All subscriptions, by number."""
+
+    def __init__(self) -> None:
+        self._by_number: dict[int, Subscription] = {}
+        self._watching: dict[Place, set[int]] = {}
+        self.stale: set[int] = set()
+
+    def start(self, number: int, reader: ReaderNode, key: Key, params: Params) -> None:
+        self._by_number[number] = Subscription(reader, key, params)
+
+    def concerns(self, number: int) -> bool:
+        return number in self._by_number
+
+    def what(self, number: int) -> tuple[ReaderNode, Key, Params]:
+        subscription = self._by_number[number]
+        return subscription.reader, subscription.key, subscription.params
+
+    def stop(self, number: int) -> None:
+        """Ends one; not an error if it has ended. Its key may be evicted again when nobody else watches it."""
+        subscription = self._by_number.pop(number, None)
+        self.stale.discard(number)
+        if subscription is None:
+            return
+        place = (subscription.reader.tag, subscription.key)
+        watching = self._watching.get(place)
+        if watching is not None:
+            watching.discard(number)
+            if not watching:
+                del self._watching[place]
+                held = subscription.reader.entries.get(subscription.key)
+                if held is not None:
+                    held.watch = None
+
+    def end(self, reader: ReaderNode, reason: str) -> list[Effect]:
+        """Ends all of a reader's, each with the reason."""
+        numbers = [number for number, subscription in self._by_number.items() if subscription.reader is reader]
+        for number in numbers:
+            self.stop(number)
+        return [Changes(number, lost=reason) for number in numbers]
+
+    def failed(self, number: int, error: UpwellError) -> list[Effect]:
+        """The upquery for a subscription failed: it ends."""
+        if number not in self._by_number:
+            return []
+        self.stop(number)
+        return [Changes(number, lost=error.message)]
+
+    def take_stale(self) -> list[int]:
+        stale, self.stale = self.stale, set()
+        return sorted(stale)
+
+    def derive(self, number: int, hold: Hold) -> tuple[list[Effect], bool]:
+        """After a change: what the subscriber must be told, and whether its key is a hole that must be filled first."""
+        subscription = self._by_number.get(number)
+        if subscription is None:
+            return [], False
+        held = hold(subscription.reader, subscription.key, subscription.params)
+        if held is None:
+            return [], True
+        rows = subscription.reader.answer([(subscription.key, subscription.params)])
+        return ([], True) if rows is None else (self.filled(number, held, rows), False)
+
+    def filled(self, number: int, held: Held | None, rows: list[Row]) -> list[Effect]:
+        """The key's rows at the position: told as the snapshot, or as the difference to what was told before."""
+        subscription = self._by_number.get(number)
+        if subscription is None:
+            return []
+        if held is None:
+            self.stale.add(number)
+            return []
+        place = (subscription.reader.tag, subscription.key)
+        self._watching.setdefault(place, set()).add(number)
+        held.watch = partial(self._mark, place)
+        before, subscription.rows = subscription.rows, rows
+        if before is None:
+            return [Changes(number, added=list(rows), snapshot=True)]
+        removed, added = difference(before, rows)
+        return [Changes(number, removed, added)] if removed or added else []
+
+    def _mark(self, place: Place) -> None:
+        self.stale.update(self._watching.get(place, ()))
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+
+def difference(before: list[Row], after: list[Row]) -> tuple[list[Row], list[Row]]:
+    """(rows that went, rows that came), as bags."""
+    counts = Counter(after)
+    counts.subtract(Counter(before))
+    removed = [row for row, count in counts.items() for _ in range(-count)]
+    added = [row for row, count in counts.items() for _ in range(count)]
+    return removed, added

@@ -1,0 +1,191 @@
+"""The whole system: what is connected to what, how it starts and how it stops.
+
+    client -> listener (gRPC) -> OpenCache.hit ---------------------------------> bytes
+                              -> OpenCache.read -> Pump.miss -> Engine -> Executor -> MySQL
+    MySQL's binlog -> ChangeSource -> Pump.on_stream -> Engine -> (answers stale, entries current)
+
+One event loop, one thread. Listeners know `proxy.api.System` only; the engine knows nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import decimal
+import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from time import monotonic
+
+import structlog
+
+from dataflow.engine import Engine
+from dataflow.messages import Ddl, Gap, StreamEvent
+from external_upquery.executor import Executor
+from external_upquery.schema_source import SchemaSource
+from external_upquery.upstream import Upstream, parse_upstream
+from planner.matcher import QueryMatcher
+from proxy.catalog import Catalog
+from proxy.config import Config
+from proxy.grpc_rows import FORMAT, encoder_for
+from proxy.grpc_server import GrpcListener, GrpcOptions
+from proxy.http_server import HttpListener
+from proxy.memory import MemoryGuard
+from proxy.pump import Pump
+from proxy.router import Gate, Router
+from proxy.state import StateStore
+from vstream.binlog import BinlogSource
+
+log = structlog.get_logger("upwell")
+
+TICK = 0.25  # seconds between looks at memory, staleness and answers that wait too long
+GRACE = 5.0  # seconds that running answers get at the end
+COLLECT_EVERY = 40  # ticks between collections of young objects
+
+
+@dataclass
+class App:
+    """A running proxy. Ports are those in fact bound."""
+
+    config: Config
+    router: Router
+    engine: Engine
+    stream: BinlogSource
+    executor: Executor
+    catalog: Catalog
+    grpc_port: int = 0
+    http_port: int = 0
+
+    @property
+    def system(self) -> Router:
+        return self.router
+
+
+def engine_for(config: Config, stream: BinlogSource) -> Engine:
+    """An empty engine at the stream's position. The ring gets a tenth of the memory limit at most."""
+    rows = max(10_000, min(200_000, config.memory_limit // 8_000))
+    return Engine(stream.position, config.memory_limit, monotonic, ring_transactions=rows, ring_rows=rows)
+
+
+@asynccontextmanager
+async def running(config: Config) -> AsyncIterator[App]:
+    """Starts everything, yields, stops everything. Raises ConfigError, SourceDown, SourceError."""
+    # MySQL's DECIMAL has up to 65 digits; the default context would round at 28.
+    decimal.getcontext().prec = 100
+    upstream = parse_upstream(config.upstream)
+    executor = Executor(upstream, connections=config.upquery_connections)
+    version = await executor.start()
+    events = StreamEvents()
+    stream = BinlogSource(connection_options(upstream), events)
+    await stream.start(None)
+    engine = engine_for(config, stream)
+    pump = Pump(engine, executor, config.upquery_timeout)
+    matcher = QueryMatcher()
+    schema = SchemaSource(upstream)
+    catalog = Catalog(engine, pump, executor, schema, stream, matcher)
+    state = StateStore(config.state_dir, upstream.redacted)
+    router = Router(upstream, engine, pump, executor, stream, catalog, matcher, state)
+    router.server_version = version
+    router.register_format(FORMAT, encoder_for)
+    events.connect(pump, catalog)
+    for definition in config.caches:
+        catalog.adopt(definition.name, definition.sql, definition.database or upstream.database, from_file=True)
+    for definition in state.load():
+        catalog.adopt(definition.name, definition.sql, definition.database, from_file=False)
+    await catalog.settled()
+    app = App(config, router, engine, stream, executor, catalog)
+    background = asyncio.get_running_loop().create_task(keep(app, Gate(router, stream, config.max_staleness)))
+    listeners = await listen(app)
+    freeze()
+    try:
+        yield app
+    finally:
+        background.cancel()
+        await asyncio.gather(background, return_exceptions=True)
+        for listener in listeners:
+            await listener.stop(GRACE)
+        await catalog.close()
+        await stream.close()
+        executor.close()
+
+
+class StreamEvents:
+    """The stream's sink: hands each event to the engine, then tells the catalog of schema changes."""
+
+    def __init__(self) -> None:
+        self._pump: Pump | None = None
+        self._catalog: Catalog | None = None
+
+    def connect(self, pump: Pump, catalog: Catalog) -> None:
+        """Requires: nothing has been received yet, for the stream's tables are wanted only by caches."""
+        self._pump, self._catalog = pump, catalog
+
+    def __call__(self, event: StreamEvent) -> None:
+        if self._pump is None or self._catalog is None:
+            return
+        self._pump.on_stream(event)
+        if isinstance(event, Ddl):
+            self._catalog.schema_changed(event.tables)
+        elif isinstance(event, Gap):
+            log.warning("stream_gap", reason=event.reason, position=str(event.position))
+            self._catalog.schema_changed(None)
+
+
+async def listen(app: App) -> list[GrpcListener | HttpListener]:
+    """Opens the listeners. Raises ConfigError where an address cannot be bound."""
+    config = app.config
+    grpc = GrpcListener(
+        app.router,
+        GrpcOptions(
+            host=config.grpc_listen.host,
+            port=config.grpc_listen.port,
+            certificate=config.grpc_certificate,
+            key=config.grpc_key,
+            token=config.grpc_token,
+            message_limit=config.max_message_size,
+        ),
+    )
+    app.grpc_port = await grpc.start()
+    http = HttpListener(app.router, config)
+    app.http_port = await http.start()
+    log.info("listening", grpc=f"{config.grpc_listen.host}:{app.grpc_port}", http=f"{config.http_listen.host}:{app.http_port}")
+    return [grpc, http]
+
+
+async def keep(app: App, gate: Gate) -> None:
+    """What must happen now and then."""
+    guard = MemoryGuard(app.engine, app.config.memory_limit)
+    ticks = 0
+    while True:
+        await asyncio.sleep(TICK)
+        ticks += 1
+        gate.tick()
+        guard.tick()
+        app.router.pump.tick()
+        app.catalog.retry()
+        if app.config.check:
+            app.engine.check_invariants()
+        if ticks % COLLECT_EVERY == 0:
+            gc.collect(0)
+
+
+def freeze() -> None:
+    """Takes what exists now out of the collector's sight and switches it off: installing a million keys takes a fifth of the time.
+
+    The engine makes no reference cycles; the few that libraries make are young and are collected by `keep`.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+def connection_options(upstream: Upstream) -> dict[str, object]:
+    """What the change stream needs to log in: it does not know `external_upquery`."""
+    return {
+        "host": upstream.host,
+        "port": upstream.port,
+        "user": upstream.user,
+        "password": upstream.password,
+        "unix_socket": upstream.unix_socket,
+        "ssl": upstream.ssl_context(),
+    }

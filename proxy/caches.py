@@ -1,0 +1,219 @@
+"""A cache: a named query with its plan and its reader; and a cache opened for one wire format, which is the hot path.
+
+A hit is: parameters -> key (a lookup's cost), key -> held answer, its bytes. Nothing else happens on it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from statistics import median
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from dataflow.reader import ReaderNode
+from planner.plan import AnswerArrangement, QueryPlan
+from proxy.api import Answer, CacheInfo, Encoder, ParameterInfo, ParameterValue, Served
+from proxy.keys import Binding, KeyBinder
+from proxy.pump import PassThrough
+from sqltypes.errors import ComparedElsewhere, EvaluationError, SourceDown, UnknownCache
+from sqltypes.schema import ResultColumn
+
+if TYPE_CHECKING:
+    from proxy.router import Router
+
+SAMPLED_KEYS = 500
+SAMPLE = 64  # one hit in so many is timed
+
+
+@dataclass(eq=False)
+class NamedCache:
+    """A cache by name. `reader` None: not ready (being rebuilt after a DDL statement, or refused since); reads pass through."""
+
+    name: str
+    sql: str
+    database: str
+    relations: frozenset[tuple[str, str]] = frozenset()  # tables and views that the query names
+    plan: QueryPlan | None = None
+    reader: ReaderNode | None = None
+    binder: KeyBinder | None = None
+    columns: tuple[ResultColumn, ...] = ()
+    state: str = "rebuilding"
+    why: str = ""
+    from_file: bool = False
+    hits: int = 0
+    misses: int = 0
+    passed: int = 0
+    generation: int = 0  # rises when the plan changes: opened caches look again
+    dropped: bool = False
+    hit_ns: deque[int] = field(default_factory=lambda: deque(maxlen=256))
+    miss_ns: deque[int] = field(default_factory=lambda: deque(maxlen=256))
+
+    def info(self) -> CacheInfo:
+        plan, reader = self.plan, self.reader
+        parameters = plan.parameters if plan is not None else ()
+        return CacheInfo(
+            name=self.name,
+            sql=self.sql,
+            database=self.database,
+            mode=plan.mode.value if plan is not None else "",
+            state=self.state,
+            why=self.why,
+            parameters=tuple(ParameterInfo(item.column, item.type, item.list) for item in parameters),
+            columns=self.columns,
+            keys=len(reader.entries) if reader is not None else 0,
+            bytes=held_bytes(reader) if reader is not None else 0,
+            hits=self.hits,
+            misses=self.misses,
+            hit_p50_us=median(self.hit_ns) / 1000 if self.hit_ns else 0.0,
+            miss_p50_us=median(self.miss_ns) / 1000 if self.miss_ns else 0.0,
+        )
+
+
+def held_bytes(reader: ReaderNode) -> int:
+    """Bytes that the reader's keys hold, entries below them included (those that several keys share are counted for each).
+
+    Taken from a sample of the keys: with millions of them a sum would hold up the loop.
+    """
+    sample = list(islice(reader.entries.values(), SAMPLED_KEYS))
+    if not sample:
+        return 0
+    total = sum(held.size + held.body_size + sum(entry.size for entry in held.deps) for held in sample)
+    return total * len(reader.entries) // len(sample)
+
+
+class OpenCache:
+    """A cache for one wire format. Implements `proxy.api.Cache`."""
+
+    def __init__(self, router: Router, cache: NamedCache, format_: int) -> None:
+        self._router = router
+        self._cache = cache
+        self._concatenates = True
+        self._format = format_
+        self._generation = -1
+        self._plain_int = False
+        self._single = False
+        self._reader: ReaderNode | None = None
+        self._binder: KeyBinder | None = None
+        self._encode: Encoder = router.encoder(format_, ())
+
+    @property
+    def named(self) -> NamedCache:
+        return self._cache
+
+    @property
+    def info(self) -> CacheInfo:
+        return self._cache.info()
+
+    @property
+    def columns(self) -> tuple[ResultColumn, ...]:
+        return self._cache.columns
+
+    def _renew(self) -> None:
+        """The cache has another plan, or none, than when last looked."""
+        cache = self._cache
+        if cache.dropped:
+            raise UnknownCache(f"cache {cache.name!r} does not exist")
+        self._generation = cache.generation
+        self._reader, self._binder = cache.reader, cache.binder
+        self._encode = self._router.encoder(self._format, cache.columns)
+        plan = cache.plan
+        self._plain_int = cache.binder is not None and cache.binder.plain_int
+        reader = plan.reader if plan is not None else None
+        evict = reader is not None and isinstance(reader.root, AnswerArrangement)
+        limited = cache.reader is not None and cache.reader.program.limit_from_params
+        # Answers of several keys may be joined byte by byte unless something applies to all of them together.
+        whole = reader is not None and (bool(reader.order) or reader.limit is not None or reader.distinct) and not evict
+        self._single = limited
+        self._concatenates = not whole
+
+    def hit(self, parameters: Sequence[ParameterValue]) -> bytes | None:
+        """The encoded rows if all keys are held and current, else None."""
+        if self._generation != self._cache.generation:
+            self._renew()
+        reader = self._reader
+        if reader is None:
+            return None
+        if self._router.closed:
+            raise SourceDown(self._router.closed)
+        if self._plain_int and len(parameters) == 1 and not self._single:
+            value = parameters[0]
+            if value.__class__ is int:
+                held = reader.entries.get(value)
+                if held is None:
+                    return None
+                bodies = held.bodies
+                if bodies is not None:
+                    body = bodies[self._format]
+                    if body is not None:
+                        held.visited = True
+                        self._cache.hits += 1
+                        return body
+        return self._hit_slow(reader, parameters)
+
+    def _hit_slow(self, reader: ReaderNode, parameters: Sequence[ParameterValue]) -> bytes | None:
+        """Any parameters; answers that must be derived or encoded first."""
+        cache = self._cache
+        started = perf_counter_ns() if cache.hits % SAMPLE == 0 else 0
+        body = self._held_body(reader, self._bind(parameters))
+        if body is not None:
+            cache.hits += 1
+            if started:
+                cache.hit_ns.append(perf_counter_ns() - started)
+        return body
+
+    def _bind(self, parameters: Sequence[ParameterValue]) -> Binding:
+        assert self._binder is not None
+        return self._binder.bind(parameters)
+
+    def _held_body(self, reader: ReaderNode, binding: Binding) -> bytes | None:
+        keys = binding.keys
+        if not keys:
+            return self._encode(reader.finish([], binding.params))
+        if self._single or (len(keys) > 1 and not self._concatenates):
+            rows = reader.answer(keys)
+            if rows is None:
+                return None
+            for key, _ in keys:
+                if (held := reader.entries.get(key)) is not None:
+                    held.visited = True
+            return self._encode(rows)
+        parts = []
+        for key, params in keys:
+            held = reader.entries.get(key)
+            if held is None:
+                return None
+            body = reader.body(held, params, self._format)
+            if body is None:
+                return None
+            held.visited = True
+            parts.append(body)
+        self._router.keep_limit()
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def read(self, parameters: Sequence[ParameterValue]) -> Answer:
+        """As `hit`, else by an upquery, else passed through with the reason."""
+        cache = self._cache
+        why = cache.why or cache.state
+        try:
+            body = self.hit(parameters)
+            if body is not None:
+                return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
+            if self._reader is not None:
+                return await self._miss(self._reader, self._bind(parameters))
+        except PassThrough as reason:
+            why = reason.message
+        except (ComparedElsewhere, EvaluationError) as reason:
+            why = f"{reason.reason}: {reason.message}"
+        cache.passed += 1
+        return await self._router.pass_cache(cache, parameters, self._format, why)
+
+    async def _miss(self, reader: ReaderNode, binding: Binding) -> Answer:
+        cache = self._cache
+        cache.misses += 1
+        started = perf_counter_ns()
+        rows, position = await self._router.pump.miss(reader, binding.keys)
+        cache.miss_ns.append(perf_counter_ns() - started)
+        return Answer(Served.MISS, cache.columns, self._encode(rows), str(position), cache.name)

@@ -1,0 +1,256 @@
+"""The caches that exist: from a SELECT to a running reader, again after every DDL statement, and what survives a restart.
+
+A plan is checked against MySQL itself before it serves: the client's own text is prepared there, and the plan must give the same columns
+(names, types, digits, signs). Where it does not, the query is cached in evict mode, whose answers come from the client's own text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import structlog
+
+from dataflow.engine import Engine
+from external_upquery.executor import Executor
+from external_upquery.schema_source import SchemaSource
+from planner.api import plan_evict, plan_query
+from planner.matcher import QueryMatcher
+from planner.plan import AnswerArrangement, QueryPlan
+from proxy.caches import NamedCache
+from proxy.keys import KeyBinder
+from proxy.pump import Pump
+from sqltypes.errors import CacheExists, NeedRelations, SourceDown, UnknownCache, UnsupportedQuery, UpwellError
+from sqltypes.schema import Relation, ResultColumn, SchemaSnapshot, Table
+
+log = structlog.get_logger("upwell.caches")
+
+PLANNING_ROUNDS = 8  # views inside views: each round may name more relations
+
+
+class StreamWants(Protocol):
+    """The change stream, as far as the catalog sees it."""
+
+    def want(self, table: Table, columns: frozenset[str]) -> None: ...
+
+    def unwant(self, table: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan that agrees with MySQL, the columns that MySQL announces, and the relations that it was made from."""
+
+    plan: QueryPlan
+    columns: tuple[ResultColumn, ...]
+    relations: frozenset[tuple[str, str]]
+
+
+class Catalog:
+    """All caches by name."""
+
+    def __init__(
+        self, engine: Engine, pump: Pump, executor: Executor, schema: SchemaSource, stream: StreamWants, matcher: QueryMatcher
+    ) -> None:
+        self.caches: dict[str, NamedCache] = {}
+        self._engine = engine
+        self._pump = pump
+        self._executor = executor
+        self._schema = schema
+        self._stream = stream
+        self._matcher = matcher
+        self._wanted: dict[str, tuple[Table, frozenset[str]]] = {}
+        self._changing = asyncio.Lock()
+        self._stale: set[str] = set()  # names of caches to be planned again
+        self._rebuilding: asyncio.Task[None] | None = None
+
+    # -- planning -----------------------------------------------------------------------------------------------------------------
+
+    async def plan(self, sql: str, database: str) -> Planned:
+        """Plans a SELECT against the source as it is now. Raises ParseError, UnknownName, UnsupportedQuery, SourceError, SourceDown."""
+        relations: dict[tuple[str, str], Relation] = {}
+        server = await self._schema.server()
+        for _ in range(PLANNING_ROUNDS):
+            snapshot = SchemaSnapshot(relations, server.version, server.lower_case_table_names)
+            try:
+                plan = plan_query(sql, database, snapshot)
+                break
+            except NeedRelations as need:
+                found = await self._schema.reflect(need.names)
+                relations.update(found)
+                if not found:
+                    raise
+        else:
+            raise UnsupportedQuery("views_too_deep", f"views are nested more than {PLANNING_ROUNDS} deep")
+        columns, _ = await self._executor.describe(sql, database)
+        if plan.mode.value == "maintain":
+            difference = disagreement(plan, columns)
+            if difference:
+                plan = plan_evict(sql, database, snapshot)
+                plan = replace(plan, notes=(*plan.notes, f"evict mode: the columns are not reproduced ({difference})"))
+        root = plan.reader.root
+        if isinstance(root, AnswerArrangement):
+            plan = replace(plan, reader=replace(plan.reader, root=replace(root, columns=columns)))
+        return Planned(plan, columns, frozenset(relations))
+
+    # -- creating and dropping ----------------------------------------------------------------------------------------------------
+
+    async def create(self, name: str, sql: str, database: str, from_file: bool = False) -> tuple[NamedCache, bool]:
+        """(the cache, whether it is new). The same query again gives the cache that exists."""
+        async with self._changing:
+            planned = await self.plan(sql, database)
+            for cache in self.caches.values():
+                if cache.plan is not None and cache.plan.sql == planned.plan.sql and cache.database == database:
+                    if name and name != cache.name:
+                        raise CacheExists(f"the query is cached as {cache.name!r} already")
+                    return cache, False
+            name = name or self._made_up()
+            if name in self.caches:
+                raise CacheExists(f"cache {name!r} exists with another query")
+            cache = NamedCache(name, sql, database, from_file=from_file)
+            self.caches[name] = cache
+            self._install(cache, planned)
+            return cache, True
+
+    def adopt(self, name: str, sql: str, database: str, from_file: bool) -> None:
+        """Takes over a definition from the file or an earlier run; it is planned as soon as the source answers."""
+        if name not in self.caches:
+            self.caches[name] = NamedCache(name, sql, database, from_file=from_file, why="not planned yet")
+            self._stale.add(name)
+            self._schedule()
+
+    def _made_up(self) -> str:
+        number = 1
+        while f"q{number}" in self.caches:
+            number += 1
+        return f"q{number}"
+
+    async def drop(self, name: str) -> NamedCache:
+        async with self._changing:
+            cache = self.caches.pop(name, None)
+            if cache is None:
+                raise UnknownCache(f"cache {name!r} does not exist")
+            cache.dropped = True
+            self._uninstall(cache)
+            self._want()
+            return cache
+
+    def get(self, name: str) -> NamedCache:
+        cache = self.caches.get(name)
+        if cache is None:
+            known = ", ".join(sorted(self.caches)[:8]) or "none"
+            raise UnknownCache(f"cache {name!r} does not exist, there are: {known}")
+        return cache
+
+    def _install(self, cache: NamedCache, planned: Planned) -> None:
+        reader = self._engine.install(planned.plan)
+        reader.encoders = list(self._pump.encoders_for(planned.columns))
+        cache.plan, cache.reader, cache.columns = planned.plan, reader, planned.columns
+        cache.binder = KeyBinder(planned.plan, reader)
+        cache.relations = planned.relations
+        cache.state, cache.why = "ready", ""
+        cache.generation += 1
+        self._matcher.add(planned.plan, cache.name)
+        self._want()
+
+    def _uninstall(self, cache: NamedCache) -> None:
+        if cache.reader is not None:
+            self._matcher.remove(cache.name)
+            self._pump.handle(self._engine.remove(cache.reader))
+        cache.reader = cache.binder = None
+        cache.generation += 1
+
+    def _want(self) -> None:
+        """Tells the stream which columns the graph reads now."""
+        wanted = self._engine.graph.wanted()
+        for name, (table, columns) in wanted.items():
+            if self._wanted.get(name) != (table, columns):
+                self._stream.want(table, columns)
+        for name in self._wanted.keys() - wanted.keys():
+            self._stream.unwant(name)
+        self._wanted = wanted
+
+    # -- after DDL ----------------------------------------------------------------------------------------------------------------
+
+    def schema_changed(self, tables: frozenset[str] | None) -> None:
+        """A DDL statement was processed on these tables (None: on any). Their caches pass through until they are planned again."""
+        for cache in self.caches.values():
+            names = {f"{schema}.{table}" for schema, table in cache.relations}
+            if tables is None or not cache.relations or not names.isdisjoint(tables):
+                self._uninstall(cache)
+                cache.state, cache.why = "rebuilding", "the schema of its tables has changed"
+                self._stale.add(cache.name)
+        if self._stale:
+            self._want()
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if self._rebuilding is None or self._rebuilding.done():
+            self._rebuilding = asyncio.get_running_loop().create_task(self._rebuild())
+
+    async def _rebuild(self) -> None:
+        """Plans the stale caches again, until none is left or the source does not answer (then `retry` begins anew)."""
+        while self._stale:
+            name = min(self._stale)
+            async with self._changing:
+                self._stale.discard(name)
+                cache = self.caches.get(name)
+                if cache is None or cache.reader is not None:
+                    continue
+                try:
+                    planned = await self.plan(cache.sql, cache.database)
+                except SourceDown as error:
+                    cache.why = error.message
+                    self._stale.add(name)
+                    return
+                except UpwellError as error:
+                    cache.state, cache.why = "refused", error.message
+                    log.warning("cache_refused", cache=name, why=error.message)
+                    continue
+                if name not in self._stale and not cache.dropped:
+                    self._install(cache, planned)
+
+    def retry(self) -> None:
+        """To be called now and then: caches that could not be planned because the source was down are planned again."""
+        if self._stale:
+            self._schedule()
+
+    async def settled(self) -> None:
+        """Waits until no cache is being planned."""
+        if self._rebuilding is not None:
+            await asyncio.shield(self._rebuilding)
+
+    async def close(self) -> None:
+        if self._rebuilding is not None:
+            self._rebuilding.cancel()
+            await asyncio.gather(self._rebuilding, return_exceptions=True)
+
+    def __iter__(self) -> Iterable[NamedCache]:  # type: ignore[misc]  # an iterator over a snapshot of the values
+        return iter(list(self.caches.values()))
+
+
+def disagreement(plan: QueryPlan, columns: tuple[ResultColumn, ...]) -> str:
+    """Where the plan's columns differ from what MySQL announces for the client's own text; "" if they agree."""
+    output = plan.reader.output
+    if len(output) != len(columns):
+        return f"{len(output)} columns instead of {len(columns)}"
+    for ours, theirs in zip(output, columns, strict=True):
+        if ours.name != theirs.name:
+            return f"name {ours.name!r} instead of {theirs.name!r}"
+        if family(ours.type.name) != family(theirs.type.name) or ours.type.unsigned != theirs.type.unsigned:
+            return f"type of {ours.name!r}: {ours.type.name} instead of {theirs.type.name}"
+        if ours.type.name in ("decimal", "datetime", "timestamp", "time") and (ours.type.scale or 0) != (theirs.type.scale or 0):
+            return f"digits of {ours.name!r}: {ours.type.scale} instead of {theirs.type.scale}"
+    return ""
+
+
+def family(name: str) -> str:
+    """Types whose values and encodings are the same. A result set does not tell the lengths of TEXT and BLOB apart reliably."""
+    if name.endswith("text") or name in ("char", "varchar", "enum", "set"):
+        return "string"
+    if name.endswith("blob") or name in ("binary", "varbinary"):
+        return "binary"
+    if name in ("tinyint", "smallint", "mediumint", "int", "bigint"):
+        return "integer"
+    return name

@@ -1,0 +1,81 @@
+"""From a client's parameters to reader keys: conversion to the columns' types, IN-lists expanded, NULL under `=`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from dataflow.reader import Params, ReaderNode
+from planner.plan import AnswerArrangement, Parameter, QueryPlan
+from proxy.api import ParameterValue
+from sqltypes.errors import BadParameters
+from sqltypes.expression import Key, Value
+from sqltypes.values import convert_parameter
+
+Bound = list[tuple[Key, Params]]
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """`keys`: one for each distinct value of the IN-lists; empty if NULL is compared by `=` only. `params`: for what needs no key."""
+
+    keys: Bound
+    params: Params
+
+
+class KeyBinder:
+    """Binds parameters for one plan. Raises BadParameters, ComparedElsewhere (MySQL would compare in another type)."""
+
+    def __init__(self, plan: QueryPlan, reader: ReaderNode) -> None:
+        self._parameters = plan.parameters
+        self._key_of = reader.key_of
+        self._evict = isinstance(plan.reader.root, AnswerArrangement)
+        self._lists = tuple(part.parameter for part in plan.key if part.list and not self._evict)
+        roots = {plan.key[at].parameter for at in plan.reader.root_key if not plan.key[at].null_safe}
+        self._not_null = frozenset() if self._evict else frozenset(roots)
+        only = plan.parameters[0] if len(plan.parameters) == 1 and len(plan.key) == 1 else None
+        # The key of one integer is the integer: a hit then needs no conversion at all.
+        self.plain_int = only is not None and not self._evict and not only.list and only.type.is_integer and not plan.key[0].list
+
+    def bind(self, parameters: Sequence[ParameterValue]) -> Binding:
+        """All keys that the read concerns."""
+        expected = self._parameters
+        if len(parameters) != len(expected):
+            raise BadParameters(f"{len(parameters)} parameters were given, the query takes {len(expected)}")
+        values = [self._convert(parameter, value) for parameter, value in zip(expected, parameters, strict=True)]
+        if not self._lists:
+            params = tuple(values)
+            missing = any(params[index] is None for index in self._not_null)
+            return Binding([] if missing else [(self._key_of(params), params)], params)
+        return self._expand(values)
+
+    def _expand(self, values: list[Value | tuple[Value, ...]]) -> Binding:
+        """One key for each combination of the lists' distinct values."""
+        choices = [values[index] for index in self._lists]
+        keys: dict[Key, Params] = {}
+        params: Params = tuple(None if index in self._lists else value for index, value in enumerate(values))
+        for chosen in product(*(choice for choice in choices if isinstance(choice, tuple))):
+            single = list(values)
+            for index, value in zip(self._lists, chosen, strict=True):
+                single[index] = value
+            candidate: Params = tuple(single)
+            if not any(candidate[index] is None for index in self._not_null):
+                keys.setdefault(self._key_of(candidate), candidate)
+        return Binding(list(keys.items()), params)
+
+    def _convert(self, parameter: Parameter, value: ParameterValue) -> Value | tuple[Value, ...]:
+        name = parameter.column or f"parameter {parameter.index + 1}"
+        if not parameter.list:
+            if isinstance(value, tuple):
+                raise BadParameters(f"{name} takes one value, a list was given")
+            return convert_parameter(value, parameter.type)
+        if not isinstance(value, tuple):
+            value = (value,)
+        if not value:
+            raise BadParameters(f"{name} takes a list of at least one value, it was empty")
+        converted = dict.fromkeys(convert_parameter(item, parameter.type) for item in value)
+        if not self._evict:
+            return tuple(converted)
+        # One spelling for equal lists: the order of an IN-list changes no answer.
+        return tuple(sorted(converted, key=lambda item: (item is None, type(item).__name__, item if item is not None else 0)))

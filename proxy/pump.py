@@ -1,0 +1,153 @@
+"""Between the engine and the loop: carries effects to who waits and upqueries to the executor.
+
+Everything here runs on the event loop's thread, synchronously, in the order in which it happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from time import monotonic
+
+from dataflow.engine import Engine
+from dataflow.fill import Read
+from dataflow.messages import (
+    Changes,
+    Effect,
+    Failed,
+    Ready,
+    StreamEvent,
+    UpqueryAnswer,
+    UpqueryFailed,
+    UpqueryRequest,
+)
+from dataflow.reader import ReaderNode
+from external_upquery.executor import Executor
+from gtid_tracker.gtid import GtidSet
+from proxy.api import Encoder
+from proxy.keys import Bound
+from sqltypes.errors import UpwellError
+from sqltypes.expression import Row
+from sqltypes.schema import ResultColumn
+
+BATCH_WINDOW = 0.0003  # seconds that a miss waits for others while upqueries are under way
+BUSY = 2  # upqueries in flight from which misses are batched
+
+
+class PassThrough(UpwellError):
+    """The engine cannot be sure of an answer: the read is MySQL's to answer."""
+
+    reason = "pass_through"
+
+
+class Pump:
+    """Waiters, subscriptions and the scheduling of upqueries."""
+
+    def __init__(self, engine: Engine, executor: Executor, timeout: float) -> None:
+        self.engine = engine
+        self._executor = executor
+        self._timeout = timeout
+        self._loop = asyncio.get_running_loop()
+        self._numbers = count(1)
+        self._waiters: dict[int, asyncio.Future[tuple[list[Row], GtidSet]]] = {}
+        self._subscribers: dict[int, Callable[[Changes], None]] = {}
+        self._scheduled = False
+        self._formats: dict[str, int] = {}
+        self._encoders_for: list[Callable[[tuple[ResultColumn, ...]], Encoder]] = []
+
+    # -- wire formats -------------------------------------------------------------------------------------------------------------
+
+    def register_format(self, name: str, encoder_for: Callable[[tuple[ResultColumn, ...]], Encoder]) -> None:
+        """Requires: no cache is installed yet, for every reader has one slot a format."""
+        self._formats[name] = len(self._encoders_for)
+        self._encoders_for.append(encoder_for)
+
+    def format_number(self, name: str) -> int:
+        return self._formats[name]
+
+    def encoder(self, format_: int, columns: tuple[ResultColumn, ...]) -> Encoder:
+        return self._encoders_for[format_](columns)
+
+    def encoders_for(self, columns: tuple[ResultColumn, ...]) -> list[Encoder]:
+        """One encoder a registered format, in order: a reader's slots."""
+        return [encoder_for(columns) for encoder_for in self._encoders_for]
+
+    # -- reads --------------------------------------------------------------------------------------------------------------------
+
+    async def miss(self, reader: ReaderNode, keys: Bound) -> tuple[list[Row], GtidSet]:
+        """The answer of a read that met a hole, and the position it reflects. Raises the source's errors and PassThrough."""
+        number = next(self._numbers)
+        future = self._loop.create_future()
+        self._waiters[number] = future
+        self.handle(self.engine.read(Read(number, reader, keys)))
+        try:
+            return await future
+        finally:
+            if self._waiters.pop(number, None) is not None:
+                for abandoned in self.engine.cancel(number):
+                    self._executor.cancel(abandoned)
+
+    def handle(self, effects: list[Effect]) -> None:
+        """Delivers what the engine returned, and sees to it that new misses are asked for."""
+        for effect in effects:
+            match effect:
+                case Ready():
+                    future = self._waiters.pop(effect.waiter, None)
+                    if future is not None and not future.done():
+                        future.set_result((effect.rows, effect.position))
+                case Failed():
+                    future = self._waiters.pop(effect.waiter, None)
+                    if future is not None and not future.done():
+                        future.set_exception(effect.error if effect.error is not None else PassThrough(effect.why))
+                case Changes():
+                    subscriber = self._subscribers.get(effect.subscription)
+                    if subscriber is not None:
+                        subscriber(effect)
+                case UpqueryRequest():
+                    self._submit(effect)
+        if self.engine.misses_pending and not self._scheduled:
+            self._scheduled = True
+            if self.engine.upqueries_in_flight >= BUSY:
+                self._loop.call_later(BATCH_WINDOW, self._flush)
+            else:
+                self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        for request in self.engine.flush():
+            self._submit(request)
+
+    def _submit(self, request: UpqueryRequest) -> None:
+        self._executor.submit(request, self._deliver, monotonic() + self._timeout)
+
+    def _deliver(self, result: UpqueryAnswer | UpqueryFailed) -> None:
+        if isinstance(result, UpqueryAnswer):
+            self.handle(self.engine.on_answer(result))
+        else:
+            self.handle(self.engine.on_failed(result))
+
+    # -- the stream ---------------------------------------------------------------------------------------------------------------
+
+    def on_stream(self, event: StreamEvent) -> None:
+        """One event of the change stream, processed to completion."""
+        effects = self.engine.on_stream(event)
+        if effects or self.engine.misses_pending:
+            self.handle(effects)
+
+    def tick(self) -> None:
+        self.handle(self.engine.tick())
+
+    # -- subscriptions ------------------------------------------------------------------------------------------------------------
+
+    def subscribe(self, reader: ReaderNode, keys: Bound, subscriber: Callable[[Changes], None]) -> int:
+        """Begins a subscription to one key; its number is for `unsubscribe`."""
+        number = next(self._numbers)
+        self._subscribers[number] = subscriber
+        ((key, params),) = keys
+        self.handle(self.engine.subscribe(number, reader, key, params))
+        return number
+
+    def unsubscribe(self, number: int) -> None:
+        self._subscribers.pop(number, None)
+        self.engine.unsubscribe(number)

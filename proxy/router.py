@@ -1,0 +1,259 @@
+"""The system behind the listeners: implements `proxy.api.System`. A read is answered from a cache, or MySQL answers it.
+
+Nothing here decodes rows of what is passed through, and a hit (`proxy/caches.py`) does not come here at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from time import monotonic
+
+import upwell
+from dataflow.engine import Engine
+from dataflow.messages import Changes
+from external_upquery.executor import Executor
+from external_upquery.upstream import Upstream
+from planner.explain import dot, explain
+from planner.matcher import QueryMatcher
+from planner.scan import scan
+from proxy.api import (
+    Answer,
+    CacheInfo,
+    Encoder,
+    ParameterValue,
+    Served,
+    SubscriptionEvent,
+    SystemStatus,
+)
+from proxy.caches import NamedCache, OpenCache
+from proxy.catalog import Catalog
+from proxy.pump import Pump
+from proxy.state import StateStore
+from sqltypes.errors import BadParameters, NotARead, SourceDown, UnknownCache
+from sqltypes.schema import ResultColumn
+from sqltypes.values import client_literal
+from vstream.source import ChangeSource
+
+READS = frozenset({"SELECT", "WITH", "TABLE", "VALUES", "SHOW", "EXPLAIN", "DESCRIBE", "DESC"})
+SLOW_SUBSCRIBER = 1000  # events that a subscriber may be behind before it is cut off
+EncoderFor = Callable[[tuple[ResultColumn, ...]], Encoder]
+
+
+class Router:
+    """Routes reads. `closed`: not "" while no hit may be served, with the reason."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        engine: Engine,
+        pump: Pump,
+        executor: Executor,
+        stream: ChangeSource,
+        catalog: Catalog,
+        matcher: QueryMatcher,
+        state: StateStore,
+    ) -> None:
+        self.pump = pump
+        self.closed = ""
+        self._upstream = upstream
+        self._engine = engine
+        self._executor = executor
+        self._stream = stream
+        self._catalog = catalog
+        self._matcher = matcher
+        self._state = state
+        self._passed = 0
+        self._position_text = ""
+        self._position_count = (-1, 0)
+        self._open: dict[tuple[str, int], OpenCache] = {}
+        self.server_version = ""
+        self.server_uuid = ""
+
+    # -- formats ------------------------------------------------------------------------------------------------------------------
+
+    def register_format(self, name: str, encoder_for: EncoderFor) -> None:
+        self.pump.register_format(name, encoder_for)
+
+    def encoder(self, format_: int, columns: tuple[ResultColumn, ...]) -> Encoder:
+        return self.pump.encoder(format_, columns)
+
+    # -- caches -------------------------------------------------------------------------------------------------------------------
+
+    def open_cache(self, name: str, format: str) -> OpenCache:
+        return self._opened(self._catalog.get(name), self.pump.format_number(format))
+
+    def _opened(self, cache: NamedCache, format_: int) -> OpenCache:
+        opened = self._open.get((cache.name, format_))
+        if opened is None or opened.named is not cache:
+            opened = self._open[cache.name, format_] = OpenCache(self, cache, format_)
+        return opened
+
+    async def create_cache(self, name: str, sql: str, database: str) -> CacheInfo:
+        cache, new = await self._catalog.create(name, sql, database or self._upstream.database)
+        if new:
+            self._state.put(cache.name, cache.sql, cache.database)
+        return cache.info()
+
+    async def drop_cache(self, name: str) -> None:
+        cache = await self._catalog.drop(name)
+        self._open = {key: opened for key, opened in self._open.items() if opened.named is not cache}
+        self._state.remove(name)
+
+    def list_caches(self) -> list[CacheInfo]:
+        return [cache.info() for cache in self._catalog.caches.values()]
+
+    async def explain(self, name: str, sql: str, database: str) -> tuple[str, str]:
+        if name:
+            plan = self._catalog.get(name).plan
+            if plan is None:
+                raise UnknownCache(f"cache {name!r} is not planned: {self._catalog.get(name).why}")
+        else:
+            plan = (await self._catalog.plan(sql, database or self._upstream.database)).plan
+        return explain(plan), dot(plan)
+
+    # -- queries ------------------------------------------------------------------------------------------------------------------
+
+    async def query(self, sql: str, database: str, parameters: Sequence[ParameterValue], format: str) -> Answer:
+        database = database or self._upstream.database
+        format_ = self.pump.format_number(format)
+        matched = self._matcher.match(sql, database, parameters)
+        if matched is not None:
+            name, values = matched
+            return await self._opened(self._catalog.get(name), format_).read(values)
+        check_read(sql)
+        return await self._pass(substituted(sql, parameters), database, format_, "no cache for this query")
+
+    async def pass_cache(self, cache: NamedCache, parameters: Sequence[ParameterValue], format_: int, why: str) -> Answer:
+        """The cache's query with these parameters, answered by MySQL."""
+        return await self._pass(substituted(cache.sql, parameters), cache.database, format_, why, cache.name)
+
+    async def _pass(self, sql: str, database: str, format_: int, why: str, cache: str = "") -> Answer:
+        self._passed += 1
+        columns, rows = await self._executor.query(sql, database)
+        body = self.encoder(format_, columns)(rows)
+        return Answer(Served.PASSED, columns, body, "", cache, why)
+
+    # -- subscriptions ------------------------------------------------------------------------------------------------------------
+
+    async def subscribe(self, name: str, parameters: Sequence[ParameterValue]) -> AsyncGenerator[SubscriptionEvent, None]:
+        cache = self._catalog.get(name)
+        if cache.reader is None or cache.binder is None:
+            raise SourceDown(f"cache {name!r} is not ready: {cache.why}")
+        keys = cache.binder.bind(parameters).keys
+        if len(keys) != 1:
+            raise BadParameters(f"a subscription is to one key, the parameters give {len(keys)}")
+        queue: asyncio.Queue[SubscriptionEvent] = asyncio.Queue()
+
+        def deliver(changes: Changes) -> None:
+            if queue.qsize() >= SLOW_SUBSCRIBER:
+                self.pump.unsubscribe(number)
+                queue.put_nowait(SubscriptionEvent(end=f"too slow: {SLOW_SUBSCRIBER} events behind"))
+                return
+            position = self.position()
+            queue.put_nowait(SubscriptionEvent(changes.removed, changes.added, changes.snapshot, position, changes.lost))
+
+        number = 0
+        number = self.pump.subscribe(cache.reader, keys, deliver)
+        try:
+            while True:
+                event = await queue.get()
+                yield event
+                if event.end:
+                    return
+        finally:
+            self.pump.unsubscribe(number)
+
+    # -- status -------------------------------------------------------------------------------------------------------------------
+
+    def position(self) -> str:
+        position = self._engine.ring.position
+        count = (self._engine.generation, self._engine.ring.pushed)
+        if count != self._position_count:
+            self._position_count = count
+            self._position_text = str(position)
+        return self._position_text
+
+    def keep_limit(self) -> None:
+        """After answers were encoded and stored: evicts if that passed the limit."""
+        if self._engine.memory.used > self._engine.limit:
+            self._engine.sieve.evict_to(self._engine.limit)
+
+    def not_ready(self) -> str:
+        return self.closed
+
+    def status(self) -> SystemStatus:
+        engine = self._engine
+        caches = self._catalog.caches.values()
+        return SystemStatus(
+            version=upwell.__version__,
+            source=self._upstream.redacted,
+            source_up=self._stream.connected,
+            server_version=self.server_version,
+            server_uuid=self.server_uuid,
+            position=self.position(),
+            lag_seconds=self._stream.lag(),
+            memory_bytes=engine.memory.used,
+            memory_limit=engine.limit,
+            hits=sum(cache.hits for cache in caches),
+            misses=sum(cache.misses for cache in caches),
+            passed=self._passed,
+            upqueries_in_flight=engine.upqueries_in_flight,
+            counters={
+                **engine.memory.counters,
+                "evicted": engine.sieve.evicted,
+                "ring_transactions": len(engine.ring),
+                "subscriptions": len(engine.subscriptions),
+            },
+        )
+
+
+class Gate:
+    """Decides whether hits may be served: not when the source has been out of reach for longer than `max_staleness` seconds."""
+
+    def __init__(self, router: Router, stream: ChangeSource, max_staleness: float) -> None:
+        self._router = router
+        self._stream = stream
+        self._max_staleness = max_staleness
+        self._last_contact = monotonic()
+
+    def tick(self) -> None:
+        now = monotonic()
+        if self._stream.connected:
+            self._last_contact = now
+        away = now - self._last_contact
+        if away > self._max_staleness:
+            self._router.closed = f"the source has not been reached for {away:.0f} s, more than --max-staleness {self._max_staleness:.0f} s"
+        else:
+            self._router.closed = ""
+
+
+def check_read(sql: str) -> None:
+    """Raises NotARead unless the text is one statement that reads."""
+    tokens = scan(sql)
+    while tokens and tokens[-1].text == ";":
+        tokens = tokens[:-1]
+    if not tokens:
+        raise NotARead("the text holds no statement, one SELECT is accepted")
+    if any(token.text == ";" for token in tokens):
+        raise NotARead("the text holds several statements, one SELECT is accepted")
+    first = next((token.text.upper() for token in tokens if token.text != "("), "")
+    if first not in READS:
+        raise NotARead(f"{first} is not a read: writes go to MySQL itself, a single SELECT is accepted here")
+    words = [token.text.upper() for token in tokens if token.kind == "word"]
+    if "INTO" in words or (first == "WITH" and not {"UPDATE", "DELETE", "INSERT"}.isdisjoint(words)):
+        raise NotARead("a statement that writes (INTO, or WITH before a write) is not a read")
+
+
+def substituted(sql: str, parameters: Sequence[ParameterValue]) -> str:
+    """The text with each placeholder replaced by its parameter as a literal."""
+    tokens = [token for token in scan(sql) if token.kind == "param"]
+    if len(tokens) != len(parameters):
+        raise BadParameters(f"{len(parameters)} parameters were given, the query takes {len(tokens)}")
+    out = []
+    at = 0
+    for token, value in zip(tokens, parameters, strict=True):
+        out.append(sql[at : token.start])
+        out.append(", ".join(map(client_literal, value)) if isinstance(value, tuple) else client_literal(value))
+        at = token.end
+    return "".join(out) + sql[at:]
