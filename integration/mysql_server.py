@@ -215,7 +215,7 @@ class PrivateMySQL(Server):
             reaper=start_reaper(folder),
         )
         try:
-            server._initialize()
+            server.initialize()
             server._start_on_a_free_port()
         except BaseException:
             server.stop()
@@ -233,8 +233,15 @@ class PrivateMySQL(Server):
             return (self.folder / "log").read_text(errors="replace")
         return ""
 
-    def start(self) -> None:
-        assert self.pid is None, "the server is running"
+    def initialize(self) -> None:
+        """Make the data directory. Requires: there is none yet."""
+        process = self._spawn([*self._command(), "--initialize-insecure"])
+        if process.wait() != 0:
+            raise CannotStart(f"{self.installation.name} could not make a data directory: {self._reason()}")
+
+    def launch(self) -> None:
+        """Run `mysqld`, without waiting until it answers. Requires: a data directory, and no `mysqld` on it."""
+        assert self.pid is None, self.pid
         command = [
             *self._command(),
             f"--port={self.port}",
@@ -246,6 +253,10 @@ class PrivateMySQL(Server):
             *self.flags,
         ]
         self.process = self._spawn(command)
+
+    def start(self) -> None:
+        self.launch()
+        assert self.process is not None
         deadline = time.monotonic() + START_TIMEOUT
         while not (self.answers() and self.process.poll() is None):
             if ended_within(self.process, POLL):
@@ -286,11 +297,6 @@ class PrivateMySQL(Server):
                     raise
                 self.port = free_port()  # somebody took it since we looked
         raise CannotStart(f"{self.installation.name} found no free port in five tries")
-
-    def _initialize(self) -> None:
-        process = self._spawn([*self._command(), "--initialize-insecure"])
-        if process.wait() != 0:
-            raise CannotStart(f"{self.installation.name} could not make a data directory: {self._reason()}")
 
     def _command(self) -> list[str]:
         command = [

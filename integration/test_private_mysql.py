@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from integration.docker_mysql import DockerMySQL
 from integration.mysql_server import PrivateMySQL
 from integration.private_mysql import CannotStart, NoMySQL, Server, find_mysql, mysqld_on_path
 
@@ -173,6 +174,24 @@ def test_mysqld_on_path_that_does_not_start_falls_to_the_next_way(
         assert not server.version().startswith("9.9.9")
     assert "confined to its own folder" in reasons[0]
     assert "Cannot connect to the Docker daemon" in reasons[1]
+
+
+def test_container_survives_a_crash_and_is_removed_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "mysqld", "exit 1")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    stand_in = f'exec env PATH=/usr/bin:/bin PYTHONPATH={ROOT} {sys.executable} -m integration.docker_stand_in "$@"'
+    program(tmp_path, "docker", stand_in)
+    monkeypatch.setenv("STAND_IN_STATE", str(tmp_path / "containers"))
+    with find_mysql(extra_flags=["--max-connections=88"], report=lambda line: None) as server:
+        assert isinstance(server, DockerMySQL)
+        server.execute("CREATE DATABASE kept")
+        server.kill()
+        assert server.pid is None and not server.answers()
+        server.start()
+        server.restart()
+        assert ("kept",) in server.execute("SHOW DATABASES")
+        assert server.execute("SELECT @@max_connections, @@gtid_mode") == ((88, "ON"),)
+    assert not server.answers()
 
 
 def test_when_no_way_works_the_message_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
