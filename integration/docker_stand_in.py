@@ -50,16 +50,14 @@ class Container:
         assert server.process is not None
         (self.folder / "pid").write_text(str(server.process.pid))
 
-    def end(self, by: signal.Signals) -> None:
-        if pid := self.pid:
-            os.kill(pid, by)
-            self.wait()
-
-    def wait(self) -> None:
+    def end(self, by: signal.Signals | None) -> None:
+        """Send the signal, if one is given, and return when it has ended."""
         with contextlib.suppress(ProcessLookupError):
             if not (pid := self.pid):
                 return
             handle = os.pidfd_open(pid)
+            if by is not None:
+                os.kill(pid, by)
             select.select([handle], [], [])
 
 
@@ -83,7 +81,7 @@ def main(arguments: list[str]) -> int:
         case ["kill", "-s", "KILL", name] | ["rm", "-fv", name]:
             Container(name).end(signal.SIGKILL)
         case ["wait", name]:
-            Container(name).wait()
+            Container(name).end(by=None)
         case ["inspect", "-f", "{{.State.Pid}}", name]:
             print(Container(name).pid)
         case ["logs", "--tail", _, name]:
