@@ -1,12 +1,16 @@
 """An arrangement: one index of one node, key -> content, with holes.
 
-A hole is a key that is absent; a key that is known to have no rows has an entry with empty content. Subclasses (`dataflow/operators/`)
+A hole is a key that is absent; a key that is known to have no rows has an entry with empty content. Subclasses
+(`dataflow/operators/`)
 say what the content is and how a signed change alters it; here is what they share.
 
-A change is a pair of row images. The before image is a negative record, the after image a positive one, each judged by its own key: a
-record for a hole is discarded. What cannot be computed from the content held makes the key a hole (`fail`), never a guess.
+A change is a pair of row images. The before image is a negative record, the after image a positive one, each judged by
+its own key: a
+record for a hole is discarded. What cannot be computed from the content held makes the key a hole (`fail`), never a
+guess.
 
-`apply` works on any dict of entries, so that the very code which keeps the held entries current also brings an upquery's answer forward.
+`apply` works on any dict of entries, so that the very code which keeps the held entries current also brings an
+upquery's answer forward.
 """
 
 from __future__ import annotations
@@ -67,7 +71,7 @@ class Arrangement:
         self.key_of_answer: Callable[[Row], Key] = lambda row: ()
         self.key_width = 0
 
-    # -- what an operator provides ------------------------------------------------------------------------------------------------
+    # -- what an operator provides -----------------------------------------------------------------------------------
 
     @property
     def tables(self) -> frozenset[str]:
@@ -75,7 +79,8 @@ class Arrangement:
         raise NotImplementedError
 
     def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
-        """Applies the changes of one table, in order, to `entries`: the held ones, or those of an answer being brought forward."""
+        """Applies the changes of one table, in order, to `entries`: the held ones, or those of an answer being brought
+        forward."""
         raise NotImplementedError
 
     def touched(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Iterable[Key]:
@@ -90,13 +95,14 @@ class Arrangement:
         """The rows that an entry's content gives upwards (`planner.plan.root_columns`)."""
         raise NotImplementedError
 
-    # -- shared -------------------------------------------------------------------------------------------------------------------
+    # -- shared ------------------------------------------------------------------------------------------------------
 
     def new_entry(self, key: Key, content: Any, content_bytes: int) -> Entry:
         return Entry(self, key, content, ENTRY_BYTES + content_bytes)
 
     def load_all(self, rows: Iterable[Row], keys: Iterable[Key]) -> Entries:
-        """Entries for `keys` and for every key that occurs in the answer's rows; a key without rows is known to be empty."""
+        """Entries for `keys` and for every key that occurs in the answer's rows; a key without rows is known to be
+        empty."""
         groups: dict[Key, list[Row]] = {key: [] for key in keys}
         width = self.key_width
         key_of = self.key_of_answer

@@ -1,6 +1,7 @@
 """From a plan to running nodes: the one place where column names become positions.
 
-Rows have three shapes: a base table's row (as wide as the table), an upquery's row (key columns, then the payload laid out by
+Rows have three shapes: a base table's row (as wide as the table), an upquery's row (key columns, then the payload laid
+out by
 `planner.upquery_sql.fill_columns`), and the joined row of a reader (each input's columns, one after the other).
 """
 
@@ -38,7 +39,7 @@ from sqltypes.schema import SqlType, Table
 
 Layout = dict[tuple[str, str], int]
 
-# -- arrangements -----------------------------------------------------------------------------------------------------------------
+# -- arrangements ----------------------------------------------------------------------------------------------------
 
 
 def arrangement_node(plan: ArrangementPlan, number: int, memory: Memory) -> Arrangement:
@@ -80,7 +81,10 @@ def _key_of_columns(columns: Sequence[ColumnRef], positions: Sequence[int]) -> C
         return lambda row: ()
     if all(_compares_as_is(column.type) for column in columns):
         return itemgetter(*positions)
-    layout = {(str(at), column.name.lower()): position for at, (column, position) in enumerate(zip(columns, positions, strict=True))}
+    layout = {
+        (str(at), column.name.lower()): position
+        for at, (column, position) in enumerate(zip(columns, positions, strict=True))
+    }
     named = [ColumnRef(str(at), column.name, column.type, column.nullable) for at, column in enumerate(columns)]
     return compile_key(named, layout)
 
@@ -141,7 +145,11 @@ def _argument(aggregate: Aggregate) -> Expr:
 def _order_of(aggregate: Aggregate) -> Callable[[Any], Any] | None:
     """What MIN and MAX compare strings by."""
     argument = aggregate.argument
-    if aggregate.function not in (AggregateFunction.MIN, AggregateFunction.MAX) or argument is None or not argument.type.is_string:
+    if (
+        aggregate.function not in (AggregateFunction.MIN, AggregateFunction.MAX)
+        or argument is None
+        or not argument.type.is_string
+    ):
         return None
     column = ColumnRef("", "v", argument.type, True)
     by = compile_sort_key([(column, False)], {("", "v"): 0})
@@ -174,7 +182,9 @@ def _answer_node(plan: AnswerArrangement, number: int, memory: Memory) -> Answer
     part_types: dict[Parts, tuple[SqlType, ...]] = {}
     for input_, watch in zip(plan.inputs, watches, strict=True):
         if watch.parts:
-            part_types[watch.parts] = tuple(input_.table.column(name).type for name in input_.key_columns if name is not None)
+            part_types[watch.parts] = tuple(
+                input_.table.column(name).type for name in input_.key_columns if name is not None
+            )
     part_keys = {parts: _part_key(parts, types) for parts, types in part_types.items()}
     return AnswerNode(plan, number, memory, watches, part_keys)
 
@@ -202,7 +212,7 @@ def _part_key(parts: Parts, types: Sequence[SqlType]) -> Callable[[Row], Key]:
     return lambda values: by(values, ())
 
 
-# -- readers ----------------------------------------------------------------------------------------------------------------------
+# -- readers ---------------------------------------------------------------------------------------------------------
 
 
 def reader_node(plan: QueryPlan, tag: int, nodes: Mapping[ArrangementPlan, Arrangement], memory: Memory) -> ReaderNode:
@@ -219,7 +229,9 @@ def reader_node(plan: QueryPlan, tag: int, nodes: Mapping[ArrangementPlan, Arran
     evict = isinstance(reader.root, AnswerArrangement)
     root_params = [key_params[at] for at in reader.root_key]
     root_types = _root_key_types(reader.root)
-    root_key = _params_key([ParamRef(param.index, type_) for param, type_ in zip(root_params, root_types, strict=True)], exact=evict)
+    root_key = _params_key(
+        [ParamRef(param.index, type_) for param, type_ in zip(root_params, root_types, strict=True)], exact=evict
+    )
     grouping = _grouping(plan, layout) if reader.aggregated else None
     shown = _group_layout(plan) if reader.aggregated else layout
     program = ReaderProgram(
@@ -232,7 +244,9 @@ def reader_node(plan: QueryPlan, tag: int, nodes: Mapping[ArrangementPlan, Arran
         having=_predicate(reader.having, shown),
         project=None if evict else compile_row([column.expr for column in reader.output], shown),
         distinct=_distinct(plan) if reader.distinct and not evict else None,
-        order=compile_sort_key([(term.expr, term.descending) for term in reader.order], shown) if reader.order and not evict else None,
+        order=compile_sort_key([(term.expr, term.descending) for term in reader.order], shown)
+        if reader.order and not evict
+        else None,
         limit=_limit(reader.limit) if reader.limit is not None and not evict else None,
         limit_from_params=not evict and _limit_from_params(reader.limit),
     )
@@ -337,7 +351,7 @@ def _limit_from_params(limit: ReadLimit | None) -> bool:
     return limit is not None and (isinstance(limit.count, ParamRef) or isinstance(limit.offset, ParamRef))
 
 
-# -- what the stream must deliver -------------------------------------------------------------------------------------------------
+# -- what the stream must deliver ------------------------------------------------------------------------------------
 
 
 def wanted_columns(plan: ArrangementPlan) -> Iterator[tuple[Table, frozenset[str]]]:
@@ -362,7 +376,9 @@ def wanted_columns(plan: ArrangementPlan) -> Iterator[tuple[Table, frozenset[str
 
 
 def _names(names: Iterable[str], exprs: Iterable[Expr]) -> frozenset[str]:
-    return frozenset(name.lower() for name in names) | {column.name.lower() for expr in exprs for column in columns_of(expr)}
+    return frozenset(name.lower() for name in names) | {
+        column.name.lower() for expr in exprs for column in columns_of(expr)
+    }
 
 
 def params_used(plan: QueryPlan) -> frozenset[int]:

@@ -1,7 +1,9 @@
 """The engine: takes messages, returns effects. Synchronous, on one thread, no I/O, no clock of its own.
 
-One transaction of the source is processed to completion before anything else happens; fills are inserted, keys evicted and subscribers
-told between two transactions. So no delta is in flight while a lookup is made, and a reader never shows half a transaction.
+One transaction of the source is processed to completion before anything else happens; fills are inserted, keys evicted
+and subscribers
+told between two transactions. So no delta is in flight while a lookup is made, and a reader never shows half a
+transaction.
 
 Invariants:
 1. `ring.position` (P) contains a transaction iff every held entry reflects it.
@@ -41,7 +43,9 @@ from sqltypes.expression import Key, Row
 
 MAX_ATTEMPTS = 3  # upqueries for one read before it is passed through
 MAX_BATCH = 100  # keys of one upquery
-FILL_PATIENCE = 10.0  # seconds that an answer waits for the position; a timeout is not a resolution: the fill is dropped
+FILL_PATIENCE = (
+    10.0  # seconds that an answer waits for the position; a timeout is not a resolution: the fill is dropped
+)
 
 
 class Engine:
@@ -74,10 +78,11 @@ class Engine:
         self._count = 0
         self._lower_bounds_regressed = ""
 
-    # -- plans --------------------------------------------------------------------------------------------------------------------
+    # -- plans -------------------------------------------------------------------------------------------------------
 
     def install(self, plan: QueryPlan) -> ReaderNode:
-        """Adds the plan to the graph. What the ring holds was received without the new plan's columns, so it is forgotten."""
+        """Adds the plan to the graph. What the ring holds was received without the new plan's columns, so it is
+        forgotten."""
         before = self.graph.wanted()
         reader = self.graph.install(plan)
         if self.graph.wanted() != before:
@@ -94,7 +99,7 @@ class Engine:
         self.graph.remove(reader)
         return effects
 
-    # -- reads --------------------------------------------------------------------------------------------------------------------
+    # -- reads -------------------------------------------------------------------------------------------------------
 
     def read(self, read: Read) -> list[Effect]:
         """A read that met a hole. It gets `Ready` or `Failed` later; `flush` gives the upqueries that it needs.
@@ -159,7 +164,8 @@ class Engine:
         return requests
 
     def _start(self, reader: ReaderNode, keys: dict[Key, Params], reads: Iterable[Read]) -> list[UpqueryRequest]:
-        """One fill. Keys below which nothing is missing any more need none, unless a read wants the answer of one snapshot."""
+        """One fill. Keys below which nothing is missing any more need none, unless a read wants the answer of one
+        snapshot."""
         whole: dict[Key, Params] = {}
         partial: dict[Key, Params] = {}
         levels = reader.held_levels()
@@ -187,7 +193,7 @@ class Engine:
         self.memory.count("upquery_keys", len(whole) + len(partial))
         return [request]
 
-    # -- the stream ---------------------------------------------------------------------------------------------------------------
+    # -- the stream --------------------------------------------------------------------------------------------------
 
     def on_stream(self, event: StreamEvent) -> list[Effect]:
         """Processes one event of the change stream to completion."""
@@ -227,7 +233,8 @@ class Engine:
         return effects
 
     def reset(self, position: GtidSet, reason: str) -> list[Effect]:
-        """History is lost or another server answers: everything becomes a hole, and the stream goes on after `position`."""
+        """History is lost or another server answers: everything becomes a hole, and the stream goes on after
+        `position`."""
         self.memory.count("resets")
         self.generation += 1
         self.ring = Ring(position, *self._ring_size)
@@ -247,10 +254,11 @@ class Engine:
         effects += self._publish()
         return effects
 
-    # -- upqueries ----------------------------------------------------------------------------------------------------------------
+    # -- upqueries ---------------------------------------------------------------------------------------------------
 
     def on_answer(self, answer: UpqueryAnswer) -> list[Effect]:
-        """An upquery's answer: who waits gets it at once if all of it came from the snapshot; it is inserted at the position."""
+        """An upquery's answer: who waits gets it at once if all of it came from the snapshot; it is inserted at the
+        position."""
         fill = self._fills.get(answer.id)
         if fill is None:
             return []
@@ -265,7 +273,9 @@ class Engine:
             fill.take(bracket, answer.results)
         except InvariantViolated:
             self.memory.count("answers_not_understood")
-            return self.on_failed(UpqueryFailed(answer.id, InvariantViolated("the source's answer does not fit the plan")))
+            return self.on_failed(
+                UpqueryFailed(answer.id, InvariantViolated("the source's answer does not fit the plan"))
+            )
         effects: list[Effect] = []
         for read in list(fill.reads):
             if read.waiter in self._reads and (rows := fill.answer(read.keys)) is not None:
@@ -283,7 +293,8 @@ class Engine:
         return effects
 
     def _regressed(self, fill: Fill, answer: UpqueryAnswer) -> bool:
-        """Does another server answer, or the same one with transactions lost? Compared with what was known when this was sent."""
+        """Does another server answer, or the same one with transactions lost? Compared with what was known when this
+        was sent."""
         bracket = answer.bracket
         server, lower = bracket.server_uuid, bracket.lower
         if self._server_uuid and server != self._server_uuid:
@@ -300,7 +311,8 @@ class Engine:
         return False
 
     def _clear_rolled_back(self, answer: UpqueryAnswer, current: Fill) -> list[Effect]:
-        """A GTID that was owned, and is neither owned nor executed in a later reading, was rolled back: nobody needs to wait for it."""
+        """A GTID that was owned, and is neither owned nor executed in a later reading, was rolled back: nobody needs
+        to wait for it."""
         effects: list[Effect] = []
         present = answer.bracket.owned.union(answer.bracket.executed) if len(self._waits) else GtidSet.empty()
         for fill in list(self._waits):
@@ -378,7 +390,7 @@ class Engine:
         reader.link(held, found)
         return held
 
-    # -- answers to reads ---------------------------------------------------------------------------------------------------------
+    # -- answers to reads --------------------------------------------------------------------------------------------
 
     def _ready(self, read: Read, rows: list[Row], position: GtidSet) -> list[Effect]:
         if self.subscriptions.concerns(read.waiter):
@@ -445,10 +457,11 @@ class Engine:
     def upqueries_in_flight(self) -> int:
         return sum(1 for fill in self._fills.values() if fill.bracket is None)
 
-    # -- subscriptions ------------------------------------------------------------------------------------------------------------
+    # -- subscriptions -----------------------------------------------------------------------------------------------
 
     def subscribe(self, number: int, reader: ReaderNode, key: Key, params: Params) -> list[Effect]:
-        """Begins a subscription; `number` is also the waiter of the reads that it makes. Its first `Changes` is the snapshot."""
+        """Begins a subscription; `number` is also the waiter of the reads that it makes. Its first `Changes` is the
+        snapshot."""
         self.subscriptions.start(number, reader, key, params)
         return self._refill([number])
 
@@ -482,7 +495,8 @@ class Engine:
         return effects
 
     def check_invariants(self) -> None:
-        """Raises AssertionError where the engine's state contradicts itself. For tests, the simulation and `--check`."""
+        """Raises AssertionError where the engine's state contradicts itself. For tests, the simulation and
+        `--check`."""
         self.graph.check_invariants()
         self.ring.check_invariants()
         assert self.memory.used <= self.limit or not len(self.sieve), "more is held than the limit allows"

@@ -1,12 +1,14 @@
 """What is held: an `Entry` is one key of an arrangement, a `Held` one key of a reader.
 
-Entries and the readers' answers derived from them know each other, so that a change reaches exactly the answers that it concerns, and an
+Entries and the readers' answers derived from them know each other, so that a change reaches exactly the answers that
+it concerns, and an
 entry that no reader needs is gone at once.
 
 Invariants:
 1. `held in entry.dependents` iff `entry in held.deps` for every entry that is alive.
 2. A `Held` whose `bodies` are not None was derived from `deps`, all of which are alive and unchanged since.
-3. Taking either out of its owner unlinks both directions: what is dropped is freed by its reference count, no cycle stays behind.
+3. Taking either out of its owner unlinks both directions: what is dropped is freed by its reference count, no cycle
+stays behind.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class Entry:
 class Held:
     """One key of one reader: the answer's encodings, one a wire format, and what it was derived from.
 
-    `bodies` None: a change has come since; the answer is derived again when it is next asked for. `watch` is called when that happens.
+    `bodies` None: a change has come since; the answer is derived again when it is next asked for. `watch` is called
+    when that happens.
     """
 
     __slots__ = ("alive", "bodies", "body_size", "deps", "key", "reader", "size", "visited", "watch")
@@ -62,13 +65,12 @@ def touch(entry: Entry) -> None:
     dependents = entry.dependents
     if dependents is None:
         return
-    if dependents.__class__ is set:
-        for held in dependents:  # type: ignore[union-attr]  # narrowed by the exact class, which mypy does not follow
-            held.bodies = None
-            if held.watch is not None:
-                held.watch()
-    else:
-        held = dependents  # type: ignore[assignment]  # as above
+    if isinstance(dependents, Held):
+        dependents.bodies = None
+        if dependents.watch is not None:
+            dependents.watch()
+        return
+    for held in dependents:
         held.bodies = None
         if held.watch is not None:
             held.watch()

@@ -3,11 +3,14 @@
 An answer holds the state at some snapshot, the graph is at the position P. Everything here is about that one race
 (docs/consistency.md, "Insertion"):
 
-* `Fill.request`: the SQL for all holes below the asked keys, under one bracket. Keys that are known go by value; the keys of a lookup
+* `Fill.request`: the SQL for all holes below the asked keys, under one bracket. Keys that are known go by value; the
+keys of a lookup
   whose rows are themselves missing go by a semi-join, evaluated by MySQL in the same snapshot.
-* `Fill.take`: the answer's rows as entries that nobody holds yet, level by level (`overlay`). A key is covered if it was asked by value,
+* `Fill.take`: the answer's rows as entries that nobody holds yet, level by level (`overlay`). A key is covered if it
+was asked by value,
   or if the overlay's own rows lead to it: held rows may lead elsewhere, as they stand at P and not at the snapshot.
-* `Fill.bring_forward`: entries that a transaction of Q touches are dropped (they may or may not reflect it); the others get the ring's
+* `Fill.bring_forward`: entries that a transaction of Q touches are dropped (they may or may not reflect it); the
+others get the ring's
   records that are not in L, once each, in order. Then they are exactly at P.
 """
 
@@ -49,7 +52,8 @@ class Record:
 
 @dataclass(slots=True, eq=False)
 class Read:
-    """A read that waits. `keys`: all of an IN-list's, each with its parameters; `left`: those that a fill is under way for."""
+    """A read that waits. `keys`: all of an IN-list's, each with its parameters; `left`: those that a fill is under way
+    for."""
 
     waiter: int
     reader: ReaderNode
@@ -59,7 +63,8 @@ class Read:
 
 
 class Covered(dict[Key, Entry]):
-    """The overlay of a level that was filled by a semi-join: a key without rows, to which the overlay's rows lead, is known empty."""
+    """The overlay of a level that was filled by a semi-join: a key without rows, to which the overlay's rows lead, is
+    known empty."""
 
     __slots__ = ("node",)
 
@@ -106,7 +111,7 @@ class Fill:
     def keys(self) -> Iterable[Key]:
         return (*self.whole, *self.partial)
 
-    # -- asking -------------------------------------------------------------------------------------------------------------------
+    # -- asking ------------------------------------------------------------------------------------------------------
 
     def request(self, slow: bool) -> UpqueryRequest:
         """Builds the statements. Requires: called once, before anything is sent."""
@@ -161,7 +166,7 @@ class Fill:
         parts = [part.parameter for part in self.reader.plan.key]
         return [tuple(params[index] for index in parts) for params in self.whole.values()]
 
-    # -- the answer ---------------------------------------------------------------------------------------------------------------
+    # -- the answer --------------------------------------------------------------------------------------------------
 
     def take(self, bracket: Bracket, results: Sequence[list[Row]]) -> None:
         """Turns the answer's rows into entries of the overlay."""
@@ -182,7 +187,8 @@ class Fill:
         self._settle()
 
     def answer(self, keys: Sequence[tuple[Key, Params]]) -> list[Row] | None:
-        """The answer for these reader keys from the snapshot alone, whole; None if part of it must come from held state."""
+        """The answer for these reader keys from the snapshot alone, whole; None if part of it must come from held
+        state."""
         if self.bracket is None or any(key not in self.whole for key, _ in keys):
             return None
         joined: list[Row] = []
@@ -194,17 +200,19 @@ class Fill:
         return self.reader.finish(joined, keys[0][1])
 
     def _settle(self) -> None:
-        """Follows the overlay's rows down, so that empty keys of semi-joins are covered; from here on coverage is fixed."""
+        """Follows the overlay's rows down, so that empty keys of semi-joins are covered; from here on coverage is
+        fixed."""
         for params in self.whole.values():
             self.reader.derive(params, self.overlay)
         self.overlay = [dict(entries) for entries in self.overlay]
 
-    # -- insertion ----------------------------------------------------------------------------------------------------------------
+    # -- insertion ---------------------------------------------------------------------------------------------------
 
     def bring_forward(self, uncertain: Iterable[Record], later: Sequence[Record]) -> int:
         """Brings every overlay entry to the position, or drops it. Returns how many were dropped because of Q.
 
-        Requires: the position contains L and Q; `uncertain` are the ring's records of Q, `later` those not in L, in order.
+        Requires: the position contains L and Q; `uncertain` are the ring's records of Q, `later` those not in L, in
+        order.
         """
         conflicts = 0
         doubtful = list(uncertain)

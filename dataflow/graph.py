@@ -1,6 +1,7 @@
 """The running graph: arrangements shared between the readers of all plans.
 
-Equal arrangements (by plan) exist once. Installing a plan adds what is missing; removing one takes out what no other reader uses.
+Equal arrangements (by plan) exist once. Installing a plan adds what is missing; removing one takes out what no other
+reader uses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Everything the engine takes and everything it returns: read this first.
 
-In, from the change stream: `Transaction`, `Ddl`, `Progress`, `Gap`. In, from the upqueries: `UpqueryAnswer`, `UpqueryFailed`.
+In, from the change stream: `Transaction`, `Ddl`, `Progress`, `Gap`. In, from the upqueries: `UpqueryAnswer`,
+`UpqueryFailed`.
 Out, as effects: `UpqueryRequest` (send this SQL), `Ready` (a waiting read has its answer), `Failed` (it gets an error),
 `Changes` (for subscribers).
 """
@@ -17,14 +18,15 @@ from sqltypes.expression import Row
 
 Pair = tuple[Row | None, Row | None]  # (before, after): an insert has no before, a delete no after
 
-# -- from the change stream -------------------------------------------------------------------------------------------------------
+# -- from the change stream ------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class TableChanges:
     """Changes of one table inside one transaction, in order.
 
-    `table` is `Table.qualified`. A row is a tuple as wide as the table, by column position; columns that no plan wants are None.
+    `table` is `Table.qualified`. A row is a tuple as wide as the table, by column position; columns that no plan wants
+    are None.
     """
 
     table: str
@@ -33,7 +35,8 @@ class TableChanges:
 
 @dataclass(slots=True)
 class Transaction:
-    """A whole transaction of the source. `committed_at`: the source's commit time, seconds since the epoch (0.0: not known)."""
+    """A whole transaction of the source. `committed_at`: the source's commit time, seconds since the epoch (0.0: not
+    known)."""
 
     gtid: Gtid
     changes: Sequence[TableChanges]
@@ -66,7 +69,7 @@ class Gap:
 
 StreamEvent = Transaction | Ddl | Progress | Gap
 
-# -- upqueries --------------------------------------------------------------------------------------------------------------------
+# -- upqueries -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -80,7 +83,8 @@ class Statement:
 class UpqueryRequest:
     """Run these statements under one bracket, in one snapshot where there is more than one, in one round trip.
 
-    `tables`: `schema.name` quoted for SQL, for the metadata locks of the snapshot form. `slow`: expected to run longer than 20 ms (also
+    `tables`: `schema.name` quoted for SQL, for the metadata locks of the snapshot form. `slow`: expected to run longer
+    than 20 ms (also
     the snapshot form). `database`: the default database, or "".
     """
 
@@ -107,12 +111,13 @@ class UpqueryFailed:
     error: UpwellError
 
 
-# -- effects ----------------------------------------------------------------------------------------------------------------------
+# -- effects ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class Ready:
-    """The read `waiter` has its answer: `rows` of the output columns, ordered and cut. `position`: the cut that it reflects."""
+    """The read `waiter` has its answer: `rows` of the output columns, ordered and cut. `position`: the cut that it
+    reflects."""
 
     waiter: int
     rows: list[Row]
@@ -130,7 +135,8 @@ class Failed:
 
 @dataclass(slots=True)
 class Changes:
-    """For a subscriber: the rows that went and the rows that came. `snapshot`: the first, all rows. `lost`: it has ended, the reason."""
+    """For a subscriber: the rows that went and the rows that came. `snapshot`: the first, all rows. `lost`: it has
+    ended, the reason."""
 
     subscription: int
     removed: list[Row] = field(default_factory=list)

@@ -1,13 +1,18 @@
-"""A reader: the node that clients read, key -> answer. It holds derived answers only; all state is in the arrangements below it.
+"""A reader: the node that clients read, key -> answer. It holds derived answers only; all state is in the arrangements
+below it.
 
-Law: answer(key) = limit(order(distinct(project(having(aggregate(filter(root[key] |x| lookup_1 |x| ... )))))))  (`planner.plan.Reader`).
+Law: answer(key) = limit(order(distinct(project(having(aggregate(filter(root[key] |x| lookup_1 |x| ... )))))))
+(`planner.plan.Reader`).
 
-A join is derived, not stored: the rows of the root's key look up their partners level by level. A change of any entry that was consulted
-makes the answer stale (`entries.touch`), and the next read derives it again from what is held. So a delta meets a join nowhere: there is
+A join is derived, not stored: the rows of the root's key look up their partners level by level. A change of any entry
+that was consulted
+makes the answer stale (`entries.touch`), and the next read derives it again from what is held. So a delta meets a join
+nowhere: there is
 no order of "left before right" to get wrong, and no hole that could swallow a record for somebody else.
 
 Invariants:
-1. A held key's `bodies` are not None only if all that it was derived from is held and unchanged (`entries`, invariant 2).
+1. A held key's `bodies` are not None only if all that it was derived from is held and unchanged (`entries`, invariant
+2).
 """
 
 from __future__ import annotations
@@ -22,13 +27,16 @@ from dataflow.operators.aggregate import Accumulator, State, add_value, empty_st
 from planner.plan import QueryPlan
 from sqltypes.expression import Key, Row, Value
 
-Params = tuple[Value, ...]  # the query's parameters by index; a list parameter's place holds the one value that this key is about
+Params = tuple[
+    Value, ...
+]  # the query's parameters by index; a list parameter's place holds the one value that this key is about
 Encode = Callable[[Sequence[Row]], bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A lookup, compiled over the joined row so far. `key` gives None as a whole where a part is NULL: it finds nothing.
+    """A lookup, compiled over the joined row so far. `key` gives None as a whole where a part is NULL: it finds
+    nothing.
 
     `key_values`: the parts as values, for SQL. `nulls`: what stands for a missing partner of an outer lookup.
     """
@@ -56,7 +64,8 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class ReaderProgram:
-    """The compiled parts of a reader. Functions take (row, params); the row is the joined row, or (group values, aggregates)."""
+    """The compiled parts of a reader. Functions take (row, params); the row is the joined row, or (group values,
+    aggregates)."""
 
     root: Arrangement
     root_key: Callable[[Params], Key]
@@ -85,7 +94,8 @@ class Hole:
 class Derivation:
     """What deriving one key gave: the joined rows, the entries consulted, and what was missing.
 
-    `rows` are complete only if there is no hole. `blind`: levels below one that had a hole, so that their keys are not known.
+    `rows` are complete only if there is no hole. `blind`: levels below one that had a hole, so that their keys are not
+    known.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -97,7 +107,9 @@ class Derivation:
 class ReaderNode:
     """One reader of the running graph. `tag`: the number of its path from its root's fills."""
 
-    def __init__(self, plan: QueryPlan, tag: int, program: ReaderProgram, key_of: Callable[[Params], Key], memory: Memory) -> None:
+    def __init__(
+        self, plan: QueryPlan, tag: int, program: ReaderProgram, key_of: Callable[[Params], Key], memory: Memory
+    ) -> None:
         self.plan = plan
         self.tag = tag
         self.program = program
@@ -114,7 +126,7 @@ class ReaderNode:
         """The arrangements by level, the root's first; the same one may occur more than once."""
         return (self.program.root, *(level.node for level in self.program.levels))
 
-    # -- derivation ---------------------------------------------------------------------------------------------------------------
+    # -- derivation --------------------------------------------------------------------------------------------------
 
     def derive(self, params: Params, levels: Sequence[Entries]) -> Derivation:
         """Looks the key's rows up, level by level. `levels[0]` is the root's entries, then each lookup's."""
@@ -201,7 +213,7 @@ class ReaderNode:
         """The held entries by level, as `derive` takes them."""
         return [node.entries for node in self.nodes]
 
-    # -- what is held -------------------------------------------------------------------------------------------------------------
+    # -- what is held ------------------------------------------------------------------------------------------------
 
     def answer(self, keys: Sequence[tuple[Key, Params]]) -> list[Row] | None:
         """The rows for one key or for several of an IN-list, all at the position; None if there is a hole.
@@ -218,11 +230,13 @@ class ReaderNode:
         return self.finish(joined, keys[0][1])
 
     def link(self, held: Held, found: Derivation) -> None:
-        """Links a held key to what a derivation without holes consulted. Its encodings stay if nothing has changed since."""
+        """Links a held key to what a derivation without holes consulted. Its encodings stay if nothing has changed
+        since."""
         relink(held, tuple(dict.fromkeys(found.deps)))
 
     def refresh(self, held: Held, params: Params) -> list[Row] | None:
-        """Derives a held key's answer again and stores its encodings' places; None if a hole was met (the key stays, stale)."""
+        """Derives a held key's answer again and stores its encodings' places; None if a hole was met (the key stays,
+        stale)."""
         found = self.derive(params, self.held_levels())
         if found.holes:
             return None

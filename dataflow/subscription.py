@@ -1,7 +1,9 @@
 """Subscriptions: the rows of one key, then their changes.
 
-A subscriber is told the difference between two states of the reader, each at a position: the one it was told last and the one after the
-transaction that made the answer stale. So nothing is told twice and nothing is left out; a key that becomes a hole is filled again, and
+A subscriber is told the difference between two states of the reader, each at a position: the one it was told last and
+the one after the
+transaction that made the answer stale. So nothing is told twice and nothing is left out; a key that becomes a hole is
+filled again, and
 the difference spans the gap.
 
 Invariants:

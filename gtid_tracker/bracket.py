@@ -1,7 +1,9 @@
 """The bracket of an upquery: what can it have seen?
 
-Stock MySQL does not tell at which position a SELECT was answered. Two readings on the same connection enclose it: everything in
-`lower` (gtid_executed, read before the snapshot) was visible to it; everything visible is in `lower`, or in `owned` (gtid_owned, read
+Stock MySQL does not tell at which position a SELECT was answered. Two readings on the same connection enclose it:
+everything in
+`lower` (gtid_executed, read before the snapshot) was visible to it; everything visible is in `lower`, or in `owned`
+(gtid_owned, read
 after the snapshot), or in `executed` (gtid_executed, read after that, in this order).
 """
 

@@ -1,6 +1,7 @@
 """Who waits for the position to contain what.
 
-A waiter is filed under one GTID that it still lacks and looked at again only when that one arrives, so that a transaction costs one
+A waiter is filed under one GTID that it still lacks and looked at again only when that one arrives, so that a
+transaction costs one
 dictionary lookup however many fills wait (while the stream lags there may be thousands).
 """
 

@@ -1,13 +1,18 @@
-"""The ring: the transactions received recently, so that an answer can be brought forward from its snapshot to the position.
+"""The ring: the transactions received recently, so that an answer can be brought forward from its snapshot to the
+position.
 
-A transaction may be received, and dropped at a hole, before it is visible to the upquery that fills the hole (measured: 1 to 60 % of the
+A transaction may be received, and dropped at a hole, before it is visible to the upquery that fills the hole
+(measured: 1 to 60 % of the
 time, for up to milliseconds). Its effect must then come from memory, and this is the memory.
 
 Invariants:
-1. `dropped` (D) is everything ever received, the start position included, minus what the ring holds. Transactions leave oldest first.
-2. An answer may be brought forward only if D is inside its lower bound: `admits`. This one test replaces every rule about how long a
+1. `dropped` (D) is everything ever received, the start position included, minus what the ring holds. Transactions
+leave oldest first.
+2. An answer may be brought forward only if D is inside its lower bound: `admits`. This one test replaces every rule
+about how long a
    transaction must be kept: the ring may drop its oldest whenever it likes, the price is a retry.
-3. A GTID is in the ring at most once: a replayed transaction is ignored by who fills the ring (it is inside the position).
+3. A GTID is in the ring at most once: a replayed transaction is ignored by who fills the ring (it is inside the
+position).
 """
 
 from __future__ import annotations
@@ -32,7 +37,9 @@ class Ring(Generic[RecordT]):
     """The received transactions, oldest first; `None` for one that changed nothing of interest."""
 
     def __init__(self, start: GtidSet, max_transactions: int = 50_000, max_weight: int = 200_000) -> None:
-        self.position = MutableGtidSet(start)  # P: all that was received; between two transactions also all that is processed
+        self.position = MutableGtidSet(
+            start
+        )  # P: all that was received; between two transactions also all that is processed
         self._max_transactions = max_transactions
         self._max_weight = max_weight
         self._order: deque[tuple[Gtid, RecordT | None]] = deque()

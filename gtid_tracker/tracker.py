@@ -1,11 +1,16 @@
-"""The tracker of one fill arrangement: which upqueries are under way for which of its keys, and on behalf of which path.
+"""The tracker of one fill arrangement: which upqueries are under way for which of its keys, and on behalf of which
+path.
 
-A path is (fill arrangement, consumer): its number is the tag. An upquery in flight is known under the key and the tag that asked, so
+A path is (fill arrangement, consumer): its number is the tag. An upquery in flight is known under the key and the tag
+that asked, so
 that equal misses of one path share it, and one path's failure leaves another's alone.
 
-What an insertion does with the ring is in `dataflow/fill.py`; entries are inserted at the position (docs/consistency.md, "Insertion").
-Insertion ahead of the position, with a cut for each key and tag, would add `cuts: dict[key, dict[tag, GtidSet]]` here and one test in
-`Arrangement.apply`: readers derive everything from their arrangements, so the arrangement's own tag would be the only one consulted.
+What an insertion does with the ring is in `dataflow/fill.py`; entries are inserted at the position
+(docs/consistency.md, "Insertion").
+Insertion ahead of the position, with a cut for each key and tag, would add `cuts: dict[key, dict[tag, GtidSet]]` here
+and one test in
+`Arrangement.apply`: readers derive everything from their arrangements, so the arrangement's own tag would be the only
+one consulted.
 """
 
 from __future__ import annotations

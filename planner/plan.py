@@ -1,13 +1,17 @@
 """The plan of a cached query: what the planner decides and the engine builds.
 
-Shape. Every arrangement (one index of one node: key -> content) stands on a linear path above base tables and is filled by SQL that
-MySQL computes for it. A reader takes its key to its root arrangement, then looks up further arrangements by values of the rows so far,
-in order, left-deep; what is left of the query (filter, aggregate, projection, order, limit) it computes from those rows. All content is
+Shape. Every arrangement (one index of one node: key -> content) stands on a linear path above base tables and is
+filled by SQL that
+MySQL computes for it. A reader takes its key to its root arrangement, then looks up further arrangements by values of
+the rows so far,
+in order, left-deep; what is left of the query (filter, aggregate, projection, order, limit) it computes from those
+rows. All content is
 kept in the arrangements; a reader holds derived answers only, and is told which arrangement keys each was derived from.
 
     reader(key) = limit(order(distinct(project(having(aggregate(filter(root[key] |x| step1[..] |x| step2[..])))))))
 
-Columns have names here; `dataflow/build.py` turns names into positions. Equal arrangements (dataclass equality) exist once in the
+Columns have names here; `dataflow/build.py` turns names into positions. Equal arrangements (dataclass equality) exist
+once in the
 engine, whichever query asked for them.
 """
 
@@ -36,7 +40,8 @@ class AggregateFunction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate. `name` is the column under which the result is known above (source = the arrangement's or reader's alias)."""
+    """One aggregate. `name` is the column under which the result is known above (source = the arrangement's or
+    reader's alias)."""
 
     function: AggregateFunction
     argument: Expr | None  # None for COUNT(*)
@@ -50,14 +55,16 @@ class OrderTerm:
     descending: bool = False
 
 
-# ---------------------------------------------------------------------------------------------------------------------------------
-# Arrangements. In their expressions every ColumnRef has the source "" (the arrangement's own base table), so that equal arrangements
+# --------------------------------------------------------------------------------------------------------------------
+# Arrangements. In their expressions every ColumnRef has the source "" (the arrangement's own base table), so that
+# equal arrangements
 # of different queries are equal objects.
 
 
 @dataclass(frozen=True)
 class RowsArrangement:
-    """Rows of one table that pass `filter`, narrowed to `columns`, by `key` (columns of the table, in order; () holds them all)."""
+    """Rows of one table that pass `filter`, narrowed to `columns`, by `key` (columns of the table, in order; () holds
+    them all)."""
 
     table: Table
     key: tuple[str, ...]
@@ -67,10 +74,13 @@ class RowsArrangement:
 
 @dataclass(frozen=True)
 class AggregateArrangement:
-    """Groups of one table: `key` is part of `group` (both columns of the table). An entry of a key is all groups with that key.
+    """Groups of one table: `key` is part of `group` (both columns of the table). An entry of a key is all groups with
+    that key.
 
-    Rows that it gives upwards: the group columns in order, then the aggregates in order, then the hidden `COUNT(*)` as "count(*)".
-    SUM over no non-null value is NULL. Every AVG is kept as sum and count. SUM and AVG of FLOAT or DOUBLE do not occur (evict mode).
+    Rows that it gives upwards: the group columns in order, then the aggregates in order, then the hidden `COUNT(*)` as
+    "count(*)".
+    SUM over no non-null value is NULL. Every AVG is kept as sum and count. SUM and AVG of FLOAT or DOUBLE do not occur
+    (evict mode).
     A group without rows does not exist; where a query has no GROUP BY the reader's aggregate makes the one empty row.
     """
 
@@ -83,7 +93,8 @@ class AggregateArrangement:
 
 @dataclass(frozen=True)
 class TopKArrangement:
-    """The first `limit` rows of each key in a total order (the primary key is the last term), with some more held for deletions.
+    """The first `limit` rows of each key in a total order (the primary key is the last term), with some more held for
+    deletions.
 
     Rows that it gives upwards: `columns` in order. The reader sorts and cuts again.
     """
@@ -100,10 +111,14 @@ class TopKArrangement:
 class AnswerInput:
     """One table that an answer reads.
 
-    A change concerns the answers of the keys given by `key_columns`: for each part of the arrangement's key, the column of this table
-    that must equal it (None: not known from a row). All None: a change that passes `relevant` concerns every held key. Some None: the
-    keys that agree in the known parts. `filter`: a condition on this table alone (source "") that every row of the answer passes, or None.
-    `used`: what the query reads of the table besides: an update whose images both pass the filter and agree in all of `used` changes no
+    A change concerns the answers of the keys given by `key_columns`: for each part of the arrangement's key, the
+    column of this table
+    that must equal it (None: not known from a row). All None: a change that passes `relevant` concerns every held key.
+    Some None: the
+    keys that agree in the known parts. `filter`: a condition on this table alone (source "") that every row of the
+    answer passes, or None.
+    `used`: what the query reads of the table besides: an update whose images both pass the filter and agree in all of
+    `used` changes no
     answer. A table that occurs twice in the query has two inputs.
     """
 
@@ -117,8 +132,10 @@ class AnswerInput:
 class AnswerArrangement:
     """Evict mode: the answers of the query itself, by the values of its key parameters.
 
-    `sql` is the client's own text with `{0}`, `{1}` ... (str.format fields; literal braces doubled) where parameters stand: the field's
-    number is the position in the key. `columns` are the answer's. A key part of a list parameter holds the whole list as a tuple.
+    `sql` is the client's own text with `{0}`, `{1}` ... (str.format fields; literal braces doubled) where parameters
+    stand: the field's
+    number is the position in the key. `columns` are the answer's. A key part of a list parameter holds the whole list
+    as a tuple.
     """
 
     sql: str
@@ -132,7 +149,7 @@ class AnswerArrangement:
 
 Arrangement = RowsArrangement | AggregateArrangement | TopKArrangement | AnswerArrangement
 
-# ---------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------------------------
 # The reader.
 
 
@@ -140,10 +157,13 @@ Arrangement = RowsArrangement | AggregateArrangement | TopKArrangement | AnswerA
 class Lookup:
     """One more arrangement that rows so far are joined with, under `alias`.
 
-    `key`: for each part of the arrangement's key the value to look up: an expression over earlier aliases and key parameters. A NULL in
-    it finds nothing. `outer`: rows without a partner stay, with NULLs. `on`: what else the ON clause asks of the pair (the partner's
+    `key`: for each part of the arrangement's key the value to look up: an expression over earlier aliases and key
+    parameters. A NULL in
+    it finds nothing. `outer`: rows without a partner stay, with NULLs. `on`: what else the ON clause asks of the pair
+    (the partner's
     columns under `alias`); a pair that fails it is no pair.
-    `direct`: where each part of the lookup key is a key parameter by equality (or a constant), those expressions: on a miss the
+    `direct`: where each part of the lookup key is a key parameter by equality (or a constant), those expressions: on a
+    miss the
     arrangement's keys are then known before the root's rows are, else they come by a semi-join (`upquery_sql.py`).
     """
 
@@ -157,9 +177,11 @@ class Lookup:
 
 @dataclass(frozen=True)
 class KeyPart:
-    """One part of the reader's key: the parameter with index `parameter`, compared as `type` (the column's, with its collation).
+    """One part of the reader's key: the parameter with index `parameter`, compared as `type` (the column's, with its
+    collation).
 
-    `null_safe`: compared with <=>. `list`: the parameter is an IN-list: one lookup for each distinct value, answers concatenated.
+    `null_safe`: compared with <=>. `list`: the parameter is an IN-list: one lookup for each distinct value, answers
+    concatenated.
     """
 
     name: str
@@ -191,11 +213,15 @@ class ReadLimit:
 class Reader:
     """How the answer for one key is derived. Aliases: `alias` for the root's columns, each lookup's alias for its own.
 
-    `aggregate` is None where nothing is aggregated above the lookups; else `group` and `aggregates` apply to the joined rows (their
-    results are ColumnRef("group", "g0"...) and ColumnRef("agg", name)); with no `group` there is exactly one row even over nothing.
-    `order` and `limit` apply to the whole answer (all keys of an IN-list together). Order terms that are not outputs are computed from
+    `aggregate` is None where nothing is aggregated above the lookups; else `group` and `aggregates` apply to the
+    joined rows (their
+    results are ColumnRef("group", "g0"...) and ColumnRef("agg", name)); with no `group` there is exactly one row even
+    over nothing.
+    `order` and `limit` apply to the whole answer (all keys of an IN-list together). Order terms that are not outputs
+    are computed from
     the same row.
-    `root_key`: which KeyPart gives each part of the root arrangement's key; the other parts are used as ParamRefs in lookups and filter.
+    `root_key`: which KeyPart gives each part of the root arrangement's key; the other parts are used as ParamRefs in
+    lookups and filter.
     """
 
     alias: str
@@ -225,7 +251,8 @@ class Parameter:
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """The whole. `sql` is the normalised text with placeholders; two texts with equal `sql` and database are the same cache."""
+    """The whole. `sql` is the normalised text with placeholders; two texts with equal `sql` and database are the same
+    cache."""
 
     sql: str
     database: str

@@ -16,7 +16,8 @@ from sqltypes.schema import ResultColumn, SqlType
 # A parameter's value as the client gave it, canonical for the client's own type; a tuple for a list parameter.
 ParameterValue = Value | tuple[Value, ...]
 
-# Encodes rows of a cache's answer for one wire format. Encodings of row lists must concatenate: enc(a) + enc(b) == enc(a + b).
+# Encodes rows of a cache's answer for one wire format. Encodings of row lists must concatenate: enc(a) + enc(b) ==
+# enc(a + b).
 Encoder = Callable[[Sequence[Row]], bytes]
 
 
@@ -28,7 +29,8 @@ class Served(Enum):
 
 @dataclass(slots=True)
 class Answer:
-    """One answer. `body`: its rows as the asked format's encoder wrote them. `why`: the reason where it was passed through."""
+    """One answer. `body`: its rows as the asked format's encoder wrote them. `why`: the reason where it was passed
+    through."""
 
     served: Served
     columns: tuple[ResultColumn, ...]
@@ -127,7 +129,8 @@ class System(Protocol):
         ...
 
     async def create_cache(self, name: str, sql: str, database: str) -> CacheInfo:
-        """`name` "" : one is made up. The same query again gives the existing cache. Raises ParseError, UnsupportedQuery, CacheExists..."""
+        """`name` "" : one is made up. The same query again gives the existing cache. Raises ParseError,
+        UnsupportedQuery, CacheExists..."""
         ...
 
     async def drop_cache(self, name: str) -> None: ...
@@ -139,7 +142,8 @@ class System(Protocol):
         ...
 
     async def query(self, sql: str, database: str, parameters: Sequence[ParameterValue], format: str) -> Answer:
-        """Any single read: from a cache, else passed to MySQL in a READ ONLY transaction. Raises NotARead, SourceError, ..."""
+        """Any single read: from a cache, else passed to MySQL in a READ ONLY transaction. Raises NotARead,
+        SourceError, ..."""
         ...
 
     def subscribe(self, name: str, parameters: Sequence[ParameterValue]) -> AsyncGenerator[SubscriptionEvent, None]:
@@ -149,7 +153,8 @@ class System(Protocol):
     def status(self) -> SystemStatus: ...
 
     def position(self) -> str:
-        """The GTID set that every hit now reflects, as text. Called on every hit: the same str object until it changes."""
+        """The GTID set that every hit now reflects, as text. Called on every hit: the same str object until it
+        changes."""
         ...
 
     def not_ready(self) -> str:

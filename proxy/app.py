@@ -148,7 +148,11 @@ async def listen(app: App) -> list[GrpcListener | HttpListener]:
     app.grpc_port = await grpc.start()
     http = HttpListener(app.router, config)
     app.http_port = await http.start()
-    log.info("listening", grpc=f"{config.grpc_listen.host}:{app.grpc_port}", http=f"{config.http_listen.host}:{app.http_port}")
+    log.info(
+        "listening",
+        grpc=f"{config.grpc_listen.host}:{app.grpc_port}",
+        http=f"{config.http_listen.host}:{app.http_port}",
+    )
     return [grpc, http]
 
 
@@ -170,7 +174,8 @@ async def keep(app: App, gate: Gate) -> None:
 
 
 def freeze() -> None:
-    """Takes what exists now out of the collector's sight and switches it off: installing a million keys takes a fifth of the time.
+    """Takes what exists now out of the collector's sight and switches it off: installing a million keys takes a fifth
+    of the time.
 
     The engine makes no reference cycles; the few that libraries make are young and are collected by `keep`.
     """

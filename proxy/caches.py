@@ -30,7 +30,8 @@ SAMPLE = 64  # one hit in so many is timed
 
 @dataclass(eq=False)
 class NamedCache:
-    """A cache by name. `reader` None: not ready (being rebuilt after a DDL statement, or refused since); reads pass through."""
+    """A cache by name. `reader` None: not ready (being rebuilt after a DDL statement, or refused since); reads pass
+    through."""
 
     name: str
     sql: str
@@ -73,7 +74,8 @@ class NamedCache:
 
 
 def held_bytes(reader: ReaderNode) -> int:
-    """Bytes that the reader's keys hold, entries below them included (those that several keys share are counted for each).
+    """Bytes that the reader's keys hold, entries below them included (those that several keys share are counted for
+    each).
 
     Taken from a sample of the keys: with millions of them a sum would hold up the loop.
     """

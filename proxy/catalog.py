@@ -1,7 +1,10 @@
-"""The caches that exist: from a SELECT to a running reader, again after every DDL statement, and what survives a restart.
+"""The caches that exist: from a SELECT to a running reader, again after every DDL statement, and what survives a
+restart.
 
-A plan is checked against MySQL itself before it serves: the client's own text is prepared there, and the plan must give the same columns
-(names, types, digits, signs). Where it does not, the query is cached in evict mode, whose answers come from the client's own text.
+A plan is checked against MySQL itself before it serves: the client's own text is prepared there, and the plan must
+give the same columns
+(names, types, digits, signs). Where it does not, the query is cached in evict mode, whose answers come from the
+client's own text.
 """
 
 from __future__ import annotations
@@ -51,7 +54,13 @@ class Catalog:
     """All caches by name."""
 
     def __init__(
-        self, engine: Engine, pump: Pump, executor: Executor, schema: SchemaSource, stream: StreamWants, matcher: QueryMatcher
+        self,
+        engine: Engine,
+        pump: Pump,
+        executor: Executor,
+        schema: SchemaSource,
+        stream: StreamWants,
+        matcher: QueryMatcher,
     ) -> None:
         self.caches: dict[str, NamedCache] = {}
         self._engine = engine
@@ -65,10 +74,11 @@ class Catalog:
         self._stale: set[str] = set()  # names of caches to be planned again
         self._rebuilding: asyncio.Task[None] | None = None
 
-    # -- planning -----------------------------------------------------------------------------------------------------------------
+    # -- planning ----------------------------------------------------------------------------------------------------
 
     async def plan(self, sql: str, database: str) -> Planned:
-        """Plans a SELECT against the source as it is now. Raises ParseError, UnknownName, UnsupportedQuery, SourceError, SourceDown."""
+        """Plans a SELECT against the source as it is now. Raises ParseError, UnknownName, UnsupportedQuery,
+        SourceError, SourceDown."""
         relations: dict[tuple[str, str], Relation] = {}
         server = await self._schema.server()
         for _ in range(PLANNING_ROUNDS):
@@ -94,7 +104,7 @@ class Catalog:
             plan = replace(plan, reader=replace(plan.reader, root=replace(root, columns=columns)))
         return Planned(plan, columns, frozenset(relations))
 
-    # -- creating and dropping ----------------------------------------------------------------------------------------------------
+    # -- creating and dropping ---------------------------------------------------------------------------------------
 
     async def create(self, name: str, sql: str, database: str, from_file: bool = False) -> tuple[NamedCache, bool]:
         """(the cache, whether it is new). The same query again gives the cache that exists."""
@@ -171,10 +181,11 @@ class Catalog:
             self._stream.unwant(name)
         self._wanted = wanted
 
-    # -- after DDL ----------------------------------------------------------------------------------------------------------------
+    # -- after DDL ---------------------------------------------------------------------------------------------------
 
     def schema_changed(self, tables: frozenset[str] | None) -> None:
-        """A DDL statement was processed on these tables (None: on any). Their caches pass through until they are planned again."""
+        """A DDL statement was processed on these tables (None: on any). Their caches pass through until they are
+        planned again."""
         for cache in self.caches.values():
             names = {f"{schema}.{table}" for schema, table in cache.relations}
             if tables is None or not cache.relations or not names.isdisjoint(tables):
@@ -240,13 +251,16 @@ def disagreement(plan: QueryPlan, columns: tuple[ResultColumn, ...]) -> str:
             return f"name {ours.name!r} instead of {theirs.name!r}"
         if family(ours.type.name) != family(theirs.type.name) or ours.type.unsigned != theirs.type.unsigned:
             return f"type of {ours.name!r}: {ours.type.name} instead of {theirs.type.name}"
-        if ours.type.name in ("decimal", "datetime", "timestamp", "time") and (ours.type.scale or 0) != (theirs.type.scale or 0):
+        if ours.type.name in ("decimal", "datetime", "timestamp", "time") and (ours.type.scale or 0) != (
+            theirs.type.scale or 0
+        ):
             return f"digits of {ours.name!r}: {ours.type.scale} instead of {theirs.type.scale}"
     return ""
 
 
 def family(name: str) -> str:
-    """Types whose values and encodings are the same. A result set does not tell the lengths of TEXT and BLOB apart reliably."""
+    """Types whose values and encodings are the same. A result set does not tell the lengths of TEXT and BLOB apart
+    reliably."""
     if name.endswith("text") or name in ("char", "varchar", "enum", "set"):
         return "string"
     if name.endswith("blob") or name in ("binary", "varbinary"):

@@ -18,7 +18,8 @@ Bound = list[tuple[Key, Params]]
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """`keys`: one for each distinct value of the IN-lists; empty if NULL is compared by `=` only. `params`: for what needs no key."""
+    """`keys`: one for each distinct value of the IN-lists; empty if NULL is compared by `=` only. `params`: for what
+    needs no key."""
 
     keys: Bound
     params: Params
@@ -36,7 +37,9 @@ class KeyBinder:
         self._not_null = frozenset() if self._evict else frozenset(roots)
         only = plan.parameters[0] if len(plan.parameters) == 1 and len(plan.key) == 1 else None
         # The key of one integer is the integer: a hit then needs no conversion at all.
-        self.plain_int = only is not None and not self._evict and not only.list and only.type.is_integer and not plan.key[0].list
+        self.plain_int = (
+            only is not None and not self._evict and not only.list and only.type.is_integer and not plan.key[0].list
+        )
 
     def bind(self, parameters: Sequence[ParameterValue]) -> Binding:
         """All keys that the read concerns."""
@@ -78,4 +81,6 @@ class KeyBinder:
         if not self._evict:
             return tuple(converted)
         # One spelling for equal lists: the order of an IN-list changes no answer.
-        return tuple(sorted(converted, key=lambda item: (item is None, type(item).__name__, item if item is not None else 0)))
+        return tuple(
+            sorted(converted, key=lambda item: (item is None, type(item).__name__, item if item is not None else 0))
+        )

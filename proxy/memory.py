@@ -1,7 +1,9 @@
 """Keeps the process inside its memory limit.
 
-The engine counts bytes by estimate: what its objects should occupy. The process occupies more: the allocator's rounding and holes, the
-ring, answers under way. So the estimate's limit is set from what the process has really grown by, and lowered as soon as that is too much.
+The engine counts bytes by estimate: what its objects should occupy. The process occupies more: the allocator's
+rounding and holes, the
+ring, answers under way. So the estimate's limit is set from what the process has really grown by, and lowered as soon
+as that is too much.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Pump:
         self._formats: dict[str, int] = {}
         self._encoders_for: list[Callable[[tuple[ResultColumn, ...]], Encoder]] = []
 
-    # -- wire formats -------------------------------------------------------------------------------------------------------------
+    # -- wire formats ------------------------------------------------------------------------------------------------
 
     def register_format(self, name: str, encoder_for: Callable[[tuple[ResultColumn, ...]], Encoder]) -> None:
         """Requires: no cache is installed yet, for every reader has one slot a format."""
@@ -73,10 +73,11 @@ class Pump:
         """One encoder a registered format, in order: a reader's slots."""
         return [encoder_for(columns) for encoder_for in self._encoders_for]
 
-    # -- reads --------------------------------------------------------------------------------------------------------------------
+    # -- reads -------------------------------------------------------------------------------------------------------
 
     async def miss(self, reader: ReaderNode, keys: Bound) -> tuple[list[Row], GtidSet]:
-        """The answer of a read that met a hole, and the position it reflects. Raises the source's errors and PassThrough."""
+        """The answer of a read that met a hole, and the position it reflects. Raises the source's errors and
+        PassThrough."""
         number = next(self._numbers)
         future = self._loop.create_future()
         self._waiters[number] = future
@@ -127,7 +128,7 @@ class Pump:
         else:
             self.handle(self.engine.on_failed(result))
 
-    # -- the stream ---------------------------------------------------------------------------------------------------------------
+    # -- the stream --------------------------------------------------------------------------------------------------
 
     def on_stream(self, event: StreamEvent) -> None:
         """One event of the change stream, processed to completion."""
@@ -138,7 +139,7 @@ class Pump:
     def tick(self) -> None:
         self.handle(self.engine.tick())
 
-    # -- subscriptions ------------------------------------------------------------------------------------------------------------
+    # -- subscriptions -----------------------------------------------------------------------------------------------
 
     def subscribe(self, reader: ReaderNode, keys: Bound, subscriber: Callable[[Changes], None]) -> int:
         """Begins a subscription to one key; its number is for `unsubscribe`."""

@@ -70,7 +70,7 @@ class Router:
         self.server_version = ""
         self.server_uuid = ""
 
-    # -- formats ------------------------------------------------------------------------------------------------------------------
+    # -- formats -----------------------------------------------------------------------------------------------------
 
     def register_format(self, name: str, encoder_for: EncoderFor) -> None:
         self.pump.register_format(name, encoder_for)
@@ -78,7 +78,7 @@ class Router:
     def encoder(self, format_: int, columns: tuple[ResultColumn, ...]) -> Encoder:
         return self.pump.encoder(format_, columns)
 
-    # -- caches -------------------------------------------------------------------------------------------------------------------
+    # -- caches ------------------------------------------------------------------------------------------------------
 
     def open_cache(self, name: str, format: str) -> OpenCache:
         return self._opened(self._catalog.get(name), self.pump.format_number(format))
@@ -112,7 +112,7 @@ class Router:
             plan = (await self._catalog.plan(sql, database or self._upstream.database)).plan
         return explain(plan), dot(plan)
 
-    # -- queries ------------------------------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------------
 
     async def query(self, sql: str, database: str, parameters: Sequence[ParameterValue], format: str) -> Answer:
         database = database or self._upstream.database
@@ -124,7 +124,9 @@ class Router:
         check_read(sql)
         return await self._pass(substituted(sql, parameters), database, format_, "no cache for this query")
 
-    async def pass_cache(self, cache: NamedCache, parameters: Sequence[ParameterValue], format_: int, why: str) -> Answer:
+    async def pass_cache(
+        self, cache: NamedCache, parameters: Sequence[ParameterValue], format_: int, why: str
+    ) -> Answer:
         """The cache's query with these parameters, answered by MySQL."""
         return await self._pass(substituted(cache.sql, parameters), cache.database, format_, why, cache.name)
 
@@ -134,9 +136,11 @@ class Router:
         body = self.encoder(format_, columns)(rows)
         return Answer(Served.PASSED, columns, body, "", cache, why)
 
-    # -- subscriptions ------------------------------------------------------------------------------------------------------------
+    # -- subscriptions -----------------------------------------------------------------------------------------------
 
-    async def subscribe(self, name: str, parameters: Sequence[ParameterValue]) -> AsyncGenerator[SubscriptionEvent, None]:
+    async def subscribe(
+        self, name: str, parameters: Sequence[ParameterValue]
+    ) -> AsyncGenerator[SubscriptionEvent, None]:
         cache = self._catalog.get(name)
         if cache.reader is None or cache.binder is None:
             raise SourceDown(f"cache {name!r} is not ready: {cache.why}")
@@ -151,7 +155,9 @@ class Router:
                 queue.put_nowait(SubscriptionEvent(end=f"too slow: {SLOW_SUBSCRIBER} events behind"))
                 return
             position = self.position()
-            queue.put_nowait(SubscriptionEvent(changes.removed, changes.added, changes.snapshot, position, changes.lost))
+            queue.put_nowait(
+                SubscriptionEvent(changes.removed, changes.added, changes.snapshot, position, changes.lost)
+            )
 
         number = 0
         number = self.pump.subscribe(cache.reader, keys, deliver)
@@ -164,7 +170,7 @@ class Router:
         finally:
             self.pump.unsubscribe(number)
 
-    # -- status -------------------------------------------------------------------------------------------------------------------
+    # -- status ------------------------------------------------------------------------------------------------------
 
     def position(self) -> str:
         position = self._engine.ring.position
@@ -209,7 +215,8 @@ class Router:
 
 
 class Gate:
-    """Decides whether hits may be served: not when the source has been out of reach for longer than `max_staleness` seconds."""
+    """Decides whether hits may be served: not when the source has been out of reach for longer than `max_staleness`
+    seconds."""
 
     def __init__(self, router: Router, stream: ChangeSource, max_staleness: float) -> None:
         self._router = router
@@ -223,7 +230,8 @@ class Gate:
             self._last_contact = now
         away = now - self._last_contact
         if away > self._max_staleness:
-            self._router.closed = f"the source has not been reached for {away:.0f} s, more than --max-staleness {self._max_staleness:.0f} s"
+            limit = f"more than --max-staleness {self._max_staleness:.0f} s"
+            self._router.closed = f"the source has not been reached for {away:.0f} s, {limit}"
         else:
             self._router.closed = ""
 

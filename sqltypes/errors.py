@@ -3,7 +3,8 @@
     UpwellError
     +-- ParseError            the SQL does not parse
     +-- UnknownName           a table, column or database that does not exist
-    +-- UnsupportedQuery      a query that is not cached, with the reason and the place: not a failure for who merely ran it
+    +-- UnsupportedQuery      a query that is not cached, with the reason and the place: not a failure for who merely
+    ran it
     +-- NeedRelations         planning wants more of the schema first
     +-- BadParameters         wrong number or type of parameters
     |   +-- ComparedElsewhere MySQL would compare this value in another type than the column's: the read passes through
@@ -22,7 +23,8 @@
     +-- ConfigError           a wrong option or file: one line on stderr, exit 2
     +-- InvariantViolated     an internal breach: the state concerned is dropped, never served
 
-Each class has a `reason` code (machine-readable, snake_case, stable) beside MySQL's `errno` and `sqlstate`. Messages are lower case,
+Each class has a `reason` code (machine-readable, snake_case, stable) beside MySQL's `errno` and `sqlstate`. Messages
+are lower case,
 without a stop; they say what was seen and what would be accepted.
 """
 
@@ -93,7 +95,8 @@ class ComparedElsewhere(BadParameters):
 class EvaluationError(UpwellError):
     """An expression has no value that is proven to be MySQL's (out of range, or MySQL's own error).
 
-    Whoever maintains state drops what depends on the value: it becomes a hole, and MySQL answers or reports the error itself.
+    Whoever maintains state drops what depends on the value: it becomes a hole, and MySQL answers or reports the error
+    itself.
     """
 
     reason = "cannot_compute"

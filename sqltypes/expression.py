@@ -1,7 +1,9 @@
 """Typed scalar expressions: what the planner builds and the engine evaluates.
 
-Columns are named here (source alias and column name); positions are assigned where a graph is built (`dataflow/build.py`). Nodes are
-immutable and hashable, so equal expressions are equal nodes and graphs can be shared. `build.py` of this package makes nodes with
+Columns are named here (source alias and column name); positions are assigned where a graph is built
+(`dataflow/build.py`). Nodes are
+immutable and hashable, so equal expressions are equal nodes and graphs can be shared. `build.py` of this package makes
+nodes with
 MySQL's result types; `interpreter.py` is the plain evaluator, the oracle for the compiled form of `compile.py`.
 
 Logic is three-valued: None is NULL (UNKNOWN). Comparisons give the ints 1 and 0, as in MySQL.
@@ -14,7 +16,9 @@ from dataclasses import dataclass
 
 from sqltypes.schema import SqlType
 
-Value = None | int | float | str | bytes | object  # one of the canonical forms of sqltypes.schema; Decimal is the `object`
+Value = (
+    None | int | float | str | bytes | object
+)  # one of the canonical forms of sqltypes.schema; Decimal is the `object`
 Row = tuple[Value, ...]
 Key = Hashable  # canonical comparison key: a scalar for one part, a tuple for several
 
@@ -52,9 +56,12 @@ class ParamRef:
 class Call:
     """An operator or function. `op` is one of the names in `sqltypes/functions.py`.
 
-    Operators: "=", "<=>", "<>", "<", "<=", ">", ">=", "and", "or", "xor", "not", "is_null", "is_true", "is_false", "+", "-", "*", "/",
-    "div", "%", "neg", "in" (needle, then the list), "between" (x, low, high), "like". CASE is "case": (condition, value)*, otherwise;
-    simple CASE x WHEN y is rewritten to it. CAST is "cast": the target is `type`. Functions by their lower-case MySQL name.
+    Operators: "=", "<=>", "<>", "<", "<=", ">", ">=", "and", "or", "xor", "not", "is_null", "is_true", "is_false",
+    "+", "-", "*", "/",
+    "div", "%", "neg", "in" (needle, then the list), "between" (x, low, high), "like". CASE is "case": (condition,
+    value)*, otherwise;
+    simple CASE x WHEN y is rewritten to it. CAST is "cast": the target is `type`. Functions by their lower-case MySQL
+    name.
     """
 
     op: str

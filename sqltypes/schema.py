@@ -1,6 +1,7 @@
 """What a source's tables look like, as far as a cache must know.
 
-Built by `external_upquery/schema_source.py` by reflection, read by everybody above. All of it is immutable: a changed table is a new
+Built by `external_upquery/schema_source.py` by reflection, read by everybody above. All of it is immutable: a changed
+table is a new
 `Table`.
 
 The canonical form of a value, one per column type, whether it came from the binlog, from an upquery or from a client:
@@ -11,7 +12,8 @@ The canonical form of a value, one per column type, whether it came from the bin
 | DECIMAL(p,s) | decimal.Decimal with exactly s digits behind the point |
 | FLOAT | float: the stored binary32, widened (MySQL's text form shows 6 digits: `sqltypes.values.float_text`) |
 | DOUBLE | float |
-| DATE, DATETIME(n), TIMESTAMP(n) | str as MySQL prints it, n fractional digits; TIMESTAMP in UTC (zero dates are representable so) |
+| DATE, DATETIME(n), TIMESTAMP(n) | str as MySQL prints it, n fractional digits; TIMESTAMP in UTC (zero dates are
+representable so) |
 | TIME(n) | int, microseconds, signed |
 | CHAR, VARCHAR, *TEXT, ENUM, SET | str (CHAR without trailing spaces; ENUM's and SET's members as printed) |
 | BINARY(n) (padded to n), VARBINARY, *BLOB, GEOMETRY, VECTOR | bytes, as SELECT returns them |
@@ -97,7 +99,9 @@ class Table:
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...] = ()
     unique_keys: tuple[tuple[str, ...], ...] = ()  # the primary key not included
-    indexes: tuple[tuple[str, ...], ...] = ()  # leading columns of every index, the primary key and unique keys included
+    indexes: tuple[
+        tuple[str, ...], ...
+    ] = ()  # leading columns of every index, the primary key and unique keys included
     engine: str = "InnoDB"
     temporary: bool = False
     cascade_child: bool = False  # rows change by ON DELETE/UPDATE CASCADE or SET NULL of a parent

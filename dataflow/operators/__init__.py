@@ -1,1 +1,2 @@
-"""The operators that keep state: one file each. Filter, key and projection are fused into them as compiled functions."""
+"""The operators that keep state: one file each. Filter, key and projection are fused into them as compiled
+functions."""

@@ -1,7 +1,9 @@
 """Groups with COUNT, SUM, AVG, MIN and MAX, by key.
 
-Law: content(key) maps each group of the key to count(*) and, for every aggregate, what is needed to add and take away one row: COUNT a
-count; SUM and AVG a sum and a count of the values that are not NULL; MIN and MAX the extreme. A group with count(*) = 0 does not exist.
+Law: content(key) maps each group of the key to count(*) and, for every aggregate, what is needed to add and take away
+one row: COUNT a
+count; SUM and AVG a sum and a count of the values that are not NULL; MIN and MAX the extreme. A group with count(*) =
+0 does not exist.
 Taking away a row that may hold the extreme underflows: the key becomes a hole and MySQL's index answers.
 """
 
@@ -21,12 +23,13 @@ from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import SqlType
 
-EXACT = Context(prec=100)  # MySQL's DECIMAL has 65 digits; sums and quotients of them fit
+EXACT = Context(prec=100, rounding=ROUND_HALF_UP)  # MySQL's DECIMAL has 65 digits; sums and quotients of them fit
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """One aggregate of a group's state: `slot` is where its value stands, `slot + 1` its count of non-null values (SUM, AVG).
+    """One aggregate of a group's state: `slot` is where its value stands, `slot + 1` its count of non-null values
+    (SUM, AVG).
 
     `order`: maps a value to what MIN and MAX compare (the collation's sort key); None: the value itself.
     """
@@ -45,7 +48,8 @@ class Accumulator:
 class GroupProgram:
     """Compiled parts of one aggregate node.
 
-    `group_key`: the comparison key of a row's group. `group_values`: the group columns as they are shown. `arguments`: the values that
+    `group_key`: the comparison key of a row's group. `group_values`: the group columns as they are shown. `arguments`:
+    the values that
     the aggregates take, one for each accumulator (anything for COUNT(*)).
     """
 
@@ -66,7 +70,9 @@ VALUES, COUNT_STAR = 0, 1  # the first slots of a group's state; the accumulator
 State = list[Any]
 
 
-def accumulators(aggregates: Sequence[Aggregate], orders: Sequence[Callable[[Value], Any] | None]) -> tuple[Accumulator, ...]:
+def accumulators(
+    aggregates: Sequence[Aggregate], orders: Sequence[Callable[[Value], Any] | None]
+) -> tuple[Accumulator, ...]:
     """Lays the aggregates out in a group's state, in order."""
     laid: list[Accumulator] = []
     slot = COUNT_STAR + 1
@@ -106,7 +112,9 @@ class AggregateNode(Arrangement):
 
     def _same(self, before: Row, after: Row) -> bool:
         program = self._program
-        return program.group_values(before) == program.group_values(after) and program.arguments(before) == program.arguments(after)
+        return program.group_values(before) == program.group_values(after) and program.arguments(
+            before
+        ) == program.arguments(after)
 
     def _add(self, entries: Entries, entry: Entry, row: Row) -> None:
         program = self._program
@@ -161,7 +169,8 @@ class AggregateNode(Arrangement):
         return self.new_entry(key, content, size)
 
     def _state_of(self, row: Row) -> State:
-        """An upquery's row: group columns, then for each aggregate its value (AVG: sum, count; SUM: sum), then COUNT(*), then for each
+        """An upquery's row: group columns, then for each aggregate its value (AVG: sum, count; SUM: sum), then
+        COUNT(*), then for each
         SUM the count of its non-null values (`planner.upquery_sql.fill_columns`)."""
         program = self._program
         width = program.group_width
@@ -187,7 +196,10 @@ class AggregateNode(Arrangement):
 
     def rows(self, content: Any) -> Iterable[Row]:
         accumulators = self._program.accumulators
-        return [(*state[VALUES], *(result(state, item) for item in accumulators), state[COUNT_STAR]) for state in content.values()]
+        return [
+            (*state[VALUES], *(result(state, item) for item in accumulators), state[COUNT_STAR])
+            for state in content.values()
+        ]
 
 
 def empty_state(values: Row, items: Iterable[Accumulator]) -> State:
@@ -281,7 +293,7 @@ def result(state: State, item: Accumulator) -> Value:
 def typed(value: Any, type_: SqlType) -> Value:
     """A number in the canonical form of `type_`: exact decimals with its scale, rounded half up as MySQL rounds."""
     if type_.name == "decimal":
-        return EXACT.quantize(Decimal(value), Decimal(1).scaleb(-(type_.scale or 0)), rounding=ROUND_HALF_UP)
+        return EXACT.quantize(Decimal(value), Decimal(1).scaleb(-(type_.scale or 0)))
     if type_.is_integer:
         return int(value)
     return value  # type: ignore[no-any-return]  # already canonical: MIN, MAX

@@ -1,6 +1,7 @@
 """Rows by key: filter and projection of one base table.
 
-Law: content(key) = bag of narrow(row) for every row of the table that passes the filter and has the key. A change moves at most one row
+Law: content(key) = bag of narrow(row) for every row of the table that passes the filter and has the key. A change
+moves at most one row
 out of one bag and one row into another, so it is a removal and an addition.
 """
 
@@ -23,7 +24,13 @@ class RowsNode(Arrangement):
     """Content: a list of rows, or for large bags a dict row -> count."""
 
     def __init__(
-        self, plan: RowsArrangement, number: int, memory: Memory, locate: Locate, narrow: Callable[[Row], Row], exact: bool
+        self,
+        plan: RowsArrangement,
+        number: int,
+        memory: Memory,
+        locate: Locate,
+        narrow: Callable[[Row], Row],
+        exact: bool,
     ) -> None:
         super().__init__(plan, number, memory)
         self._locate = locate
@@ -44,7 +51,9 @@ class RowsNode(Arrangement):
             if old is not None or new is not None:
                 self._change(entries, before, after, old, new)
 
-    def _change(self, entries: Entries, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None) -> None:
+    def _change(
+        self, entries: Entries, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None
+    ) -> None:
         gone = self._narrow(before) if old is not None and before is not None else None
         come = self._narrow(after) if new is not None and after is not None else None
         if old is new and gone == come and self._exact:

@@ -1,8 +1,11 @@
 """The first rows of each key in a total order, with some more held for deletions.
 
-Law: content(key) = the first n rows of the key's bag in the order, n at least the limit; `complete` says whether that is the whole bag.
-The order is total (its last term is the primary key), so that "the first rows" is one set. Nothing is guessed beyond the held tail: a row
-that sorts behind it is dropped where the content is not complete, and when fewer rows than the limit are left, the key becomes a hole and
+Law: content(key) = the first n rows of the key's bag in the order, n at least the limit; `complete` says whether that
+is the whole bag.
+The order is total (its last term is the primary key), so that "the first rows" is one set. Nothing is guessed beyond
+the held tail: a row
+that sorts behind it is dropped where the content is not complete, and when fewer rows than the limit are left, the key
+becomes a hole and
 MySQL's index answers.
 """
 
@@ -20,7 +23,9 @@ from dataflow.messages import Pair
 from planner.plan import TopKArrangement
 from sqltypes.expression import Key, Row
 
-SLACK = 3  # times the limit that may be held before the tail is cut; an upquery fetches `planner.upquery_sql`'s own slack
+SLACK = (
+    3  # times the limit that may be held before the tail is cut; an upquery fetches `planner.upquery_sql`'s own slack
+)
 
 
 @dataclass(slots=True)
@@ -76,7 +81,8 @@ class TopKNode(Arrangement):
                 self._add(entries, new, after)
 
     def _replace(self, entries: Entries, entry: Entry, before: Row, after: Row) -> None:
-        """A row stays under its key. It is added before it is removed: the other way round would underflow for nothing."""
+        """A row stays under its key. It is added before it is removed: the other way round would underflow for
+        nothing."""
         if self._sort_key(before) != self._sort_key(after):
             self._add(entries, entry, after)
             self._remove(entries, entry, before)
