@@ -1,2 +1,3 @@
-"""Upwell: a caching proxy beside MySQL. This package is what an application imports: `upwell.client` and `upwell.aio`."""
+"""Upwell: a caching proxy beside MySQL. An application imports `upwell.client` or `upwell.aio`."""
+
 __version__ = "0.1.0"

@@ -49,8 +49,8 @@ class FakeCache:
         self.gate = asyncio.Event()  # a miss waits for it
         self.gate.set()
         self.misses = 0
-        self.waiting = 0
-        self.abandoned = 0
+        self.arrived = asyncio.Event()  # a miss waits
+        self.abandoned = asyncio.Event()  # a waiting miss was cancelled
         self._sql = sql
         self._database = database
 
@@ -77,14 +77,12 @@ class FakeCache:
 
     async def read(self, parameters: Sequence[ParameterValue]) -> Answer:
         self.misses += 1
-        self.waiting += 1
+        self.arrived.set()
         try:
             await self.gate.wait()
         except asyncio.CancelledError:
-            self.abandoned += 1
+            self.abandoned.set()
             raise
-        finally:
-            self.waiting -= 1
         if self.failing is not None:
             raise self.failing
         key = tuple(parameters)
@@ -101,7 +99,7 @@ class FakeSystem:
     why_not_ready: str = ""
     events: list[SubscriptionEvent] = field(default_factory=list)
     endless: bool = False  # the last event of a subscription comes again and again
-    subscriptions_closed: int = 0
+    subscription_closed: asyncio.Event = field(default_factory=asyncio.Event)
     query_gate: asyncio.Event = field(default_factory=asyncio.Event)
     query_failing: Exception | None = None
     encoders: dict[str, Callable[[tuple[ResultColumn, ...]], Encoder]] = field(default_factory=dict)
@@ -131,7 +129,9 @@ class FakeSystem:
         return self.add(name or "q1", {}).info
 
     async def drop_cache(self, name: str) -> None:
-        self.open_cache(name, "").dropped = True
+        cache = self.open_cache(name, "")
+        cache.dropped = True
+        cache.held.clear()
         del self.caches[name]
 
     def list_caches(self) -> list[CacheInfo]:
@@ -163,7 +163,7 @@ class FakeSystem:
             while self.endless:
                 yield self.events[-1]
         finally:
-            self.subscriptions_closed += 1
+            self.subscription_closed.set()
 
     def status(self) -> SystemStatus:
         return SystemStatus(

@@ -1,0 +1,189 @@
+"""The synchronous client.
+
+    with Client("127.0.0.1:50051") as upwell:
+        upwell.create_cache("SELECT id, title FROM stories WHERE id = ?", name="story", database="lobsters")
+        story = upwell.cache("story")
+        story.get(1).one.title
+        story.get_many([1, 2, 3])
+
+Calls raise `upwell.errors`. Every call takes `timeout` in seconds, else the client's own counts. Reads are tried again,
+with growing pauses, while nothing answers and the timeout lasts. A client may be used from several threads.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+from upwell import wire
+from upwell.errors import DeadlinePassed, UpwellError, from_rpc_error
+from upwell.rows import Answer, Event, key_message, row_type
+from upwell.v1 import upwell_pb2 as pb
+
+__all__ = ["Answer", "Cache", "Client", "Event", "UpwellError"]
+
+
+class Client:
+    """A connection to a proxy: `target` is HOST:PORT, `tls` as `upwell.wire.Tls`, `timeout` in seconds or None."""
+
+    def __init__(
+        self,
+        target: str = wire.DEFAULT_TARGET,
+        *,
+        token: str | None = None,
+        tls: wire.Tls = None,
+        timeout: float | None = wire.DEFAULT_TIMEOUT,
+    ) -> None:
+        credentials = wire.credentials(tls)
+        if credentials is None:
+            self._channel = grpc.insecure_channel(target, options=wire.CHANNEL_OPTIONS)
+        else:
+            self._channel = grpc.secure_channel(target, credentials, options=wire.CHANNEL_OPTIONS)
+        self._metadata = wire.metadata(token)
+        self._timeout = timeout
+        self._jitter = random.Random()
+        self._wakeup = threading.Event()  # set by close: a pause between attempts ends
+        self._methods: dict[str, Any] = {
+            name: self._channel.unary_unary(wire.PATH + name, request.SerializeToString, answer.FromString)
+            for name, (request, answer) in wire.METHODS.items()
+        }
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection; running calls fail."""
+        self._wakeup.set()
+        self._channel.close()
+
+    # -- caches --------------------------------------------------------------------------------------------------------
+
+    def cache(self, name: str) -> Cache:
+        """A cache by its name. Whether it exists shows at the first read."""
+        return Cache(self, name)
+
+    def create_cache(self, sql: str, *, name: str = "", database: str = "", timeout: float | None = None) -> pb.Cache:
+        """Makes a cache of a SELECT with `?` for its parameters; the same query again gives the cache that exists."""
+        request = pb.CreateCacheRequest(name=name, sql=sql, database=database)
+        made: pb.Cache = self._call("CreateCache", request, timeout).cache
+        return made
+
+    def drop_cache(self, name: str, *, timeout: float | None = None) -> None:
+        self._call("DropCache", pb.DropCacheRequest(name=name), timeout)
+
+    def caches(self, *, timeout: float | None = None) -> list[pb.Cache]:
+        return list(self._call("ListCaches", pb.ListCachesRequest(), timeout, read=True).caches)
+
+    def explain(
+        self, name: str = "", *, sql: str = "", database: str = "", timeout: float | None = None
+    ) -> wire.Explanation:
+        """The plan of a cache by name, or of a SELECT as it would be cached."""
+        request = pb.ExplainCacheRequest(name=name, sql=sql, database=database)
+        plan = self._call("ExplainCache", request, timeout, read=True)
+        return wire.Explanation(plan.text, plan.graphviz)
+
+    # -- reads ---------------------------------------------------------------------------------------------------------
+
+    def query(
+        self, sql: str, parameters: Iterable[object] = (), *, database: str = "", timeout: float | None = None
+    ) -> Answer:
+        """Any single read: from a cache where one fits, else MySQL's own answer (`served` says which)."""
+        request = wire.query_request(sql, parameters, database)
+        return wire.answer_from(self._call("Query", request, timeout, read=True), wire.Shapes())
+
+    def status(self, *, timeout: float | None = None) -> pb.StatusResponse:
+        status: pb.StatusResponse = self._call("Status", pb.StatusRequest(), timeout, read=True)
+        return status
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def _call(self, name: str, request: object, timeout: float | None, read: bool = False) -> Any:
+        """One call. A read is tried again while it may help and the timeout lasts."""
+        limit = self._timeout if timeout is None else timeout
+        deadline = None if limit is None else time.monotonic() + limit
+        pauses = wire.backoffs(self._jitter) if read else iter(())
+        while True:
+            left = None if deadline is None else deadline - time.monotonic()
+            try:
+                return self._methods[name](request, timeout=left, metadata=self._metadata)
+            except grpc.RpcError as failed:
+                error = from_rpc_error(failed)
+            pause = next(pauses, None)
+            if pause is None or not wire.may_retry(error):
+                raise error
+            if deadline is not None and time.monotonic() + pause >= deadline:
+                raise DeadlinePassed(f"no answer within {limit} s; the last error was: {error}") from error
+            self._wakeup.wait(pause)
+
+    def _stream(self, cache: str, keys: Iterable[object], shapes: wire.Shapes, timeout: float | None) -> Any:
+        start = self._channel.stream_stream(
+            wire.PATH + "ExecuteStream", pb.StreamRequest.SerializeToString, pb.StreamResponse.FromString
+        )
+        requests = (wire.stream_request(id, cache, key, shapes) for id, key in enumerate(keys))
+        return start(requests, timeout=self._timeout if timeout is None else timeout, metadata=self._metadata)
+
+    def _subscribe(self, request: pb.SubscribeRequest, timeout: float | None) -> Any:
+        start = self._channel.unary_stream(
+            wire.PATH + "Subscribe", pb.SubscribeRequest.SerializeToString, pb.SubscribeEvent.FromString
+        )
+        return start(request, timeout=timeout, metadata=self._metadata)
+
+
+class Cache:
+    """A cache by name."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self.name = name
+        self._shapes = wire.Shapes()
+
+    def get(self, *parameters: object, timeout: float | None = None) -> Answer:
+        """The rows for these parameters, in the order of the query's placeholders."""
+        request = wire.execute_request(self.name, parameters, self._shapes)
+        return wire.answer_from(self._client._call("Execute", request, timeout, read=True), self._shapes)
+
+    def get_many(self, keys: Iterable[object], *, timeout: float | None = None) -> list[Answer]:
+        """An answer for each key, in one call. A key is a list or tuple of parameters, or the only parameter itself."""
+        return wire.all_answers(self.try_many(keys, timeout=timeout))
+
+    def try_many(self, keys: Iterable[object], *, timeout: float | None = None) -> list[Answer | UpwellError]:
+        """As `get_many`, with the error in the place of each key that failed."""
+        request = wire.batch_request(self.name, keys, self._shapes)
+        return wire.batch_from(self._client._call("ExecuteBatch", request, timeout, read=True), self._shapes)
+
+    def stream(
+        self, keys: Iterable[object], *, timeout: float | None = None
+    ) -> Iterator[tuple[int, Answer | UpwellError]]:
+        """Pipelined reads: (place of the key, answer or error) as they come, in any order. `keys` is read ahead."""
+        call = self._client._stream(self.name, keys, self._shapes, timeout)
+        try:
+            for message in call:
+                yield message.id, wire.stream_outcome(message, self._shapes)
+        except grpc.RpcError as failed:
+            raise from_rpc_error(failed) from None
+        finally:
+            call.cancel()
+
+    def subscribe(self, *parameters: object, timeout: float | None = None) -> Iterator[Event]:
+        """The rows for these parameters, then every change of them. Raises SubscriptionEnded; close it to stop."""
+        call = self._client._subscribe(pb.SubscribeRequest(cache=self.name, key=key_message(parameters)), timeout)
+        shape = row_type(())
+        try:
+            for message in call:
+                event, shape = wire.event_from(message, shape)
+                yield event
+        except grpc.RpcError as failed:
+            raise from_rpc_error(failed) from None
+        finally:
+            call.cancel()

@@ -1,0 +1,174 @@
+"""What the synchronous and the asyncio client share: method names, messages in, values out, and when to try again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from upwell.errors import SubscriptionEnded, Unauthenticated, Unavailable, UpwellError, error_of
+from upwell.rows import Answer, Event, RowType, key_message, row_type, rows_from_wire, to_wire
+from upwell.v1 import upwell_pb2 as pb
+
+DEFAULT_TARGET = "127.0.0.1:50051"
+DEFAULT_TIMEOUT = 30.0
+ATTEMPTS = 4
+FIRST_BACKOFF = 0.05
+
+METHODS: dict[str, tuple[type[Any], type[Any]]] = {
+    "CreateCache": (pb.CreateCacheRequest, pb.CreateCacheResponse),
+    "DropCache": (pb.DropCacheRequest, pb.DropCacheResponse),
+    "ListCaches": (pb.ListCachesRequest, pb.ListCachesResponse),
+    "ExplainCache": (pb.ExplainCacheRequest, pb.ExplainCacheResponse),
+    "Query": (pb.QueryRequest, pb.Answer),
+    "Execute": (pb.ExecuteRequest, pb.Answer),
+    "ExecuteBatch": (pb.ExecuteBatchRequest, pb.BatchAnswer),
+    "Status": (pb.StatusRequest, pb.StatusResponse),
+}
+PATH = "/upwell.v1.Upwell/"
+CHANNEL_OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+
+Tls = bool | str | bytes | Path | None
+"""None or False: plain text. True: the system's certificate authorities. A path or PEM bytes: that authority."""
+
+_SERVED = {pb.HIT: "hit", pb.MISS: "miss", pb.PASSED: "passed", pb.SERVED_UNSPECIFIED: ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A plan as text and as a Graphviz graph."""
+
+    text: str
+    graphviz: str
+
+
+def credentials(tls: Tls) -> grpc.ChannelCredentials | None:
+    if tls is None or tls is False:
+        return None
+    if tls is True:
+        return grpc.ssl_channel_credentials()
+    return grpc.ssl_channel_credentials(tls if isinstance(tls, bytes) else Path(tls).read_bytes())
+
+
+def metadata(token: str | None) -> tuple[tuple[str, str], ...]:
+    if token is None:
+        return ()
+    if not (token.isascii() and token.isprintable()):
+        raise Unauthenticated("the token cannot stand in a header: printable ASCII is accepted")
+    return (("authorization", f"Bearer {token}"),)
+
+
+def backoffs(jitter: random.Random) -> Iterator[float]:
+    """Seconds to wait before each further attempt: doubling, each between half and whole, so that clients spread."""
+    for attempt in range(ATTEMPTS - 1):
+        yield FIRST_BACKOFF * 2**attempt * (0.5 + jitter.random() / 2)
+
+
+def may_retry(error: UpwellError) -> bool:
+    """Of reads: only what says that nothing is there now. A passed deadline or a full proxy gains nothing by more."""
+    return isinstance(error, Unavailable)
+
+
+class Shapes:
+    """The row types of one cache's answers by columns' id, so that the server can leave the columns out.
+
+    Invariants:
+    1. `known` is the id of the columns seen last, or 0; every id that was ever `known` has its type here, since an
+       answer to an earlier call may still come.
+    """
+
+    def __init__(self) -> None:
+        self.known = 0
+        self._types: dict[int, RowType] = {}
+
+    def type_of(self, id: int, columns: Sequence[pb.Column]) -> RowType:
+        """The type for an answer with this id, which carries its columns unless they were said to be known."""
+        if columns:
+            self._types[id] = row_type(columns)
+            self.known = id
+        return self._types[id]
+
+
+def answer_from(message: pb.Answer, shapes: Shapes) -> Answer:
+    type = shapes.type_of(message.columns_id, message.columns)
+    return _answer(rows_from_wire(message.rows, type), type, message.served, message.why, message)
+
+
+def _answer(
+    rows: Iterable[Any], type: RowType, served: pb.Served.ValueType, why: str, whole: pb.Answer | pb.BatchAnswer
+) -> Answer:
+    answer = Answer(rows)
+    answer.served = _SERVED.get(served, "")
+    answer.why = why
+    answer.cache = whole.cache
+    answer.position = whole.position
+    answer.columns = type.columns
+    return answer
+
+
+def batch_from(message: pb.BatchAnswer, shapes: Shapes) -> list[Answer | UpwellError]:
+    """An answer or an error for each key."""
+    type = shapes.type_of(message.columns_id, message.columns)
+    return [
+        failure_from(item.failure)
+        if item.HasField("failure")
+        else _answer(rows_from_wire(item.rows, type), type, item.served, item.why, message)
+        for item in message.answers
+    ]
+
+
+def failure_from(failure: pb.Failure) -> UpwellError:
+    return error_of(failure.reason, failure.message, failure.errno, failure.sqlstate)
+
+
+def all_answers(outcomes: Iterable[Answer | UpwellError]) -> list[Answer]:
+    """The answers; the first error among them is raised."""
+    answers = []
+    for outcome in outcomes:
+        if isinstance(outcome, UpwellError):
+            raise outcome
+        answers.append(outcome)
+    return answers
+
+
+def stream_outcome(message: pb.StreamResponse, shapes: Shapes) -> Answer | UpwellError:
+    if message.WhichOneof("outcome") == "failure":
+        return failure_from(message.failure)
+    return answer_from(message.answer, shapes)
+
+
+def event_from(message: pb.SubscribeEvent, type: RowType) -> tuple[Event, RowType]:
+    """The event, and the row type for the next. Raises SubscriptionEnded."""
+    kind = message.WhichOneof("kind")
+    if kind == "end":
+        raise SubscriptionEnded(message.end.message, reason=message.end.reason)
+    if kind == "snapshot":
+        type = row_type(message.snapshot.columns)
+        return Event(True, [], rows_from_wire(message.snapshot.rows, type), message.position), type
+    removed = rows_from_wire(message.change.removed.rows, type)
+    return Event(False, removed, rows_from_wire(message.change.added.rows, type), message.position), type
+
+
+def execute_request(cache: str, parameters: Iterable[object], shapes: Shapes) -> pb.ExecuteRequest:
+    return pb.ExecuteRequest(cache=cache, key=key_message(parameters), columns_id=shapes.known)
+
+
+def batch_request(cache: str, keys: Iterable[object], shapes: Shapes) -> pb.ExecuteBatchRequest:
+    """A key is a list or tuple of parameters, or the only parameter itself."""
+    return pb.ExecuteBatchRequest(cache=cache, keys=[one_key(key) for key in keys], columns_id=shapes.known)
+
+
+def stream_request(id: int, cache: str, key: object, shapes: Shapes) -> pb.StreamRequest:
+    return pb.StreamRequest(id=id, cache=cache, key=one_key(key), columns_id=shapes.known)
+
+
+def one_key(key: object) -> pb.Key:
+    return key_message(key if isinstance(key, (list, tuple)) else (key,))
+
+
+def query_request(sql: str, parameters: Iterable[object], database: str) -> pb.QueryRequest:
+    return pb.QueryRequest(sql=sql, database=database, parameters=[to_wire(value) for value in parameters])
