@@ -46,6 +46,8 @@ class Container:
 
     def start(self) -> None:
         server = self.server()
+        # In a container's own process numbers the killed server is gone at once; here it is until init has waited for it.
+        (self.folder / "mysql.sock.lock").unlink(missing_ok=True)
         server.launch()
         assert server.process is not None
         (self.folder / "pid").write_text(str(server.process.pid))
