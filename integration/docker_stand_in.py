@@ -46,7 +46,7 @@ class Container:
 
     def start(self) -> None:
         server = self.server()
-        # In a container's own process numbers the killed server is gone at once; here it is until init has waited for it.
+        # A container has process numbers of its own; here the killed server keeps its until init has waited for it.
         (self.folder / "mysql.sock.lock").unlink(missing_ok=True)
         server.launch()
         assert server.process is not None
