@@ -60,32 +60,41 @@ class Login:
 
 
 def log_in(upstream: Upstream, connect_seconds: float = CONNECT_SECONDS) -> Login:
-    """Blocks until logged in. Raises SourceDown (unreachable, or the login is refused: its errno is MySQL's),
-    ConfigError (TLS files).
+    """Blocks until logged in. Raises SourceDown (unreachable, or the login is refused; its errno is MySQL's) or
+    ConfigError (TLS files, or a source without the TLS that is asked for).
     """
+    # PyMySQL itself reads no result set during login; afterwards our own decoder knows the shorter form.
+    return _take_socket(connect(upstream, connect_seconds, CLIENT_DEPRECATE_EOF))
+
+
+def connect(upstream: Upstream, connect_seconds: float = CONNECT_SECONDS, flags: int = 0) -> PyMySQLConnection:
+    """A blocking PyMySQL connection in a pinned session, autocommitting, which reads only. Raises as `log_in`."""
     context = upstream.ssl_context()
     try:
-        connection = _connect(upstream, context, connect_seconds)
+        connection = _connect(upstream, context, connect_seconds, flags)
     except pymysql.err.Error as error:
         raise _source_down(upstream, error) from error
+    if upstream.tls in ("required", "verify") and not isinstance(_socket(connection), ssl.SSLSocket):
+        connection.close()
+        raise ConfigError(f"{upstream.redacted} offers no TLS, and the upstream's tls is {upstream.tls!r}")
     try:
         connection.query(PIN_SESSION)
     except pymysql.err.Error as error:
-        connection._force_close()  # type: ignore[attr-defined]
+        connection.close()
         raise _source_down(upstream, error) from error
-    return _take_socket(connection, upstream)
+    return connection
 
 
-def _connect(upstream: Upstream, context: ssl.SSLContext | None, seconds: float) -> PyMySQLConnection:
+def _connect(upstream: Upstream, context: ssl.SSLContext | None, seconds: float, flags: int) -> PyMySQLConnection:
     try:
-        return _open(upstream, context, seconds)
+        return _open(upstream, context, seconds, flags)
     except pymysql.err.OperationalError as error:
         if context is None or upstream.tls != "preferred" or error.args[0] != CR.CR_SSL_CONNECTION_ERROR:
             raise
-        return _open(upstream, None, seconds)
+        return _open(upstream, None, seconds, flags)
 
 
-def _open(upstream: Upstream, context: ssl.SSLContext | None, seconds: float) -> PyMySQLConnection:
+def _open(upstream: Upstream, context: ssl.SSLContext | None, seconds: float, flags: int) -> PyMySQLConnection:
     return PyMySQLConnection(
         host=upstream.host,
         port=upstream.port,
@@ -98,7 +107,7 @@ def _open(upstream: Upstream, context: ssl.SSLContext | None, seconds: float) ->
         connect_timeout=seconds,
         read_timeout=seconds,
         write_timeout=seconds,
-        client_flag=CLIENT_DEPRECATE_EOF,
+        client_flag=flags,
         ssl=context,
         ssl_disabled=context is None,
         program_name="upwell",
@@ -113,11 +122,13 @@ def _source_down(upstream: Upstream, error: pymysql.err.Error) -> SourceDown:
     return down
 
 
-def _take_socket(connection: PyMySQLConnection, upstream: Upstream) -> Login:
-    sock: socket.socket = connection._sock  # type: ignore[attr-defined]  # what PyMySQL keeps to itself is what we take over
-    if upstream.tls in ("required", "verify") and not isinstance(sock, ssl.SSLSocket):
-        connection._force_close()  # type: ignore[attr-defined]
-        raise ConfigError(f"{upstream.redacted} offers no TLS, and the upstream's tls is {upstream.tls!r}")
+def _socket(connection: PyMySQLConnection) -> socket.socket:
+    sock: socket.socket = connection._sock  # type: ignore[attr-defined]  # PyMySQL keeps it to itself
+    return sock
+
+
+def _take_socket(connection: PyMySQLConnection) -> Login:
+    sock = _socket(connection)
     capabilities = connection.server_capabilities  # type: ignore[attr-defined]
     thread_id = connection.server_thread_id[0]  # type: ignore[attr-defined]
     version = connection.server_version  # type: ignore[attr-defined]
@@ -125,4 +136,5 @@ def _take_socket(connection: PyMySQLConnection, upstream: Upstream) -> Login:
     connection._rfile.close()  # type: ignore[attr-defined]
     connection._sock = connection._rfile = None  # type: ignore[attr-defined]
     sock.setblocking(False)
-    return Login(sock, thread_id, version, bool(capabilities & CLIENT_DEPRECATE_EOF))
+    asked = connection.client_flag
+    return Login(sock, thread_id, version, bool(capabilities & asked & CLIENT_DEPRECATE_EOF))

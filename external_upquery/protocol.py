@@ -159,8 +159,16 @@ class Answers:
         assert layout is not None and rows is not None
         after = layout.decode_rows(data, position, end, rows.append)
         self.row_bytes += after - position
-        if after > position:
-            return after
+        position_of_end = after + 4
+        if position_of_end < end and data[position_of_end] == EOF:
+            # The common case: the whole packet that ends the rows is here, too short to be a row that goes on.
+            following = position_of_end + data[after]
+            if following <= end and not data[after + 1] and not data[after + 2]:
+                self._finish(ResultSet(layout, rows), _end_status(data, position_of_end, self._deprecate_eof))
+                return following
+        return after if after > position else self._rows_slow(layout, rows, data, position, end)
+
+    def _rows_slow(self, layout: Layout, rows: list[Row], data: bytes, position: int, end: int) -> int:
         payload, after = _packet(data, position, end)
         if payload is None:
             return after
@@ -168,7 +176,7 @@ class Answers:
         if first == ERR:
             self._finish(_error(payload), 0)
         elif first == EOF and len(payload) < MULTI_PACKET:
-            self._finish(ResultSet(layout, rows), _end_status(payload, self._deprecate_eof))
+            self._finish(ResultSet(layout, rows), _end_status(payload, 0, self._deprecate_eof))
         else:
             rows.append(layout.decode_row(payload))
             self.row_bytes += len(payload)
@@ -295,11 +303,15 @@ def _done(payload: bytes) -> Done:
     return Done(affected, insert_id, status, int.from_bytes(payload[position + 2 : position + 4], "little"))
 
 
-def _end_status(payload: bytes, deprecate_eof: bool) -> int:
+def _end_status(data: bytes, start: int, deprecate_eof: bool) -> int:
     """The status flags of the packet that ends the rows: an OK packet under another first byte, or EOF."""
-    if deprecate_eof:
-        return _done(payload).status
-    return int.from_bytes(payload[3:5], "little")
+    if not deprecate_eof:
+        return data[start + 3] | data[start + 4] << 8
+    if data[start + 1] == 0 and data[start + 2] == 0:  # no rows affected, no id: so for every SELECT
+        return data[start + 3] | data[start + 4] << 8
+    _, position = length_encoded_integer(data, start + 1)
+    _, position = length_encoded_integer(data, position)
+    return data[position] | data[position + 1] << 8
 
 
 def _error(payload: bytes) -> SourceError:

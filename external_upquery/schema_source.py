@@ -1,0 +1,294 @@
+"""Reflection: what the named relations of the source look like, and nothing about all the others.
+
+Primary and foreign keys come from SQLAlchemy's inspector; all else from SQLAlchemy Core queries on information_schema,
+because the inspector lacks invisible columns and inherited collations. Everything blocks, so it runs in a thread;
+names that do not exist are absent from the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.mysql.base import ischema_names
+from sqlalchemy.engine.reflection import Inspector
+
+from external_upquery.column_types import GEOMETRIES, column_type
+from external_upquery.login import connect
+from external_upquery.upstream import Upstream
+from sqltypes.errors import SourceDown, SourceError
+from sqltypes.schema import Column, Relation, SchemaSnapshot, Table, View
+
+Name = tuple[str, str]  # (schema, name)
+
+COLUMNS = sa.table(
+    "COLUMNS",
+    *map(
+        sa.column,
+        (
+            "TABLE_SCHEMA",
+            "TABLE_NAME",
+            "COLUMN_NAME",
+            "ORDINAL_POSITION",
+            "IS_NULLABLE",
+            "DATA_TYPE",
+            "COLUMN_TYPE",
+            "CHARACTER_MAXIMUM_LENGTH",
+            "NUMERIC_PRECISION",
+            "NUMERIC_SCALE",
+            "DATETIME_PRECISION",
+            "COLLATION_NAME",
+            "EXTRA",
+        ),
+    ),
+    schema="information_schema",
+)
+TABLES = sa.table(
+    "TABLES",
+    *map(sa.column, ("TABLE_SCHEMA", "TABLE_NAME", "TABLE_TYPE", "ENGINE", "TABLE_ROWS")),
+    schema="information_schema",
+)
+VIEWS = sa.table(
+    "VIEWS",
+    *map(sa.column, ("TABLE_SCHEMA", "TABLE_NAME", "VIEW_DEFINITION")),
+    schema="information_schema",
+)
+STATISTICS = sa.table(
+    "STATISTICS",
+    *map(
+        sa.column,
+        (
+            "TABLE_SCHEMA",
+            "TABLE_NAME",
+            "NON_UNIQUE",
+            "INDEX_NAME",
+            "SEQ_IN_INDEX",
+            "COLUMN_NAME",
+            "INDEX_TYPE",
+            "IS_VISIBLE",
+        ),
+    ),
+    schema="information_schema",
+)
+# A variable that this server may not have is asked for by name, which is no error.
+VARIABLES = sa.text(
+    "SHOW GLOBAL VARIABLES WHERE Variable_name IN"
+    " ('version', 'lower_case_table_names', 'innodb_native_foreign_keys',"
+    " 'show_gipk_in_create_table_and_information_schema')"
+)
+CASCADES = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """`logs_cascades`: whether rows that a foreign key changes are in the binlog."""
+
+    version: tuple[int, int, int]
+    lower_case_table_names: int
+    logs_cascades: bool
+    hides_generated_keys: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Of one table: the unique keys but the primary one, and the leading columns of each index that a search can use."""
+
+    unique: tuple[tuple[str, ...], ...]
+    searchable: tuple[tuple[str, ...], ...]
+
+
+NO_KEYS = Keys((), ())
+
+
+class Opaque(sa.types.NullType):
+    """A type that SQLAlchemy does not know: only the keys of its tables are asked for."""
+
+    def __init__(self, *arguments: object, **options: object) -> None:
+        super().__init__()
+
+
+class SchemaSource:
+    """Reflects over connections of its own, at most two at a time. Raises SourceDown, SourceError."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._engine = sa.create_engine(
+            "mysql+pymysql://",
+            creator=lambda: connect(upstream),
+            pool_size=1,
+            max_overflow=1,
+            pool_pre_ping=True,
+            isolation_level="AUTOCOMMIT",
+        )
+        # Types that SQLAlchemy does not know would each cost a warning; what they are comes from information_schema.
+        unknown = {name: Opaque for name in (*GEOMETRIES, "vector") if name not in ischema_names}
+        self._engine.dialect.ischema_names = {**ischema_names, **unknown}  # type: ignore[attr-defined]  # MySQL's dialect
+
+    async def reflect(self, names: Iterable[Name]) -> dict[Name, Relation]:
+        """The relations of these names, keyed as the source spells them."""
+        return dict((await self.snapshot(names)).relations)
+
+    async def snapshot(self, names: Iterable[Name]) -> SchemaSnapshot:
+        """As `reflect`, with the facts about the server that planning needs."""
+        return await asyncio.to_thread(self.snapshot_now, tuple(names))
+
+    def snapshot_now(self, names: Iterable[Name]) -> SchemaSnapshot:
+        """As `snapshot`, blocking."""
+        try:
+            with self._engine.connect() as connection:
+                return _snapshot(connection, names)
+        except sa.exc.DBAPIError as error:
+            raise _source_error(error) from error
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+def _source_error(error: sa.exc.DBAPIError) -> SourceError | SourceDown:
+    arguments = error.orig.args if error.orig is not None else ()
+    number = arguments[0] if arguments and isinstance(arguments[0], int) else 0
+    text = str(arguments[1]) if len(arguments) > 1 else str(error.orig)
+    if error.connection_invalidated or number in (0, 2003, 2006, 2013):
+        return SourceDown(f"the source's schema cannot be read: {text}")
+    return SourceError(number, "HY000", text)
+
+
+def server_facts(connection: sa.Connection) -> ServerFacts:
+    values = {str(name).lower(): str(value) for name, value in connection.execute(VARIABLES)}
+    numbers = [int(part) for part in values["version"].split("-", 1)[0].split(".")[:3]]
+    return ServerFacts(
+        version=(numbers[0], numbers[1], numbers[2]),
+        lower_case_table_names=int(values["lower_case_table_names"]),
+        # Without that variable InnoDB changes the children below the layer that logs rows.
+        logs_cascades=values.get("innodb_native_foreign_keys", "ON").upper() in ("OFF", "0"),
+        hides_generated_keys=values.get("show_gipk_in_create_table_and_information_schema", "ON").upper() == "OFF",
+    )
+
+
+def _snapshot(connection: sa.Connection, names: Iterable[Name]) -> SchemaSnapshot:
+    facts = server_facts(connection)
+    # Cached statistics may be a day old, and those of a new table are zero.
+    connection.execute(sa.text("SET information_schema_stats_expiry = 0"))
+    if facts.hides_generated_keys:
+        # The binlog carries them all the same, as the first column.
+        connection.execute(sa.text("SET show_gipk_in_create_table_and_information_schema = ON"))
+    by_schema: dict[str, set[str]] = {}
+    for schema, name in names:
+        if facts.lower_case_table_names:
+            schema, name = schema.lower(), name.lower()
+        by_schema.setdefault(schema, set()).add(name)
+    relations: dict[Name, Relation] = {}
+    inspector = sa.inspect(connection)
+    for schema, wanted in by_schema.items():
+        relations.update(_reflect_schema(connection, inspector, facts, schema, sorted(wanted)))
+    return SchemaSnapshot(relations, facts.version, facts.lower_case_table_names)
+
+
+def _reflect_schema(
+    connection: sa.Connection, inspector: Inspector, facts: ServerFacts, schema: str, wanted: list[str]
+) -> dict[Name, Relation]:
+    columns: dict[Name, list[Column]] = {}
+    # Named one database at a time: only so does information_schema find tables without reading all of them.
+    for row in connection.execute(_rows_of(COLUMNS, schema, wanted).order_by("ORDINAL_POSITION")).mappings():
+        columns.setdefault((row["TABLE_SCHEMA"], row["TABLE_NAME"]), []).append(_column(row))
+    keys = _keys(connection, schema, wanted)
+    relations: dict[Name, Relation] = {}
+    views: list[str] = []
+    for row in connection.execute(_rows_of(TABLES, schema, wanted)).mappings():
+        name = (row["TABLE_SCHEMA"], row["TABLE_NAME"])
+        if row["TABLE_TYPE"] == "VIEW":
+            views.append(row["TABLE_NAME"])
+        else:
+            relations[name] = _table(name, tuple(columns.get(name, ())), keys.get(name, NO_KEYS), row, inspector, facts)
+    if views:
+        for row in connection.execute(_rows_of(VIEWS, schema, views)).mappings():
+            name = (row["TABLE_SCHEMA"], row["TABLE_NAME"])
+            relations[name] = _view(name, row["VIEW_DEFINITION"], tuple(columns.get(name, ())))
+    return relations
+
+
+def _rows_of(table: sa.TableClause, schema: str, names: list[str]) -> sa.Select[Any]:
+    return sa.select(table).where(table.c.TABLE_SCHEMA.in_((schema,)), table.c.TABLE_NAME.in_(names))
+
+
+def _keys(connection: sa.Connection, schema: str, wanted: list[str]) -> dict[Name, Keys]:
+    """Keys by table. From information_schema: the inspector drops the parts of a key that are expressions, so that a
+    unique key would seem to be unique in fewer columns than it is.
+    """
+    parts: dict[Name, dict[str, list[sa.RowMapping]]] = {}
+    for row in connection.execute(_rows_of(STATISTICS, schema, wanted).order_by("SEQ_IN_INDEX")).mappings():
+        parts.setdefault((row["TABLE_SCHEMA"], row["TABLE_NAME"]), {}).setdefault(row["INDEX_NAME"], []).append(row)
+    keys = {}
+    for name, by_index in parts.items():
+        unique: list[tuple[str, ...]] = []
+        searchable: list[tuple[str, ...]] = []
+        for index, rows in by_index.items():
+            # A part that is an expression has no column's name: what stands before it can still be searched.
+            leading = tuple(row["COLUMN_NAME"] for row in takewhile(lambda row: row["COLUMN_NAME"] is not None, rows))
+            if index != "PRIMARY" and not rows[0]["NON_UNIQUE"] and len(leading) == len(rows):
+                unique.append(leading)
+            if leading and rows[0]["INDEX_TYPE"] == "BTREE" and rows[0]["IS_VISIBLE"] == "YES":
+                searchable.append(leading)
+        keys[name] = Keys(tuple(unique), tuple(searchable))
+    return keys
+
+
+def _column(row: sa.RowMapping) -> Column:
+    extra = row["EXTRA"].upper()
+    return Column(
+        name=row["COLUMN_NAME"],
+        type=column_type(
+            row["DATA_TYPE"],
+            row["COLUMN_TYPE"],
+            length=row["CHARACTER_MAXIMUM_LENGTH"],
+            precision=row["NUMERIC_PRECISION"],
+            scale=row["NUMERIC_SCALE"],
+            fraction=row["DATETIME_PRECISION"],
+            collation=row["COLLATION_NAME"],
+        ),
+        nullable=row["IS_NULLABLE"] == "YES",
+        position=row["ORDINAL_POSITION"] - 1,
+        invisible="INVISIBLE" in extra,
+        # Not DEFAULT_GENERATED: that is a default which is an expression.
+        generated="VIRTUAL GENERATED" in extra or "STORED GENERATED" in extra,
+    )
+
+
+def _table(
+    name: Name,
+    columns: tuple[Column, ...],
+    keys: Keys,
+    row: sa.RowMapping,
+    inspector: Inspector,
+    facts: ServerFacts,
+) -> Table:
+    schema, table = name
+    primary = tuple(inspector.get_pk_constraint(table, schema)["constrained_columns"])
+    cascades = any(
+        str(rule).upper() in CASCADES
+        for key in inspector.get_foreign_keys(table, schema)
+        for option, rule in key["options"].items()
+        if option in ("ondelete", "onupdate")
+    )
+    return Table(
+        schema=schema,
+        name=table,
+        columns=columns,
+        primary_key=primary,
+        unique_keys=keys.unique,
+        indexes=keys.searchable,
+        engine=row["ENGINE"] or "",
+        cascade_child=cascades and not facts.logs_cascades,
+        rows_estimate=int(row["TABLE_ROWS"] or 0),
+    )
+
+
+def _view(name: Name, definition: str, columns: tuple[Column, ...]) -> View:
+    schema, view = name
+    if not definition:
+        message = f"the definition of the view {schema}.{view} is hidden from this user: GRANT SHOW VIEW shows it"
+        raise SourceError(1142, "42000", message)
+    return View(schema, view, definition, tuple(column.name for column in columns))
