@@ -1,0 +1,71 @@
+"""What Dockerfile and compose.yaml name exists, and the MySQL that they start is one that Upwell can follow."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from integration.mysql_server import BASE_FLAGS
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+COMPOSE = (ROOT / "compose.yaml").read_text()
+IGNORED = (ROOT / ".dockerignore").read_text().split()
+
+
+def stages() -> list[str]:
+    return re.findall(r"^FROM \S+ AS (\w+)$", DOCKERFILE, re.M)
+
+
+def service(name: str) -> str:
+    """The text of one service."""
+    found = re.search(rf"^  {name}:\n((?:    .*\n|\n)+)", COMPOSE, re.M)
+    assert found is not None, name
+    return found[1]
+
+
+def test_every_file_that_is_copied_exists_and_is_sent() -> None:
+    for sources in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.M):
+        for source in sources.split():
+            assert (ROOT / source).exists(), source
+            assert source not in IGNORED, source
+
+
+def test_every_stage_that_is_named_is_defined_before() -> None:
+    named = re.findall(r"--from=(\w+)", DOCKERFILE) + re.findall(r"target: (\w+)", COMPOSE)
+    assert named and set(named) <= set(stages())
+    assert stages()[-1] == "upwell", "docker build makes the last stage"
+
+
+def test_everything_that_is_installed_is_locked_by_hash() -> None:
+    installs = re.findall(r"pip install ([^\n&]+)", DOCKERFILE)
+    assert installs
+    assert all("--require-hashes -r requirements/" in install or "--no-deps /dist/" in install for install in installs)
+
+
+def test_nothing_runs_as_root() -> None:
+    for stage in re.split(r"^FROM ", DOCKERFILE, flags=re.M)[2:]:
+        assert re.search(r"^USER (?!root)\w+$", stage, re.M), stage.splitlines()[0]
+
+
+def test_database_of_the_composition_has_what_the_change_stream_needs() -> None:
+    flags = set(re.findall(r"- (--\S+)", service("mysql")))
+    needed = {flag for flag in BASE_FLAGS if "gtid" in flag or "log-bin" in flag or "binlog" in flag}
+    assert needed - {"--sync-binlog=0"} <= flags
+
+
+def test_ports_are_published_on_loopback_only() -> None:
+    published = re.findall(r'^      - "(\S+:\d+)"$', COMPOSE, re.M)
+    assert published
+    assert all(port.startswith("127.0.0.1:") for port in published)
+
+
+def test_sample_and_proxy_wait_until_what_they_need_is_ready() -> None:
+    assert "condition: service_healthy" in service("upwell") and "healthcheck:" in service("mysql")
+    assert "condition: service_healthy" in service("sample") and "HEALTHCHECK" in DOCKERFILE
+
+
+def test_addresses_inside_the_composition_are_its_services() -> None:
+    services = set(re.findall(r"^  (\w+):$", COMPOSE.split("\nvolumes:")[0], re.M))
+    hosts = set(re.findall(r"mysql://\w+@(\w+):3306", COMPOSE)) | set(re.findall(r"UPWELL_GRPC: (\w+):", COMPOSE))
+    assert hosts and hosts <= services
