@@ -25,6 +25,7 @@ from dataflow.messages import (
     Effect,
     Failed,
     Gap,
+    Progress,
     Ready,
     StreamEvent,
     Transaction,
@@ -97,6 +98,7 @@ class Engine:
         self._missed.pop(reader, None)
         effects += self.subscriptions.end(reader, "the cache was dropped or is being rebuilt")
         self.graph.remove(reader)
+        self.sieve.prune()
         return effects
 
     # -- reads -------------------------------------------------------------------------------------------------------
@@ -203,20 +205,7 @@ class Engine:
         if gtid is not None and gtid in self.ring.position:
             self.memory.count("replayed_ignored")
             return []
-        record: Record | None = None
-        if isinstance(event, Transaction):
-            by_table = self.graph.by_table
-            for change in event.changes:
-                for node in by_table.get(change.table, ()):
-                    node.process(change.table, change.pairs)
-            if event.changes:
-                record = Record(event)
-        elif isinstance(event, Ddl):
-            record = Record(event)
-            self.memory.count("ddl")
-            for node in self.graph:
-                if record.concerns(node):
-                    node.clear()
+        record = self._process(event)
         if gtid is None:
             self.ring.forget()
         else:
@@ -226,11 +215,30 @@ class Engine:
             for fill in self._waits.arrived(gtid, self.ring.position):
                 fill.waiting = False
                 effects += self._insert(fill)
+        return effects + self._between()
+
+    def _process(self, event: Transaction | Ddl | Progress) -> Record | None:
+        """Applies an event to all that is held. Returns what the ring must remember of it."""
+        if isinstance(event, Transaction):
+            by_table = self.graph.by_table
+            for change in event.changes:
+                for node in by_table.get(change.table, ()):
+                    node.process(change.table, change.pairs)
+            return Record(event) if event.changes else None
+        if isinstance(event, Ddl):
+            record = Record(event)
+            self.memory.count("ddl")
+            for node in self.graph:
+                if record.concerns(node):
+                    node.clear()
+            return record
+        return None
+
+    def _between(self) -> list[Effect]:
+        """What happens between two transactions: memory is brought below its limit, subscribers are told."""
         if self.memory.used > self.limit:
             self.sieve.evict_to(self.limit)
-        if self.subscriptions.stale:
-            effects += self._publish()
-        return effects
+        return self._publish() if self.subscriptions.stale else []
 
     def reset(self, position: GtidSet, reason: str) -> list[Effect]:
         """History is lost or another server answers: everything becomes a hole, and the stream goes on after
@@ -286,11 +294,7 @@ class Engine:
         else:
             fill.waiting = True
             self.memory.count("fills_waiting_for_position")
-        if self.memory.used > self.limit:
-            self.sieve.evict_to(self.limit)
-        if self.subscriptions.stale:
-            effects += self._publish()
-        return effects
+        return effects + self._between()
 
     def _regressed(self, fill: Fill, answer: UpqueryAnswer) -> bool:
         """Does another server answer, or the same one with transactions lost? Compared with what was known when this

@@ -144,10 +144,8 @@ class OpenCache:
             value = parameters[0]
             if value.__class__ is int:
                 held = reader.entries.get(value)
-                if held is None:
-                    return None
-                bodies = held.bodies
-                if bodies is not None:
+                bodies = held.bodies if held is not None else None
+                if held is not None and bodies is not None:
                     body = bodies[self._format]
                     if body is not None:
                         held.visited = True
@@ -184,7 +182,8 @@ class OpenCache:
             return self._encode(rows)
         parts = []
         for key, params in keys:
-            held = reader.entries.get(key)
+            # Another reader's fills may have left all that this key needs.
+            held = reader.entries.get(key) or self._router.hold(reader, key, params)
             if held is None:
                 return None
             body = reader.body(held, params, self._format)

@@ -11,7 +11,9 @@ from time import monotonic
 
 import upwell
 from dataflow.engine import Engine
+from dataflow.entries import Held
 from dataflow.messages import Changes
+from dataflow.reader import Params, ReaderNode
 from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream
 from planner.explain import dot, explain
@@ -31,6 +33,7 @@ from proxy.catalog import Catalog
 from proxy.pump import Pump
 from proxy.state import StateStore
 from sqltypes.errors import BadParameters, NotARead, SourceDown, UnknownCache
+from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
 from sqltypes.values import client_literal
 from vstream.source import ChangeSource
@@ -179,6 +182,9 @@ class Router:
             self._position_count = count
             self._position_text = str(position)
         return self._position_text
+
+    def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
+        return self._engine.hold(reader, key, params)
 
     def keep_limit(self) -> None:
         """After answers were encoded and stored: evicts if that passed the limit."""
