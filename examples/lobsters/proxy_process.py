@@ -1,0 +1,136 @@
+"""`upwell serve` as a child process: started, found ready, stopped."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from upwell.client import Client
+from upwell.errors import UpwellError
+
+ROOT = Path(__file__).parents[2]
+START_SECONDS = 30.0
+STOP_SECONDS = 15.0
+DEFAULT_GRPC, DEFAULT_HTTP = 50051, 8080
+
+
+class ProxyFailed(Exception):
+    """The proxy did not start or has ended; the message holds the end of its log."""
+
+
+def pick_port(wanted: int) -> int:
+    """`wanted` if nobody listens there, else a free one."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            # As servers do: a port whose last connections are still in TIME_WAIT is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise ProxyFailed("there is no free TCP port on 127.0.0.1")
+
+
+class ProxyProcess:
+    """A running proxy.
+
+    Invariants: 1. `stop` has been called, or the child runs or has ended by itself.
+    """
+
+    def __init__(
+        self,
+        upstream: str,
+        folder: Path,
+        *,
+        options: Sequence[str] = (),
+        state_dir: Path | None = None,
+        grpc_port: int | None = None,
+        http_port: int | None = None,
+    ) -> None:
+        """Starts it: `folder` takes the log and, unless `state_dir` is given, the state. Ports: default or free."""
+        self.grpc_port = pick_port(DEFAULT_GRPC if grpc_port is None else grpc_port)
+        self.http_port = pick_port(DEFAULT_HTTP if http_port is None else http_port)
+        self.log = folder / "upwell.log"
+        self.started = time.monotonic()
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "upwell",
+                    "serve",
+                    f"--grpc-listen=127.0.0.1:{self.grpc_port}",
+                    f"--http-listen=127.0.0.1:{self.http_port}",
+                    f"--state-dir={state_dir or folder / 'state'}",
+                    *options,
+                ],
+                cwd=ROOT,
+                # Not on the command line, which everybody on the machine can read.
+                env={**os.environ, "UPWELL_UPSTREAM": upstream},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for the parent, which stops this in its order
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def target(self) -> str:
+        return f"127.0.0.1:{self.grpc_port}"
+
+    def wait_ready(self) -> Client:
+        """A client of the proxy, which answers. Raises ProxyFailed."""
+        client = Client(self.target)
+        pause = threading.Event()
+        deadline = self.started + START_SECONDS
+        while True:
+            try:
+                client.status(timeout=2)
+                return client
+            except UpwellError as error:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    client.close()
+                    raise self.failure(f"the proxy is not ready: {error}") from error
+            pause.wait(0.02)
+
+    def failure(self, what: str) -> ProxyFailed:
+        code = self._process.poll()
+        ended = "" if code is None else f" (it ended with status {code})"
+        lines = self.log.read_text(errors="replace").splitlines()[-8:]
+        return ProxyFailed("\n".join([what + ended, *("    " + line for line in lines)]))
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        """Its exit status, or None after that time."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def stop(self) -> int:
+        """SIGTERM, and SIGKILL if that does not do; the exit status."""
+        self._process.terminate()
+        code = self.wait(STOP_SECONDS)
+        if code is None:
+            self._process.kill()
+            code = self._process.wait()
+        return code
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
