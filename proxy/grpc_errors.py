@@ -24,6 +24,7 @@ _BY_REASON = {
     "unknown_name": grpc.StatusCode.INVALID_ARGUMENT,
     "unsupported_query": grpc.StatusCode.INVALID_ARGUMENT,
     "bad_parameters": grpc.StatusCode.INVALID_ARGUMENT,
+    "compared_elsewhere": grpc.StatusCode.INVALID_ARGUMENT,
     "malformed_request": grpc.StatusCode.INVALID_ARGUMENT,
     "not_a_read": grpc.StatusCode.INVALID_ARGUMENT,
     "unknown_cache": grpc.StatusCode.NOT_FOUND,

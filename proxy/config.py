@@ -1,0 +1,307 @@
+"""The settings of `upwell serve`: from options, the environment, a file and defaults, in that order, checked once.
+
+Every setting has one name, `memory-limit`: the option `--memory-limit`, the variable `UPWELL_MEMORY_LIMIT`, the key
+`memory-limit` (or `memory_limit`) of the TOML file. Whatever is wrong raises ConfigError with one line that names where
+the value came from and what would be accepted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from external_upquery.upstream import is_loopback, parse_upstream
+from proxy.grpc_server import DEFAULT_MESSAGE_LIMIT
+from proxy.machine import default_memory_limit
+from proxy.quantities import (
+    parse_bool,
+    parse_count,
+    parse_listen,
+    parse_log_level,
+    parse_seconds,
+    parse_size,
+    parse_text,
+)
+from sqltypes.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class CacheDefinition:
+    """A cache as a file names it. `database` "": the upstream's default."""
+
+    name: str
+    sql: str
+    database: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where a listener listens; port 0: any free one."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        return is_loopback(self.host)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings. Sizes in bytes, times in seconds; certificate and key in PEM, both or none; token None: none asked.
+
+    `upstream` is the whole address, checked, with its password: it is not printed.
+    """
+
+    upstream: str = field(repr=False)
+    grpc_listen: Listen
+    http_listen: Listen
+    memory_limit: int
+    max_staleness: float
+    upquery_connections: int
+    upquery_timeout: float
+    state_dir: Path
+    caches: tuple[CacheDefinition, ...] = ()
+    grpc_certificate: bytes | None = None
+    grpc_key: bytes | None = field(default=None, repr=False)
+    grpc_token: str | None = field(default=None, repr=False)
+    max_message_size: int = DEFAULT_MESSAGE_LIMIT
+    log_level: str = "info"
+    log_json: bool = False
+    check: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting. `parse` raises ValueError with what would be accepted; `default` None: it has none, or depends."""
+
+    name: str
+    parse: Callable[[str], Any]
+    default: str | None
+    metavar: str
+    help: str
+
+    @property
+    def is_flag(self) -> bool:
+        return self.parse is parse_bool
+
+    @property
+    def variable(self) -> str:
+        return "UPWELL_" + self.name.replace("-", "_").upper()
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("upstream", parse_text, None, "URL", "the MySQL behind: mysql://user:password@host:port[/database]"),
+    Setting("upstream-file", parse_text, None, "FILE", "a file with that address: command lines are visible to others"),
+    Setting("config", parse_text, None, "FILE", "settings and [[cache]] tables as TOML"),
+    Setting("grpc-listen", parse_listen, "127.0.0.1:50051", "HOST:PORT", "where gRPC listens"),
+    Setting("http-listen", parse_listen, "127.0.0.1:8080", "HOST:PORT", "where /metrics, /healthz and /readyz are"),
+    Setting("memory-limit", parse_size, None, "SIZE", "for what is held; default: a quarter of the machine's memory"),
+    Setting("max-staleness", parse_seconds, "30s", "TIME", "how long hits are served while MySQL cannot be reached"),
+    Setting("upquery-connections", parse_count, "8", "N", "connections to MySQL for misses and passed reads"),
+    Setting("upquery-timeout", parse_seconds, "30s", "TIME", "the longest that MySQL may take for one of them"),
+    Setting("state-dir", parse_text, None, "DIR", "where caches made at run time are kept"),
+    Setting("grpc-tls-cert", parse_text, None, "FILE", "certificate chain of the gRPC listener, PEM"),
+    Setting("grpc-tls-key", parse_text, None, "FILE", "its private key, PEM"),
+    Setting("grpc-token-file", parse_text, None, "FILE", "a file with the bearer token that callers must send"),
+    Setting("grpc-insecure", parse_bool, "false", "", "allow a gRPC listener beyond loopback without TLS and token"),
+    Setting("max-message-size", parse_size, "16MiB", "SIZE", "of one gRPC request and of one answer"),
+    Setting("log-level", parse_log_level, "info", "LEVEL", "debug, info, warning or error"),
+    Setting("log-json", parse_bool, "false", "", "log lines as JSON"),
+    Setting("check", parse_bool, "false", "", "check the engine's invariants after every step: slow"),
+)
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+LATER = {"mysql-listen": "the listener for MySQL's protocol comes in a later version; gRPC is there"}
+CACHE_KEYS = ("name", "sql", "database")
+
+
+def load_config(options: Mapping[str, str | None], environment: Mapping[str, str], home: Path) -> Config:
+    """The settings. `options`: those given on the command line, by name. Raises ConfigError."""
+    layers = [_Layer({name: text for name, text in options.items() if text is not None}, "--{}".format)]
+    given = {setting.name: environment[setting.variable] for setting in SETTINGS if environment.get(setting.variable)}
+    given |= {name: environment[_variable(name)] for name in LATER if environment.get(_variable(name))}
+    layers.append(_Layer(given, _variable))
+    caches: tuple[CacheDefinition, ...] = ()
+    path = _text(layers, "config")
+    if path is not None:
+        values, caches = read_file(Path(path))
+        layers.append(_Layer(values, lambda name: f"{path}: {name}"))
+    for layer in layers:
+        for name in LATER.keys() & layer.values.keys():
+            raise ConfigError(f"{layer.origin(name)}: {LATER[name]}")
+    value = _reader(layers)
+    grpc_listen = Listen(*value("grpc-listen"))
+    certificate, key, token = _credentials(layers, grpc_listen, insecure=value("grpc-insecure"))
+    state = value("state-dir")
+    return Config(
+        upstream=_upstream(layers),
+        grpc_listen=grpc_listen,
+        http_listen=Listen(*value("http-listen")),
+        memory_limit=value("memory-limit") or default_memory_limit(),
+        max_staleness=value("max-staleness"),
+        upquery_connections=value("upquery-connections"),
+        upquery_timeout=value("upquery-timeout"),
+        state_dir=Path(state).expanduser() if state else default_state_dir(environment, home),
+        caches=caches,
+        grpc_certificate=certificate,
+        grpc_key=key,
+        grpc_token=token,
+        max_message_size=value("max-message-size"),
+        log_level=value("log-level"),
+        log_json=value("log-json"),
+        check=value("check"),
+    )
+
+
+def default_state_dir(environment: Mapping[str, str], home: Path) -> Path:
+    base = environment.get("XDG_STATE_HOME")
+    return (Path(base) if base else home / ".local" / "state") / "upwell"
+
+
+# -- where values come from --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """Texts by the setting's name, and how to call one of them in a message."""
+
+    values: Mapping[str, str]
+    origin: Callable[[str], str]
+
+
+def _variable(name: str) -> str:
+    return "UPWELL_" + name.replace("-", "_").upper()
+
+
+def _text(layers: Sequence[_Layer], name: str) -> str | None:
+    """The text of a setting that has no default, from the first layer that has one."""
+    return next((layer.values[name] for layer in layers if name in layer.values), None)
+
+
+def _reader(layers: Sequence[_Layer]) -> Callable[[str], Any]:
+    def value(name: str) -> Any:
+        setting = BY_NAME[name]
+        for layer in layers:
+            if name in layer.values:
+                text = layer.values[name]
+                try:
+                    return setting.parse(text)
+                except ValueError as error:
+                    raise ConfigError(f"{layer.origin(name)} is {text!r}: {error}") from None
+        return None if setting.default is None else setting.parse(setting.default)
+
+    return value
+
+
+def _upstream(layers: Sequence[_Layer]) -> str:
+    for layer in layers:
+        url, path = layer.values.get("upstream"), layer.values.get("upstream-file")
+        if url is not None and path is not None:
+            raise ConfigError(f"{layer.origin('upstream')} and {layer.origin('upstream-file')} are both given: one is")
+        if path is not None:
+            url = read_text(path, layer.origin("upstream-file"))
+        if url is not None:
+            parse_upstream(url)
+            return url
+    raise ConfigError(
+        "no upstream: give --upstream mysql://user:password@host:port[/database], --upstream-file or UPWELL_UPSTREAM"
+    )
+
+
+def _credentials(
+    layers: Sequence[_Layer], listen: Listen, *, insecure: bool
+) -> tuple[bytes | None, bytes | None, str | None]:
+    """(certificate, key, token) of the gRPC listener; refuses one beyond loopback that lacks them."""
+    certificate, key, token_file = (
+        _text(layers, name) for name in ("grpc-tls-cert", "grpc-tls-key", "grpc-token-file")
+    )
+    if (certificate is None) != (key is None):
+        raise ConfigError("--grpc-tls-cert and --grpc-tls-key go together: only one of them is given")
+    token = None if token_file is None else read_text(token_file, "--grpc-token-file")
+    if token is not None and not (token.isascii() and token.isprintable()):
+        raise ConfigError(f"--grpc-token-file {token_file!r}: the token is one line of printable ASCII")
+    if not listen.is_loopback and not insecure and (certificate is None or token is None):
+        raise ConfigError(
+            f"--grpc-listen {listen.host} is not loopback: it needs --grpc-tls-cert, --grpc-tls-key and --grpc-token-file"
+            " (or --grpc-insecure)"
+        )
+    pem = [None if path is None else read_bytes(path, "the gRPC listener's TLS file") for path in (certificate, key)]
+    return pem[0], pem[1], token
+
+
+def read_bytes(path: str, what: str) -> bytes:
+    try:
+        return Path(path).expanduser().read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{what}: {path!r} cannot be read: {error.strerror}") from None
+
+
+def read_text(path: str, what: str) -> str:
+    """The file's text without white space around it; empty is an error."""
+    try:
+        text = read_bytes(path, what).decode().strip()
+    except UnicodeDecodeError:
+        raise ConfigError(f"{what}: {path!r} is not text") from None
+    if not text:
+        raise ConfigError(f"{what}: {path!r} is empty")
+    return text
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+def read_file(path: Path) -> tuple[dict[str, str], tuple[CacheDefinition, ...]]:
+    """The settings and the caches of a TOML file. Raises ConfigError."""
+    text = read_bytes(str(path), "--config")
+    try:
+        document = tomllib.loads(text.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is no TOML: {error}") from None
+    tables = document.pop("cache", [])
+    values = {}
+    for key, value in document.items():
+        name = key.replace("_", "-")
+        if name == "config" or (name not in BY_NAME and name not in LATER):
+            raise ConfigError(f"{path}: {unknown(key, [*BY_NAME, 'cache'])}")
+        if isinstance(value, (dict, list)):
+            raise ConfigError(
+                f"{path}: {key} is a {'table' if isinstance(value, dict) else 'list'}: one value is expected"
+            )
+        values[name] = str(value).lower() if isinstance(value, bool) else str(value)
+    return values, _cache_tables(path, tables)
+
+
+def _cache_tables(path: Path, tables: object) -> tuple[CacheDefinition, ...]:
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise ConfigError(f"{path}: caches are written as [[cache]] tables with name, sql and database")
+    caches: dict[str, CacheDefinition] = {}
+    for number, table in enumerate(tables, 1):
+        where = f"{path}: [[cache]] number {number}"
+        for key, value in table.items():
+            if key not in CACHE_KEYS:
+                raise ConfigError(f"{where}: {unknown(key, CACHE_KEYS)}")
+            if not isinstance(value, str):
+                raise ConfigError(f"{where}: {key} is {value!r}: a string is expected")
+        if not table.get("name") or not table.get("sql"):
+            raise ConfigError(f"{where} lacks {'sql' if table.get('name') else 'name'}")
+        cache = CacheDefinition(**table)
+        if cache.name in caches:
+            raise ConfigError(f"{where}: the name {cache.name!r} is there already")
+        caches[cache.name] = cache
+    return tuple(caches.values())
+
+
+def unknown(name: str, known: Sequence[str]) -> str:
+    """A sentence for a name that is not known, with the nearest that is."""
+    near = difflib.get_close_matches(name.replace("_", "-"), known, 1, 0.5)
+    return f"{name!r} is not known" + (f": is {near[0]!r} meant?" if near else f": there are {', '.join(known)}")
+
+
+def from_process(options: Mapping[str, str | None]) -> Config:
+    """`load_config` with this process's environment."""
+    return load_config(options, os.environ, Path.home())

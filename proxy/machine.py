@@ -1,0 +1,45 @@
+"""What the machine has: its memory, also where a control group gives this process less."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+SHARE = 4
+"""The default memory limit is the machine's memory divided by this."""
+
+
+def machine_memory(root: Path = Path("/")) -> int:
+    """Bytes that this process may use at most. `root`: where /proc and /sys are looked for."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([whole, *_group_limits(root)])
+
+
+def default_memory_limit() -> int:
+    return machine_memory() // SHARE
+
+
+def _group_limits(root: Path) -> list[int]:
+    """The limits of the process's control groups, of both versions; an inner group is bound by the outer ones too."""
+    limits = []
+    for line in _lines(root / "proc/self/cgroup"):
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            base, name = root / "sys/fs/cgroup", "memory.max"
+        elif "memory" in controllers.split(","):
+            base, name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+        else:
+            continue
+        group = base / path.lstrip("/")
+        # Inside a container the path may be the host's: then only the mount's root is there.
+        for folder in (group, *group.parents):
+            if folder == base or base in folder.parents:
+                limits += [int(text) for text in _lines(folder / name) if text.isdecimal()]
+    return limits
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().split("\n")[:-1]
+    except OSError:  # no such control group on this machine
+        return []

@@ -1,0 +1,86 @@
+"""Prometheus metrics, read from the system when somebody asks: nothing is counted on the hot path for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from proxy.api import CacheInfo, System, SystemStatus
+
+__all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
+
+
+class Metrics:
+    """The text of /metrics."""
+
+    def __init__(self, system: System) -> None:
+        # Our own registry: the global one would carry whatever a library registers.
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_SystemCollector(system))
+        ProcessCollector(registry=self._registry)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+
+class _SystemCollector(Collector):
+    def __init__(self, system: System) -> None:
+        self._system = system
+
+    def collect(self) -> Iterable[Metric]:
+        status = self._system.status()
+        yield from _status_metrics(status, ready=not self._system.not_ready())
+        yield from _cache_metrics(self._system.list_caches())
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+
+def _status_metrics(status: SystemStatus, *, ready: bool) -> Iterable[Metric]:
+    build = {"version": status.version, "source": status.source, "server_version": status.server_version}
+    yield InfoMetricFamily("upwell", "What runs, and what it stands beside", value=build)
+    gauges = (
+        ("upwell_ready", "1 while callers can be served", float(ready)),
+        ("upwell_source_up", "1 while MySQL can be reached", float(status.source_up)),
+        ("upwell_lag_seconds", "How far the applied position is behind the source", status.lag_seconds),
+        ("upwell_memory_bytes", "Size of what is held", float(status.memory_bytes)),
+        ("upwell_memory_limit_bytes", "What it may be", float(status.memory_limit)),
+        ("upwell_upqueries_in_flight", "Upqueries that MySQL has not answered yet", float(status.upqueries_in_flight)),
+    )
+    for name, text, value in gauges:
+        yield GaugeMetricFamily(name, text, value=value)
+    counters = (
+        ("upwell_hits", "Reads answered from what was held", status.hits),
+        ("upwell_misses", "Reads that waited for MySQL", status.misses),
+        ("upwell_passed", "Reads that MySQL answered itself", status.passed),
+    )
+    for name, text, count in counters:
+        yield CounterMetricFamily(name, text, value=float(count))
+    events = CounterMetricFamily("upwell_events", "Further counters of the engine, by name", labels=("event",))
+    for event, count in sorted(status.counters.items()):
+        events.add_metric((event,), float(count))
+    yield events
+
+
+def _cache_metrics(caches: list[CacheInfo]) -> Iterable[Metric]:
+    labels = ("cache",)
+    keys = GaugeMetricFamily("upwell_cache_keys", "Keys held", labels=labels)
+    size = GaugeMetricFamily("upwell_cache_bytes", "Size of what is held", labels=labels)
+    hits = CounterMetricFamily("upwell_cache_hits", "Reads answered from what was held", labels=labels)
+    misses = CounterMetricFamily("upwell_cache_misses", "Reads that waited for MySQL", labels=labels)
+    ready = GaugeMetricFamily("upwell_cache_ready", "1 while the cache answers", labels=labels)
+    p50 = GaugeMetricFamily("upwell_cache_p50_seconds", "Median time of a read", labels=("cache", "served"))
+    for info in caches:
+        keys.add_metric((info.name,), float(info.keys))
+        size.add_metric((info.name,), float(info.bytes))
+        hits.add_metric((info.name,), float(info.hits))
+        misses.add_metric((info.name,), float(info.misses))
+        ready.add_metric((info.name,), float(info.state == "ready"))
+        p50.add_metric((info.name, "hit"), info.hit_p50_us / 1e6)
+        p50.add_metric((info.name, "miss"), info.miss_p50_us / 1e6)
+    return keys, size, hits, misses, ready, p50

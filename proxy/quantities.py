@@ -1,0 +1,71 @@
+"""Texts of settings as values: sizes, times, addresses. Each raises ValueError with what would be accepted."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B?)", re.IGNORECASE)
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def parse_text(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty")
+    return text
+
+
+def parse_bool(text: str) -> bool:
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("0", "false", "no", "off"):
+        return False
+    raise ValueError("true or false is accepted")
+
+
+def parse_size(text: str) -> int:
+    """Bytes: 512MiB, 2GiB, 1GB (a thousand million), 1048576. Positive."""
+    matched = _SIZE.fullmatch(text.strip())
+    if matched is None:
+        raise ValueError("a size such as 512MiB or 2GiB is accepted")
+    number, unit = matched[1], matched[2].upper().removesuffix("B")
+    base = 1024 if unit.endswith("I") else 1000
+    size = int(float(number) * base ** _POWERS[unit.removesuffix("I")]) if unit != "I" else 0
+    if size < 1:
+        raise ValueError("a size above zero such as 512MiB is accepted")
+    return size
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds: 30s, 500ms, 2m, 1h, 30."""
+    matched = _TIME.fullmatch(text.strip())
+    seconds = float(matched[1]) * _SECONDS[matched[2] or "s"] if matched else math.inf
+    if not math.isfinite(seconds):
+        raise ValueError("a time such as 30s, 500ms or 2m is accepted")
+    return seconds
+
+
+def parse_count(text: str) -> int:
+    if not text.strip().isascii() or not text.strip().isdecimal() or not 1 <= int(text) <= 10_000:
+        raise ValueError("a number from 1 to 10000 is accepted")
+    return int(text)
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """(host, port) of HOST:PORT or [ADDRESS]:PORT; port 0 is any free one."""
+    host, colon, port = text.strip().rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    host = host[1:-1] if bracketed else host
+    right = colon and host and (bracketed or ":" not in host) and port.isascii() and port.isdecimal()
+    if not right or int(port) > 65535:
+        raise ValueError("HOST:PORT is accepted, such as 127.0.0.1:50051, [::1]:50051 or 0.0.0.0:50051")
+    return host, int(port)
+
+
+def parse_log_level(text: str) -> str:
+    if text.lower() not in LEVELS:
+        raise ValueError(f"one of {', '.join(LEVELS)} is accepted")
+    return text.lower()
