@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from integration.mysql_server import CannotStart, Installation
+from integration.mysql_server import CannotStart, Installation, PrivateMySQL
 
 Report = Callable[[str], None]
 
@@ -29,6 +29,7 @@ NOT_NEEDED = re.compile(
     r"^(perl|libperl|gcc-|libdb5|libgdbm|mysql-common|lsb-|adduser|passwd|debconf|libselinux|psmisc)"
 )
 TIMEOUT = 600.0
+TEMPLATE = "data-at-birth"
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def installation(root: Path) -> Installation:
             "--secure-file-priv=NULL",
         ),
         name=f"the unpacked {root.name}",
+        template=root / TEMPLATE if (root / TEMPLATE).is_dir() else None,
     )
 
 
@@ -137,11 +139,20 @@ def unpack(cache: Path, report: Report) -> Path:
         root = apt.fetch(packages)
         if not (root / "usr/sbin/mysqld").is_file() or loader_of(root) is None:
             raise CannotStart(f"the package {server} {version} holds no server that can be run from a folder")
+        make_template(root)
         final = cache / re.sub(r"[^\w.+-]", "_", f"mysql-{version}-{apt.suites[0]}")
         shutil.rmtree(final, ignore_errors=True)
         root.rename(final)
     report(f"MySQL {version} unpacked into {final}")
     return final
+
+
+def make_template(root: Path) -> None:
+    """A fresh data directory beside the server, to be copied for each private one. Without the server's identity."""
+    first = PrivateMySQL("127.0.0.1", 0, folder=root, installation=installation(root))
+    first.initialize()
+    (root / "data/auto.cnf").unlink()
+    (root / "data").rename(root / TEMPLATE)
 
 
 class PrivateApt:

@@ -71,6 +71,15 @@ def test_data_survives_a_crash_and_a_restart_on_the_same_port(own_mysql: OwnMySQ
     assert ("kept",) in server.execute("SHOW DATABASES")
 
 
+def test_two_servers_are_told_apart_by_their_uuid(mysql: Server, own_mysql: OwnMySQL) -> None:
+    assert own_mysql().execute("SELECT @@server_uuid") != mysql.execute("SELECT @@server_uuid")
+
+
+def test_flag_that_counts_when_the_data_directory_is_made(own_mysql: OwnMySQL) -> None:
+    server = own_mysql("--lower-case-table-names=1")
+    assert server.execute("SELECT @@lower_case_table_names") == ((1,),)
+
+
 def test_nothing_is_left_after_the_end(own_mysql: OwnMySQL) -> None:
     server = own_mysql()
     pid = server.pid
