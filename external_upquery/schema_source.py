@@ -95,7 +95,9 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Of one table: the unique keys but the primary one, and the leading columns of each index that a search can use."""
+    """Of one table: the unique keys but the primary one, and the leading columns of each index that a search can
+    use.
+    """
 
     unique: tuple[tuple[str, ...], ...]
     searchable: tuple[tuple[str, ...], ...]
