@@ -55,6 +55,10 @@ test: $(DEV_READY)  ## every test, on a real MySQL
 unit: $(DEV_READY)  ## the tests that need no MySQL
 	@$(PY) -m pytest tests $(ARGS)
 
+.PHONY: sim
+sim: $(DEV_READY)  ## random schedules of the engine against a model of MySQL: SEED=n STEPS=n
+	@$(PY) -m tests.simulation.run $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
+
 .PHONY: lint types format
 lint: $(DEV_READY) types  ## style, types, and that imports go downward only
 	@$(VENV)/bin/ruff check .
