@@ -25,8 +25,16 @@ from planner.plan import AnswerArrangement, QueryPlan
 from proxy.caches import NamedCache
 from proxy.keys import KeyBinder
 from proxy.pump import Pump
-from sqltypes.errors import CacheExists, NeedRelations, SourceDown, UnknownCache, UnsupportedQuery, UpwellError
-from sqltypes.schema import Relation, ResultColumn, SchemaSnapshot, Table
+from sqltypes.errors import (
+    CacheExists,
+    NeedRelations,
+    SourceDown,
+    UnknownCache,
+    UnknownName,
+    UnsupportedQuery,
+    UpwellError,
+)
+from sqltypes.schema import ResultColumn, Table
 
 log = structlog.get_logger("upwell.caches")
 
@@ -79,18 +87,17 @@ class Catalog:
     async def plan(self, sql: str, database: str) -> Planned:
         """Plans a SELECT against the source as it is now. Raises ParseError, UnknownName, UnsupportedQuery,
         SourceError, SourceDown."""
-        relations: dict[tuple[str, str], Relation] = {}
-        server = await self._schema.server()
+        names: frozenset[tuple[str, str]] = frozenset()
         for _ in range(PLANNING_ROUNDS):
-            snapshot = SchemaSnapshot(relations, server.version, server.lower_case_table_names)
+            snapshot = await self._schema.snapshot(names)
             try:
                 plan = plan_query(sql, database, snapshot)
                 break
             except NeedRelations as need:
-                found = await self._schema.reflect(need.names)
-                relations.update(found)
-                if not found:
-                    raise
+                if need.names <= names:
+                    missing = ", ".join(sorted(f"{schema}.{name}" for schema, name in need.names))
+                    raise UnknownName(f"no such table or view at the source: {missing}") from None
+                names |= need.names
         else:
             raise UnsupportedQuery("views_too_deep", f"views are nested more than {PLANNING_ROUNDS} deep")
         columns, _ = await self._executor.describe(sql, database)
@@ -102,7 +109,7 @@ class Catalog:
         root = plan.reader.root
         if isinstance(root, AnswerArrangement):
             plan = replace(plan, reader=replace(plan.reader, root=replace(root, columns=columns)))
-        return Planned(plan, columns, frozenset(relations))
+        return Planned(plan, columns, names)
 
     # -- creating and dropping ---------------------------------------------------------------------------------------
 
