@@ -17,8 +17,9 @@ from upwell.errors import Unavailable, UpwellError
 
 @dataclass
 class Made:
-    """Which templates became caches, in which mode, and why the others did not."""
+    """Which templates became caches, under which name and in which mode, and why the others did not."""
 
+    names: dict[str, str] = field(default_factory=dict)
     modes: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
 
@@ -37,6 +38,7 @@ def create_caches(client: Client, templates: Iterable[Template], database: str) 
         if cache.state == "refused":
             made.refused[template.id] = cache.why
         else:
+            made.names[template.id] = cache.name  # another than asked for, if the query was cached before
             made.modes[template.id] = cache.mode
     return made
 
@@ -49,7 +51,7 @@ class Cached:
 
     def __init__(self, client: Client, database: str, made: Made) -> None:
         self.client, self._database = client, database
-        self._caches = {id: client.cache(CATALOGUE[id].cache_name) for id in made.modes}
+        self._caches = {id: client.cache(name) for id, name in made.names.items()}
         self.served: Counter[tuple[str, str]] = Counter()
 
     def cache(self, id: str) -> Cache:

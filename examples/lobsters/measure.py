@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -131,7 +131,7 @@ class Measurement:
         figures.hit_ms = median(times) * 1e3
         figures.hit_cpu_us = used / runs * 1e6
 
-    def compare(self, figures: Figures, expected: dict[Parameters, Rows]) -> None:
+    def compare(self, figures: Figures, expected: Mapping[Parameters, Rows]) -> None:
         """Adds a line to `figures` for each key whose answer is not MySQL's."""
         template, cache = CATALOGUE[figures.id], self.cached.cache(figures.id)
         for key, rows in expected.items():

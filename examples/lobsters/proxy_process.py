@@ -52,13 +52,16 @@ class ProxyProcess:
         folder: Path,
         *,
         options: Sequence[str] = (),
-        state_dir: Path | None = None,
+        private_state: bool = True,
         grpc_port: int | None = None,
         http_port: int | None = None,
     ) -> None:
-        """Starts it: `folder` takes the log and, unless `state_dir` is given, the state. Ports: default or free."""
+        """Starts it: `folder` takes the log, and the state unless that shall be kept where `serve` keeps it."""
         self.grpc_port = pick_port(DEFAULT_GRPC if grpc_port is None else grpc_port)
         self.http_port = pick_port(DEFAULT_HTTP if http_port is None else http_port)
+        wanted = (DEFAULT_GRPC, self.grpc_port), (DEFAULT_HTTP, self.http_port)
+        # Where a usual port is taken: what was taken instead, as a sentence.
+        self.moved = ", ".join(f"port {usual} is taken, so {got}" for usual, got in wanted if usual != got)
         self.log = folder / "upwell.log"
         self.started = time.monotonic()
         with self.log.open("ab") as log:
@@ -70,7 +73,7 @@ class ProxyProcess:
                     "serve",
                     f"--grpc-listen=127.0.0.1:{self.grpc_port}",
                     f"--http-listen=127.0.0.1:{self.http_port}",
-                    f"--state-dir={state_dir or folder / 'state'}",
+                    *([f"--state-dir={folder / 'state'}"] if private_state else []),
                     *options,
                 ],
                 cwd=ROOT,
