@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic
 
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.columns import KNOWN_COLLATIONS, to_result_column
@@ -110,7 +111,7 @@ class Executor:
         Errors: SourceError, SourceDown, DeadlinePassed, Overloaded.
         """
         sending = plan(request)
-        started = self._loop.time()
+        started = monotonic()  # the loop's own clock may stand still within a turn
 
         def finished(outcome: Outcome) -> None:
             del self._upqueries[request.id]
@@ -121,7 +122,7 @@ class Executor:
             if isinstance(read, UpwellError):
                 deliver(UpqueryFailed(request.id, read))
             else:
-                deliver(UpqueryAnswer(request.id, read[0], read[1], self._loop.time() - started))
+                deliver(UpqueryAnswer(request.id, read[0], read[1], monotonic() - started))
 
         job = Job(sending.packets, sending.count, finished, request.database, deadline=deadline)
         self._upqueries[request.id] = job

@@ -145,6 +145,17 @@ class SchemaSource:
         except sa.exc.DBAPIError as error:
             raise _source_error(error) from error
 
+    async def server(self) -> ServerFacts:
+        """What the server is, as of now. Raises as `reflect`."""
+        return await asyncio.to_thread(self._server_now)
+
+    def _server_now(self) -> ServerFacts:
+        try:
+            with self._engine.connect() as connection:
+                return server_facts(connection)
+        except sa.exc.DBAPIError as error:
+            raise _source_error(error) from error
+
     def close(self) -> None:
         self._engine.dispose()
 

@@ -1,0 +1,100 @@
+"""What is sent for an upquery, and what its answers tell about its bracket."""
+
+from __future__ import annotations
+
+from pymysql.constants import FIELD_TYPE
+
+from dataflow.messages import Statement, UpqueryRequest
+from external_upquery.protocol import Answer, Answers, query
+from external_upquery.snapshot import BracketReader, plan
+from gtid_tracker.gtid import GtidSet
+from sqltypes.errors import SourceError
+from tests.support import mysql_packets as server
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+OTHER = "4e11fa47-71ca-11e1-9e33-c80aa9429562"
+TEXT = server.column("t", FIELD_TYPE.VAR_STRING, charset=server.UTF8MB4)
+
+
+def request(*sql: str, slow: bool = False) -> UpqueryRequest:
+    return UpqueryRequest(1, tuple(map(Statement, sql)), ("`d`.`t`", "`d`.`u`"), slow=slow)
+
+
+def texts(*values: str) -> bytes:
+    return server.result_set([TEXT] * len(values), [[value.encode() for value in values]])
+
+
+def decoded(count: int, *answers: bytes) -> list[Answer]:
+    decoder = Answers(deprecate_eof=True)
+    decoder.expect(count)
+    return decoder.feed(b"".join(answers))
+
+
+def test_one_short_statement_is_enclosed_by_two_readings() -> None:
+    sending = plan(request("SELECT 1"))
+    assert sending.packets == b"".join(
+        map(
+            query,
+            (
+                "SELECT @@server_uuid, @@global.gtid_executed",
+                "SELECT 1",
+                "SELECT @@global.gtid_owned, @@global.gtid_executed",
+            ),
+        )
+    )
+
+
+def test_several_statements_share_a_snapshot_whose_bracket_is_read_before_them() -> None:
+    expected = (
+        "SELECT @@server_uuid, @@global.gtid_executed",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+        "DO (SELECT 1 FROM `d`.`t` LIMIT 0), (SELECT 1 FROM `d`.`u` LIMIT 0)",
+        "SELECT @@global.gtid_owned, @@global.gtid_executed",
+        "SELECT 1",
+        "SELECT 2",
+        "COMMIT",
+    )
+    assert plan(request("SELECT 1", "SELECT 2")).packets == b"".join(map(query, expected))
+    assert plan(request("SELECT 1", slow=True)).packets == b"".join(map(query, (*expected[:5], "COMMIT")))
+
+
+def test_bracket_is_read_from_the_answers() -> None:
+    sending = plan(request("SELECT x"))
+    answers = decoded(
+        3, texts(UUID, f"{UUID}:1-5"), texts("x"), texts(f"{UUID}:7#12{OTHER}:1#13", f"{UUID}:1-6,\n{OTHER}:9")
+    )
+    read = BracketReader().read(sending, answers, 1)
+    assert not isinstance(read, Exception)
+    bracket, results = read
+    assert bracket.server_uuid == UUID
+    assert bracket.lower == GtidSet.parse(f"{UUID}:1-5")
+    assert bracket.owned == GtidSet.parse(f"{UUID}:7,{OTHER}:1")
+    assert bracket.executed == GtidSet.parse(f"{UUID}:1-6,{OTHER}:9")
+    assert results == ([("x",)],)
+
+
+def test_source_at_rest_gives_one_set_for_both_readings() -> None:
+    reader = BracketReader()
+    sending = plan(request("SELECT x"))
+    answers = decoded(3, texts(UUID, f"{UUID}:1-5"), texts("x"), texts("", f"{UUID}:1-5"))
+    read = reader.read(sending, answers, 1)
+    assert not isinstance(read, Exception)
+    assert read[0].lower is read[0].executed
+    assert not read[0].owned
+
+
+def test_first_error_is_the_outcome() -> None:
+    sending = plan(request("SELECT a", "SELECT b"))
+    done = server.packet(server.ok())
+    answers = decoded(
+        sending.count,
+        texts(UUID, f"{UUID}:1-5"),
+        done,
+        done,
+        texts("", f"{UUID}:1-5"),
+        server.packet(server.error(1146, "42S02", "no a")),
+        server.packet(server.error(1146, "42S02", "no b")),
+        done,
+    )
+    outcome = BracketReader().read(sending, answers, 2)
+    assert isinstance(outcome, SourceError) and outcome.message == "no a"
