@@ -12,14 +12,14 @@ COPY . .
 RUN /tools/bin/hatchling build -t wheel -d /dist \
  && /opt/upwell/bin/pip install --no-cache-dir --no-deps /dist/*.whl
 
-# The sample's driver runs from the sources, with the same dependencies.
+# The sample runs from the sources, with the same dependencies.
 FROM python:3.11-slim-bookworm AS sample
 COPY --from=build /opt/upwell /opt/upwell
 WORKDIR /src
 COPY . .
 USER nobody
 ENV PYTHONDONTWRITEBYTECODE=1
-ENTRYPOINT ["/opt/upwell/bin/python", "-m", "examples.lobsters.run"]
+ENTRYPOINT ["/opt/upwell/bin/python", "-m", "examples.lobsters.traffic"]
 
 # The last stage is the one that `docker build .` makes.
 FROM python:3.11-slim-bookworm AS upwell

@@ -1,0 +1,93 @@
+"""The sample against a MySQL and an Upwell that run already: loads it once, creates its caches, reads pages for ever.
+
+`UPSTREAM` and `UPWELL_GRPC` name the two, `SCALE` the size of the set. compose.yaml runs this; a line a minute says how
+much of what the pages read was held. Ctrl-C or SIGTERM ends it with exit status 0.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from itertools import count
+from types import FrameType
+
+import pymysql
+
+from examples.lobsters.cached import Cached, create_caches
+from examples.lobsters.data import Shape, shape_of
+from examples.lobsters.direct import Direct
+from examples.lobsters.load import DATABASE, connect, load
+from examples.lobsters.pages import PageStream, run_page
+from examples.lobsters.queries import CATALOGUE
+from integration.private_mysql import NoMySQL, Server, find_mysql
+from upwell.client import Client
+from upwell.errors import UpwellError
+
+REPORT_SECONDS = 60.0
+SEED = 7
+
+
+class Stopped(BaseException):
+    """Ctrl-C or SIGTERM. Not an Exception: nothing on the way may take it for an error."""
+
+
+def stop(signum: int, frame: FrameType | None) -> None:
+    raise Stopped
+
+
+def is_loaded(server: Server) -> bool:
+    rows = server.execute(
+        "SELECT COUNT(*) FROM information_schema.statistics "
+        f"WHERE table_schema = '{DATABASE}' AND table_name = 'votes' AND index_name <> 'PRIMARY'"
+    )
+    return bool(rows[0][0])  # the secondary keys come last
+
+
+def visit(client: Client, server: Server, shape: Shape, rounds: int | None = None) -> None:
+    """Reads and writes a page of each variant in turn: `rounds` times, or until stopped."""
+    made = create_caches(client, CATALOGUE.values(), DATABASE)
+    print(f"{len(made.modes)} caches; not cached: {', '.join(made.refused) or 'none'}", flush=True)
+    with connect(server, DATABASE) as connection:
+        direct, cached = Direct(connection), Cached(client, DATABASE, made)
+        streams = [PageStream(shape, variant, SEED) for variant in "DN"]
+        reported = time.monotonic()
+        for done in count(1):
+            for stream in streams:
+                _, page = next(stream)
+                run_page(page, cached.read, direct.write)
+            if time.monotonic() - reported > REPORT_SECONDS or done == rounds:
+                print(share_of_hits(cached, done * len(streams)), flush=True)
+                reported = time.monotonic()
+            if done == rounds:
+                return
+
+
+def share_of_hits(cached: Cached, pages: int) -> str:
+    total = sum(cached.served.values())
+    hits = sum(times for (_, served), times in cached.served.items() if served == "hit")
+    return f"{pages:,} pages, {total:,} reads, {hits / max(1, total):.1%} of them hits"
+
+
+def main() -> int:
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        shape = shape_of(os.environ.get("SCALE") or "mid")
+        server = find_mysql(os.environ.get("UPSTREAM") or "mysql://root@127.0.0.1:3306")
+        if not is_loaded(server):
+            rows = load(server, shape, binlog=True)  # the proxy follows already
+            print(f"loaded set {shape.name}: {rows:,} rows", flush=True)
+        with Client(os.environ.get("UPWELL_GRPC") or "127.0.0.1:50051") as client:
+            visit(client, server, shape)
+    except Stopped:
+        return 0
+    except (NoMySQL, UpwellError, pymysql.Error, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
