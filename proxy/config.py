@@ -92,7 +92,7 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        return "UPWELL_" + self.name.replace("-", "_").upper()
+        return _variable(self.name)
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -122,18 +122,7 @@ CACHE_KEYS = ("name", "sql", "database")
 
 def load_config(options: Mapping[str, str | None], environment: Mapping[str, str], home: Path) -> Config:
     """The settings. `options`: those given on the command line, by name. Raises ConfigError."""
-    layers = [_Layer({name: text for name, text in options.items() if text is not None}, "--{}".format)]
-    given = {setting.name: environment[setting.variable] for setting in SETTINGS if environment.get(setting.variable)}
-    given |= {name: environment[_variable(name)] for name in LATER if environment.get(_variable(name))}
-    layers.append(_Layer(given, _variable))
-    caches: tuple[CacheDefinition, ...] = ()
-    path = _text(layers, "config")
-    if path is not None:
-        values, caches = read_file(Path(path))
-        layers.append(_Layer(values, lambda name: f"{path}: {name}"))
-    for layer in layers:
-        for name in LATER.keys() & layer.values.keys():
-            raise ConfigError(f"{layer.origin(name)}: {LATER[name]}")
+    layers, caches = _layers(options, environment)
     value = _reader(layers)
     grpc_listen = Listen(*value("grpc-listen"))
     certificate, key, token = _credentials(layers, grpc_listen, insecure=value("grpc-insecure"))
@@ -156,6 +145,26 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         log_json=value("log-json"),
         check=value("check"),
     )
+
+
+def _layers(
+    options: Mapping[str, str | None], environment: Mapping[str, str]
+) -> tuple[list[_Layer], tuple[CacheDefinition, ...]]:
+    """The sources of values, the strongest first, and the caches of the file."""
+    layers = [_Layer({name: text for name, text in options.items() if text is not None}, "--{}".format)]
+    names = [*BY_NAME, *LATER]
+    layers.append(
+        _Layer({name: environment[_variable(name)] for name in names if environment.get(_variable(name))}, _variable)
+    )
+    caches: tuple[CacheDefinition, ...] = ()
+    path = _text(layers, "config")
+    if path is not None:
+        values, caches = read_file(Path(path))
+        layers.append(_Layer(values, lambda name: f"{path}: {name}"))
+    for layer in layers:
+        for name in LATER.keys() & layer.values.keys():
+            raise ConfigError(f"{layer.origin(name)}: {LATER[name]}")
+    return layers, caches
 
 
 def default_state_dir(environment: Mapping[str, str], home: Path) -> Path:
@@ -227,8 +236,8 @@ def _credentials(
         raise ConfigError(f"--grpc-token-file {token_file!r}: the token is one line of printable ASCII")
     if not listen.is_loopback and not insecure and (certificate is None or token is None):
         raise ConfigError(
-            f"--grpc-listen {listen.host} is not loopback: it needs --grpc-tls-cert, --grpc-tls-key and --grpc-token-file"
-            " (or --grpc-insecure)"
+            f"--grpc-listen {listen.host} is not loopback: it needs --grpc-tls-cert, --grpc-tls-key and"
+            " --grpc-token-file (or --grpc-insecure)"
         )
     pem = [None if path is None else read_bytes(path, "the gRPC listener's TLS file") for path in (certificate, key)]
     return pem[0], pem[1], token
@@ -305,3 +314,10 @@ def unknown(name: str, known: Sequence[str]) -> str:
 def from_process(options: Mapping[str, str | None]) -> Config:
     """`load_config` with this process's environment."""
     return load_config(options, os.environ, Path.home())
+
+
+def upstream_from_process(options: Mapping[str, str | None]) -> tuple[str, int]:
+    """(upstream, upquery connections) alone, for who serves nothing. Raises ConfigError."""
+    layers, _ = _layers(options, os.environ)
+    connections: int = _reader(layers)("upquery-connections")
+    return _upstream(layers), connections

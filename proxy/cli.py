@@ -1,0 +1,161 @@
+"""`upwell serve` and `upwell doctor`: options in, exit status out. The launcher loads this module by name.
+
+Every option of `serve` is made from `proxy/config.py`. Exit status: 0 stopped as asked, 1 the doctor found what keeps
+the source from being cached, 2 a wrong option or file, 3 the source cannot be reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import click
+import structlog
+import uvloop
+
+from external_upquery.doctor import Finding, Severity, check
+from external_upquery.upstream import parse_upstream
+from proxy.config import BY_NAME, LATER, SETTINGS, Config, Setting, from_process, upstream_from_process
+from sqltypes.errors import ConfigError, UpwellError
+from upwell.command import Failed, json_option, print_json
+
+log = structlog.get_logger("upwell")
+
+
+def setting_option(setting: Setting) -> click.Option:
+    """The command-line option of a setting; its text is judged with those of the other sources."""
+    shown = f" [default: {setting.default}]" if setting.default and not setting.is_flag else ""
+    help = f"{setting.help}{shown} [env: {setting.variable}]"
+    declaration = [f"--{setting.name}", setting.name.replace("-", "_")]
+    if setting.is_flag:
+        return click.Option(declaration, is_flag=True, flag_value="true", default=None, help=help)
+    return click.Option(declaration, metavar=setting.metavar, help=help)
+
+
+def later_option(name: str) -> click.Option:
+    return click.Option([f"--{name}", name.replace("-", "_")], hidden=True)
+
+
+def by_name(options: dict[str, str | None]) -> dict[str, str | None]:
+    return {name.replace("_", "-"): text for name, text in options.items()}
+
+
+def reporting_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """Errors that are the caller's or the source's become one line and an exit status."""
+
+    def wrapped(**options: Any) -> None:
+        try:
+            command(**options)
+        except ConfigError as error:
+            raise Failed(error.message, exit_code=2) from None
+        except UpwellError as error:
+            raise Failed(error.message or error.reason, exit_code=3) from None
+
+    return wrapped
+
+
+@reporting_errors
+def run_serve(**options: str | None) -> None:
+    config = from_process(by_name(options))
+    configure_logging(config)
+    uvloop.run(until_stopped(config))
+
+
+serve = click.Command(
+    "serve",
+    callback=run_serve,
+    params=[*map(setting_option, SETTINGS), *map(later_option, LATER)],
+    help="Run the proxy until SIGTERM or Ctrl-C.",
+    epilog="Each option may also stand in the environment or, without the dashes, in the file of --config.",
+)
+
+
+async def until_stopped(config: Config) -> None:
+    """Serves until SIGTERM or SIGINT; a second signal ends the process at once."""
+    loop = asyncio.get_running_loop()
+    started = asyncio.Event()
+    stop = asyncio.Event()
+    signals = (signal.SIGTERM, signal.SIGINT)
+
+    # Here, and not above: the doctor and --help have no use for the whole engine and planner.
+    from proxy.app import running
+
+    async def session() -> None:
+        async with running(config):
+            started.set()
+            await stop.wait()
+            log.info("stopping")
+
+    serving = loop.create_task(session())
+
+    def on_signal() -> None:
+        for number in signals:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        stop.set()
+        if not started.is_set():
+            serving.cancel()
+
+    for number in signals:
+        loop.add_signal_handler(number, on_signal)
+    await asyncio.wait([serving])
+    if not serving.cancelled():
+        serving.result()
+
+
+@reporting_errors
+def run_doctor(as_json: bool, **options: str | None) -> None:
+    url, connections = upstream_from_process(by_name(options))
+    findings = check(parse_upstream(url), connections=connections)
+    if as_json:
+        print_json([asdict(finding) | {"severity": finding.severity.value} for finding in findings])
+    else:
+        for finding in findings:
+            click.echo(finding_text(finding))
+    failed = [finding.name for finding in findings if finding.severity is Severity.ERROR]
+    if failed:
+        raise Failed(f"this source cannot be cached yet: {', '.join(failed)}", exit_code=1)
+
+
+def finding_text(finding: Finding) -> str:
+    """A finding and what mends it, as lines."""
+    lines = [f"{finding.severity.value:8} {finding.name}: {finding.seen}"]
+    if finding.needed:
+        lines.append(f"{'':9}needed: {finding.needed}")
+    lines += [f"{'':9}mend:   {statement};" for statement in (text.rstrip(";") for text in finding.mend)]
+    return "\n".join(lines)
+
+
+doctor = click.Command(
+    "doctor",
+    callback=run_doctor,
+    params=[setting_option(BY_NAME[name]) for name in ("upstream", "upstream-file", "config", "upquery-connections")],
+    help="Check the MySQL behind: version, GTIDs, binlog, privileges; each finding with the statement that mends it.",
+)
+doctor = json_option(doctor)
+
+
+def configure_logging(config: Config) -> None:
+    """Lines on stderr: readable, or JSON; the standard library's loggers (gRPC's) from warnings up."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if config.log_json:
+        shared += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+    else:
+        plain = structlog.dev.plain_traceback
+        shared.append(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain))
+    structlog.configure(
+        processors=shared,
+        wrapper_class=structlog.make_filtering_bound_logger(config.log_level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    logging.basicConfig(
+        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )

@@ -1,0 +1,120 @@
+"""The command `upwell`.
+
+The clients' commands (`cache`, `bench`) need grpcio, protobuf, click and rich only. `serve` and `doctor` are loaded
+from the application's packages by name when they are asked for: those lie beside this package in a checkout and under
+`upwell/app/` in an installed one, out of everybody else's way.
+
+Exit status: 0 done, 1 it found what it was asked to look for, 2 wrong usage, 3 the proxy or the source cannot be
+reached. Whatever is wrong is one line on stderr.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+HERE = Path(__file__).resolve().parent
+APP_DIR = HERE / "app" if (HERE / "app").is_dir() else HERE.parent
+APP_PACKAGES = frozenset(
+    {"proxy", "external_upquery", "vstream", "dataflow", "planner", "gtid_tracker", "sqltypes", "upwell"}
+)
+
+
+def server_command(name: str) -> click.Command:
+    """`serve` or `doctor` of proxy/cli.py. Raises Failed where the server's dependencies are not installed."""
+    from upwell.command import Failed
+
+    sys.path.insert(0, str(APP_DIR))
+    paths = [str(APP_DIR), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # for child processes
+    try:
+        module: Any = importlib.import_module("proxy.cli")
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] in APP_PACKAGES:
+            raise
+        raise Failed(
+            f"`upwell {name}` needs the server's dependencies (no {error.name!r}): pip install 'upwell[server]'",
+            exit_code=2,
+        ) from None
+    command: click.Command = getattr(module, name)
+    return command
+
+
+def forwarded(name: str, help: str) -> click.Command:
+    """A command that hands all of its arguments, --help too, to the one of that name in proxy/cli.py."""
+
+    def forward(arguments: tuple[str, ...]) -> None:
+        server_command(name).main(list(arguments), prog_name=f"upwell {name}", standalone_mode=False)
+
+    return click.Command(
+        name,
+        callback=forward,
+        params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
+        help=help,
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True},
+    )
+
+
+def commands() -> click.Group:
+    """All of `upwell`."""
+    import upwell
+    from upwell.bench import bench
+    from upwell.command import cache
+
+    group = click.Group("upwell", help="A caching proxy beside MySQL.")
+    group = click.version_option(upwell.__version__, message="upwell %(version)s")(group)
+    group.add_command(forwarded("serve", "Run the proxy."))
+    group.add_command(
+        forwarded("doctor", "Check the MySQL behind: what keeps it from being cached, and what mends it.")
+    )
+    group.add_command(cache)
+    group.add_command(bench)
+    return group
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command line; its exit status."""
+    # gRPC's core writes lines of its own to stderr; what matters of them comes as an error here.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from upwell.errors import DeadlinePassed, Unavailable, UpwellError
+
+    try:
+        status = commands().main(arguments, prog_name="upwell", standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx is not None else "upwell"
+        return complain(f"{where}: {error.format_message()} (see {where} --help)", 2)
+    except click.ClickException as error:
+        return complain(f"upwell: {error.format_message()}", error.exit_code)
+    except click.exceptions.Abort:
+        return complain("upwell: interrupted", 130)
+    except (Unavailable, DeadlinePassed) as error:
+        return complain(f"upwell: {error}", 3)
+    except UpwellError as error:
+        return complain(f"upwell: {error} ({error.reason})", 2)
+    except BrokenPipeError:  # whoever read our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def complain(line: str, status: int) -> int:
+    click.echo(" ".join(line.split()), err=True)
+    return status
+
+
+def main() -> None:
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""`upwell cache create|drop|ls|explain`: the commands that talk to a running proxy."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from upwell import wire
+from upwell.client import Client
+from upwell.v1 import upwell_pb2 as pb
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any] | click.Command)
+WIDTH_OF_FILES = 200  # of tables that go to a file or a pipe
+
+
+class Failed(click.ClickException):
+    """Ends the command with a line on stderr and this exit status."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance
+
+
+def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --grpc and what goes with it; the command gets them as one `connection`, arguments for a Client."""
+
+    @click.option("--grpc", "target", metavar="HOST:PORT", default=wire.DEFAULT_TARGET, envvar="UPWELL_GRPC",
+                  show_default=True, show_envvar=True, help="the proxy")  # fmt: skip
+    @click.option("--token-file", type=click.Path(path_type=Path), envvar="UPWELL_TOKEN_FILE", show_envvar=True,
+                  help="a file with the bearer token")  # fmt: skip
+    @click.option("--tls/--no-tls", default=False, help="TLS, by the system's certificate authorities")
+    @click.option("--tls-ca", type=click.Path(path_type=Path), help="TLS, by this certificate authority (PEM)")
+    @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=wire.DEFAULT_TIMEOUT,
+                  show_default=True, help="seconds for a call")  # fmt: skip
+    @functools.wraps(command)
+    def wrapped(
+        *arguments: Any,
+        target: str,
+        token_file: Path | None,
+        tls: bool,
+        tls_ca: Path | None,
+        timeout: float,
+        **rest: Any,
+    ) -> Any:
+        if not target.rpartition(":")[2].isdecimal():
+            raise click.BadParameter(f"{target!r}: HOST:PORT is accepted", param_hint="--grpc")
+        token = None if token_file is None else read(token_file, "--token-file").decode("latin-1").strip()
+        authority = tls if tls_ca is None else read(tls_ca, "--tls-ca")
+        connection = {"target": target, "token": token, "tls": authority, "timeout": timeout}
+        return command(*arguments, connection=connection, **rest)
+
+    return wrapped
+
+
+def read(path: Path, option: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise click.BadParameter(f"{str(path)!r} cannot be read: {error.strerror}", param_hint=option) from None
+
+
+def json_option(command: Decorated) -> Decorated:
+    """Adds --json; the command gets it as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="as JSON")(command)
+
+
+def print_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=1, default=str))
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Numbers to the right, text to the left."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for place, heading in enumerate(headings):
+        numeric = any(isinstance(row[place], (int, float)) for row in rows)
+        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(f"{cell:,.1f}" if isinstance(cell, float) else str(cell) for cell in row))
+    Console(width=None if sys.stdout.isatty() else WIDTH_OF_FILES, highlight=False, markup=False).print(table)
+
+
+@click.group()
+def cache() -> None:
+    """Make, drop, list and explain caches."""
+
+
+COLUMNS = ("name", "query", "mode", "keys", "bytes", "hits", "misses", "hit_p50_us", "miss_p50_us", "state")
+
+
+def as_dict(made: pb.Cache) -> dict[str, object]:
+    """A cache under the names of `SHOW CACHES`, with what that has no column for."""
+    shown: dict[str, object] = {name: getattr(made, "sql" if name == "query" else name) for name in COLUMNS}
+    shown |= {"database": made.database, "why": made.why}
+    shown["parameters"] = [
+        {"name": parameter.name, "type": parameter.type.name, "list": parameter.list} for parameter in made.parameters
+    ]
+    return shown
+
+
+@cache.command()
+@click.argument("sql")
+@click.option("--name", default="", help="its name; one is made up without")
+@click.option("--database", default="", help="the default database of the query")
+@json_option
+@connection_options
+def create(sql: str, name: str, database: str, as_json: bool, connection: dict[str, Any]) -> None:
+    """Make a cache of SQL, a SELECT with ? for its parameters; `-` reads it from standard input."""
+    text = sys.stdin.read() if sql == "-" else sql
+    with Client(**connection) as client:
+        made = client.create_cache(text, name=name, database=database)
+    if as_json:
+        print_json(as_dict(made))
+    else:
+        click.echo(f"{made.name}: {made.mode}, {made.state}{': ' + made.why if made.why else ''}")
+
+
+@cache.command()
+@click.argument("name")
+@connection_options
+def drop(name: str, connection: dict[str, Any]) -> None:
+    """Drop the cache NAME and what it holds."""
+    with Client(**connection) as client:
+        client.drop_cache(name)
+
+
+@cache.command("ls")
+@json_option
+@connection_options
+def list_caches(as_json: bool, connection: dict[str, Any]) -> None:
+    """List the caches."""
+    with Client(**connection) as client:
+        caches = [as_dict(made) for made in client.caches()]
+    if as_json:
+        print_json(caches)
+    else:
+        print_table(COLUMNS, [[_one_line(made[name]) for name in COLUMNS] for made in caches])
+
+
+def _one_line(cell: object) -> object:
+    return " ".join(cell.split()) if isinstance(cell, str) else cell
+
+
+@cache.command()
+@click.argument("name", default="")
+@click.option("--sql", default="", help="a SELECT that is not cached yet, instead of NAME")
+@click.option("--database", default="", help="the default database of that query")
+@click.option("--dot", is_flag=True, help="the plan as a Graphviz graph")
+@json_option
+@connection_options
+def explain(name: str, sql: str, database: str, dot: bool, as_json: bool, connection: dict[str, Any]) -> None:
+    """Show the plan of the cache NAME, or of a SELECT as it would be cached."""
+    if bool(name) == bool(sql):
+        raise click.UsageError("either NAME or --sql is accepted")
+    with Client(**connection) as client:
+        plan = client.explain(name, sql=sql, database=database)
+    if as_json:
+        print_json({"text": plan.text, "graphviz": plan.graphviz})
+    else:
+        click.echo(plan.graphviz if dot else plan.text)
