@@ -19,6 +19,16 @@ ROOT = Path(__file__).resolve().parent.parent
 APP_PACKAGES = ("proxy", "external_upquery", "vstream", "dataflow", "planner", "gtid_tracker", "sqltypes")
 
 
+# As the launcher does it: our packages come first, so that the foreign `proxy` is not taken for ours.
+IMPORT_EVERYTHING = """
+import sys
+from upwell.__main__ import APP_DIR
+sys.path.insert(0, str(APP_DIR))
+import proxy.app, proxy.cli
+assert proxy.__file__ == str(APP_DIR / "proxy/__init__.py"), proxy.__file__
+"""
+
+
 class WheelIsWrong(Exception):
     """The message says what was expected and what was found."""
 
@@ -68,6 +78,7 @@ def check_installed(wheel: Path, folder: Path) -> None:
         raise WheelIsWrong(f"without the server's dependencies `upwell serve` prints {refused!r}")
     run(*pip, "--require-hashes", "-r", ROOT / "requirements/server.lock", cwd=folder)
     run(upwell, "serve", "--help", cwd=folder)
+    run(python, "-c", IMPORT_EVERYTHING, cwd=folder)
 
 
 def main() -> int:
