@@ -24,6 +24,8 @@ log = structlog.get_logger("upwell.http")
 HEAD_BYTES = 16 << 10
 CLIENT_SECONDS = 10.0
 """How long a client may take to send its request, and then to take the answer."""
+LINGER_SECONDS = 1.0
+LINGER_READS = 64
 CONNECTIONS = 256
 REASONS = {
     200: "OK",
@@ -94,7 +96,7 @@ class HttpListener:
         self._listen = config.http_listen
         self._token = config.grpc_token
         self._metrics = Metrics(system)
-        self._open: set[asyncio.Task[None]] = set()
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._server: asyncio.Server | None = None
 
     async def start(self) -> int:
@@ -113,22 +115,28 @@ class HttpListener:
             self._server.close()
         if self._open:
             _, late = await asyncio.wait(self._open, timeout=grace)
+            # Not cancelled: asyncio's own callback on these tasks trips over a cancelled one.
             for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+                self._open[task].transport.abort()
+            await asyncio.gather(*late)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._open.add(task)
+        self._open[task] = writer
+        busy = len(self._open) > CONNECTIONS
         try:
             with suppress(ConnectionError, TimeoutError):
-                page = await self._page(reader) if len(self._open) <= CONNECTIONS else _busy()
+                page = await self._page(reader)
+                if busy:
+                    page = Page(503, f"more than {CONNECTIONS} connections are open\n".encode())
                 async with asyncio.timeout(CLIENT_SECONDS):
                     writer.write(render(page))
                     await writer.drain()
+                if page.status >= 400:
+                    await _discard(reader, writer)
         finally:
-            self._open.discard(task)
+            del self._open[task]
             # Not wait_closed: it would wait for a client that does not read.
             writer.close()
 
@@ -204,12 +212,17 @@ class HttpListener:
         return self._token is not None and hmac.compare_digest(given, f"Bearer {self._token}".encode())
 
 
+async def _discard(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Reads what a refused client still sends: closing over unread bytes would reset the connection, answer and all."""
+    async with asyncio.timeout(LINGER_SECONDS):
+        writer.write_eof()
+        for _ in range(LINGER_READS):
+            if not await reader.read(HEAD_BYTES):
+                return
+
+
 def _alive(request: Request) -> Page:
     return Page(200, b"ok\n")
-
-
-def _busy() -> Page:
-    return Page(503, f"more than {CONNECTIONS} connections are open\n".encode())
 
 
 def render(page: Page) -> bytes:
