@@ -34,8 +34,8 @@ from planner.plan import (
 from planner.plan import Arrangement as ArrangementPlan
 from planner.upquery_sql import fill_columns, topk_fetch
 from sqltypes.compile import Codegen, compile_key, compile_predicate, compile_row, compile_sort_key
-from sqltypes.expression import ColumnRef, Expr, Key, ParamRef, Row, columns_of, walk
-from sqltypes.schema import SqlType, Table
+from sqltypes.expression import ColumnRef, Expr, Key, Literal, ParamRef, Row, columns_of, walk
+from sqltypes.schema import BIGINT, SqlType, Table
 
 Layout = dict[tuple[str, str], int]
 
@@ -136,9 +136,6 @@ def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> 
 
 
 def _argument(aggregate: Aggregate) -> Expr:
-    from sqltypes.expression import Literal  # local: only this case needs it
-    from sqltypes.schema import BIGINT
-
     return aggregate.argument if aggregate.argument is not None else Literal(1, BIGINT)
 
 

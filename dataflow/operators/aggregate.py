@@ -162,9 +162,12 @@ class AggregateNode(Arrangement):
         program = self._program
         content: dict[Key, State] = {}
         for row in rows:
-            content[program.answer_group_key(row)] = self._state_of(row)
-        if len(content) != len(rows):
-            raise InvariantViolated("an upquery returned two rows for one group")
+            state = self._state_of(row)
+            group = program.answer_group_key(row)
+            if group in content:
+                raise InvariantViolated("an upquery returned two rows for one group")
+            if state[COUNT_STAR]:  # without GROUP BY, MySQL returns a row over nothing
+                content[group] = state
         size = len(rows) * self._group_bytes + getsizeof(content)
         return self.new_entry(key, content, size)
 
