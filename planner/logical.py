@@ -154,6 +154,15 @@ def to_own(expr: Expr, alias: str, table: Table) -> Expr:
     return transform(expr, change)
 
 
+def own_aggregates(aggregates: Iterable[Aggregate], alias: str, table: Table) -> tuple[Aggregate, ...]:
+    """The aggregates as an arrangement of `table` states them; its hidden COUNT(*) needs no statement."""
+    return tuple(
+        replace(aggregate, argument=to_own(aggregate.argument, alias, table))
+        for aggregate in aggregates
+        if aggregate.argument is not None
+    )
+
+
 def parameters_of(expr: Expr) -> frozenset[int]:
     return frozenset(node.index for node in walk(expr) if isinstance(node, ParamRef))
 

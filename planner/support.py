@@ -31,6 +31,7 @@ REFUSED: dict[str, str] = {
     "parameter_type": "the type of a parameter cannot be told; compare it with a column",
     "partition_selection": "a SELECT from named partitions is not supported",
     "unknown_function": "the function is not one of MySQL's own, or is not known to be deterministic",
+    "recursive": "WITH RECURSIVE is not supported",
     "no_table": "the query reads no table, so there is nothing to keep current",
 }
 

@@ -1,0 +1,159 @@
+"""The planner's public face: a client's text in, a plan out.
+
+`plan_query` prefers a reader whose answers are derived from maintained arrangements, and falls back to holding the answers of the text
+itself (evict mode) with the reason in the plan's notes. `plan_evict` gives the latter at once. `with_result_columns` makes a plan say
+what the source announces for the client's own text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planner.build import build
+from planner.evict import Analysis
+from planner.expressions import Parameters
+from planner.logical import NotMaintained
+from planner.names import Catalogue
+from planner.parse import ParsedQuery, parse
+from planner.plan import (
+    AnswerArrangement,
+    KeyPart,
+    Mode,
+    OutputColumn,
+    Parameter,
+    QueryPlan,
+    Reader,
+)
+from planner.resolve import Resolver
+from planner.rewrites import rewrite
+from planner.scan import scan
+from planner.support import because, check_tokens, check_tree, refuse, trusted_text
+from sqltypes.errors import UnsupportedQuery
+from sqltypes.expression import ColumnRef
+from sqltypes.schema import NULL, ResultColumn, SchemaSnapshot, Table
+
+ANSWER = "answer"  # the alias of an answer arrangement's columns: c0, c1 ...
+
+
+def plan_query(sql: str, database: str, snapshot: SchemaSnapshot) -> QueryPlan:
+    """The plan of a query. `?` are its parameters, `IN (?)` or `IN (?...)` a list; literals are constants.
+
+    Raises ParseError (with the place), UnknownName, UnsupportedQuery (code of `support.REFUSED`), NeedRelations.
+    """
+    query, catalogue = _checked(sql, database, snapshot)
+    if not _trusted(query):
+        return _evict(query, catalogue, because("text"))
+    parameters = Parameters(query.lists)
+    try:
+        block = rewrite(Resolver(catalogue, parameters, query.item_names).query(query.tree))
+        built = build(block, parameters)
+    except NotMaintained as reason:
+        return _evict(query, catalogue, str(reason))
+    except UnsupportedQuery as error:
+        return _evict(query, catalogue, f"{error.code}: {error}")
+    return QueryPlan(
+        query.normalised,
+        database,
+        _parameters(query, parameters),
+        built.key.parts,
+        built.reader,
+        Mode.MAINTAIN,
+        _tables(query, catalogue),
+        tuple(built.notes),
+    )
+
+
+def plan_evict(sql: str, database: str, snapshot: SchemaSnapshot, why: str = "asked for") -> QueryPlan:
+    """The plan that holds the query's answers as they are. Raises as `plan_query`."""
+    query, catalogue = _checked(sql, database, snapshot)
+    return _evict(query, catalogue, why)
+
+
+def with_result_columns(plan: QueryPlan, columns: Sequence[ResultColumn]) -> QueryPlan:
+    """The plan with the columns that the source announces for the client's text.
+
+    Requires: in maintain mode as many columns as the plan has.
+    """
+    reader = plan.reader
+    if isinstance(reader.root, AnswerArrangement):
+        output = tuple(
+            OutputColumn(
+                column.name, ColumnRef(ANSWER, f"c{at}", column.type, column.nullable), column.type, column.nullable
+            )
+            for at, column in enumerate(columns)
+        )
+        return replace(plan, reader=replace(reader, root=replace(reader.root, columns=tuple(columns)), output=output))
+    assert len(columns) == len(reader.output), (columns, reader.output)
+    output = tuple(
+        replace(mine, name=theirs.name, nullable=theirs.nullable)
+        for mine, theirs in zip(reader.output, columns, strict=True)
+    )
+    return replace(plan, reader=replace(reader, output=output))
+
+
+def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQuery, Catalogue]:
+    query = parse(sql, snapshot.server_version)
+    check_tokens(scan(query.text))
+    check_tree(query.tree, query.text)
+    catalogue = Catalogue(snapshot, database)
+    catalogue.require(query.tree)
+    if not _tables(query, catalogue):
+        raise refuse("no_table")
+    return query, catalogue
+
+
+def _trusted(query: ParsedQuery) -> bool:
+    return trusted_text(frozenset(token.text for token in scan(query.text)))
+
+
+def _tables(query: ParsedQuery, catalogue: Catalogue) -> tuple[Table, ...]:
+    """All base tables that the query reads, those below views included; each checked."""
+    return tuple(dict.fromkeys(catalogue.base_tables(query.tree)))
+
+
+def _parameters(query: ParsedQuery, parameters: Parameters) -> tuple[Parameter, ...]:
+    """Raises UnsupportedQuery where a parameter's type is not known."""
+    out = []
+    for index, is_list in enumerate(query.lists):
+        type_ = parameters.types.get(index, NULL)
+        if type_.name == "null":
+            raise refuse("parameter_type", f"parameter {index + 1}")
+        out.append(Parameter(index, type_, is_list, parameters.columns.get(index, "")))
+    return tuple(out)
+
+
+def _evict(query: ParsedQuery, catalogue: Catalogue, why: str) -> QueryPlan:
+    parameters = Parameters(query.lists)
+    analysis = Analysis(catalogue, parameters, _trusted(query))
+    analysis.query(query.tree)
+    described = _parameters(query, parameters)
+    key = range(len(described))
+    root = AnswerArrangement(
+        query.template,
+        catalogue.database,
+        tuple(parameter.type for parameter in described),
+        tuple(parameter.list for parameter in described),
+        analysis.inputs(key),
+        why=why,
+    )
+    parts = tuple(
+        KeyPart(
+            parameter.column or f"parameter {parameter.index + 1}",
+            parameter.type,
+            parameter.index,
+            False,
+            parameter.list,
+        )
+        for parameter in described
+    )
+    return QueryPlan(
+        query.normalised,
+        catalogue.database,
+        described,
+        parts,
+        Reader(ANSWER, root, tuple(key)),
+        Mode.EVICT,
+        _tables(query, catalogue),
+        (f"not maintained: {why}",),
+    )

@@ -1,0 +1,362 @@
+"""From a rewritten block to the reader that derives its answers: which arrangements, by which keys, and what is left to compute.
+
+The root is the table that most key parameters restrict; every other table is looked up by its equalities with tables already there.
+Conditions on one table alone go into its arrangement; the rest is computed when an answer is derived. Raises NotMaintained with the
+reason where there is no such reader, or where it would hold much more than it saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from planner.build_group import grouped_reader, single_table_groups
+from planner.build_parts import KeyParts, Reading, conjunction, output_columns, used_columns
+from planner.expressions import Parameters
+from planner.keys import Classes, Pin, certain_conditions, is_unique_in, pin_of
+from planner.logical import (
+    Base,
+    Block,
+    Grouped,
+    Join,
+    NotMaintained,
+    expressions,
+    hashes_alike,
+    parameters_of,
+    to_own,
+)
+from planner.plan import (
+    AggregateArrangement,
+    Lookup,
+    OrderTerm,
+    Reader,
+    RowsArrangement,
+    TopKArrangement,
+)
+from planner.support import because
+from sqltypes.errors import UnsupportedQuery
+from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef, sources_of
+from sqltypes.schema import SqlType, Table
+
+SMALL_TABLE = 10_000  # rows: a whole table of fewer may be held for a query without key parameters
+
+
+@dataclass
+class Built:
+    """A reader with its key and the decisions that led to it."""
+
+    reader: Reader
+    key: KeyParts
+    notes: list[str] = field(default_factory=list)
+
+
+def build(block: Block, parameters: Parameters) -> Built:
+    """Requires: the block is rewritten, without derived tables and scalar subqueries."""
+    if not block.joins:
+        raise UnsupportedQuery("no_table", "the query reads no table, so there is nothing to keep current")
+    block = normalised_lists(block)
+    notes = list(block.notes)
+    if len(block.joins) == 1 and isinstance(block.joins[0].source, Base):
+        return _single(block, parameters, notes)
+    return _joined(block, parameters, notes)
+
+
+def normalised_lists(block: Block) -> Block:
+    """Refuses IN-lists of parameters that are no top-level condition on a column: only those are one lookup for each value."""
+    certain = certain_conditions(block)
+    as_key = {pin.parameter.index for part in certain if (pin := pin_of(part)) is not None}
+    everywhere = [
+        index for expr in expressions(block) for index in parameters_of(expr) if index in block.list_parameters
+    ]
+    if not set(everywhere) <= as_key or len(everywhere) != len(set(everywhere)):
+        raise NotMaintained(because("list_position"))
+    return block
+
+
+# -- one table --------------------------------------------------------------------------------------------------------
+
+
+def _single(block: Block, parameters: Parameters, notes: list[str]) -> Built:
+    join = block.joins[0]
+    assert isinstance(join.source, Base)
+    table = join.source.table
+    reading = split_conditions(block, join)
+    if block.grouped:
+        made = single_table_groups(block, table, reading, parameters)
+        if made is not None:
+            return Built(made[0], made[1], notes)
+    root = _rows_or_top(block, join, table, reading)
+    key = KeyParts.of([*reading.pins], reading.residual, block, parameters)
+    reader = Reader(
+        join.alias,
+        root,
+        tuple(range(len(reading.pins))),
+        filter=conjunction(reading.residual),
+        order=block.order,
+        limit=block.limit,
+    )
+    return Built(_finished(block, reader), key, notes)
+
+
+def split_conditions(block: Block, join: Join) -> Reading:
+    """The conditions on one table by what they are for: key, arrangement's filter, or the rest."""
+    pins: list[Pin] = []
+    own: list[Expr] = []
+    residual: list[Expr] = []
+    for part in certain_conditions(block):
+        pin = pin_of(part)
+        if pin is not None and pin.column.source == join.alias and pin.column.name not in {p.column.name for p in pins}:
+            pins.append(pin)
+        elif sources_of(part) <= {join.alias} and not parameters_of(part):
+            own.append(part)
+        else:
+            residual.append(part)
+    pins.sort(key=lambda pin: pin.parameter.index)
+    return Reading(pins, own, residual)
+
+
+def _rows_or_top(block: Block, join: Join, table: Table, reading: Reading) -> RowsArrangement | TopKArrangement:
+    key = tuple(pin.column.name for pin in reading.pins)
+    filter_ = conjunction([to_own(part, join.alias, table) for part in reading.own])
+    needed = [*expressions(replace(block, where=tuple(reading.residual)))]
+    columns = used_columns(join.alias, table, needed)
+    if key:
+        return RowsArrangement(table, key, columns, filter_)
+    limit = block.limit
+    constant = limit is not None and isinstance(limit.count, int) and isinstance(limit.offset, int)
+    top = constant and not (reading.residual or block.distinct or block.grouped)
+    if top and table.primary_key:
+        assert limit is not None and isinstance(limit.count, int) and isinstance(limit.offset, int)
+        order = tuple(OrderTerm(to_own(term.expr, join.alias, table), term.descending) for term in block.order)
+        return TopKArrangement(table, (), columns, order, limit.count + limit.offset, filter_)
+    if table.rows_estimate >= SMALL_TABLE:
+        raise NotMaintained(because("large_table", table.name))
+    return RowsArrangement(table, (), columns, filter_)
+
+
+def _finished(block: Block, reader: Reader) -> Reader:
+    """The reader with grouping, outputs, DISTINCT."""
+    if block.grouped:
+        return grouped_reader(block, reader)
+    return replace(reader, output=output_columns(block.outputs), distinct=block.distinct)
+
+
+# -- joins ------------------------------------------------------------------------------------------------------------
+
+
+def _joined(block: Block, parameters: Parameters, notes: list[str]) -> Built:
+    candidates = _root_candidates(block)
+    if not candidates:
+        raise NotMaintained(because("join_no_key"))
+    reason: NotMaintained | None = None
+    for join in candidates:
+        try:
+            return _from_root(block, join, parameters, notes)
+        except NotMaintained as failed:
+            reason = reason or failed
+    assert reason is not None
+    raise reason
+
+
+def _root_candidates(block: Block) -> list[Join]:
+    """Tables that key parameters restrict, the most restricted first, in the order of FROM among equals."""
+
+    def score(join: Join) -> tuple[int, int]:
+        names = [
+            pin.column.name
+            for part in certain_conditions(block)
+            if (pin := pin_of(part)) is not None and pin.column.source == join.alias
+        ]
+        if isinstance(join.source, Grouped):
+            names = [name for name in names if name in join.source.group]
+        return len(set(names)), int(is_unique_in(join, [name.lower() for name in names]))
+
+    scored = [(score(join), join) for join in block.joins if not join.outer]
+    return [join for points, join in sorted(scored, key=lambda item: item[0], reverse=True) if points[0]]
+
+
+def _from_root(block: Block, root: Join, parameters: Parameters, notes: list[str]) -> Built:
+    reading = split_conditions(block, root)
+    if isinstance(root.source, Grouped):
+        reading = _only_group_keys(reading, root.source)
+    chain = _Chain(block, root, list(reading.residual))
+    chain.place_all()
+    lookups, residual = chain.finished()
+    arrangement = _arrangement(
+        root, tuple(pin.column.name for pin in reading.pins), reading.own, chain.needed(residual)
+    )
+    if block.grouped:
+        chain.check_fan_out()
+    key = KeyParts.of(
+        reading.pins,
+        [*residual, *(part for lookup in lookups for part in (*lookup.key, lookup.on) if part)],
+        block,
+        parameters,
+    )
+    reader = Reader(
+        root.alias,
+        arrangement,
+        tuple(range(len(reading.pins))),
+        lookups,
+        conjunction(residual),
+        order=block.order,
+        limit=block.limit,
+    )
+    return Built(
+        _finished(block, reader), key, [*notes, f"root {root.alias}: restricted by {len(reading.pins)} parameters"]
+    )
+
+
+def _only_group_keys(reading: Reading, source: Grouped) -> Reading:
+    """Conditions on aggregates cannot be filters of the arrangement that computes them."""
+    group = set(source.group)
+    pins = [pin for pin in reading.pins if pin.column.name in group]
+    late = [pin.condition for pin in reading.pins if pin.column.name not in group]
+    return Reading(pins, [], [*reading.residual, *late, *reading.own])
+
+
+def _arrangement(
+    join: Join, key: tuple[str, ...], own: Sequence[Expr], needed: Sequence[Expr]
+) -> RowsArrangement | AggregateArrangement:
+    source = join.source
+    if isinstance(source, Grouped):
+        group = (*key, *(name for name in source.group if name not in key))
+        return AggregateArrangement(source.table, key, group, source.aggregates, conjunction(source.filter))
+    assert isinstance(source, Base)
+    filter_ = conjunction([to_own(part, join.alias, source.table) for part in own])
+    return RowsArrangement(source.table, key, used_columns(join.alias, source.table, needed), filter_)
+
+
+@dataclass
+class _Draft:
+    """A lookup whose arrangement's columns are not known yet."""
+
+    join: Join
+    key: list[tuple[ColumnRef, Expr]]
+    own: list[Expr]
+    on: list[Expr]
+
+
+class _Chain:
+    """Lookups in an order in which each finds its key in what is there before.
+
+    Invariant: `pool` holds the certain conditions that no arrangement's key or filter has taken; what is left at the end is the
+    reader's filter.
+    """
+
+    def __init__(self, block: Block, root: Join, pool: list[Expr]) -> None:
+        self._block = block
+        self._root = root
+        self._pool = pool
+        self._drafts: list[_Draft] = []
+        self._placed = {root.alias}
+        self._classes = Classes(certain_conditions(block))
+
+    def place_all(self) -> None:
+        """Raises NotMaintained where a table has no equality with those before."""
+        left = [join for join in self._block.joins if join is not self._root]
+        while left:
+            join = next((join for join in left if self._ready(join)), None)
+            if join is None:
+                raise NotMaintained(because("join_no_equality", left[0].alias))
+            left.remove(join)
+            self._place(join)
+
+    def _ready(self, join: Join) -> bool:
+        if join.outer:
+            around = {alias for part in join.on for alias in sources_of(part)} - {join.alias}
+            return around <= self._placed and any(self._key(join, part) for part in join.on)
+        return any(self._key(join, part) for part in self._pool)
+
+    def _key(self, join: Join, part: Expr) -> tuple[ColumnRef, Expr] | None:
+        """(own column, value from before) of an equality by which the table can be looked up."""
+        if not isinstance(part, Call) or part.op != "=":
+            return None
+        for column, value in (part.args, part.args[::-1]):
+            if not isinstance(column, ColumnRef) or column.source != join.alias or isinstance(value, Literal):
+                continue
+            if isinstance(join.source, Grouped) and column.name not in join.source.group:
+                continue
+            if sources_of(value) <= self._placed and _is_lookup_value(column.type, value):
+                return column, value
+        return None
+
+    def _place(self, join: Join) -> None:
+        draft = _Draft(join, [], [], [])
+        parts = list(join.on) if join.outer else [part for part in self._pool if join.alias in sources_of(part)]
+        for part in parts:
+            found = self._key(join, part)
+            if found is not None and found[0].name not in {column.name for column, _ in draft.key}:
+                draft.key.append(found)
+            elif isinstance(join.source, Base) and sources_of(part) == {join.alias} and not parameters_of(part):
+                draft.own.append(part)
+            elif join.outer:
+                draft.on.append(part)
+            else:
+                continue
+            if not join.outer:
+                self._pool = [other for other in self._pool if other is not part]
+        draft.key.sort(key=lambda item: item[0].name)
+        self._drafts.append(draft)
+        self._placed.add(join.alias)
+
+    def finished(self) -> tuple[tuple[Lookup, ...], list[Expr]]:
+        """The lookups, and the conditions left for the reader."""
+        return tuple(self._lookup(draft) for draft in self._drafts), list(self._pool)
+
+    def _lookup(self, draft: _Draft) -> Lookup:
+        names = tuple(column.name for column, _ in draft.key)
+        arrangement = _arrangement(draft.join, names, draft.own, self.needed(self._pool))
+        values = tuple(value for _, value in draft.key)
+        return Lookup(
+            draft.join.alias, arrangement, values, draft.join.outer, conjunction(draft.on), self._direct(draft)
+        )
+
+    def needed(self, residual: Sequence[Expr]) -> list[Expr]:
+        """All expressions over joined rows, by which arrangements know their columns."""
+        block = replace(
+            self._block,
+            where=tuple(residual),
+            joins=tuple(replace(join, on=()) for join in self._block.joins),
+        )
+        return [
+            *expressions(block),
+            *(value for draft in self._drafts for _, value in draft.key),
+            *(part for draft in self._drafts for part in draft.on),
+        ]
+
+    def _direct(self, draft: _Draft) -> tuple[Expr, ...] | None:
+        """The lookup's key from parameters alone, where equalities give it."""
+        direct: list[Expr] = []
+        for _, value in draft.key:
+            if isinstance(value, ColumnRef):
+                parameter = self._classes.parameter(value)
+                if parameter is None:
+                    return None
+                direct.append(parameter)
+            elif isinstance(value, ParamRef | Literal):
+                direct.append(value)
+            else:
+                return None
+        return tuple(direct)
+
+    def check_fan_out(self) -> None:
+        """Raises NotMaintained where rows below an aggregate are many for each row that looks them up."""
+        tables = {join.alias: join.source.table for join in self._block.joins if not hasattr(join.source, "block")}
+        for draft in self._drafts:
+            if not isinstance(draft.join.source, Base):
+                continue
+            table = draft.join.source.table
+            if is_unique_in(draft.join, [column.name.lower() for column, _ in draft.key]):
+                continue
+            around = [tables[value.source] for _, value in draft.key if isinstance(value, ColumnRef)]
+            rows = table.rows_estimate / max([1, *(other.rows_estimate for other in around)])
+            if rows > FAN_OUT:
+                raise NotMaintained(because("fan_out", f"about {rows:.0f} rows of {table.name} for each row"))
+
+
+FAN_OUT = 64  # rows: more of them below an aggregate, for each row above, are not worth holding
+
+
+def _is_lookup_value(type_: SqlType, value: Expr) -> bool:
+    return hashes_alike(type_, value.type)

@@ -1,0 +1,367 @@
+"""Evict mode: which changes concern which answers of a query that is held as it is.
+
+For every occurrence of a base table anywhere in the text: conditions that each of its rows must pass to matter (`filter`), columns that
+must equal key parameters for it to matter (`key_columns`), and all that is read of it (`used`). A condition counts for an occurrence if
+rows that fail it cannot change what its SELECT gives:
+
+* WHERE, and ON of an inner join: for every table of the SELECT, if the condition is not true for a row of NULLs wherever the table is the
+  inner side of an outer join;
+* ON of a LEFT JOIN: for the joined table only;
+* equality to a column of a SELECT around (correlation) carries that column's parameter inwards.
+
+When anything is not understood the input says less, never more: no key column, no filter, all columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from planner.expressions import Collected, Expressions, Parameters, split_and
+from planner.keys import Name, equality_of, name_of, pin_of
+from planner.logical import NotMaintained, fresh_alias, parameters_of, to_own
+from planner.names import Catalogue, Scope, derived_entry, table_entry
+from planner.parse import parameter_number
+from planner.plan import AnswerInput, own
+from planner.resolve import Ctes, argument, ctes_before
+from planner.rewrites.outer_to_inner import rejects_missing
+from planner.support import refuse
+from sqltypes import build
+from sqltypes.errors import UnsupportedQuery
+from sqltypes.expression import Call, ColumnRef, Expr, columns_of, sources_of
+from sqltypes.functions import BOOLEANS
+from sqltypes.schema import NULL, Table, View
+
+Facts = dict[Name, int]  # column -> the parameter that it equals wherever its row matters
+
+
+@dataclass
+class _Occurrence:
+    """One base table in one FROM. `outer`: it may be the inner side of an outer join."""
+
+    alias: str
+    table: Table
+    outer: bool
+    filter: list[Expr] = field(default_factory=list)
+    keys: dict[int, str] = field(default_factory=dict)  # parameter -> column
+    used: dict[Expr, None] = field(default_factory=dict)
+
+    def use_all(self, visible_only: bool = False) -> None:
+        for column in self.table.columns:
+            if not (visible_only and column.invisible):
+                self.used.setdefault(own(column.name, self.table))
+
+
+@dataclass
+class Analysis:
+    """All occurrences of base tables in a query, by alias. `trusted`: whether the tree surely means what MySQL reads."""
+
+    catalogue: Catalogue
+    parameters: Parameters
+    trusted: bool
+    occurrences: dict[str, _Occurrence] = field(default_factory=dict)
+    aliases: set[str] = field(default_factory=set)
+
+    def query(self, tree: exp.Query) -> None:
+        """Analyses the whole query; parameters get their types on the way."""
+        _Walk(self, self.catalogue).query(tree, None, {}, {})
+
+    def inputs(self, key: Sequence[int]) -> tuple[AnswerInput, ...]:
+        """`key`: the parameters that are the answer's key, in order. Equal inputs come once."""
+        return tuple(dict.fromkeys(self._input(occurrence, key) for occurrence in self.occurrences.values()))
+
+    def _input(self, occurrence: _Occurrence, key: Sequence[int]) -> AnswerInput:
+        table = occurrence.table
+        columns: tuple[str | None, ...] = tuple(occurrence.keys.get(index) for index in key)
+        if not self.trusted:
+            occurrence.use_all()
+            columns = (None,) * len(key)
+            occurrence.filter = []
+        for name in columns:
+            if name is not None:
+                occurrence.used.setdefault(own(name, table))
+        plain = [own(column.name, table) for column in table.columns]
+        used = [ref for ref in plain if ref in occurrence.used]
+        used_exprs = [expr for expr in occurrence.used if not columns_of(expr) <= set(used)]
+        return AnswerInput(table, columns, build.conjunction(occurrence.filter), (*used, *used_exprs))
+
+
+class _Walk:
+    """Visits every SELECT of a query, with the scopes around it. Methods return the columns that come out: name, type, nullable."""
+
+    def __init__(self, analysis: Analysis, catalogue: Catalogue) -> None:
+        self.analysis = analysis
+        self.catalogue = catalogue
+
+    def query(self, tree: exp.Expr, parent: Scope | None, ctes: Ctes, facts: Facts) -> list[ColumnRef]:
+        if isinstance(tree, exp.Subquery):
+            self._limits(tree)
+            return self.query(tree.this, parent, ctes, facts)
+        if isinstance(tree, exp.SetOperation):
+            ctes = _with(tree, ctes)
+            columns = self.query(tree.this, parent, ctes, facts)
+            self.query(tree.expression, parent, ctes, facts)
+            self._limits(tree)
+            return columns
+        if isinstance(tree, exp.Select):
+            columns = _Select(self, tree, parent, _with(tree, ctes), facts).visit()
+            self._limits(tree)
+            return columns
+        raise refuse("not_a_select", tree.sql("mysql")[:60])
+
+    def _limits(self, tree: exp.Expr) -> None:
+        for name in ("limit", "offset"):
+            clause = argument(tree, name)
+            node = clause.expression if clause is not None else None
+            if isinstance(node, exp.Placeholder):
+                self.analysis.parameters.limit(parameter_number(node))
+
+    def derived(self, node: exp.Expr, scope: Scope, ctes: Ctes) -> list[ColumnRef]:
+        """What stands in FROM and is no base table: its own SELECTs are visited by themselves."""
+        if isinstance(node, exp.Table) and node.name in ctes and not node.db:
+            cte = ctes[node.name]
+            if any(table.name == node.name for table in cte.this.find_all(exp.Table)):
+                raise refuse("recursive", node.name)
+            columns = self.query(cte.this, None, ctes_before(ctes, node.name), {})
+            return _renamed(columns, cte)
+        if isinstance(node, exp.Table):
+            relation = self.catalogue.relation(node)
+            assert isinstance(relation, View)
+            catalogue = Catalogue(self.catalogue.snapshot, relation.schema)
+            columns = _Walk(self.analysis, catalogue).query(catalogue.view_tree(relation), None, {}, {})
+            names = relation.columns or tuple(column.name for column in columns)
+            return [replace(column, name=name) for column, name in zip(columns, names, strict=True)]
+        outside = scope if isinstance(node, exp.Lateral) else None
+        return _renamed(self.query(node.this, outside, ctes, {}), node)
+
+
+def _with(tree: exp.Expr, ctes: Ctes) -> Ctes:
+    clause = argument(tree, "with")
+    return ctes if clause is None else {**ctes, **{cte.alias: cte for cte in clause.expressions}}
+
+
+def _renamed(columns: list[ColumnRef], named: exp.Expr) -> list[ColumnRef]:
+    alias = named.args.get("alias")
+    names = [column.name for column in (alias.args.get("columns") or ())] if alias is not None else []
+    if not names:
+        return columns
+    return [replace(column, name=name) for column, name in zip(columns, names, strict=True)]
+
+
+class _Select:
+    """The tables and conditions of one SELECT."""
+
+    def __init__(self, walk_: _Walk, tree: exp.Select, parent: Scope | None, ctes: Ctes, facts: Facts) -> None:
+        self._walk = walk_
+        self._all = walk_.analysis.occurrences
+        self._tree = tree
+        self._scope = Scope(walk_.catalogue.fold_names, parent)
+        self._ctes = ctes
+        self._facts = dict(facts)
+        self._own: list[_Occurrence] = []
+        self._conditions: list[tuple[exp.Expr, str | None]] = []  # and the only alias that it counts for
+        self._uncounted: list[exp.Expr] = []
+
+    def visit(self) -> list[ColumnRef]:
+        self._from()
+        where = argument(self._tree, "where")
+        self._conditions += [(part, None) for part in split_and(where.this if where is not None else None)]
+        typed = [(self._typed(node), node, only) for node, only in self._conditions]
+        self._count([(expr, only) for expr, _, only in typed if expr is not None])
+        for expr, node, only in typed:
+            if expr is None:
+                self._use_node(node)
+            elif not self._is_filter(expr, only):
+                self._use(expr)
+        for node in self._uncounted:
+            self._use_any(node)
+        return self._rest()
+
+    # -- FROM
+
+    def _from(self) -> None:
+        clause = argument(self._tree, "from")
+        if clause is None:
+            return
+        nodes = [node for node in self._tree.args.get("joins") or ()]
+        plain = all(node.side in ("", "LEFT") and node.method != "NATURAL" for node in nodes)
+        self._entry(clause.this, outer=not plain)
+        for node in nodes:
+            alias = self._entry(node.this, outer=node.side == "LEFT" or not plain)
+            self._using(node)
+            if node.method == "NATURAL":
+                for occurrence in self._own:
+                    occurrence.use_all()
+            for part in split_and(node.args.get("on")):
+                if not plain:
+                    self._uncounted.append(part)
+                else:
+                    self._conditions.append((part, alias if node.side == "LEFT" else None))
+        for node in self._tree.args.get("laterals") or ():
+            self._entry(node, outer=True)
+
+    def _entry(self, node: exp.Expr, outer: bool) -> str:
+        """Enters one entry of FROM, returns its alias in the analysis."""
+        wraps_table = isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table)
+        if wraps_table or (isinstance(node, exp.Table) and node.args.get("joins")):
+            return self._nested(node.this if wraps_table else node)
+        name = node.alias or node.name
+        alias = fresh_alias(name, self._walk.analysis.aliases)
+        base = isinstance(node, exp.Table) and not (node.name in self._ctes and not node.db)
+        relation = self._walk.catalogue.relation(node) if base and isinstance(node, exp.Table) else None
+        if isinstance(relation, Table):
+            self._scope.add(table_entry(name, "" if node.alias else relation.schema, alias, relation, outer))
+            self._all[alias] = occurrence = _Occurrence(alias, relation, outer)
+            self._own.append(occurrence)
+        else:
+            columns = self._walk.derived(node, self._scope, self._ctes)
+            refs = [ColumnRef(alias, column.name, column.type, True) for column in columns]
+            self._scope.add(derived_entry(name, refs))
+        return alias
+
+    def _nested(self, node: exp.Expr) -> str:
+        """A join in brackets: its conditions count for nothing, its tables may be the inner side of anything."""
+        joins = node.args.get("joins") or ()
+        bare = node.copy()
+        bare.set("joins", None)
+        alias = self._entry(bare, outer=True)
+        for join in joins:
+            alias = self._entry(join.this, outer=True)
+            self._using(join)
+            self._uncounted += split_and(join.args.get("on"))
+        return alias
+
+    def _using(self, node: exp.Expr) -> None:
+        for name in node.args.get("using") or ():
+            for entry in self._scope.entries:
+                column = entry.columns.get(name.name.lower())
+                if column is not None:
+                    self._use(column)
+            self._scope.merged.add(name.name.lower())
+
+    # -- conditions
+
+    def _expressions(self) -> Expressions:
+        return Expressions(self._scope, self._walk.analysis.parameters)
+
+    def _typed(self, node: exp.Expr) -> Expr | None:
+        """The typed condition, or None where it has no typed form; its parameters are typed if only one side allows it."""
+        try:
+            return self._expressions().convert(node)
+        except (NotMaintained, UnsupportedQuery):
+            return None
+
+    def _counts(self, expr: Expr, only: str | None, occurrence: _Occurrence) -> bool:
+        """Whether rows of the occurrence that fail the condition cannot matter."""
+        if only is not None:
+            return only == occurrence.alias
+        return not occurrence.outer or rejects_missing(expr, occurrence.alias)
+
+    def _is_filter(self, expr: Expr, only: str | None) -> bool:
+        """Whether the condition is kept as a filter of the one occurrence that it reads."""
+        sources = sources_of(expr)
+        if len(sources) != 1 or parameters_of(expr):
+            return False
+        (alias,) = sources
+        return any(o.alias == alias and self._counts(expr, only, o) for o in self._own)
+
+    def _count(self, conditions: list[tuple[Expr, str | None]]) -> None:
+        for expr, only in conditions:
+            if self._is_filter(expr, only):
+                (alias,) = sources_of(expr)
+                self._all[alias].filter.append(to_own(expr, alias, self._all[alias].table))
+        changed = True
+        while changed:
+            before = len(self._facts)
+            for expr, only in conditions:
+                for occurrence in self._own:
+                    if self._counts(expr, only, occurrence):
+                        self._learn(expr, occurrence)
+            changed = len(self._facts) != before
+
+    def _learn(self, expr: Expr, occurrence: _Occurrence) -> None:
+        """Facts of one occurrence: a column equal to a parameter, or to a column of which that is known."""
+        pin = pin_of(expr)
+        if pin is not None and pin.column.source == occurrence.alias:
+            self._fact(occurrence, pin.column, pin.parameter.index)
+        pair = equality_of(expr)
+        for column, other in (pair, pair[::-1]) if pair is not None else ():
+            if column.source == occurrence.alias and name_of(other) in self._facts:
+                self._fact(occurrence, column, self._facts[name_of(other)])
+
+    def _fact(self, occurrence: _Occurrence, column: ColumnRef, parameter: int) -> None:
+        self._facts.setdefault(name_of(column), parameter)
+        occurrence.keys.setdefault(parameter, column.name)
+
+    # -- what is read besides
+
+    def _use(self, expr: Expr) -> None:
+        """Notes what the expression reads: conditions on one table as wholes, else columns."""
+        if isinstance(expr, ColumnRef):
+            occurrence = self._all.get(expr.source)
+            if occurrence is not None:
+                occurrence.used.setdefault(to_own(expr, expr.source, occurrence.table))
+        elif isinstance(expr, Call):
+            sources = sources_of(expr)
+            occurrence = self._all.get(next(iter(sources))) if len(sources) == 1 else None
+            if occurrence is not None and expr.op in BOOLEANS and not parameters_of(expr):
+                occurrence.used.setdefault(to_own(expr, occurrence.alias, occurrence.table))
+                return
+            for arg in expr.args:
+                self._use(arg)
+
+    def _use_any(self, node: exp.Expr) -> None:
+        expr = self._typed(node)
+        if expr is not None:
+            self._use(expr)
+        else:
+            self._use_node(node)
+
+    def _use_node(self, node: exp.Expr, aliases: frozenset[str] = frozenset()) -> None:
+        """Notes the columns below a node that has no typed form; visits its subqueries."""
+        if isinstance(node, exp.Query):
+            self._walk.query(node, self._scope, self._ctes, self._facts)
+            return
+        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+            self._use_column(node, aliases)
+            return
+        if isinstance(node, exp.Predicate | exp.Binary | exp.In | exp.Between):
+            self._typed(node)
+        for child in node.iter_expressions():
+            self._use_node(child, aliases)
+
+    def _use_column(self, node: exp.Column, aliases: frozenset[str]) -> None:
+        if not node.table and node.name.lower() in aliases and self._scope.own_column(node.name) is None:
+            return
+        self._use(self._scope.column(node))
+
+    # -- the clauses after FROM and WHERE
+
+    def _rest(self) -> list[ColumnRef]:
+        aliases = frozenset(node.alias.lower() for node in self._tree.expressions if isinstance(node, exp.Alias))
+        columns: list[ColumnRef] = []
+        for node in self._tree.expressions:
+            columns += self._output(node)
+        for name in ("group", "having", "order", "windows"):
+            found = self._tree.args.get(name)
+            for clause in found if isinstance(found, list) else [found]:
+                if isinstance(clause, exp.Expr):
+                    self._use_node(clause, aliases)
+        return columns
+
+    def _output(self, node: exp.Expr) -> list[ColumnRef]:
+        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+            star = self._scope.star("" if isinstance(node, exp.Star) else node.table)
+            for column in star:
+                self._use(column)
+            return list(star)
+        value = node.this if isinstance(node, exp.Alias) else node
+        self._use_node(value)
+        name = node.alias if isinstance(node, exp.Alias) else node.name or "?"
+        try:
+            type_ = Expressions(self._scope, self._walk.analysis.parameters, Collected()).convert(value).type
+        except (NotMaintained, UnsupportedQuery):
+            type_ = NULL
+        return [ColumnRef("", name, type_, True)]

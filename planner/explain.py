@@ -1,0 +1,182 @@
+"""A plan for people: EXPLAIN's text, and the graph for Graphviz."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from planner.plan import (
+    Aggregate,
+    AggregateArrangement,
+    AggregateFunction,
+    AnswerArrangement,
+    AnswerInput,
+    Arrangement,
+    KeyPart,
+    OrderTerm,
+    QueryPlan,
+    Reader,
+    RowsArrangement,
+    TopKArrangement,
+)
+from planner.sql_text import expr_sql, plain_column
+from planner.upquery_sql import fill_template
+from sqltypes.expression import Expr
+from sqltypes.schema import SqlType
+
+
+def explain(plan: QueryPlan) -> str:
+    """The graph, the keys, the modes, the SQL of every upquery, and the reasons for it all."""
+    lines = [f"query: {plan.sql}", f"mode: {plan.mode.value}"]
+    lines += [f"parameter {parameter.index + 1}: {_parameter(parameter)}" for parameter in plan.parameters]
+    lines += _reader(plan.reader, plan.key)
+    for number, arrangement in enumerate(plan.arrangements, 1):
+        lines += _arrangement(number, arrangement)
+    lines += [f"note: {note}" for note in plan.notes]
+    return "\n".join(lines) + "\n"
+
+
+def _parameter(parameter: object) -> str:
+    type_, is_list, column = (getattr(parameter, name) for name in ("type", "list", "column"))
+    return " ".join(filter(None, ["list of" if is_list else "", type_text(type_), f"as {column}" if column else ""]))
+
+
+def type_text(type_: SqlType) -> str:
+    """A type as MySQL writes it, in lower case."""
+    size = ""
+    if type_.precision is not None:
+        size = f"({type_.precision},{type_.scale or 0})"
+    elif type_.length is not None:
+        size = f"({type_.length})"
+    elif type_.scale:
+        size = f"({type_.scale})"
+    return type_.name + size + (" unsigned" if type_.unsigned else "")
+
+
+# -- the reader -------------------------------------------------------------------------------------------------------
+
+
+def _reader(reader: Reader, key: Sequence[KeyPart]) -> list[str]:
+    parts = [part.name + (" IN" if part.list else " <=>" if part.null_safe else "") for part in key]
+    root = ", ".join(parts[at] for at in reader.root_key)
+    lines = [f"reader by ({', '.join(parts)})", f"  {reader.alias} = {arrangement_text(reader.root)}[{root}]"]
+    for lookup in reader.lookups:
+        word = "left join" if lookup.outer else "join"
+        values = ", ".join(map(text, lookup.key))
+        lines.append(f"  {word} {lookup.alias} = {arrangement_text(lookup.arrangement)}[{values}]")
+        if lookup.on is not None:
+            lines.append(f"    on {text(lookup.on)}")
+        if lookup.direct is not None:
+            lines.append(f"    key known from parameters: [{', '.join(map(text, lookup.direct))}]")
+    if reader.filter is not None:
+        lines.append(f"  filter {text(reader.filter)}")
+    if reader.aggregated:
+        lines.append(f"  aggregate {_aggregates(reader.aggregates)} by ({', '.join(map(text, reader.group))})")
+    if reader.having is not None:
+        lines.append(f"  having {text(reader.having)}")
+    lines += [f"  {line}" for line in _outputs(reader)]
+    return lines
+
+
+def _outputs(reader: Reader) -> Iterable[str]:
+    if reader.output:
+        shown = [f"{text(column.expr)} AS {column.name}: {type_text(column.type)}" for column in reader.output]
+        yield ("distinct" if reader.distinct else "output") + " " + ", ".join(shown)
+    if reader.order:
+        yield f"order {_order(reader.order)}"
+    if reader.limit is not None:
+        yield f"limit {_number(reader.limit.count)} offset {_number(reader.limit.offset)}"
+
+
+def text(expr: Expr) -> str:
+    """An expression with its aliases; parameters by their number."""
+    return expr_sql(expr, plain_column, lambda ref: f"?{ref.index + 1}")
+
+
+def _number(value: object) -> str:
+    index = getattr(value, "index", None)
+    return f"?{index + 1}" if isinstance(index, int) else str(value)
+
+
+def _order(order: Iterable[OrderTerm]) -> str:
+    return ", ".join(text(term.expr) + (" DESC" if term.descending else "") for term in order)
+
+
+def _aggregates(aggregates: Iterable[Aggregate]) -> str:
+    out = []
+    for aggregate in aggregates:
+        if aggregate.function is AggregateFunction.COUNT_STAR or aggregate.argument is None:
+            out.append("COUNT(*)")
+        else:
+            out.append(f"{aggregate.name} = {aggregate.function.name}({text(aggregate.argument)})")
+    return ", ".join(out)
+
+
+# -- arrangements -----------------------------------------------------------------------------------------------------
+
+
+def arrangement_text(arrangement: Arrangement) -> str:
+    """One line: what is held, by which key."""
+    match arrangement:
+        case RowsArrangement():
+            return f"rows {arrangement.table.name}({', '.join(arrangement.key)})"
+        case AggregateArrangement():
+            return f"groups {arrangement.table.name}({', '.join(arrangement.key)})"
+        case TopKArrangement():
+            return f"top {arrangement.limit} {arrangement.table.name}({', '.join(arrangement.key)})"
+        case AnswerArrangement():
+            return "answers"
+
+
+def _arrangement(number: int, arrangement: Arrangement) -> list[str]:
+    lines = [f"arrangement {number}: {arrangement_text(arrangement)}"]
+    if isinstance(arrangement, AnswerArrangement):
+        return [*lines, *map(_input, arrangement.inputs), f"  upquery: {fill_template(arrangement)}"]
+    if isinstance(arrangement, AggregateArrangement):
+        rest = [name for name in arrangement.group if name not in arrangement.key]
+        lines.append(f"  keeps {', '.join(filter(None, [*rest, _aggregates(arrangement.aggregates), 'COUNT(*)']))}")
+    else:
+        lines.append(f"  keeps {', '.join(arrangement.columns)}")
+    if isinstance(arrangement, TopKArrangement):
+        lines.append(f"  order {_order(arrangement.order)}")
+    if arrangement.filter is not None:
+        lines.append(f"  filter {text(arrangement.filter)}")
+    return [*lines, f"  upquery: {fill_template(arrangement)}"]
+
+
+def _input(input_: AnswerInput) -> str:
+    keys = [name or "any" for name in input_.key_columns]
+    passes = f" if {text(input_.filter)}" if input_.filter is not None else ""
+    used = ", ".join(map(text, input_.used)) or "nothing but its existence"
+    return f"  a change of {input_.table.name} evicts ({', '.join(keys)}){passes}; reads {used}"
+
+
+# -- Graphviz ---------------------------------------------------------------------------------------------------------
+
+
+def dot(plan: QueryPlan) -> str:
+    """The graph in Graphviz's language: base tables, arrangements, reader."""
+    arrangements = plan.arrangements
+    number = {arrangement: at for at, arrangement in enumerate(arrangements)}
+    lines = ["digraph plan {", "  rankdir=LR;", '  node [shape=box, fontname="monospace"];']
+    for table in plan.tables:
+        lines.append(f"  {_quoted(table.qualified)} [shape=cylinder];")
+    for arrangement, at in number.items():
+        lines.append(f"  a{at} [label={_quoted(arrangement_text(arrangement))}];")
+        tables = (
+            dict.fromkeys(input_.table for input_ in arrangement.inputs)
+            if isinstance(arrangement, AnswerArrangement)
+            else [arrangement.table]
+        )
+        style = "dashed" if isinstance(arrangement, AnswerArrangement) else "solid"
+        lines += [f"  {_quoted(table.qualified)} -> a{at} [style={style}];" for table in tables]
+    key = ", ".join(part.name for part in plan.key)
+    lines.append(f"  reader [shape=ellipse, label={_quoted(f'reader({key})')}];")
+    lines.append(f"  a{number[plan.reader.root]} -> reader [label={_quoted(plan.reader.alias)}];")
+    for lookup in plan.reader.lookups:
+        label = lookup.alias + (" (left)" if lookup.outer else "")
+        lines.append(f"  a{number[lookup.arrangement]} -> reader [label={_quoted(label)}];")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _quoted(label: str) -> str:
+    return '"' + label.replace("\\", "\\\\").replace('"', '\\"') + '"'

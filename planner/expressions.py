@@ -1,0 +1,348 @@
+"""From the parser's scalar expressions to typed ones.
+
+sqlglot's nodes are mapped by class; types are MySQL's, as `sqltypes.build` knows them. A parameter takes the type of what it is
+compared with. What is not reproduced exactly raises UnsupportedQuery or NotMaintained; callers answer with the evict mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from sqlglot import exp
+
+from planner.logical import AGGREGATE, SCALAR, Block, NotMaintained
+from planner.names import Scope
+from planner.parse import parameter_number
+from planner.plan import Aggregate, AggregateFunction
+from planner.support import because, refuse
+from sqltypes import build
+from sqltypes.expression import ColumnRef, Expr, ParamRef
+from sqltypes.functions import aggregate_type, call
+from sqltypes.schema import BIGINT, BIGINT_UNSIGNED, SqlType
+
+
+@dataclass
+class Parameters:
+    """What is known of the query's parameters: `types` and, for messages, the columns they are compared with."""
+
+    lists: tuple[bool, ...]
+    types: dict[int, SqlType] = field(default_factory=dict)
+    columns: dict[int, str] = field(default_factory=dict)
+
+    def compared(self, index: int, with_: Expr) -> ParamRef:
+        """The parameter, compared with this expression. Its first comparison decides its type."""
+        if isinstance(with_, ColumnRef):
+            self.columns.setdefault(index, with_.name)
+        return ParamRef(index, self.types.setdefault(index, with_.type))
+
+    def limit(self, index: int) -> ParamRef:
+        return ParamRef(index, self.types.setdefault(index, BIGINT_UNSIGNED))
+
+
+@dataclass
+class Collected:
+    """What a SELECT's expressions need computed before them: aggregates and scalar subqueries, each once."""
+
+    aggregates: dict[str, Aggregate] = field(default_factory=dict)
+    scalars: dict[str, Block] = field(default_factory=dict)
+
+
+COUNT_STAR = "count(*)"  # the name of COUNT(*), which every group has
+
+SubqueryResolver = Callable[[exp.Query, Scope], Block]
+
+_BINARY: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NullSafeEQ: "<=>",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.Xor: "xor",
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.IntDiv: "div",
+    exp.Mod: "%",
+    exp.Like: "like",
+}
+_COMPARISONS = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">=", "like"})
+_AGGREGATES: dict[type[exp.Expr], AggregateFunction] = {
+    exp.Count: AggregateFunction.COUNT,
+    exp.Sum: AggregateFunction.SUM,
+    exp.Avg: AggregateFunction.AVG,
+    exp.Min: AggregateFunction.MIN,
+    exp.Max: AggregateFunction.MAX,
+}
+
+
+class Expressions:
+    """Converts the expressions of one SELECT.
+
+    `collected` None: aggregates and subqueries are not allowed here (WHERE takes subqueries but no aggregates: `aggregates` False).
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        parameters: Parameters,
+        collected: Collected | None = None,
+        subquery: SubqueryResolver | None = None,
+        *,
+        aggregates: bool = True,
+        alias: Callable[[exp.Column], Expr | None] | None = None,
+    ) -> None:
+        self._scope = scope
+        self._parameters = parameters
+        self._collected = collected
+        self._subquery = subquery
+        self._aggregates = aggregates
+        self._alias = alias
+
+    def convert(self, node: exp.Expr) -> Expr:
+        """The typed expression. Raises UnknownName, UnsupportedQuery, NotMaintained."""
+        op = _BINARY.get(type(node))
+        if op is not None:
+            return self._binary(op, node)
+        if type(node) in _AGGREGATES:
+            return self._aggregate(node)
+        handler = _HANDLERS.get(type(node))
+        if handler is None:
+            return self._function(node)
+        return handler(self, node)
+
+    def conjuncts(self, node: exp.Expr | None) -> tuple[Expr, ...]:
+        """The condition as the conditions that must all hold."""
+        return tuple(self.convert(part) for part in split_and(node))
+
+    # -- leaves
+
+    def _column(self, node: exp.Expr) -> Expr:
+        assert isinstance(node, exp.Column)
+        if self._alias is not None:
+            found = self._alias(node)
+            if found is not None:
+                return found
+        return self._scope.column(node)
+
+    def _literal(self, node: exp.Expr) -> Expr:
+        text = str(node.this)
+        if node.is_string:
+            return build.literal(text)
+        if "e" in text.lower():
+            return build.literal(float(text))
+        return build.literal(Decimal(text) if "." in text else int(text))
+
+    def _placeholder(self, node: exp.Expr) -> Expr:
+        assert isinstance(node, exp.Placeholder)
+        index = parameter_number(node)
+        known = self._parameters.types.get(index)
+        if known is None:
+            raise refuse("parameter_type", f"parameter {index + 1}")
+        return ParamRef(index, known)
+
+    # -- operators
+
+    def _binary(self, op: str, node: exp.Expr) -> Expr:
+        left, right = node.this, node.expression
+        if op in _COMPARISONS or op in ("+", "-", "*"):
+            a, b = self._pair(left, right)
+        else:
+            a, b = self.convert(left), self.convert(right)
+        return call(op, (a, b))
+
+    def _pair(self, left: exp.Expr, right: exp.Expr) -> tuple[Expr, Expr]:
+        """Both operands; a parameter takes the other's type."""
+        if isinstance(left, exp.Placeholder) and not isinstance(right, exp.Placeholder):
+            b = self.convert(right)
+            return self._parameters.compared(parameter_number(left), b), b
+        a = self.convert(left)
+        return a, self._compared(right, a)
+
+    def _compared(self, node: exp.Expr, with_: Expr) -> Expr:
+        if isinstance(node, exp.Placeholder):
+            return self._parameters.compared(parameter_number(node), with_)
+        return self.convert(node)
+
+    def _in(self, node: exp.Expr) -> Expr:
+        if node.args.get("query") or node.args.get("unnest"):
+            raise NotMaintained(because("subquery", "IN (SELECT ...)"))
+        needle = self.convert(node.this)
+        return call("in", (needle, *(self._compared(item, needle) for item in node.expressions)))
+
+    def _between(self, node: exp.Expr) -> Expr:
+        value = self.convert(node.this)
+        low, high = (self._compared(node.args[name], value) for name in ("low", "high"))
+        return call("between", (value, low, high))
+
+    def _is(self, node: exp.Expr) -> Expr:
+        value = self.convert(node.this)
+        if isinstance(node.expression, exp.Null):
+            return call("is_null", (value,))
+        if isinstance(node.expression, exp.Boolean):
+            return call("is_true" if node.expression.this else "is_false", (value,))
+        raise NotMaintained(because("expression", node.sql("mysql")))
+
+    def _case(self, node: exp.Expr) -> Expr:
+        subject = self.convert(node.this) if node.this is not None else None
+        args: list[Expr] = []
+        for branch in node.args["ifs"]:
+            if subject is None:
+                args.append(self.convert(branch.this))
+            else:
+                args.append(call("=", (subject, self._compared(branch.this, subject))))
+            args.append(self.convert(branch.args["true"]))
+        default = node.args.get("default")
+        args.append(build.literal(None) if default is None else self.convert(default))
+        return call("case", tuple(args))
+
+    def _if(self, node: exp.Expr) -> Expr:
+        otherwise = node.args.get("false")
+        last = build.literal(None) if otherwise is None else self.convert(otherwise)
+        return call("case", (self.convert(node.this), self.convert(node.args["true"]), last))
+
+    def _cast(self, node: exp.Expr) -> Expr:
+        return build.cast(self.convert(node.this), cast_type(node.args["to"]))
+
+    def _function(self, node: exp.Expr) -> Expr:
+        found = function_call(node)
+        if found is None:
+            raise NotMaintained(because("expression", node.sql("mysql")))
+        name, args = found
+        return call(name, tuple(self.convert(arg) for arg in args))
+
+    # -- what is computed before
+
+    def _aggregate(self, node: exp.Expr) -> Expr:
+        if self._collected is None or not self._aggregates:
+            raise NotMaintained(because("aggregate_function", node.sql("mysql")))
+        function = _AGGREGATES[type(node)]
+        argument = node.this
+        if isinstance(argument, exp.Distinct) or node.expressions:
+            raise NotMaintained(because("distinct_aggregate", node.sql("mysql")))
+        if isinstance(argument, exp.Star):
+            aggregate = Aggregate(AggregateFunction.COUNT_STAR, None, BIGINT, COUNT_STAR)
+        else:
+            inner = Expressions(self._scope, self._parameters, self._collected, self._subquery, aggregates=False)
+            value = inner.convert(argument)
+            if value.type.is_approximate and function in (AggregateFunction.SUM, AggregateFunction.AVG):
+                raise NotMaintained(because("approximate_sum", node.sql("mysql")))
+            type_, _ = aggregate_type(function.value, value.type)
+            known_values = [known for known in self._collected.aggregates.values() if known.argument is not None]
+            aggregate = Aggregate(function, value, type_, f"a{len(known_values)}")
+        for known in self._collected.aggregates.values():
+            if (known.function, known.argument) == (aggregate.function, aggregate.argument):
+                return aggregate_ref(known)
+        self._collected.aggregates[aggregate.name] = aggregate
+        return aggregate_ref(aggregate)
+
+    def _scalar(self, node: exp.Expr) -> Expr:
+        if self._collected is None or self._subquery is None or not isinstance(node.this, exp.Query):
+            raise NotMaintained(because("subquery", node.sql("mysql")[:60]))
+        block = self._subquery(node.this, self._scope)
+        if len(block.outputs) != 1:
+            raise NotMaintained(because("subquery", "a scalar subquery has one column"))
+        name = f"s{len(self._collected.scalars)}"
+        self._collected.scalars[name] = block
+        return ColumnRef(SCALAR, name, block.outputs[0].expr.type, True)
+
+
+Handler = Callable[[Expressions, exp.Expr], Expr]
+
+_HANDLERS: dict[type[exp.Expr], Handler] = {
+    exp.Column: Expressions._column,
+    exp.Literal: Expressions._literal,
+    exp.Placeholder: Expressions._placeholder,
+    exp.Boolean: lambda self, node: build.literal(1 if node.this else 0),
+    exp.Null: lambda self, node: build.literal(None),
+    exp.Paren: lambda self, node: self.convert(node.this),
+    exp.Not: lambda self, node: call("not", (self.convert(node.this),)),
+    exp.Neg: lambda self, node: call("neg", (self.convert(node.this),)),
+    exp.In: Expressions._in,
+    exp.Between: Expressions._between,
+    exp.Is: Expressions._is,
+    exp.Case: Expressions._case,
+    exp.If: Expressions._if,
+    exp.Cast: Expressions._cast,
+    exp.Subquery: Expressions._scalar,
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_FUNCTION_NAMES: dict[type[exp.Expr], str] = {
+    exp.Coalesce: "coalesce",
+    exp.Nullif: "nullif",
+    exp.Abs: "abs",
+    exp.Sign: "sign",
+    exp.Floor: "floor",
+    exp.Ceil: "ceil",
+    exp.Greatest: "greatest",
+    exp.Least: "least",
+    exp.Lower: "lower",
+    exp.Upper: "upper",
+    exp.Concat: "concat",
+}
+
+
+def function_call(node: exp.Expr) -> tuple[str, list[exp.Expr]] | None:
+    """MySQL's name and the arguments in order, or None where the node is not known to mean just that."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower(), list(node.expressions)
+    if isinstance(node, exp.Length):
+        return ("length" if node.args.get("binary") else "char_length"), [node.this]
+    name = _FUNCTION_NAMES.get(type(node))
+    if name is None or node.args.get("decimals") or node.args.get("to"):
+        return None
+    if name == "concat":
+        return name, list(node.expressions)
+    if name == "nullif":
+        return name, [node.this, node.expression]
+    return name, [part for part in (node.this, *node.expressions) if part is not None]
+
+
+_CAST_TYPES = {
+    exp.DType.BIGINT: SqlType("bigint"),
+    exp.DType.UBIGINT: SqlType("bigint", unsigned=True),
+    exp.DType.DOUBLE: SqlType("double"),
+    exp.DType.DATE: SqlType("date"),
+}
+
+
+def cast_type(node: exp.Expr) -> SqlType:
+    """The type of a CAST, from sqlglot's. Raises NotMaintained for those that are not known."""
+    assert isinstance(node, exp.DataType)
+    kind = node.this
+    numbers = [int(str(part.this.this)) for part in node.expressions]
+    if kind in _CAST_TYPES and not numbers:
+        return _CAST_TYPES[kind]
+    if kind == exp.DType.DECIMAL:
+        return SqlType("decimal", precision=(numbers or [10])[0], scale=(*numbers, 0, 0)[1])
+    if kind == exp.DType.DATETIME:
+        return SqlType("datetime", scale=(numbers or [0])[0])
+    if kind == exp.DType.CHAR:
+        return SqlType("varchar", length=numbers[0] if numbers else None, collation=build.CONNECTION_COLLATION)
+    raise NotMaintained(because("expression", "CAST"))
+
+
+def split_and(node: exp.Expr | None) -> list[exp.Expr]:
+    """The parts of a conjunction, brackets removed."""
+    if node is None:
+        return []
+    if isinstance(node, exp.Paren):
+        return split_and(node.this)
+    if isinstance(node, exp.And):
+        return [*split_and(node.this), *split_and(node.expression)]
+    return [node]
+
+
+def aggregate_ref(aggregate: Aggregate) -> ColumnRef:
+    """An aggregate's result, above the grouping."""
+    counts = aggregate.function in (AggregateFunction.COUNT, AggregateFunction.COUNT_STAR)
+    return ColumnRef(AGGREGATE, aggregate.name, aggregate.type, not counts)

@@ -1,0 +1,160 @@
+"""Provenance: which columns are equal to which, to which parameters, and what they determine.
+
+Equality classes hold for rows of the query's answer, so they are built from conditions that every such row passes (WHERE and the ON of
+inner joins), and of types whose equality is equality of keys (`logical.hashes_alike`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from planner.logical import Base, Block, Grouped, Join, contains_unique_key, hashes_alike
+from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef
+
+Name = tuple[str, str]  # (alias, column in lower case)
+
+
+def name_of(column: ColumnRef) -> Name:
+    return column.source, column.name.lower()
+
+
+def certain_conditions(block: Block) -> list[Expr]:
+    """What every joined row of the answer passes."""
+    return [*block.where, *(part for join in block.joins if not join.outer for part in join.on)]
+
+
+@dataclass(frozen=True)
+class Pin:
+    """`column = parameter` (or `<=>`), stated by the condition."""
+
+    column: ColumnRef
+    parameter: ParamRef
+    null_safe: bool
+    condition: Expr
+
+
+def pin_of(condition: Expr) -> Pin | None:
+    """The condition as an equality of a column and a parameter, or None."""
+    if not isinstance(condition, Call) or condition.op not in ("=", "<=>"):
+        return None
+    for column, parameter in (condition.args, condition.args[::-1]):
+        if (
+            isinstance(column, ColumnRef)
+            and isinstance(parameter, ParamRef)
+            and hashes_alike(column.type, parameter.type)
+        ):
+            return Pin(column, parameter, condition.op == "<=>", condition)
+    return None
+
+
+def equality_of(condition: Expr) -> tuple[ColumnRef, ColumnRef] | None:
+    """Both columns of `column = column`, or None."""
+    if isinstance(condition, Call) and condition.op == "=":
+        left, right = condition.args
+        if isinstance(left, ColumnRef) and isinstance(right, ColumnRef) and hashes_alike(left.type, right.type):
+            return left, right
+    return None
+
+
+def constant_of(condition: Expr) -> ColumnRef | None:
+    """The column of `column = literal`, or None."""
+    if isinstance(condition, Call) and condition.op == "=":
+        for column, value in (condition.args, condition.args[::-1]):
+            if isinstance(column, ColumnRef) and isinstance(value, Literal):
+                return column
+    return None
+
+
+class Classes:
+    """Equality classes of columns (union-find)."""
+
+    def __init__(self, conditions: Iterable[Expr]) -> None:
+        self._parent: dict[Name, Name] = {}
+        self._pins: list[Pin] = []
+        for condition in conditions:
+            pair = equality_of(condition)
+            if pair is not None:
+                self._parent[self.root(name_of(pair[0]))] = self.root(name_of(pair[1]))
+            pin = pin_of(condition)
+            if pin is not None and not pin.null_safe:
+                self._pins.append(pin)
+
+    def root(self, name: Name) -> Name:
+        while (parent := self._parent.get(name, name)) != name:
+            name = parent
+        return name
+
+    def parameter(self, column: ColumnRef) -> ParamRef | None:
+        """The parameter that the column equals by `=`, directly or through other columns; of a type with equal keys."""
+        for pin in self._pins:
+            same = self.root(name_of(pin.column)) == self.root(name_of(column))
+            if same and hashes_alike(pin.parameter.type, column.type):
+                return pin.parameter
+        return None
+
+
+def determined(block: Block, start: Iterable[ColumnRef], pinned: Iterable[ColumnRef]) -> set[Name]:
+    """Columns that have one value for given values of `start`, `pinned` ones having one anyhow: the closure under equalities and
+    unique keys. Columns of a table are all determined once one of its unique keys is."""
+    known = {name_of(column) for column in (*start, *pinned)}
+    pairs = _equal_pairs(block)
+    while True:
+        size = len(known)
+        for left, right in pairs:
+            if left in known:
+                known.add(right)
+        for join in block.joins:
+            if is_unique_in(join, {name for alias, name in known if alias == join.alias}):
+                known |= {(join.alias, name.lower()) for name in column_names(join)}
+        if len(known) == size:
+            return known
+
+
+def _equal_pairs(block: Block) -> list[tuple[Name, Name]]:
+    """(if this is known, so is that)."""
+    pairs: list[tuple[Name, Name]] = []
+    for condition in certain_conditions(block):
+        pair = equality_of(condition)
+        if pair is not None:
+            left, right = map(name_of, pair)
+            pairs += [(left, right), (right, left)]
+    for join in block.joins:
+        for condition in join.on if join.outer else ():
+            pair = equality_of(condition)
+            if pair is not None:
+                left, right = map(name_of, pair)
+                # The inner side is equal or NULL, by whether there is a partner at all: the outer row determines which.
+                pairs.append((left, right) if right[0] == join.alias else (right, left))
+    return pairs
+
+
+def column_names(join: Join) -> Sequence[str]:
+    """The columns that an entry of FROM gives."""
+    match join.source:
+        case Base(table):
+            return [column.name for column in table.columns]
+        case Grouped():
+            return [*join.source.group, *(aggregate.name for aggregate in join.source.aggregates), "count(*)"]
+    return join.source.columns
+
+
+def is_unique_in(join: Join, names: Iterable[str]) -> bool:
+    """Whether at most one row of the entry has given values of these columns."""
+    match join.source:
+        case Base(table):
+            return contains_unique_key(table, names)
+        case Grouped():
+            return {name.lower() for name in names}.issuperset(name.lower() for name in join.source.group)
+    return False
+
+
+def constants(block: Block) -> list[ColumnRef]:
+    """Columns that equal a literal in every row of the answer."""
+    return [column for condition in certain_conditions(block) if (column := constant_of(condition)) is not None]
+
+
+def pinned_columns(block: Block, with_lists: bool) -> list[ColumnRef]:
+    """Columns that equal a parameter in every row of one key's answer; `with_lists`: IN-lists too, one value at a time."""
+    pins = [pin for condition in certain_conditions(block) if (pin := pin_of(condition)) is not None]
+    return [pin.column for pin in pins if with_lists or pin.parameter.index not in block.list_parameters]

@@ -1,0 +1,313 @@
+"""Reverse-equivalent SQL: what MySQL must run to fill given keys of an arrangement, and the columns of what it returns.
+
+Layout of a fill's rows (`fill_columns`), by which the engine decodes them:
+
+| arrangement | columns |
+| --- | --- |
+| all | first the key's columns, in the key's order, as stored (compare them by canonical key) |
+| rows | `columns` |
+| top-k | `columns`, then the columns that only the order reads, then those of the primary key that are missing |
+| aggregate | `group` (all of it), then for each aggregate its value (AVG: sum, then count), then COUNT(*), then for each SUM the COUNT of its
+argument (0 means that the SUM is NULL) |
+
+FLOAT columns are selected through CAST(... AS DOUBLE): MySQL's text form of a FLOAT has six digits. Rows come in no order, but top-k's, of
+which at most `topk_fetch` come for each key: fewer mean that the key has no more. Table names are qualified and quoted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.plan import (
+    Aggregate,
+    AggregateArrangement,
+    AggregateFunction,
+    AnswerArrangement,
+    Arrangement,
+    QueryPlan,
+    RowsArrangement,
+    TopKArrangement,
+    own,
+)
+from planner.sql_text import expr_sql, quoted_name, table_name
+from sqltypes.expression import ColumnRef, Expr, ParamRef, Value, columns_of, walk
+from sqltypes.schema import BIGINT, SqlType, Table
+from sqltypes.values import sql_literal
+
+TOPK_SLACK = 2  # times the limit are fetched, so that deletions do not empty the key at once
+
+KeyValues = tuple[Value, ...]
+Filling = RowsArrangement | AggregateArrangement | TopKArrangement
+
+
+def quoted(table: Table) -> str:
+    """A table's name for SQL, qualified."""
+    return table_name(table)
+
+
+def topk_fetch(arrangement: TopKArrangement) -> int:
+    """How many rows of a key a fill asks for."""
+    return TOPK_SLACK * arrangement.limit + 8
+
+
+# -- what is selected -------------------------------------------------------------------------------------------------
+
+
+def fill_columns(arrangement: Arrangement) -> tuple[tuple[str, SqlType], ...]:
+    """Names and types of a fill's columns (see above). Of an answer arrangement: the answer's columns."""
+    match arrangement:
+        case AnswerArrangement():
+            return tuple((column.name, column.type) for column in arrangement.columns)
+        case AggregateArrangement():
+            names = (*arrangement.key, *arrangement.group)
+            columns = [(name, arrangement.table.column(name).type) for name in names]
+            return (*columns, *((name, type_) for name, type_, _ in _aggregate_columns(arrangement)))
+        case _:
+            names = (*arrangement.key, *_payload(arrangement))
+            return tuple((name, arrangement.table.column(name).type) for name in names)
+
+
+def _payload(arrangement: RowsArrangement | TopKArrangement) -> tuple[str, ...]:
+    if isinstance(arrangement, RowsArrangement):
+        return arrangement.columns
+    names = {name.lower(): name for name in arrangement.columns}
+    order = {ref.name.lower() for term in arrangement.order for ref in columns_of(term.expr)}
+    for column in arrangement.table.columns:
+        if column.name.lower() in order:
+            names.setdefault(column.name.lower(), column.name)
+    for name in arrangement.table.primary_key:
+        names.setdefault(name.lower(), name)
+    return tuple(names.values())
+
+
+def _aggregate_columns(arrangement: AggregateArrangement) -> list[tuple[str, SqlType, str]]:
+    """(name, type, SQL) after the group's columns."""
+    out: list[tuple[str, SqlType, str]] = []
+    for aggregate in arrangement.aggregates:
+        if aggregate.function is AggregateFunction.AVG:
+            out.append((f"sum of {aggregate.name}", _sum_type(aggregate), f"SUM({_argument(aggregate)})"))
+            out.append((f"count of {aggregate.name}", BIGINT, f"COUNT({_argument(aggregate)})"))
+        elif aggregate.function is AggregateFunction.COUNT_STAR:
+            out.append((aggregate.name, BIGINT, "COUNT(*)"))
+        else:
+            text = f"{aggregate.function.name}({_argument(aggregate)})"
+            out.append((aggregate.name, aggregate.type, _as_double(text, aggregate.type)))
+    out.append(("count(*)", BIGINT, "COUNT(*)"))
+    for aggregate in arrangement.aggregates:
+        if aggregate.function is AggregateFunction.SUM:
+            out.append((f"count of {aggregate.name}", BIGINT, f"COUNT({_argument(aggregate)})"))
+    return out
+
+
+def _sum_type(aggregate: Aggregate) -> SqlType:
+    assert aggregate.argument is not None
+    type_ = aggregate.argument.type
+    return SqlType("decimal", precision=65, scale=type_.scale or 0 if type_.name == "decimal" else 0)
+
+
+def _argument(aggregate: Aggregate) -> str:
+    assert aggregate.argument is not None
+    return expr_sql(aggregate.argument)
+
+
+def _as_double(text: str, type_: SqlType) -> str:
+    return f"CAST({text} AS DOUBLE)" if type_.name == "float" else text
+
+
+def _select_list(arrangement: Filling) -> str:
+    names = arrangement.key
+    if isinstance(arrangement, AggregateArrangement):
+        plain = (*names, *arrangement.group)
+        rest = [text for _, _, text in _aggregate_columns(arrangement)]
+    else:
+        plain = (*names, *_payload(arrangement))
+        rest = []
+    columns = [_as_double(quoted_name(name), arrangement.table.column(name).type) for name in plain]
+    return ", ".join([*columns, *rest])
+
+
+# -- which keys -------------------------------------------------------------------------------------------------------
+
+
+def key_condition(columns: Sequence[str], types: Sequence[SqlType], keys: Sequence[KeyValues]) -> str:
+    """The condition that holds for the rows of these keys, in a form that MySQL uses an index for.
+
+    One column, or all but one with one value each: `=` and IN; else OR of ANDs. NULL, which `=` never finds, is `IS NULL`. "" for the key
+    without parts.
+    """
+    if not columns:
+        return ""
+    constant = [len({key[at] for key in keys}) == 1 for at in range(len(columns))]
+    varying = [at for at, same in enumerate(constant) if not same]
+    if len(varying) <= 1:
+        return " AND ".join(
+            _one_column(columns[at], types[at], [key[at] for key in keys]) for at in range(len(columns))
+        )
+    return " OR ".join(
+        "(" + " AND ".join(_one_column(columns[at], types[at], [key[at]]) for at in range(len(columns))) + ")"
+        for key in dict.fromkeys(keys)
+    )
+
+
+def _one_column(name: str, type_: SqlType, values: Sequence[Value]) -> str:
+    texts = list(dict.fromkeys(sql_literal(value, type_) for value in values if value is not None))
+    found = []
+    if texts:
+        found.append(f"{name} = {texts[0]}" if len(texts) == 1 else f"{name} IN ({', '.join(texts)})")
+    if any(value is None for value in values):
+        found.append(f"{name} IS NULL")
+    return found[0] if len(found) == 1 else "(" + " OR ".join(found) + ")"
+
+
+def fill_sql(arrangement: Filling, keys: Sequence[KeyValues]) -> str:
+    """The SELECT that fills these keys. Values are canonical for the key's columns. Requires: at least one key."""
+    types = [arrangement.table.column(name).type for name in arrangement.key]
+    names = [quoted_name(name) for name in arrangement.key]
+    if isinstance(arrangement, TopKArrangement):
+        parts = [_fill(arrangement, key_condition(names, types, [key])) for key in keys]
+        return parts[0] if len(parts) == 1 else " UNION ALL ".join(f"({part})" for part in parts)
+    return _fill(arrangement, key_condition(names, types, keys))
+
+
+def _fill(arrangement: Filling, condition: str) -> str:
+    conditions = [condition] if condition else []
+    if arrangement.filter is not None:
+        filter_ = expr_sql(arrangement.filter)
+        conditions.append(f"({filter_})" if conditions and " OR " in filter_ else filter_)
+    if len(conditions) > 1 and " OR " in conditions[0]:
+        conditions[0] = f"({conditions[0]})"
+    text = f"SELECT {_select_list(arrangement)} FROM {table_name(arrangement.table)}"
+    if conditions:
+        text += f" WHERE {' AND '.join(conditions)}"
+    if isinstance(arrangement, AggregateArrangement) and arrangement.group:
+        text += f" GROUP BY {', '.join(quoted_name(name) for name in arrangement.group)}"
+    if isinstance(arrangement, TopKArrangement):
+        text += f" ORDER BY {_order(arrangement)} LIMIT {topk_fetch(arrangement)}"
+    return text
+
+
+def _order(arrangement: TopKArrangement) -> str:
+    """The query's order, then the primary key, so that it is total."""
+    terms = [(term.expr, term.descending) for term in arrangement.order]
+    terms += [
+        (ref, False)
+        for name in arrangement.table.primary_key
+        if (ref := own(name, arrangement.table)) not in {expr for expr, _ in terms}
+    ]
+    return ", ".join(expr_sql(expr) + (" DESC" if descending else "") for expr, descending in terms)
+
+
+def fill_template(arrangement: Arrangement) -> str:
+    """A fill's SQL with `?` for the values of one key, for EXPLAIN."""
+    if isinstance(arrangement, AnswerArrangement):
+        return arrangement.sql.format(*("?" for _ in arrangement.key_types))
+    return _fill(arrangement, " AND ".join(f"{quoted_name(name)} = ?" for name in arrangement.key))
+
+
+def answer_sql(arrangement: AnswerArrangement, values: KeyValues) -> str:
+    """The client's own text with the key's values in place of its parameters."""
+    texts = []
+    for value, type_, is_list in zip(values, arrangement.key_types, arrangement.key_is_list, strict=True):
+        if is_list:
+            assert isinstance(value, tuple)
+            # An empty list is no SQL; `IN (NULL)` is true for nothing, as it would be.
+            texts.append(", ".join(sql_literal(item, type_) for item in value) or "NULL")
+        else:
+            texts.append(sql_literal(value, type_))
+    return arrangement.sql.format(*texts)
+
+
+# -- semi-joins -------------------------------------------------------------------------------------------------------
+
+
+def semijoin_sql(plan: QueryPlan, index: int, keys: Sequence[KeyValues]) -> str:
+    """Fills of lookup `index` for all its keys that the answers of these reader keys lead to, evaluated by MySQL.
+
+    `keys`: values of the reader's key parts (`plan.key`), in order. Requires: the root is no answer arrangement.
+    """
+    reader = plan.reader
+    lookup = reader.lookups[index]
+    arrangement = lookup.arrangement
+    wanted = {ref.source for expr in lookup.key for ref in columns_of(expr)}
+    steps = _steps_towards(plan, index, wanted)
+    parts = []
+    by_parameters = any(
+        isinstance(node, ParamRef) for expr in _semijoin_exprs(plan, index, steps) for node in walk(expr)
+    )
+    # Values of parameters that are no root key differ from key to key: then each key has its own subquery.
+    for batch in [[key] for key in keys] if by_parameters else [list(keys)]:
+        parts.append(_reachable(plan, index, steps, batch))
+    names = ", ".join(quoted_name(name) for name in arrangement.key)
+    left = f"({names})" if len(arrangement.key) > 1 else names
+    condition = " OR ".join(f"{left} IN ({part})" for part in dict.fromkeys(parts))
+    return _fill(arrangement, condition)
+
+
+def _semijoin_exprs(plan: QueryPlan, index: int, steps: Sequence[int]) -> list[Expr]:
+    lookups = plan.reader.lookups
+    exprs = list(lookups[index].key)
+    for step in steps:
+        exprs += [*lookups[step].key, *((on,) if (on := lookups[step].on) is not None else ())]
+    return exprs
+
+
+def _steps_towards(plan: QueryPlan, index: int, wanted: set[str]) -> list[int]:
+    """The earlier lookups that the wanted aliases come from, in order."""
+    steps: list[int] = []
+    for step in range(index - 1, -1, -1):
+        lookup = plan.reader.lookups[step]
+        if lookup.alias in wanted:
+            steps.append(step)
+            wanted |= {ref.source for expr in _semijoin_exprs(plan, step, ()) for ref in columns_of(expr)}
+    return sorted(steps)
+
+
+def _reachable(plan: QueryPlan, index: int, steps: Sequence[int], keys: Sequence[KeyValues]) -> str:
+    """The subquery that gives the lookup's keys."""
+    reader = plan.reader
+    root = reader.root
+    assert not isinstance(root, AnswerArrangement)
+    at = {part.parameter: position for position, part in enumerate(plan.key)}
+
+    def column(ref: ColumnRef) -> str:
+        return f"{quoted_name(ref.source)}.{quoted_name(ref.name)}"
+
+    def parameter(ref: ParamRef) -> str:
+        return sql_literal(keys[0][at[ref.index]], ref.type)
+
+    selected = ", ".join(expr_sql(expr, column, parameter) for expr in reader.lookups[index].key)
+    text = f"SELECT {selected} FROM {_source_sql(root, reader.alias)}"
+    for step in steps:
+        lookup = reader.lookups[step]
+        pairs = zip(lookup.arrangement.key, lookup.key, strict=True)
+        on = [
+            f"{quoted_name(lookup.alias)}.{quoted_name(name)} = {expr_sql(expr, column, parameter)}"
+            for name, expr in pairs
+        ]
+        # Its `on` narrows what is fetched to what is reached; rows without a partner lead nowhere further, so JOIN serves for LEFT JOIN.
+        text += f" JOIN {_source_sql(lookup.arrangement, lookup.alias)} ON {' AND '.join(on)}"
+    names = [f"{quoted_name(reader.alias)}.{quoted_name(name)}" for name in root.key]
+    types = [root.table.column(name).type for name in root.key]
+    condition = key_condition(names, types, [tuple(key[part] for part in reader.root_key) for key in keys])
+    return text + (f" WHERE {condition}" if condition else "")
+
+
+def _source_sql(arrangement: Filling, alias: str) -> str:
+    """The arrangement's rows as a table of a FROM clause."""
+    name = table_name(arrangement.table)
+    if isinstance(arrangement, RowsArrangement) and arrangement.filter is None:
+        return f"{name} AS {quoted_name(alias)}"
+    if isinstance(arrangement, RowsArrangement):
+        return f"(SELECT * FROM {name} WHERE {expr_sql(arrangement.filter)}) AS {quoted_name(alias)}"  # type: ignore[arg-type] # not None
+    if isinstance(arrangement, AggregateArrangement):
+        columns = [quoted_name(group) for group in arrangement.group]
+        columns += [
+            f"{aggregate.function.name}({_argument(aggregate)}) AS {quoted_name(aggregate.name)}"
+            for aggregate in arrangement.aggregates
+            if aggregate.argument is not None
+        ]
+        columns.append("COUNT(*) AS `count(*)`")
+        where = f" WHERE {expr_sql(arrangement.filter)}" if arrangement.filter is not None else ""
+        group = f" GROUP BY {', '.join(quoted_name(name) for name in arrangement.group)}" if arrangement.group else ""
+        return f"(SELECT {', '.join(columns)} FROM {name}{where}{group}) AS {quoted_name(alias)}"
+    raise AssertionError("a top-k root has no lookups")
