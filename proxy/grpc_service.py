@@ -30,7 +30,9 @@ from proxy.grpc_rows import (
 from proxy.grpc_values import KeyMemo, StreamTwin, parameter_value, parse_batch, parse_execute, parse_stream
 from sqltypes.errors import (
     BadParameters,
+    ComparedElsewhere,
     DeadlinePassed,
+    EvaluationError,
     MessageTooLarge,
     Overloaded,
     Unauthenticated,
@@ -45,6 +47,8 @@ BATCH_KEYS = 20_000
 """The most keys of one ExecuteBatch."""
 STREAM_MISSES = 1_000
 """How many misses one ExecuteStream may wait for before it stops reading requests."""
+ANSWERED_BY_MYSQL = (ComparedElsewhere, EvaluationError)
+"""What a hit may raise where the parameters are sound: `read` then has MySQL's own answer."""
 SLOW_SUBSCRIBER_SECONDS = 10.0
 """A subscriber that does not take one event in this time is cut off."""
 
@@ -177,10 +181,13 @@ class UpwellService:
     def _hit(self, name: str, parameters: Parameters) -> bytes | None:
         """`Cache.hit`, also where the cache was dropped and made anew since it was opened."""
         try:
-            return self._opened(name).hit(parameters)
-        except UnknownCache:
-            self._open.pop(name, None)
-            return self._opened(name).hit(parameters)
+            try:
+                return self._opened(name).hit(parameters)
+            except UnknownCache:
+                self._open.pop(name, None)
+                return self._opened(name).hit(parameters)
+        except ANSWERED_BY_MYSQL:
+            return None
 
     async def execute(self, request: bytes, context: Context) -> bytes:
         message = parse_execute(request)
@@ -222,7 +229,10 @@ class UpwellService:
         try:
             for raw in keys:
                 parameters = memo[raw]
-                body = hit(parameters)
+                try:
+                    body = hit(parameters)
+                except ANSWERED_BY_MYSQL:
+                    body = None
                 if body is None:
                     missed.append((len(parts), parameters))
                     body = b""

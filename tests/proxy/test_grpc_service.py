@@ -97,6 +97,19 @@ def test_a_batch_answers_in_the_order_of_its_keys_whatever_is_held() -> None:
     run(scenario())
 
 
+def test_a_parameter_that_mysql_compares_in_another_type_is_mysqls_to_answer() -> None:
+    async def scenario() -> None:
+        async with serving() as served:
+            story = served.client.cache("story")
+            single = await story.get(3.0)
+            assert (single, single.served, single.why) == ([(3, "title 3")], "passed", "compared_elsewhere")
+            assert [answer.served for answer in await story.get_many([3, 3.0])] == ["miss", "passed"]
+            streamed = [outcome async for _, outcome in story.stream([3.0])]
+            assert streamed == [[(3, "title 3")]]
+
+    run(scenario())
+
+
 def test_a_failing_miss_fails_no_other_key_of_its_batch() -> None:
     async def scenario() -> None:
         from sqltypes.errors import SourceDown

@@ -21,6 +21,7 @@ from proxy.api import (
 from sqltypes.errors import (
     BadParameters,
     CacheExists,
+    ComparedElsewhere,
     NotARead,
     ParseError,
     UnknownCache,
@@ -71,6 +72,8 @@ class FakeCache:
             raise UnknownCache(f"no cache {self.name!r}")
         if len(parameters) != 1:
             raise BadParameters(f"{len(parameters)} parameters: 1 is accepted")
+        if isinstance(parameters[0], float):
+            raise ComparedElsewhere("a double is compared by MySQL")
         if isinstance(parameters[0], str):
             raise BadParameters(f"parameter 1 is {parameters[0]!r}: an integer is accepted")
         return None
@@ -86,6 +89,9 @@ class FakeCache:
         if self.failing is not None:
             raise self.failing
         key = tuple(parameters)
+        if isinstance(key[0], float):
+            body = self.encode(self.source.get(key, []))
+            return Answer(Served.PASSED, self.columns, body, "", self.name, "compared_elsewhere")
         self.held[key] = self.encode(self.source.get(key, []))
         return Answer(Served.MISS, self.columns, self.held[key], SERVER + ":1-5", self.name)
 
