@@ -1,0 +1,98 @@
+"""What a benchmark gives back: figures with their targets, and tables. Printed, and written as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = Path(__file__).with_name("results")
+
+Cell = str | int | float | None
+
+
+@dataclass(slots=True)
+class Figure:
+    """One number. `at_most` or `at_least`: what it shall be, where the project has promised something."""
+
+    name: str
+    value: float
+    unit: str = ""
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        if self.at_most is not None:
+            return self.value <= self.at_most
+        return self.value >= self.at_least if self.at_least is not None else None
+
+    @property
+    def target(self) -> str:
+        if self.at_most is not None:
+            return f"at most {self.at_most:g}"
+        return f"at least {self.at_least:g}" if self.at_least is not None else ""
+
+
+@dataclass(slots=True)
+class Sheet:
+    """A table of the report."""
+
+    title: str
+    columns: Sequence[str]
+    rows: list[Sequence[Cell]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Result:
+    """Of one benchmark."""
+
+    name: str
+    figures: list[Figure] = field(default_factory=list)
+    sheets: list[Sheet] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def text(value: Cell) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else value
+
+
+def show(console: Console, result: Result) -> None:
+    for sheet in result.sheets:
+        table = Table(title=sheet.title)
+        for title in sheet.columns:
+            table.add_column(title, justify="left" if title == sheet.columns[0] else "right")
+        for row in sheet.rows:
+            table.add_row(*(text(cell) for cell in row))
+        console.print(table)
+    for note in result.notes:
+        console.print(note, markup=False, soft_wrap=True)
+    for figure in result.figures:
+        verdict = {True: "met", False: "NOT MET", None: ""}[figure.met]
+        line = f"{result.name}: {figure.name}: {text(figure.value)} {figure.unit}  {figure.target}  {verdict}"
+        console.print(line.rstrip(), markup=False, soft_wrap=True)
+
+
+def write(result: Result, mysql_version: str) -> Path:
+    """One file a benchmark; the newest run replaces the one before."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{result.name}.json"
+    machine = {
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "mysql": mysql_version,
+    }
+    met = {figure.name: figure.met for figure in result.figures if figure.met is not None}
+    path.write_text(json.dumps({"machine": machine, "met": met, **asdict(result)}, indent=1) + "\n")
+    return path

@@ -1,0 +1,85 @@
+"""`make bench`: every benchmark of this folder, or those that --only names, on one machine in one run.
+
+Each prints its tables and figures, with MET or NOT MET where the project has promised something, and writes
+benchmarks/results/NAME.json. Exit status: 0 all ran, 1 one of them failed. A figure that is not met is not a failure:
+a benchmark is not a test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import changes, hits, memory, miss, pages, per_query, start, vote
+from benchmarks.bench import Bench
+from benchmarks.result import Result, show, write
+from examples.lobsters.data import shape_of
+from integration.private_mysql import NoMySQL, find_mysql
+
+BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
+    "hits": hits.run,
+    "miss": miss.run,
+    "per_query": per_query.run,
+    "vote": vote.run,
+    "changes": changes.run,
+    "start": start.run,
+    "memory": memory.run,
+    "pages": pages.run,
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
+    parser.add_argument("--only", action="append", choices=list(BENCHMARKS), help="this one; may be given repeatedly")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each single measurement")
+    parser.add_argument("--pages", type=int, default=100_000, help="warming pages of `pages`")
+    parser.add_argument("--scale", default=os.environ.get("SCALE") or "std", help="set of the sample")
+    options = parser.parse_args(arguments)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 180)
+    try:
+        shape = shape_of(options.scale)
+    except ValueError as error:
+        parser.error(str(error))
+
+    def report(line: str) -> None:
+        console.print(line, markup=False, soft_wrap=True)
+
+    failed = False
+    try:
+        with tempfile.TemporaryDirectory(prefix="upwell-bench-") as folder, find_mysql(report=report) as server:
+            bench = Bench(server, Path(folder), shape, options.seconds, options.pages, report)
+            for name in options.only or BENCHMARKS:
+                failed |= not run_one(console, bench, name)
+    except NoMySQL as error:
+        print(error, file=sys.stderr)
+        return 3
+    return int(failed)
+
+
+def run_one(console: Console, bench: Bench, name: str) -> bool:
+    """Runs it, shows and writes what it found; whether it ran to its end. One that fails does not stop the others."""
+    console.rule(name)
+    started = time.monotonic()
+    try:
+        result = BENCHMARKS[name](bench)
+    except Exception:  # noqa: BLE001 - the top level of one benchmark: reported, and the others still run
+        console.print(traceback.format_exc(), markup=False)
+        return False
+    show(console, result)
+    path = write(result, bench.server.version())
+    console.print(
+        f"{name}: {time.monotonic() - started:.0f} s, written to {path.relative_to(Path.cwd())}", markup=False
+    )
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())
