@@ -59,6 +59,10 @@ unit: $(DEV_READY)  ## the tests that need no MySQL
 sim: $(DEV_READY)  ## random schedules of the engine against a model of MySQL: SEED=n STEPS=n
 	@$(PY) -m tests.simulation.run $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
 
+.PHONY: bench
+bench: $(DEV_READY)  ## every figure that the project has promised, measured on this machine: ARGS='--only miss'
+	@$(PY) -m benchmarks.run $(ARGS)
+
 .PHONY: lint types format
 lint: $(DEV_READY) types  ## style, types, and that imports go downward only
 	@$(VENV)/bin/ruff check .
