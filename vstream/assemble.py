@@ -1,0 +1,441 @@
+"""Events -> whole transactions. Pure: no I/O, no clock but the one that is handed in.
+
+Each transaction of the binlog becomes one message: `Transaction` if it changes a wanted table, else `Progress`; `Ddl`
+if it is one, or if rows of a wanted table cannot be trusted; `Gap` if nothing is known of what it changed. Rows of a
+prepared XA transaction wait for its XA COMMIT, under whose GTID they become visible.
+
+Invariants:
+1. A transaction is given to the sink when its end has been read, and never again: what is inside the position is
+   passed over.
+2. The position contains a GTID before the sink is given its message, and only then.
+3. An event that is not understood raises `StreamBroken`; nothing is skipped silently.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+import zstandard
+
+from dataflow.messages import Ddl, Gap, Progress, TableChanges, Transaction
+from gtid_tracker.gtid import Gtid, MutableGtidSet
+from sqltypes.schema import Table
+from vstream import events as ev
+from vstream.ddl import Kind, Statement, classify
+from vstream.decode import MappedTable, TableDecoders
+from vstream.inflate import Inflating
+from vstream.rows import RowsDecoder
+from vstream.source import Sink
+
+_log = structlog.get_logger(__name__)
+
+MALFORMED = (ValueError, LookupError, OverflowError, struct.error, zstandard.ZstdError)
+
+Handler = Callable[[bytes, int, int], None]
+
+_DUMMY_TABLE = b"\xff\xff\xff\x00\x00\x00"  # ends a statement that changed no row of a logged table
+
+
+class StreamBroken(Exception):
+    """An event that is not understood. `gtid`: of the transaction that it is in, if it is in one; `kind`: its type."""
+
+    def __init__(self, reason: str, gtid: Gtid | None, kind: int | None = None) -> None:
+        super().__init__(reason)
+        self.gtid = gtid
+        self.kind = kind
+
+
+@dataclass(slots=True)
+class _Odd:
+    """What a transaction has beside trusted rows.
+
+    `rewanted`: tables that were wanted otherwise when it began. `untrusted`: why rows were not decoded, by table.
+    `statement`, `tables`: a DDL in it. `gap`: why nothing is known of what it changed.
+    """
+
+    rewanted: set[str] = field(default_factory=set)
+    untrusted: dict[str, str] = field(default_factory=dict)
+    statement: str = ""
+    tables: frozenset[str] | None = frozenset()
+    gap: str = ""
+    heavy: bool = False
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """A prepared XA transaction: its rows become visible with its XA COMMIT."""
+
+    changes: list[TableChanges]
+    seen: list[MappedTable]
+    odd: _Odd | None
+
+
+class Assembler:
+    """Takes events in order (`feed`), gives messages to the sink."""
+
+    def __init__(self, tables: TableDecoders, position: MutableGtidSet, sink: Sink, max_weight: int = 64 << 20) -> None:
+        """`max_weight`: bytes of row images above which a transaction is not kept but its tables are emptied."""
+        self.tables = tables
+        self.position = position
+        self.sink = sink
+        self.tolerated: set[int] = set()  # event types that are passed over with a Gap each time
+        self.heard: Callable[[], None] = lambda: None
+        self.committed_at = 0.0  # of the last transaction given
+        self._max_weight = max_weight
+        self._checksum_size = 0
+        self._sources: dict[bytes, str] = {}
+        self._prepared: dict[bytes, _Prepared] = {}
+        self._gtid: Gtid | None = None
+        self._skip = False
+        self._block = False  # inside BEGIN or XA START: the transaction ends with an event of its own
+        self._stamp = 0.0
+        self._weight = 0
+        self._changes: list[TableChanges] = []
+        self._seen: list[MappedTable] = []
+        self._odd: _Odd | None = None
+        self._inflating: Inflating | None = None
+        self._handlers = self._handler_table()
+
+    def _handler_table(self) -> list[Handler]:
+        def ignore(data: bytes, at: int, end: int) -> None:
+            """Carries nothing for a reader of row images."""
+
+        known: dict[int, Handler] = {
+            **dict.fromkeys((ev.STOP, ev.PREVIOUS_GTIDS, ev.ROWS_QUERY, ev.IGNORABLE), ignore),
+            **dict.fromkeys((ev.TRANSACTION_CONTEXT, ev.VIEW_CHANGE), ignore),
+            # The context of a statement, which follows and is dealt with.
+            **dict.fromkeys((ev.INTVAR, ev.RAND, ev.USER_VAR), ignore),
+            **dict.fromkeys(ev.LOADS, self._on_load),
+            **dict.fromkeys((ev.HEARTBEAT, ev.HEARTBEAT_V2), lambda data, at, end: self.heard()),
+            ev.QUERY: self._on_query,
+            ev.ROTATE: self._on_rotate,
+            ev.FORMAT: self._on_format,
+            ev.XID: self._on_commit,
+            ev.TABLE_MAP: self._on_table_map,
+            ev.WRITE_ROWS: self._on_insert,
+            ev.UPDATE_ROWS: self._on_update,
+            ev.DELETE_ROWS: self._on_delete,
+            ev.PARTIAL_UPDATE_ROWS: self._on_partial_update,
+            ev.GTID: self._on_gtid,
+            ev.TAGGED_GTID: self._on_tagged_gtid,
+            ev.ANONYMOUS_GTID: self._on_anonymous,
+            ev.INCIDENT: self._on_incident,
+            ev.XA_PREPARE: self._on_xa_prepare,
+            ev.PAYLOAD: self._on_payload,
+        }
+        return [known.get(kind, self._on_unknown) for kind in range(256)]
+
+    # -- from outside -------------------------------------------------------------------------------------------------
+
+    def feed(self, data: bytes, start: int, end: int) -> None:
+        """One event, its header at `start`, its checksum before `end`. Requires: not `inflating`.
+
+        Raises StreamBroken or one of MALFORMED; call `reset` then.
+        """
+        self._handlers[data[start + 4]](data, start + ev.HEADER, end - self._checksum_size)
+
+    @property
+    def inflating(self) -> bool:
+        """A compressed transaction's events are still to be read: call `inflate` before the next `feed`."""
+        return self._inflating is not None
+
+    @property
+    def gtid(self) -> Gtid | None:
+        """The transaction that is being read."""
+        return self._gtid
+
+    def inflate(self, count: int) -> None:
+        """Reads up to `count` events of the compressed transaction. Raises as `feed`."""
+        assert self._inflating is not None
+        for _ in range(count):
+            event = next(self._inflating.events, None)
+            if event is None:
+                self._inflating = None
+                return
+            data, start, end = event
+            self._handlers[data[start + 4]](data, start + ev.HEADER, end)
+
+    def reset(self) -> None:
+        """The connection is lost: what is half received is dropped, table ids are forgotten. Prepared rows stay."""
+        self._drop()
+        self._inflating = None
+        self._checksum_size = 0
+        self.tables.forget_ids()
+
+    def _drop(self) -> None:
+        self._gtid = None
+        self._skip = self._block = False
+        self._changes, self._seen, self._odd, self._weight = [], [], None, 0
+
+    def forget_prepared(self) -> None:
+        """Another server or lost history: an XA COMMIT that comes now is of an unknown xid."""
+        self._prepared.clear()
+
+    def want(self, table: Table, columns: frozenset[str]) -> None:
+        if self.tables.want(table, columns):
+            self._rewanted(table.qualified)
+
+    def unwant(self, qualified: str) -> None:
+        self.tables.unwant(qualified)
+        self._rewanted(qualified)
+
+    def _rewanted(self, qualified: str) -> None:
+        """What is half received or prepared was decoded as it was wanted before."""
+        if self._gtid is not None:
+            self._note().rewanted.add(qualified)
+        for prepared in self._prepared.values():
+            prepared.odd = prepared.odd or _Odd()
+            prepared.odd.rewanted.add(qualified)
+
+    def _note(self) -> _Odd:
+        if self._odd is None:
+            self._odd = _Odd()
+        return self._odd
+
+    # -- the beginning of a transaction -------------------------------------------------------------------------------
+
+    def _on_gtid(self, data: bytes, at: int, end: int) -> None:
+        uuid, number, stamp = ev.read_gtid(data, at)
+        source = self._sources.get(uuid)
+        if source is None:
+            source = self._sources[uuid] = ev.uuid_text(uuid)
+        self._begin(Gtid(source, number), stamp)
+
+    def _on_tagged_gtid(self, data: bytes, at: int, end: int) -> None:
+        self._begin(*ev.read_tagged_gtid(data, at, end))
+
+    def _begin(self, gtid: Gtid, stamp: float) -> None:
+        if self._gtid is not None:
+            raise StreamBroken(f"{gtid} begins before {self._gtid} has ended", self._gtid)
+        self._gtid = gtid
+        self._stamp = stamp
+        self._skip = gtid in self.position
+
+    def _on_anonymous(self, data: bytes, at: int, end: int) -> None:
+        raise StreamBroken("a transaction without a GTID; gtid_mode must be ON", None, ev.ANONYMOUS_GTID)
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def _on_table_map(self, data: bytes, at: int, end: int) -> None:
+        if self._skip:
+            return
+        body = data[at:end]
+        mapped = self.tables.by_id.get(body[:6])
+        if mapped is None or mapped.body != body:
+            mapped = self.tables.map(body)
+        self._seen.append(mapped)
+
+    def _on_insert(self, data: bytes, at: int, end: int) -> None:
+        mapped = self.tables.by_id.get(data[at : at + 6])
+        if mapped is None or mapped.decoders is None or self._skip:
+            self._not_decoded(mapped, data, at)
+        else:
+            self._decode(mapped, mapped.decoders.inserts, data, mapped.rows_at(data, at, 1), end)
+
+    def _on_delete(self, data: bytes, at: int, end: int) -> None:
+        mapped = self.tables.by_id.get(data[at : at + 6])
+        if mapped is None or mapped.decoders is None or self._skip:
+            self._not_decoded(mapped, data, at)
+        else:
+            self._decode(mapped, mapped.decoders.deletes, data, mapped.rows_at(data, at, 1), end)
+
+    def _on_update(self, data: bytes, at: int, end: int) -> None:
+        mapped = self.tables.by_id.get(data[at : at + 6])
+        if mapped is None or mapped.decoders is None or self._skip:
+            self._not_decoded(mapped, data, at)
+        else:
+            self._decode(mapped, mapped.decoders.updates, data, mapped.rows_at(data, at, 2), end)
+
+    def _on_partial_update(self, data: bytes, at: int, end: int) -> None:
+        mapped = self.tables.by_id.get(data[at : at + 6])
+        if mapped is None or mapped.decoders is None or self._skip:
+            self._not_decoded(mapped, data, at)
+        else:
+            self._distrust(mapped, "partial JSON updates; binlog_row_value_options must be empty")
+
+    def _decode(self, mapped: MappedTable, decode: RowsDecoder, data: bytes, first: int, end: int) -> None:
+        if not first:
+            self._distrust(mapped, "rows without all of their columns; binlog_row_image must be FULL")
+            return
+        self._weight += end - first
+        if self._weight > self._max_weight:
+            self._changes = []
+            self._note().heavy = True
+            return
+        try:
+            pairs = decode(data, first, end)
+        except MALFORMED as error:
+            self._distrust(mapped, f"a row that cannot be decoded: {error}")
+            return
+        changes = self._changes
+        if changes and changes[-1].table == mapped.name:
+            changes[-1].pairs += pairs
+        else:
+            changes.append(TableChanges(mapped.name, pairs))
+
+    def _not_decoded(self, mapped: MappedTable | None, data: bytes, at: int) -> None:
+        if self._skip:
+            return
+        if mapped is None:
+            if data[at : at + 6] != _DUMMY_TABLE:
+                raise StreamBroken("rows of a table that was not announced", self._gtid)
+        elif mapped.untrusted:
+            self._note().untrusted[mapped.name] = mapped.untrusted
+
+    def _distrust(self, mapped: MappedTable, reason: str) -> None:
+        _log.warning("rows of a table are not decoded", table=mapped.name, reason=reason, gtid=str(self._gtid))
+        self._note().untrusted[mapped.name] = reason
+
+    def _on_load(self, data: bytes, at: int, end: int) -> None:
+        self._lost("rows were loaded by a statement, without row events")
+
+    def _lost(self, reason: str) -> None:
+        """Nothing is known of what this transaction changes."""
+        if self._gtid is None:
+            self.sink(Gap(reason, self.position.freeze()))
+        elif not self._skip:
+            self._note().gap = reason
+
+    # -- statements ---------------------------------------------------------------------------------------------------
+
+    def _on_query(self, data: bytes, at: int, end: int) -> None:
+        if data[end - 6 : end] == b"\0BEGIN":
+            self._block = True
+            return
+        database, text = ev.read_query(data, at, end)
+        statement = classify(text, database) if text is not None else Statement(Kind.DDL, None)
+        if self._gtid is None:
+            if statement.kind is not Kind.HARMLESS:
+                raise StreamBroken(f"a statement outside of any transaction: {text!r:.200}", None, ev.QUERY)
+            return
+        self._on_statement(statement, text or "a statement in a character set that is not read")
+
+    def _on_statement(self, statement: Statement, text: str) -> None:
+        kind = statement.kind
+        if kind is Kind.XA:
+            assert statement.xa is not None
+            self._on_xa(*statement.xa)
+            return
+        if kind is Kind.BEGIN:
+            self._block = True
+            return
+        if kind is Kind.DDL and not self._skip:
+            self._note().statement = text
+            tables = self._note().tables
+            both = statement.tables is not None and tables is not None
+            self._note().tables = tables | statement.tables if both else None  # type: ignore[operator]  # both are sets
+        elif kind is Kind.ROWS:
+            self._lost(f"a statement changed rows without row events; binlog_format must be ROW: {text:.200}")
+        elif kind in (Kind.ROLLBACK, Kind.ROLLBACK_TO) and not self._skip:
+            for mapped in self._seen:
+                self._note().untrusted[mapped.name] = "rows that were rolled back"
+        if statement.starts_transaction:
+            self._block = True
+        elif kind in (Kind.COMMIT, Kind.ROLLBACK) or not self._block:
+            self._end()
+
+    def _on_xa(self, verb: str, written: bytes) -> None:
+        if verb in ("START", "END"):
+            self._block = True
+            return
+        xid = ev.normal_xid(written)
+        prepared = self._prepared.pop(xid, None)
+        if verb == "COMMIT" and not self._skip:
+            if prepared is None:
+                self._lost(
+                    f"an XA transaction was committed whose rows were not seen: {written.decode(errors='replace')}"
+                )
+            else:
+                self._changes, self._seen, self._odd = prepared.changes, prepared.seen, prepared.odd
+        self._end()
+
+    def _on_xa_prepare(self, data: bytes, at: int, end: int) -> None:
+        one_phase, xid = ev.read_xa_prepare(data, at)
+        if not one_phase and not self._skip:
+            self._prepared[xid] = _Prepared(self._changes, self._seen, self._odd)
+            self._changes, self._seen, self._odd = [], [], None
+        self._end()
+
+    # -- the end of a transaction -------------------------------------------------------------------------------------
+
+    def _on_commit(self, data: bytes, at: int, end: int) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        gtid = self._gtid
+        if gtid is None:
+            raise StreamBroken("a transaction ends that never began", None)
+        changes = self._changes
+        odd, seen, skip = self._odd, self._seen, self._skip
+        self._gtid = self._odd = None
+        self._skip = self._block = False
+        self._seen = []
+        self._weight = 0
+        if skip:
+            return
+        self.position.add(gtid)
+        self.committed_at = self._stamp
+        if odd is not None:
+            self._end_odd(gtid, changes, seen, odd)
+        elif changes:
+            self._changes = []
+            self.sink(Transaction(gtid, changes, self._stamp))
+        else:
+            self.sink(Progress(gtid))
+
+    def _end_odd(self, gtid: Gtid, changes: list[TableChanges], seen: list[MappedTable], odd: _Odd) -> None:
+        self._changes = []
+        if odd.gap:
+            self.sink(Gap(odd.gap, self.position.freeze()))
+            return
+        names = {mapped.name for mapped in seen}
+        if odd.statement or odd.untrusted or odd.heavy or odd.rewanted & names:
+            touched = {mapped.name for mapped in seen if mapped.decoders is not None or mapped.untrusted}
+            touched |= odd.untrusted.keys() | odd.rewanted & names
+            tables = odd.tables | touched if odd.tables is not None else None
+            self.sink(Ddl(gtid, odd.statement or _why(odd), tables))
+        elif changes:
+            self.sink(Transaction(gtid, changes, self._stamp))
+        else:
+            self.sink(Progress(gtid))
+
+    # -- all else -----------------------------------------------------------------------------------------------------
+
+    def _on_payload(self, data: bytes, at: int, end: int) -> None:
+        if self._skip:
+            self._end()
+        else:
+            self._inflating = Inflating(data, ev.read_payload(data, at, end))
+
+    def _on_rotate(self, data: bytes, at: int, end: int) -> None:
+        if self._gtid is not None:  # the server ended in the middle of writing it: it does not exist
+            self._drop()
+        self.tables.forget_ids()
+
+    def _on_format(self, data: bytes, at: int, end: int) -> None:
+        if self._gtid is not None:
+            self._drop()
+        whole_end = at - ev.HEADER + int.from_bytes(data[at - 10 : at - 6], "little")
+        self._checksum_size = 4 if data[whole_end - 5] == 1 else 0
+
+    def _on_incident(self, data: bytes, at: int, end: int) -> None:
+        self._lost("an incident event: the source lost changes")
+        if self._gtid is not None and not self._block:
+            self._end()
+
+    def _on_unknown(self, data: bytes, at: int, end: int) -> None:
+        kind = data[at - ev.HEADER + 4]
+        if kind not in self.tolerated:
+            raise StreamBroken(f"a binlog event of unknown type {kind}", self._gtid, kind)
+        self._lost(f"a binlog event of unknown type {kind}")
+
+
+def _why(odd: _Odd) -> str:
+    if odd.heavy:
+        return "rows not kept: the transaction is too large"
+    if odd.untrusted:
+        return "rows not decoded: " + "; ".join(f"{name}: {why}" for name, why in sorted(odd.untrusted.items()))
+    return "rows not decoded: received while what is wanted of the table changed"

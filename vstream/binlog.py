@@ -1,0 +1,205 @@
+"""The change source of a MySQL server: its binlog, read on the event loop.
+
+The login runs in a thread; then the socket belongs to the loop (beside a decoding thread the loop was 5 ms late at the
+median). A lost connection is taken up again at the processed position. History that is lost, or an event that is not
+understood, becomes a `Gap`, and service goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+
+import structlog
+
+from dataflow.messages import Gap, StreamEvent
+from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
+from sqltypes.errors import UpwellError
+from sqltypes.schema import Table
+from vstream.assemble import Assembler
+from vstream.connection import Account, Session, log_in
+from vstream.decode import TableDecoders
+from vstream.dump import DumpBroken, DumpLost, DumpReader
+from vstream.source import Sink
+
+_log = structlog.get_logger(__name__)
+
+_SMALLEST_PAUSE, _LARGEST_PAUSE = 0.2, 10.0  # seconds before the next connection
+_HISTORY_LOST = 1236  # MySQL refuses the dump: purged binlogs, or a position that it does not have
+
+
+class BinlogSource:
+    """One server's change stream. All methods are called on the loop's thread.
+
+    Invariants: 1. `position` is what the sink was given; it moves only forward, but for a Gap.
+    """
+
+    def __init__(
+        self,
+        account: Account,
+        heartbeat: float = 1.0,
+        server_id: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """`heartbeat`: seconds. `server_id`: must be used by no other reader of that server; made up if not given."""
+        self.account = account
+        self.server_uuid = ""  # of the server that answered last
+        self.reconnects = 0
+        self._heartbeat = heartbeat
+        self._server_id = server_id or 1 + int(chance() * 0xFFFFFFFE)
+        self._clock, self._wall_clock, self._chance = clock, wall_clock, chance
+        self._position = MutableGtidSet()
+        self._assembler = Assembler(TableDecoders(), self._position, self._give)
+        self._assembler.heard = self._on_heartbeat
+        self._sink: Sink | None = None
+        self._reader: DumpReader | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._skew = 0.0
+        self._idle = False  # the last thing heard was a heartbeat
+        self._current_at = wall_clock()  # when the position was the source's, as far as is known
+        self._received = False  # anything, on the connection before this one
+        self._refusals = 0
+        self._broken_at: tuple[Gtid | None, int | None] | None = None
+
+    @property
+    def position(self) -> GtidSet:
+        return self._position.freeze()
+
+    @property
+    def connected(self) -> bool:
+        return self._reader is not None
+
+    def want(self, table: Table, columns: frozenset[str]) -> None:
+        self._assembler.want(table, columns)
+
+    def unwant(self, qualified: str) -> None:
+        self._assembler.unwant(qualified)
+
+    def lag(self) -> float:
+        reader = self._reader
+        if reader is None or not (self._idle or self._assembler.committed_at):
+            return max(0.0, self._wall_clock() - self._current_at)
+        silence = self._clock() - reader.received_at
+        return self._measured(reader) + (silence if silence > 2 * self._heartbeat else 0.0)
+
+    def _measured(self, reader: DumpReader) -> float:
+        if self._idle:
+            return 0.0
+        return max(0.0, reader.received_wall + self._skew - self._assembler.committed_at)
+
+    async def start(self, sink: Sink, position: GtidSet | None = None) -> GtidSet:
+        assert self._task is None, "started twice"
+        session = await self._log_in()
+        start = session.executed if position is None else position
+        self._sink = sink
+        self._position.update(start)
+        self.server_uuid = session.server_uuid
+        self._current_at = self._wall_clock()
+        self._task = asyncio.get_running_loop().create_task(self._run(session), name="binlog")
+        return start
+
+    async def close(self) -> None:
+        self._sink = None
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
+
+    def _give(self, event: StreamEvent) -> None:
+        self._idle = False
+        if self._sink is not None:
+            self._sink(event)
+
+    def _on_heartbeat(self) -> None:
+        # The server sends one only when there is nothing else to send.
+        self._idle = True
+
+    # -- connections --------------------------------------------------------------------------------------------------
+
+    async def _log_in(self) -> Session:
+        return await asyncio.get_running_loop().run_in_executor(None, log_in, self.account)
+
+    async def _run(self, session: Session | None) -> None:
+        failures = 0
+        while True:
+            try:
+                session = session or await self._log_in()
+                self._check_identity(session)
+                failures += 1
+                await self._follow(session)
+            except DumpLost as lost:
+                _log.warning("the change stream is interrupted", reason=str(lost), errno=lost.errno)
+                self._refusals += lost.errno == _HISTORY_LOST
+            except DumpBroken as broken:
+                self._on_broken(broken)
+            except UpwellError as error:
+                failures += 1
+                _log.warning("the change stream cannot connect", error=str(error), reason=error.reason)
+            finally:
+                if session is not None:
+                    session.close()
+                session = None
+            if self._received:
+                failures, self._received = 1, False
+            self.reconnects += 1
+            pause = min(_SMALLEST_PAUSE * 2 ** (failures - 1), _LARGEST_PAUSE)
+            await asyncio.sleep(pause * (0.5 + self._chance() / 2))
+
+    async def _follow(self, session: Session) -> None:
+        """Reads until the connection is lost; always raises."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, session.request_dump, self.position, self._server_id, self._heartbeat)
+        reader = DumpReader(session, self._assembler, self._heartbeat, self._clock, self._wall_clock)
+        self._idle = False
+        self._assembler.committed_at = 0.0
+        self._reader = reader
+        _log.info("following the binlog", server=session.server_uuid)
+        try:
+            await reader.run()
+        finally:
+            self._received = reader.received
+            if self._idle or self._assembler.committed_at:
+                self._current_at = reader.received_wall - self._measured(reader)
+            self._reader = None
+
+    def _check_identity(self, session: Session) -> None:
+        """Another server, or one that lost what it had: our history is not its history."""
+        position = self.position
+        reason = ""
+        if not position.issubset(session.executed):
+            reason = "the source does not have all of our position: it lost transactions, or another server answers"
+        elif not session.purged.issubset(position):
+            reason = "the source has purged binlogs that were not read yet"
+        elif session.server_uuid != self.server_uuid:
+            # It has all of our position; but who fills from it compares with what was read of another.
+            reason = f"another server answers: {session.server_uuid} instead of {self.server_uuid}"
+        elif self._refusals > 1:
+            reason = "the source refuses to go on from our position"
+        self.server_uuid = session.server_uuid
+        self._skew = session.skew
+        self._assembler.tables.charsets = session.charsets
+        if reason:
+            self._refusals = 0
+            self._assembler.reset()
+            self._assembler.forget_prepared()
+            self._position = self._assembler.position = MutableGtidSet(session.executed)
+            self._gap(reason)
+
+    def _gap(self, reason: str) -> None:
+        _log.error("history is lost; everything held is dropped", reason=reason)
+        self._give(Gap(reason, self.position))
+
+    def _on_broken(self, broken: DumpBroken) -> None:
+        """Everything is dropped and read again from the position; what breaks a second time is passed over."""
+        spot = (broken.gtid, broken.kind)
+        if self._broken_at == spot:
+            if broken.gtid is not None:
+                self._position.add(broken.gtid)
+            elif broken.kind is not None:
+                self._assembler.tolerated.add(broken.kind)
+        self._broken_at = spot
+        self._gap(str(broken))

@@ -1,0 +1,139 @@
+"""Logs in to MySQL and asks for its binlog. Blocking: called in a thread; the socket then belongs to the event loop."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+from pymysql.err import MySQLError
+
+from gtid_tracker.gtid import GtidSet
+from sqltypes.errors import ConfigError, SourceDown, SourceError
+
+_COM_BINLOG_DUMP_GTID = 0x1E
+_FIRST_POSITION = 4
+_FACTS = (
+    "SELECT @@server_uuid, @@global.gtid_executed, @@global.gtid_purged, @@global.gtid_mode, @@global.log_bin,"
+    " UNIX_TIMESTAMP(SYSDATE(6))"
+)
+
+
+@dataclass(frozen=True)
+class Account:
+    """How to reach the source. `options`: further arguments for PyMySQL (ssl, unix_socket, ...)."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(default="", repr=False)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    connect_timeout: float = 10.0  # seconds, for each step of the login
+
+
+@dataclass
+class Session:
+    """A login that can be asked for a dump, and what the server said of itself."""
+
+    connection: Any  # PyMySQL's, whose parts for a dump have no public names
+    server_uuid: str
+    executed: GtidSet
+    purged: GtidSet
+    skew: float  # seconds by which the server's clock is ahead of ours
+    charsets: Mapping[int, str]
+
+    @property
+    def socket(self) -> socket.socket:
+        found: socket.socket = self.connection._sock
+        return found
+
+    def request_dump(self, position: GtidSet, server_id: int, heartbeat: float) -> None:
+        """Asks for everything that is not in `position`. `heartbeat`: seconds of silence before the server speaks.
+
+        Raises SourceDown or SourceError.
+        """
+        try:
+            self._request_dump(position, server_id, heartbeat)
+        except (MySQLError, OSError) as error:
+            raise translate(error) from error
+
+    def _request_dump(self, position: GtidSet, server_id: int, heartbeat: float) -> None:
+        reader = str(uuid.uuid4())
+        with self.connection.cursor() as cursor:
+            # Both spellings: servers before 8.0.26 know only the older one.
+            for name in ("source", "master"):
+                cursor.execute(f"SET @{name}_binlog_checksum = @@global.binlog_checksum")
+                cursor.execute(f"SET @{name}_heartbeat_period = {int(heartbeat * 1e9)}")
+            cursor.execute("SET @replica_uuid = %s, @slave_uuid = %s", (reader, reader))
+        gtids = position.encode()
+        self.connection._execute_command(
+            _COM_BINLOG_DUMP_GTID,
+            struct.pack("<HIIQI", 0, server_id, 0, _FIRST_POSITION, len(gtids)) + gtids,
+        )
+        sock = self.socket
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+        sock.setblocking(False)
+
+    def close(self) -> None:
+        self.connection._force_close()
+
+
+def log_in(account: Account) -> Session:
+    """Raises SourceDown (try again), SourceError (MySQL's refusal) or ConfigError (cannot be followed as it is)."""
+    try:
+        connection: Any = pymysql.connect(
+            host=account.host,
+            port=account.port,
+            user=account.user,
+            password=account.password,
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=account.connect_timeout,
+            read_timeout=account.connect_timeout,
+            write_timeout=account.connect_timeout,
+            **account.options,
+        )
+    except (MySQLError, OSError) as error:
+        raise translate(error) from error
+    try:
+        return _ask(connection)
+    except (MySQLError, OSError) as error:
+        connection._force_close()
+        raise translate(error) from error
+    except ConfigError:
+        connection._force_close()
+        raise
+
+
+def _ask(connection: Any) -> Session:
+    with connection.cursor() as cursor:
+        before = time.time()
+        cursor.execute(_FACTS)
+        row = cursor.fetchone()
+        assert row is not None
+        server_uuid, executed, purged, mode, log_bin, server_time = row
+        skew = float(server_time) - (before + time.time()) / 2
+        if not log_bin:
+            raise ConfigError("the source writes no binlog; log_bin must be ON")
+        if mode != "ON":
+            raise ConfigError(f"the source has gtid_mode={mode}; it must be ON")
+        cursor.execute("SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS")
+        charsets = {int(number): str(name) for number, name in cursor.fetchall() if number is not None}
+    return Session(connection, str(server_uuid).lower(), GtidSet.parse(executed), GtidSet.parse(purged), skew, charsets)
+
+
+def translate(error: Exception) -> SourceDown | SourceError:
+    """A driver's error as one of ours: numbers from 2000 to 2999 are the client's own, so the source is not reached."""
+    number = error.args[0] if isinstance(error, MySQLError) and error.args else 0
+    if isinstance(number, int) and number and not 2000 <= number < 3000:
+        return SourceError(number, "HY000", str(error.args[1] if len(error.args) > 1 else error))
+    return SourceDown(f"the source cannot be reached: {error}")

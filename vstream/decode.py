@@ -1,0 +1,113 @@
+"""Which decoder reads the rows of which table: from TABLE_MAP events and from what is wanted.
+
+A TABLE_MAP event precedes the rows of every statement; nearly always it is byte-equal to the last one of its table,
+and then nothing is parsed. A table is decoded only by a layout that agrees with the wanted `Table`. One that does not
+agree, or that cannot be decoded exactly, is untrusted: its rows are not decoded, and who assembles the transaction says
+so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+
+from sqltypes.schema import Table
+from vstream.layout import LayoutError, difference, lenenc, parse_table_map, table_names
+from vstream.rows import RowDecoders, make_decoders
+
+_log = structlog.get_logger(__name__)
+
+
+class MappedTable:
+    """A table id's meaning. `decoders` None: not wanted, or untrusted for the reason in `untrusted`."""
+
+    __slots__ = ("body", "decoders", "full_images", "full_update", "name", "untrusted")
+
+    def __init__(self, body: bytes, name: str) -> None:
+        self.body = body
+        self.name = name
+        self.decoders: RowDecoders | None = None
+        self.untrusted = ""
+        # What stands in front of the rows when nothing odd is in the event: no extra data, all columns present.
+        self.full_images = b""
+        self.full_update = b""
+
+    def rows_at(self, data: bytes, at: int, images: int) -> int:
+        """Where the first row of a rows event begins; 0 if a column is missing in the images (1 or 2 of them)."""
+        front = self.full_images if images == 1 else self.full_update
+        first = at + 8 + len(front)
+        return first if data[at + 8 : first] == front else self._rows_at_slow(data, at, images)
+
+    def _rows_at_slow(self, data: bytes, at: int, images: int) -> int:
+        """Partitioned tables have extra data in front."""
+        at += 8 + int.from_bytes(data[at + 8 : at + 10], "little")
+        count, at = lenenc(data, at)
+        full, size = (1 << count) - 1, (count + 7) // 8
+        for _ in range(images):
+            if int.from_bytes(data[at : at + size], "little") & full != full:
+                return 0
+            at += size
+        return at
+
+
+class TableDecoders:
+    """The tables wanted, and the meaning of the table ids seen."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[bytes, MappedTable] = {}
+        self.charsets: Mapping[int, str] = {}  # collation id -> character set, as the server lists them
+        self._wanted: dict[tuple[str, str], tuple[Table, frozenset[int]]] = {}
+
+    def want(self, table: Table, columns: frozenset[str]) -> bool:
+        """False if exactly this was wanted already. Raises KeyError for a column that the table has not."""
+        positions = frozenset(table.column(name).position for name in columns)
+        if self._wanted.get((table.schema, table.name)) == (table, positions):
+            return False
+        self._wanted[table.schema, table.name] = (table, positions)
+        self._parse_again()
+        return True
+
+    def unwant(self, qualified: str) -> None:
+        for key, (table, _) in list(self._wanted.items()):
+            if table.qualified == qualified:
+                del self._wanted[key]
+                self._parse_again()
+
+    def _parse_again(self) -> None:
+        # Rows whose TABLE_MAP is already read are still decoded as before; the next TABLE_MAP event is parsed.
+        for mapped in self.by_id.values():
+            mapped.body = b""
+
+    def forget_ids(self) -> None:
+        """A new binlog file or connection numbers its tables anew."""
+        self.by_id.clear()
+
+    def map(self, body: bytes) -> MappedTable:
+        """Learns a TABLE_MAP event (its body). The caller has found that it differs from the last one of this id."""
+        schema, name, _ = table_names(body)
+        mapped = MappedTable(body, f"{schema}.{name}")
+        self.by_id[body[:6]] = mapped
+        wanted = self._wanted.get((schema, name))
+        if wanted is not None:
+            try:
+                self._prepare(mapped, *wanted)
+            except LayoutError as error:
+                mapped.untrusted = str(error)
+            if mapped.untrusted:
+                _log.warning("rows of a table are not decoded", table=mapped.name, reason=mapped.untrusted)
+        return mapped
+
+    def _prepare(self, mapped: MappedTable, table: Table, columns: frozenset[int]) -> None:
+        layout = parse_table_map(mapped.body)
+        mapped.untrusted = difference(layout, table, self.charsets) or ""
+        if mapped.untrusted:
+            return
+        mapped.decoders = make_decoders(layout, columns, self.charsets)
+        count = len(layout.columns)
+        # The unused bits of the last byte are set in what MySQL writes.
+        filled = b"\xff" * ((count + 7) // 8)
+        mapped.full_images = (
+            b"\2\0" + (bytes((count,)) if count < 251 else b"\xfc" + count.to_bytes(2, "little")) + filled
+        )
+        mapped.full_update = mapped.full_images + filled

@@ -1,0 +1,171 @@
+"""Reads one dump connection on the event loop until it is lost, in slices of about a millisecond.
+
+While decoded work waits, nothing more is received: a source that is faster than we are waits in its own socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+import structlog
+
+from gtid_tracker.gtid import Gtid
+from vstream.assemble import MALFORMED, Assembler, StreamBroken
+from vstream.connection import Session
+from vstream.packets import PacketBuffer
+
+_log = structlog.get_logger(__name__)
+
+_RECEIVE = 262_144
+_EVENTS_BETWEEN_LOOKS = 8  # at the clock
+_SLICE = 0.001  # seconds
+_SILENCE = 3  # heartbeat periods without a word before the connection counts as dead
+_OK, _ERROR = 0x00, 0xFF
+_WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class DumpLost(Exception):
+    """The connection is at its end. `errno`: MySQL's, where it said why."""
+
+    def __init__(self, reason: str, errno: int = 0) -> None:
+        super().__init__(reason)
+        self.errno = errno
+
+
+class DumpBroken(Exception):
+    """What came is not understood, or whoever takes it failed. `gtid`: the transaction; `kind`: the event's type."""
+
+    def __init__(self, reason: str, gtid: Gtid | None, kind: int | None = None) -> None:
+        super().__init__(reason)
+        self.gtid = gtid
+        self.kind = kind
+
+
+class DumpReader:
+    """One connection. `run` ends with DumpLost or DumpBroken, or by being cancelled.
+
+    Invariants: 1. `_end` is pending exactly while the socket is registered with the loop.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        assembler: Assembler,
+        heartbeat: float,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Requires: the dump was asked for on the session. `heartbeat`: seconds."""
+        self._session = session
+        self._socket = session.socket
+        self._assembler = assembler
+        self._heartbeat = heartbeat
+        self._clock, self._wall_clock = clock, wall_clock
+        self._packets = PacketBuffer()
+        self._loop = asyncio.get_running_loop()
+        self._end: asyncio.Future[NoReturn] = self._loop.create_future()
+        self._scheduled = False
+        self._watchdog: asyncio.TimerHandle | None = None
+        self.received_at = clock()
+        self.received_wall = wall_clock()
+        self.received = False  # anything at all
+
+    async def run(self) -> NoReturn:
+        number = self._socket.fileno()
+        self._loop.add_reader(number, self._on_readable)
+        self._watch()
+        self._loop.call_soon(self._on_readable)  # with TLS, bytes may wait that the socket does not announce
+        try:
+            await self._end
+        finally:
+            self._end.cancel()
+            self._loop.remove_reader(number)
+            if self._watchdog is not None:
+                self._watchdog.cancel()
+            self._assembler.reset()
+        raise AssertionError("a dump has no result")
+
+    def _watch(self) -> None:
+        idle = not self._scheduled
+        if idle and self._clock() - self.received_at > _SILENCE * self._heartbeat:
+            self._fail(DumpLost(f"nothing came for {_SILENCE * self._heartbeat:g} s, not even a heartbeat"))
+        else:
+            self._watchdog = self._loop.call_later(self._heartbeat, self._watch)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._end.done():
+            self._end.set_exception(error)
+
+    def _on_readable(self) -> None:
+        if not self._scheduled:
+            self._work()
+
+    def _go_on(self) -> None:
+        self._scheduled = False
+        self._work()
+
+    def _work(self) -> None:
+        if self._end.done():
+            return
+        deadline = time.perf_counter() + _SLICE
+        try:
+            while self._decode(deadline):
+                if not self._receive():
+                    return
+        except DumpLost as lost:
+            self._fail(lost)
+        except StreamBroken as broken:
+            self._fail(DumpBroken(str(broken), broken.gtid, broken.kind))
+        except MALFORMED as error:
+            _log.exception("a binlog event cannot be read")
+            self._fail(DumpBroken(f"a binlog event that cannot be read: {error!r}", self._assembler.gtid))
+        except Exception as error:  # noqa: BLE001 - the callback's top level: logs and ends it
+            _log.exception("a change could not be taken")
+            self._fail(DumpBroken(f"a change could not be taken: {error!r}", None))
+        else:
+            self._scheduled = True
+            self._loop.call_soon(self._go_on)
+
+    def _decode(self, deadline: float) -> bool:
+        """True when all that was received is decoded, False when the slice is over."""
+        assembler, packets = self._assembler, self._packets
+        while True:
+            for _ in range(_EVENTS_BETWEEN_LOOKS):
+                if assembler.inflating:
+                    assembler.inflate(1)
+                    continue
+                packet = packets.next()
+                if packet is None:
+                    return True
+                data, start, end = packet
+                if data[start] != _OK:
+                    self._refused(data, start, end)
+                assembler.feed(data, start + 1, end)
+            if time.perf_counter() >= deadline:
+                return False
+
+    def _receive(self) -> bool:
+        """False if there is nothing to receive now."""
+        try:
+            chunk = self._socket.recv(_RECEIVE)
+        except _WOULD_BLOCK:
+            return False
+        except OSError as error:
+            raise DumpLost(f"the connection broke: {error}") from error
+        if not chunk:
+            raise DumpLost("the source closed the connection")
+        self.received_at = self._clock()
+        self.received_wall = self._wall_clock()
+        self.received = True
+        self._packets.feed(chunk)
+        return True
+
+    def _refused(self, data: bytes, start: int, end: int) -> None:
+        if data[start] != _ERROR:
+            raise DumpLost("the source ended the dump")
+        number = int.from_bytes(data[start + 1 : start + 3], "little")
+        raise DumpLost(data[start + 9 : end].decode(errors="replace"), number)

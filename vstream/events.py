@@ -1,0 +1,151 @@
+"""Binlog events that stand around the rows: GTIDs, statements, prepared XA transactions, compressed payloads. Pure.
+
+An event is a header of 19 bytes (4 time, 1 type, 4 server id, 4 size, 4 position, 2 flags) and a body; the functions
+here take the body's bounds inside a larger buffer.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from gtid_tracker.gtid import Gtid
+from vstream.layout import lenenc
+
+HEADER = 19
+STOP, QUERY, ROTATE, INTVAR, FORMAT, XID, TABLE_MAP = 3, 2, 4, 5, 15, 16, 19
+RAND, USER_VAR, INCIDENT, HEARTBEAT, IGNORABLE, ROWS_QUERY = 13, 14, 26, 27, 28, 29
+WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS, GTID, ANONYMOUS_GTID, PREVIOUS_GTIDS = 30, 31, 32, 33, 34, 35
+TRANSACTION_CONTEXT, VIEW_CHANGE, XA_PREPARE, PARTIAL_UPDATE_ROWS, PAYLOAD, HEARTBEAT_V2, TAGGED_GTID = range(36, 43)
+LOADS = (6, 8, 9, 10, 11, 12, 17, 18)  # LOAD DATA as a statement, in all its ages
+OLD_ROWS = (20, 21, 22, 23, 24, 25)
+
+_GTID = struct.Struct("<x16sQ17xQ")
+_QUERY = struct.Struct("<8xBHH")
+_XA = struct.Struct("<BIII")
+_ORIGINAL = 1 << 55
+_MICROSECONDS = (1 << 55) - 1
+_UTF8_CLIENTS = frozenset({33, 45, 46, 76, 83, 192, 223, 224, 247, *range(224, 248), *range(255, 324)})
+# Lengths of the status variables that may stand before the client's character set; None: a length byte follows.
+_STATUS_SIZES: dict[int, int | None] = {0: 4, 1: 8, 3: 4, 6: None}
+_STATUS_CHARSET = 4
+
+
+def uuid_text(raw: bytes) -> str:
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def read_gtid(data: bytes, at: int) -> tuple[bytes, int, float]:
+    """An untagged GTID event: (server's UUID as bytes, number, original commit time in seconds since the epoch)."""
+    uuid, number, stamp = _GTID.unpack_from(data, at)
+    if stamp & _ORIGINAL:
+        stamp = int.from_bytes(data[at + 49 : at + 56], "little")
+    return uuid, number, (stamp & _MICROSECONDS) / 1e6
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """An integer whose first byte's trailing ones count the bytes that follow; and where it ends."""
+    first = data[at]
+    more = 0
+    while more < 8 and first >> more & 1:
+        more += 1
+    return int.from_bytes(data[at : at + more + 1], "little") >> min(more + 1, 8), at + more + 1
+
+
+def read_tagged_gtid(data: bytes, at: int, end: int) -> tuple[Gtid, float]:
+    """A tagged GTID event: numbered fields; (GTID, original commit time)."""
+    _, at = varint(data, at)  # the format's version
+    _, at = varint(data, at)  # the size
+    _, at = varint(data, at)  # the last field that may not be ignored
+    uuid, tag, number, immediate, original = b"", "", 0, 0, 0
+    while at < end:
+        field, at = varint(data, at)
+        if field == 1:
+            raw = bytearray()
+            for _ in range(16):
+                byte, at = varint(data, at)
+                raw.append(byte)
+            uuid = bytes(raw)
+        elif field == 3:
+            size, at = varint(data, at)
+            tag = data[at : at + size].decode()
+            at += size
+        else:
+            value, at = varint(data, at)
+            if field == 2:
+                number = value >> 1  # a signed number: the lowest bit is the sign
+            elif field == 6:
+                immediate = value
+            elif field == 7:
+                original = value
+    if len(uuid) != 16 or number <= 0:
+        raise ValueError("a tagged GTID event without a GTID")
+    source = f"{uuid_text(uuid)}:{tag}" if tag else uuid_text(uuid)
+    return Gtid(source, number), (original or immediate) / 1e6
+
+
+def read_query(data: bytes, at: int, end: int) -> tuple[str, str | None]:
+    """(default database, statement) of a QUERY event; statement None: in a character set that is not read."""
+    schema_size, _, status_size = _QUERY.unpack_from(data, at)
+    at += 13
+    status = data[at : at + status_size]
+    at += status_size
+    database = data[at : at + schema_size].decode()
+    raw = data[at + schema_size + 1 : end]
+    if raw.isascii():
+        return database, raw.decode()
+    try:
+        return database, raw.decode() if _client_collation(status) in _UTF8_CLIENTS else None
+    except UnicodeDecodeError:
+        return database, None
+
+
+def _client_collation(status: bytes) -> int | None:
+    at = 0
+    while at < len(status):
+        code = status[at]
+        if code == _STATUS_CHARSET:
+            return int.from_bytes(status[at + 1 : at + 3], "little")
+        if code not in _STATUS_SIZES:
+            return None
+        size = _STATUS_SIZES[code]
+        at += 1 + (status[at + 1] + 1 if size is None else size)
+    return None
+
+
+def read_xa_prepare(data: bytes, at: int) -> tuple[bool, bytes]:
+    """(one phase, xid as `normal_xid` writes it)."""
+    one_phase, format_id, gtrid, bqual = _XA.unpack_from(data, at)
+    at += _XA.size
+    xid = f"X'{data[at : at + gtrid].hex()}',X'{data[at + gtrid : at + gtrid + bqual].hex()}',{format_id}"
+    return bool(one_phase), xid.encode()
+
+
+def normal_xid(written: bytes) -> bytes:
+    """An xid of a statement in the binlog in one spelling: no spaces, small letters but for the X."""
+    return b"".join(written.split()).lower().replace(b"x'", b"X'")
+
+
+@dataclass(slots=True)
+class Payload:
+    """A compressed transaction's frame: where the compressed bytes are, and how."""
+
+    start: int
+    end: int
+    compression: int
+
+
+def read_payload(data: bytes, at: int, end: int) -> Payload:
+    """Raises ValueError for a frame that cannot be read."""
+    compression = 255
+    while True:
+        field, at = lenenc(data, at)
+        if field == 0:
+            return Payload(at, end, compression)
+        size, at = lenenc(data, at)
+        if field == 2:
+            compression, _ = lenenc(data, at)
+        at += size
+        if at >= end:
+            raise ValueError("a compressed transaction without its payload")

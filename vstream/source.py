@@ -1,0 +1,59 @@
+"""The interface between a change stream and who consumes it; one implementation for each kind of source.
+
+A source delivers whole transactions, one at a time, by calling its sink synchronously on the event loop's thread. It
+resumes by itself after a lost connection, at the last transaction that it gave to the sink, and never gives one twice.
+What it cannot understand it does not skip: it says `Ddl` (the tables concerned become holes) or `Gap` (everything
+does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from dataflow.messages import StreamEvent
+from gtid_tracker.gtid import GtidSet
+from sqltypes.schema import Table
+
+Sink = Callable[[StreamEvent], None]
+
+
+class ChangeSource(Protocol):
+    """A stream of changes in commit order."""
+
+    @property
+    def position(self) -> GtidSet:
+        """All that was given to the sink, the start position included."""
+        ...
+
+    @property
+    def connected(self) -> bool:
+        """True while transactions or heartbeats arrive."""
+        ...
+
+    async def start(self, sink: Sink, position: GtidSet | None = None) -> GtidSet:
+        """Connects and begins to deliver what is not in `position` (None: the source's own now). Returns the start.
+
+        Raises SourceDown, SourceError (wrong credentials, a privilege that is missing) or ConfigError (a source that
+        cannot be followed, with the reason) if the first connection fails; later ones are retried without end.
+        """
+        ...
+
+    def want(self, table: Table, columns: frozenset[str]) -> None:
+        """From now on changes of the table are delivered, with these columns decoded; replaces what was wanted of it.
+
+        Takes effect with the next transaction. If one is half received and concerns the table, a `Ddl` replaces it.
+        """
+        ...
+
+    def unwant(self, qualified: str) -> None:
+        """The table (`schema.name`) is of no interest any more; not an error if it never was."""
+        ...
+
+    def lag(self) -> float:
+        """How far the position is behind the source, in seconds, as measured last; grows while disconnected."""
+        ...
+
+    async def close(self) -> None:
+        """Ends the stream; the sink is not called any more."""
+        ...
