@@ -63,10 +63,6 @@ sim: $(DEV_READY)  ## random schedules of the engine against a model of MySQL: S
 bench: $(DEV_READY)  ## every figure that the project has promised, measured on this machine: ARGS='--only miss'
 	@$(PY) -m benchmarks.run $(ARGS)
 
-.PHONY: bench
-bench: $(DEV_READY)  ## every promised figure, on this machine: ARGS="--only vote --seconds 2", SCALE=mid
-	@$(PY) -m benchmarks.run $(ARGS)
-
 .PHONY: lint types format
 lint: $(DEV_READY) types  ## style, types, and that imports go downward only
 	@$(VENV)/bin/ruff check .
