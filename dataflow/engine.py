@@ -458,6 +458,11 @@ class Engine:
         return bool(self._missed)
 
     @property
+    def waiting(self) -> int:
+        """Answers that wait for the position."""
+        return len(self._waits)
+
+    @property
     def upqueries_in_flight(self) -> int:
         return sum(1 for fill in self._fills.values() if fill.bracket is None)
 

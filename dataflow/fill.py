@@ -153,9 +153,8 @@ class Fill:
                 if key is not None:
                     keys[key] = level.direct((), params)
         elif self.whole:
-            values = [self.reader.program.root_values(params) for params in self.whole.values()]
             self.asks.append(Ask(number + 1, {}, semijoin=True))
-            statements.append(Statement(semijoin_sql(self.reader.plan, number, self._key_values(), values)))
+            statements.append(Statement(semijoin_sql(self.reader.plan, number, self._key_values())))
         if keys:
             self.asks.append(Ask(number + 1, keys))
             statements.append(Statement(fill_sql(level.node.plan, list(keys.values()))))

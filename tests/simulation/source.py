@@ -107,7 +107,7 @@ class ModelSource:
         rng = self._rng
         if any(commit.truncates for commit in self._live):
             return  # the metadata lock: everybody waits for the DDL
-        if rng.random() < 0.02 and not self._live:
+        if rng.random() < 0.15 and not self._live:
             name = rng.choice(list(TABLES))
             self._latest[name].clear()
             self._live.append(Commit([], truncates=name))

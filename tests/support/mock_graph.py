@@ -1,10 +1,10 @@
 """One operator on a table in memory: seed it, change it, evict from it, and compare what it holds with recomputation.
 
-    graph = MockGraph(plan, TABLE)
-    graph.seed([(1, 7, 3), ...])
-    graph.fill(7)
-    graph.change(None, (2, 7, 5))
-    assert graph.rows(7) == [...]
+graph = MockGraph(plan, TABLE)
+graph.seed([(1, 7, 3), ...])
+graph.fill(7)
+graph.change(None, (2, 7, 5))
+assert graph.rows(7) == [...]
 """
 
 from __future__ import annotations
