@@ -1,0 +1,119 @@
+"""CAST, where MySQL's conversion is exact, and the widening that CASE and its kind do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+
+from sqltypes.arithmetic import UNSIGNED_MAX, decimal_fit, decimal_round_to_int, out_of_range, rescale, signed
+from sqltypes.errors import UnsupportedQuery
+from sqltypes.expression import Call, Expr, Literal, ParamRef, Value
+from sqltypes.schema import DOUBLE, SqlType
+from sqltypes.temporal import as_datetime, datetime_text, parse_datetime, time_text
+
+Convert = Callable[..., Value]
+
+
+def cast_call(arg: Expr, target: SqlType) -> Expr:
+    """CAST(arg AS target): BIGINT [UNSIGNED], DECIMAL(p,s), DOUBLE, VARCHAR (CHAR), DATE or DATETIME(n).
+
+    Raises UnsupportedQuery where the conversion is not reproduced.
+    """
+    if arg.type.name == "null" and isinstance(arg, ParamRef):
+        return replace(arg, type=target)
+    if arg.type.name == "null":
+        return Literal(None, target)
+    if isinstance(arg, Literal) and arg.type.is_string and target.name in ("date", "datetime"):
+        return _temporal_literal(str(arg.value), target)
+    conversion(arg.type, target)
+    return Call("cast", (arg,), target, arg.nullable)
+
+
+def _temporal_literal(text: str, target: SqlType) -> Literal:
+    parsed = parse_datetime(text)
+    value = None if parsed is None else datetime_text(parsed, target)
+    if value is None:
+        raise UnsupportedQuery("function", f"CAST of this string AS {target.name.upper()}", repr(text))
+    return Literal(value, target)
+
+
+def converted(arg: Expr, target: SqlType) -> Expr:
+    """The number in a common numeric type of several results: never loses anything."""
+    if arg.type.name == "null" or (arg.type.name, arg.type.scale) == (target.name, target.scale):
+        return arg
+    if target.is_integer or arg.type.is_approximate:
+        return arg
+    if isinstance(arg, Literal):
+        value = float(arg.value) if target.is_approximate else rescale(arg.value, target.scale or 0)  # type: ignore
+        return Literal(value, target)
+    return Call("cast", (arg,), target, arg.nullable)
+
+
+def conversion(source: SqlType, target: SqlType) -> Convert:
+    """The function that casts a value that is not NULL. Raises UnsupportedQuery, at the time of planning."""
+    integer = source.is_integer or source.name == "bit"
+    exact = integer or source.name == "decimal"
+    match target.name:
+        case "bigint" if exact:
+            return _to_unsigned if target.unsigned else _to_signed
+        case "decimal" if exact:
+            precision, scale = target.precision or 10, target.scale or 0
+            return lambda value: decimal_fit(value, precision, scale)
+        case "double" if exact:
+            return float
+        case "double" if source.is_approximate:
+            return _identity
+        case "varchar" | "char" if target.collation and target.length is None:
+            return _to_text(source, target)
+        case "date" if source.name in ("date", "datetime", "timestamp"):
+            return _date_part
+        case "datetime" if source.name in ("date", "datetime", "timestamp"):
+            scale = target.scale or 0
+            if (source.scale or 0) <= scale:
+                return lambda value: as_datetime(value, scale)
+    raise UnsupportedQuery("function", f"CAST of {source.name.upper()} AS {target.name.upper()} is not reproduced")
+
+
+def _to_text(source: SqlType, target: SqlType) -> Convert:
+    if source.is_integer and source.name != "year":
+        return str
+    if source.name == "decimal":
+        return lambda value: format(value, "f")
+    if source.name in ("date", "datetime", "timestamp"):
+        return _identity
+    if source.is_string and source.collation == target.collation:
+        return _identity
+    if source.name == "time":
+        scale = source.scale or 0
+        return lambda value: time_text(value, scale)
+    raise UnsupportedQuery("function", f"CAST of {source.name.upper()} AS CHAR is not reproduced")
+
+
+def _identity(value: Value) -> Value:
+    return value
+
+
+def _date_part(value: str) -> str:
+    return value[:10]
+
+
+def _to_signed(value: int | Decimal) -> int:
+    """An unsigned value above the signed range wraps, as in MySQL; a decimal outside of it would be cut with a
+    warning.
+    """
+    if isinstance(value, int):
+        return value if value < 2**63 else value - 2**64
+    return signed(decimal_round_to_int(value))
+
+
+def _to_unsigned(value: int | Decimal) -> int:
+    if isinstance(value, int):
+        return value if value >= 0 else value + 2**64
+    rounded = decimal_round_to_int(value)
+    if not 0 <= rounded <= UNSIGNED_MAX:
+        out_of_range("BIGINT UNSIGNED")
+    return rounded
+
+
+__all__ = ["DOUBLE", "cast_call", "conversion", "converted"]

@@ -1,0 +1,235 @@
+"""In which type MySQL compares two expressions, and the two made comparable in it.
+
+`aligned(a, b)` gives both sides in one domain, so that plain Python comparison (for strings: of their collation keys)
+is MySQL's:
+
+| domain | when | how |
+| --- | --- | --- |
+| exact | integers, BIT, YEAR, DECIMAL among themselves | Python compares int and Decimal exactly, as MySQL does |
+| double | one side DOUBLE or FLOAT, the other any number | both as DOUBLE |
+| string | both strings | one collation for both, by coercibility |
+| binary | one side a binary string, the other one too, or a literal or parameter | bytes |
+| datetime | DATE, DATETIME, TIMESTAMP among themselves or with a constant string | `temporal.comparable` text |
+| time | TIME with TIME or with a constant string | microseconds |
+
+All else (numbers with strings, JSON, geometry, vectors, mixed collations without a winner) is refused: MySQL would go
+through a double, or its rules are not reproduced. Sessions are taken to be in UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqltypes.collation import character_set, encodes
+from sqltypes.errors import UnsupportedQuery
+from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef
+from sqltypes.schema import DOUBLE, SqlType
+from sqltypes.temporal import as_datetime, fraction_digits, parse_datetime, parse_time
+
+DATES = frozenset({"date", "datetime", "timestamp"})
+COMPARABLE = SqlType("datetime", scale=6)  # of temporal sides after alignment: not of a fixed width, compared as text
+YEAR_MIN, YEAR_MAX = 1901, 2155
+
+
+def domain(type_: SqlType) -> str:
+    """exact, double, string, binary, datetime, time or null; refuses types whose comparison is not reproduced."""
+    if type_.is_integer or type_.name in ("decimal", "bit"):
+        return "exact"
+    if type_.is_approximate:
+        return "double"
+    if type_.is_string:
+        return "string"
+    if type_.name in DATES:
+        return "datetime"
+    if type_.name in ("time", "null"):
+        return type_.name
+    if type_.is_binary and type_.name not in ("geometry", "vector"):
+        return "binary"
+    raise UnsupportedQuery("comparison_type", f"comparison of {type_.name.upper()} values is not reproduced")
+
+
+def untyped(expr: Expr) -> bool:
+    """A parameter that has no type yet: it takes the type of what it meets."""
+    return isinstance(expr, ParamRef) and expr.type.name == "null"
+
+
+def aligned(left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    """Both sides in one domain. A parameter without a type takes the other side's."""
+    if untyped(left) and untyped(right):
+        raise UnsupportedQuery("parameter_type", "two parameters are compared with each other")
+    if isinstance(left, ParamRef) and untyped(left):
+        left = replace(left, type=right.type)
+    elif isinstance(right, ParamRef) and untyped(right):
+        right = replace(right, type=left.type)
+    domains = (domain(left.type), domain(right.type))
+    if "null" in domains:
+        return left, right
+    _refuse_short_years(left, right)
+    match domains:
+        case ("exact", "exact"):
+            return left, right
+        case ("exact" | "double", "exact" | "double"):
+            return as_double(left), as_double(right)
+        case ("string", "string"):
+            left, right = one_collation([left, right])
+            return left, right
+        case ("binary" | "string", "binary" | "string"):
+            return _as_bytes(left), _as_bytes(right)
+        case ("datetime" | "string", "datetime" | "string"):
+            return _datetimes(left, right)
+        case ("time" | "string", "time" | "string"):
+            return _as_time(left), _as_time(right)
+    raise UnsupportedQuery(
+        "comparison_type",
+        f"MySQL compares {left.type.name.upper()} with {right.type.name.upper()} by a conversion not reproduced",
+    )
+
+
+def _refuse_short_years(left: Expr, right: Expr) -> None:
+    """MySQL reads a constant below 100 beside a YEAR as a short year: 70 is 1970."""
+    for year, other in ((left, right), (right, left)):
+        short = isinstance(other, Literal) and isinstance(other.value, int) and not YEAR_MIN <= other.value <= YEAR_MAX
+        if year.type.name == "year" and short:
+            raise UnsupportedQuery("comparison_type", "YEAR is compared with a number that is not a year of 4 digits")
+
+
+def as_double(expr: Expr) -> Expr:
+    """The number as DOUBLE."""
+    if expr.type.is_approximate:
+        return expr
+    if isinstance(expr, Literal):
+        return Literal(float(expr.value), DOUBLE)  # type: ignore[arg-type]  # int or Decimal, by the domain
+    return Call("cast", (expr,), DOUBLE, expr.nullable)
+
+
+# ------------------------------------------------------------------------------------------------------------- strings
+
+
+def coercibility(expr: Expr) -> int:
+    """MySQL's: 2 a column, 4 a literal or parameter, 5 a number, 6 NULL. The lowest decides the collation."""
+    match expr:
+        case ColumnRef():
+            return 2 if expr.type.collation or expr.type.is_binary else 5
+        case Literal() | ParamRef():
+            return 6 if expr.type.name == "null" else 4 if expr.type.collation or expr.type.is_binary else 5
+        case Call(op="cast"):
+            return 2
+        case Call():
+            args = expr.args if expr.op != "case" else (*expr.args[1:-1:2], expr.args[-1])
+            return min((coercibility(arg) for arg in args if arg.type.is_string), default=4)
+
+
+def one_collation(exprs: list[Expr]) -> tuple[Expr, ...]:
+    """The strings, all typed with the collation in which MySQL compares them."""
+    winner = exprs[0]
+    for other in exprs[1:]:
+        winner = _stronger(winner, other)
+    collation = winner.type.collation
+    return tuple(_in_collation(expr, collation) for expr in exprs)
+
+
+def _stronger(left: Expr, right: Expr) -> Expr:
+    if left.type.collation == right.type.collation:
+        return left if coercibility(left) <= coercibility(right) else right
+    by_strength = coercibility(left) - coercibility(right)
+    if by_strength:
+        return left if by_strength < 0 else right
+    a, b = left.type.collation or "", right.type.collation or ""
+    if character_set(a) == character_set(b) and a.endswith("_bin") != b.endswith("_bin"):
+        return left if a.endswith("_bin") else right
+    if "utf8mb4" in (character_set(a), character_set(b)) and character_set(a) != character_set(b):
+        return left if character_set(a) == "utf8mb4" else right
+    raise UnsupportedQuery("collation", f"strings of the collations {a} and {b} are compared")
+
+
+def _in_collation(expr: Expr, collation: str | None) -> Expr:
+    if expr.type.collation == collation:
+        return expr
+    target, own = character_set(collation or ""), character_set(expr.type.collation or "")
+    if isinstance(expr, Literal):
+        if not encodes(target, str(expr.value)):
+            raise UnsupportedQuery("collation", f"a literal is not representable in {target}", repr(expr.value))
+    elif target not in (own, "utf8mb4") and not isinstance(expr, ParamRef):
+        raise UnsupportedQuery("collation", f"a string of {own} is compared with one of {target}")
+    if isinstance(expr, Call):
+        return Call("collate", (expr,), replace(expr.type, collation=collation), expr.nullable)
+    if isinstance(expr, ColumnRef):
+        return Call("collate", (expr,), SqlType("varchar", collation=collation), expr.nullable)
+    return replace(expr, type=replace(expr.type, collation=collation))
+
+
+def _as_bytes(expr: Expr) -> Expr:
+    if expr.type.is_binary:
+        return expr
+    if isinstance(expr, Literal):
+        return Literal(str(expr.value).encode(), SqlType("varbinary", length=len(str(expr.value).encode())))
+    if isinstance(expr, ParamRef):
+        return replace(expr, type=SqlType("varbinary"))
+    raise UnsupportedQuery(
+        "comparison_type", "a binary string is compared with a character string that is not constant"
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ temporal
+
+
+def _datetimes(left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    """Both in one format of text, in which strings compare as the points in time do."""
+    if not constant(left) and constant(right):
+        return left, _like_column(right, left.type)
+    if constant(left) and not constant(right):
+        return _like_column(left, right.type), right
+    same_kind = left.type.name in DATES and (left.type.name == "date") == (right.type.name == "date")
+    if same_kind and (left.type.scale == right.type.scale or left.type.name == "date"):
+        return left, right
+    return _comparable(left), _comparable(right)
+
+
+def constant(expr: Expr) -> bool:
+    """A literal or a parameter."""
+    return isinstance(expr, Literal | ParamRef)
+
+
+def _like_column(expr: Expr, column: SqlType) -> Expr:
+    if isinstance(expr, ParamRef):
+        return replace(expr, type=column)
+    text = parse_datetime(str(expr.value)) if isinstance(expr, Literal) else None
+    if text is None:
+        raise UnsupportedQuery("comparison_type", "not a full date or date-time beside one", place(expr))
+    return Literal(datetime_like(text, column), column)
+
+
+def datetime_like(text: str, column: SqlType) -> str:
+    """A comparable text in the format in which values of the column compare with it: longer only where it is finer."""
+    if column.name == "date":
+        return text
+    return as_datetime(text, max(column.scale or 0, fraction_digits(text)))
+
+
+def _comparable(expr: Expr) -> Expr:
+    if isinstance(expr, Literal):
+        text = parse_datetime(str(expr.value))
+        if text is None:
+            raise UnsupportedQuery("comparison_type", "not a full date or date-time beside one", place(expr))
+        return Literal(text, COMPARABLE)
+    if expr.type.is_string:
+        raise UnsupportedQuery("comparison_type", "a date is compared with a string that is not constant")
+    return expr if expr.type.name == "date" else Call("comparable", (expr,), COMPARABLE, expr.nullable)
+
+
+def place(expr: Expr) -> str:
+    """The constant's value, or the kind of the node, for messages."""
+    return repr(expr.value) if isinstance(expr, Literal) else type(expr).__name__
+
+
+def _as_time(expr: Expr) -> Expr:
+    if expr.type.name == "time":
+        return expr
+    if isinstance(expr, Literal):
+        value = parse_time(str(expr.value))
+        if value is None:
+            raise UnsupportedQuery("comparison_type", "not a full time beside one", repr(expr.value))
+        return Literal(value, SqlType("time", scale=6))
+    if isinstance(expr, ParamRef):
+        return replace(expr, type=SqlType("time", scale=6))
+    raise UnsupportedQuery("comparison_type", "a TIME is compared with a string that is not constant")

@@ -1,0 +1,177 @@
+"""Canonical values to SQL text, from MySQL's text protocol, from clients' parameters; and what MySQL prints.
+
+The forms are those of `sqltypes.schema`. Sessions have utf8mb4, UTC and a sql_mode without NO_BACKSLASH_ESCAPES.
+Parameters: `parameters.convert_parameter` (also importable from here).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from sys import getsizeof
+from typing import Any
+
+from sqltypes.expression import Value
+from sqltypes.parameters import convert_parameter
+from sqltypes.schema import SqlType
+from sqltypes.temporal import parse_time, time_text, timedelta_microseconds
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z"})
+
+
+def sql_literal(value: Value, type_: SqlType) -> str:
+    """The value as a literal of SQL that MySQL compares with a column of the type exactly, and by its index.
+
+    Strings take the column's collation by coercibility. JSON gives CAST(... AS JSON); zero dates stay plain strings.
+    """
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(int(value))
+        case int() if type_.name == "time":
+            return f"TIME'{time_text(value, type_.scale or 0 if not value % 1_000_000 else 6)}'"
+        case int():
+            return str(value)
+        case Decimal():
+            return format(value, "f")
+        case float():
+            return _float_literal(value)
+        case bytes() | bytearray() | memoryview():
+            return f"x'{bytes(value).hex()}'"
+        case str():
+            return _string_literal(value, type_)
+    raise TypeError(f"not a canonical value: {value!r}")
+
+
+def client_literal(value: Any) -> str:
+    """A client's own parameter as the literal that its driver would write: typed by its Python type alone."""
+    match value:
+        case datetime():
+            return f"'{value.isoformat(' ')}'"
+        case date() | time():
+            return f"'{value.isoformat()}'"
+        case timedelta():
+            return f"'{time_text(timedelta_microseconds(value), 6 if value.microseconds else 0)}'"
+    return sql_literal(value, SqlType("null"))
+
+
+def _float_literal(value: float) -> str:
+    """A literal that MySQL parses to exactly this double, typed DOUBLE (by its exponent)."""
+    text = repr(value)
+    return text if "e" in text else f"{text}e0"
+
+
+def _string_literal(value: str, type_: SqlType) -> str:
+    quoted = f"'{value.translate(_ESCAPES)}'"
+    if type_.name == "json":
+        return f"CAST({quoted} AS JSON)"
+    return quoted
+
+
+# ------------------------------------------------------------------------------------------------------- text protocol
+
+Parse = Callable[[bytes], Value]
+
+
+def parse_text(type_: SqlType) -> Parse:
+    """Converts a value of the text protocol (not NULL) to the canonical form of the type.
+
+    FLOAT prints six digits only: upqueries select such columns through CAST(... AS DOUBLE), and this parses what that
+    gives. BIT comes as its bytes, most significant first.
+    """
+    if type_.is_integer:
+        return int
+    if type_.is_string or type_.name in ("json", "date", "datetime", "timestamp"):
+        return _text
+    if type_.name == "decimal":
+        return _decimal
+    if type_.is_approximate:
+        return float
+    if type_.is_binary:
+        return bytes
+    if type_.name == "bit":
+        return _bit
+    if type_.name == "time":
+        return _time
+    if type_.name == "null":
+        return _text
+    raise ValueError(f"no text form for {type_.name}")
+
+
+def _text(data: bytes) -> str:
+    return str(data, "utf-8")
+
+
+def _decimal(data: bytes) -> Decimal:
+    return Decimal(str(data, "ascii"))
+
+
+def _bit(data: bytes) -> int:
+    return int.from_bytes(data, "big")
+
+
+def _time(data: bytes) -> int:
+    value = parse_time(str(data, "ascii"))
+    if value is None:
+        raise ValueError(f"not a TIME: {data!r}")
+    return value
+
+
+# ----------------------------------------------------------------------------------------------------- printed numbers
+
+
+def float_text(value: float, scale: int | None = None) -> str:
+    """A FLOAT as MySQL prints it: six significant digits; FLOAT(m,d) with d digits behind the point."""
+    return f"{value:.{scale}f}" if scale is not None else _shortest(float(f"{value:.6g}"))
+
+
+def double_text(value: float, scale: int | None = None) -> str:
+    """A DOUBLE as MySQL prints it: the shortest digits that give it back; DOUBLE(m,d) with d digits behind the
+    point.
+    """
+    return f"{value:.{scale}f}" if scale is not None else _shortest(value)
+
+
+MAX_WIDTH = 22  # characters that MySQL spends on a number without an exponent
+
+
+def _shortest(value: float) -> str:
+    """MySQL writes an exponent (1e20, 1.5e-7) from 10^15 on and below 10^-15 by the length of the digits."""
+    if value == 0:
+        return "-0" if math.copysign(1, value) < 0 else "0"
+    digits = Decimal(repr(value)).normalize()
+    sign, numbers, exponent = digits.as_tuple()
+    point = len(numbers) + int(exponent)  # digits before the point
+    minus = "-" if sign else ""
+    text = "".join(map(str, numbers))
+    if -14 <= point <= 15:
+        if point <= 0:
+            return f"{minus}0.{'0' * -point}{text}"
+        return minus + (text.ljust(point, "0") if point >= len(text) else f"{text[:point]}.{text[point:]}")
+    mantissa = text[0] + (f".{text[1:]}" if len(text) > 1 else "")
+    return f"{minus}{mantissa}e{point - 1}"
+
+
+# -------------------------------------------------------------------------------------------------------------- memory
+
+
+def size_of(value: Value) -> int:
+    """Bytes that the Python object takes; small integers and None are shared and take none."""
+    if value is None or (type(value) is int and -5 <= value <= 256):
+        return 0
+    return getsizeof(value)
+
+
+__all__ = [
+    "Parse",
+    "convert_parameter",
+    "double_text",
+    "float_text",
+    "parse_text",
+    "size_of",
+    "sql_literal",
+    "time_text",
+]
