@@ -1,0 +1,66 @@
+"""A whole proxy beside a real MySQL in the test's own process, with a client of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from integration.mysql_server import Server
+from proxy.app import App, running
+from proxy.config import load_config
+from upwell.aio import Client
+
+
+@dataclass
+class Proxy:
+    """A running proxy, its client, and the MySQL behind it."""
+
+    app: App
+    client: Client
+    mysql: Server
+    database: str
+
+    async def write(self, *statements: str) -> None:
+        """Runs statements in the test's database, not through the proxy."""
+        await asyncio.to_thread(self.mysql.execute, f"USE `{self.database}`", *statements)
+
+    async def caught_up(self) -> None:
+        """Returns when the proxy has applied all that MySQL has committed."""
+        executed = (await asyncio.to_thread(self.mysql.execute, "SELECT @@GLOBAL.gtid_executed"))[0][0]
+        while True:
+            position = (await self.client.status()).position
+            ask = f"SELECT GTID_SUBSET('{executed}', '{position}')"
+            if (await asyncio.to_thread(self.mysql.execute, ask))[0][0]:
+                return
+
+
+@asynccontextmanager
+async def proxy_beside(mysql: Server, database: str, state_dir: Path, **options: str) -> AsyncIterator[Proxy]:
+    """A proxy whose upstream names no database. `options`: settings by name, `_` for `-`."""
+    given: dict[str, str | None] = {
+        "upstream": mysql.url,
+        "grpc-listen": "127.0.0.1:0",
+        "http-listen": "127.0.0.1:0",
+        "state-dir": str(state_dir),
+        "check": "true",
+        **{name.replace("_", "-"): text for name, text in options.items()},
+    }
+    config = load_config(given, {}, state_dir)
+    try:
+        async with running(config) as app, Client(f"127.0.0.1:{app.grpc_port}") as client:
+            yield Proxy(app, client, mysql, database)
+    finally:
+        gc.unfreeze()  # the proxy freezes the collector for its process, which here is the tests'
+        gc.enable()
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]], seconds: float = 60) -> None:
+    """Runs a test's coroutine on the loop that the proxy runs on."""
+    uvloop.run(asyncio.wait_for(scenario(), seconds))
