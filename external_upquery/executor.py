@@ -16,6 +16,7 @@ from time import monotonic
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.columns import KNOWN_COLLATIONS, to_result_column
 from external_upquery.connection import Connection
+from external_upquery.login import CONNECT_SECONDS
 from external_upquery.pool import Pool
 from external_upquery.protocol import COM_STMT_CLOSE, COM_STMT_PREPARE, Answer, Prepared, ResultSet, command, query
 from external_upquery.snapshot import COMMIT, BracketReader, plan
@@ -71,10 +72,11 @@ class Executor:
         *,
         connections: int = DEFAULT_CONNECTIONS,
         queue_limit: int = DEFAULT_QUEUE,
+        connect_seconds: float = CONNECT_SECONDS,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self._loop = asyncio.get_running_loop()
-        self._pool = Pool(upstream, connections, self._next, self._on_failure)
+        self._pool = Pool(upstream, connections, self._next, self._on_failure, connect_seconds)
         self._queue: deque[Job] = deque()
         self._queue_limit = queue_limit
         self._running: set[Job] = set()

@@ -25,6 +25,7 @@ SQL_MODE = (
     "ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 )
 PINNED = {
+    "autocommit": "1",
     "time_zone": "'+00:00'",
     "sql_mode": f"'{SQL_MODE}'",
     "transaction_isolation": "'REPEATABLE-READ'",

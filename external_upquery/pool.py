@@ -7,11 +7,13 @@ down costs its callers nothing: see `refusal`.
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from external_upquery.connection import Connection
-from external_upquery.login import Login, log_in
+from external_upquery.login import CONNECT_SECONDS, Login, log_in
 from external_upquery.protocol import query
 from external_upquery.upstream import Upstream
 from sqltypes.errors import SourceDown, UpwellError
@@ -35,6 +37,7 @@ class Pool:
         limit: int,
         on_open: Callable[[Connection], None],
         on_failure: Callable[[UpwellError], None],
+        connect_seconds: float = CONNECT_SECONDS,
     ) -> None:
         self.limit = limit
         self.idle: list[Connection] = []
@@ -43,6 +46,7 @@ class Pool:
         self.failures = 0
         self.error: UpwellError | None = None  # of the last attempt; None once one has succeeded
         self._upstream = upstream
+        self._connect_seconds = connect_seconds
         self._on_open = on_open
         self._on_failure = on_failure
         self._loop = asyncio.get_running_loop()
@@ -51,6 +55,8 @@ class Pool:
         self._failed_at = float("-inf")
         self._members: set[Connection] = set()
         self._closed = False
+        self._lock = threading.Lock()
+        self._fresh: set[socket.socket] = set()  # logged in by a thread, not yet seen by the loop
         self._doomed: list[int] = []
         self._killing = False
 
@@ -82,7 +88,20 @@ class Pool:
             return
         self.opening += 1
         self._tried_at = now
-        self._loop.run_in_executor(self._threads, log_in, self._upstream).add_done_callback(self._on_opened)
+        self._log_in(self._on_opened)
+
+    def _log_in(self, done: Callable[[asyncio.Future[Login]], None]) -> None:
+        self._loop.run_in_executor(self._threads, self._log_in_now).add_done_callback(done)
+
+    def _log_in_now(self) -> Login:
+        """In a thread. What nobody takes, because the loop has ended meanwhile, is closed by `close` or here."""
+        login = log_in(self._upstream, self._connect_seconds)
+        with self._lock:
+            if not self._closed:
+                self._fresh.add(login.socket)
+                return login
+        login.socket.close()
+        raise SourceDown("the proxy is stopping")
 
     def _on_opened(self, login: asyncio.Future[Login]) -> None:
         self.opening -= 1
@@ -94,8 +113,8 @@ class Pool:
             self._on_failure(self.error)
             return
         if self._closed:
-            login.result().socket.close()
             return
+        self._fresh.discard(login.result().socket)
         self.error = None
         self._failed_at = float("-inf")
         connection = Connection(login.result(), self._loop, self._on_lost)
@@ -122,7 +141,7 @@ class Pool:
         if not self._doomed or self._killing or self._closed:
             return
         self._killing = True
-        self._loop.run_in_executor(self._threads, log_in, self._upstream).add_done_callback(self._on_killer)
+        self._log_in(self._on_killer)
 
     def _on_killer(self, login: asyncio.Future[Login]) -> None:
         if login.exception() is not None:
@@ -130,10 +149,16 @@ class Pool:
             self._doomed.clear()
             self._killing = False
             return
+        if self._closed:
+            return
+        self._fresh.discard(login.result().socket)
         killer = Connection(login.result(), self._loop)
         doomed, self._doomed = self._doomed, []
 
+        self._members.add(killer)
+
         def finished(outcome: object) -> None:
+            self._members.discard(killer)
             killer.close()
             self._killing = False
             self._kill_next()
@@ -143,7 +168,10 @@ class Pool:
 
     def close(self) -> None:
         """Closes all connections; those of runs in flight too."""
-        self._closed = True
+        with self._lock:
+            self._closed = True
+            for sock in self._fresh:
+                sock.close()
         for connection in tuple(self._members):
             connection.close()
         self._threads.shutdown(wait=False)

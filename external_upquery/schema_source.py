@@ -238,7 +238,7 @@ def _keys(connection: sa.Connection, schema: str, wanted: list[str]) -> dict[Nam
     for name, by_index in parts.items():
         unique: list[tuple[str, ...]] = []
         searchable: list[tuple[str, ...]] = []
-        for index, rows in by_index.items():
+        for index, rows in sorted(by_index.items(), key=lambda item: (item[0] != "PRIMARY", item[0])):
             # A part that is an expression has no column's name: what stands before it can still be searched.
             leading = tuple(row["COLUMN_NAME"] for row in takewhile(lambda row: row["COLUMN_NAME"] is not None, rows))
             if index != "PRIMARY" and not rows[0]["NON_UNIQUE"] and len(leading) == len(rows):
