@@ -149,12 +149,12 @@ def value_kind(type: SqlType) -> str:
 @lru_cache(maxsize=1024)
 def _encoder_of_kinds(kinds: tuple[str, ...]) -> Encoder:
     names = [f"c{index}" for index in range(len(kinds))]
-    pieces = ", ".join(_CODE[kind].format(v=name) for name, kind in zip(names, kinds, strict=True))
+    pieces = "".join(_CODE[kind].format(v=name) + ", " for name, kind in zip(names, kinds, strict=True))
     source = (
         "def encode(rows):\n"
         "    out = []\n"
-        f"    for {', '.join(names)}, in rows:\n"
-        f"        row = join(({pieces},))\n"
+        f"    for ({''.join(name + ', ' for name in names)}) in rows:\n"
+        f"        row = join(({pieces}))\n"
         "        out.append(ROW[len(row)] + row)\n"
         "    return join(out)\n"
     )
