@@ -35,6 +35,7 @@ from proxy.pump import Pump
 from proxy.router import Gate, Router
 from proxy.state import StateStore
 from vstream.binlog import BinlogSource
+from vstream.connection import Account
 
 log = structlog.get_logger("upwell")
 
@@ -76,8 +77,8 @@ async def running(config: Config) -> AsyncIterator[App]:
     executor = Executor(upstream, connections=config.upquery_connections)
     version = await executor.start()
     events = StreamEvents()
-    stream = BinlogSource(connection_options(upstream), events)
-    await stream.start(None)
+    stream = BinlogSource(account_of(upstream))
+    await stream.start(events)
     engine = engine_for(config, stream)
     pump = Pump(engine, executor, config.upquery_timeout)
     matcher = QueryMatcher()
@@ -184,13 +185,12 @@ def freeze() -> None:
     gc.disable()
 
 
-def connection_options(upstream: Upstream) -> dict[str, object]:
+def account_of(upstream: Upstream) -> Account:
     """What the change stream needs to log in: it does not know `external_upquery`."""
-    return {
-        "host": upstream.host,
-        "port": upstream.port,
-        "user": upstream.user,
-        "password": upstream.password,
-        "unix_socket": upstream.unix_socket,
-        "ssl": upstream.ssl_context(),
-    }
+    options: dict[str, object] = {}
+    if upstream.unix_socket:
+        options["unix_socket"] = upstream.unix_socket
+    ssl = upstream.ssl_context()
+    if ssl is not None:
+        options["ssl"] = ssl
+    return Account(upstream.host, upstream.port, upstream.user, upstream.password, options)
