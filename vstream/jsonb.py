@@ -133,7 +133,8 @@ def _opaque(kind: int, data: bytes) -> str:
     if kind in (_DATE, _DATETIME, _TIMESTAMP, _TIME):
         return f'"{_temporal(kind, int.from_bytes(data, "little", signed=True))}"'
     text = b64encode(data).decode()
-    lines = "\n".join(text[n : n + _BASE64_LINE] for n in range(0, len(text), _BASE64_LINE))
+    # The encoder breaks its lines, and the breaks are escaped as in any string.
+    lines = "\\n".join(text[n : n + _BASE64_LINE] for n in range(0, len(text), _BASE64_LINE))
     return f'"base64:type{kind}:{lines}"'
 
 
