@@ -212,7 +212,7 @@ def test_bad_input_is_refused_with_a_reason_and_the_proxy_goes_on(mysql: Server,
                 (story.get(1, 2), errors.BadParameters, ""),
                 (story.get([1, 2]), errors.BadParameters, ""),
                 (story.get_many([1, (2, 3)]), errors.BadParameters, "key 2 of 2"),
-                (client.create_cache("SELEC 1", database=database), errors.ParseError, ""),
+                (client.create_cache("SELECT id FROM WHERE", database=database), errors.ParseError, ""),
                 (client.create_cache("SELECT nope FROM stories WHERE id = ?", database=database), None, "nope"),
                 (
                     client.create_cache("SELECT RAND(), id FROM stories WHERE id = ?", database=database),

@@ -160,10 +160,12 @@ async def within_deadline(context: Context, wait: Awaitable[Result]) -> Result:
 
 
 class UpwellService:
-    """The handlers of all methods. `message_limit`: bytes of one request and of one answer."""
+    """The handlers of all methods. `message_limit`: bytes of one request and of one answer.
+
+    Requires: the system has the wire format FORMAT, with `encoder_for`, since before its first cache.
+    """
 
     def __init__(self, system: System, message_limit: int, token: str | None = None) -> None:
-        system.register_format(FORMAT, encoder_for)
         self._system = system
         self._limit = message_limit
         self._authorization = None if token is None else f"Bearer {token}"

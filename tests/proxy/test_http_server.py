@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from proxy.config import Config, Listen
-from proxy.grpc_rows import encoder_for
 from proxy.http_server import HEAD_BYTES, BadRequest, HttpListener, Request, parse_head
 from sqltypes.errors import ConfigError
 from tests.support.fake_system import FakeSystem
@@ -30,7 +29,6 @@ def config(host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> 
 
 def system() -> FakeSystem:
     made = FakeSystem()
-    made.register_format("grpc", encoder_for)
     made.add("story", {})
     return made
 

@@ -18,6 +18,7 @@ from proxy.api import (
     SubscriptionEvent,
     SystemStatus,
 )
+from proxy.grpc_rows import FORMAT, encoder_for
 from sqltypes.errors import (
     BadParameters,
     CacheExists,
@@ -108,7 +109,9 @@ class FakeSystem:
     subscription_closed: asyncio.Event = field(default_factory=asyncio.Event)
     query_gate: asyncio.Event = field(default_factory=asyncio.Event)
     query_failing: Exception | None = None
-    encoders: dict[str, Callable[[tuple[ResultColumn, ...]], Encoder]] = field(default_factory=dict)
+    encoders: dict[str, Callable[[tuple[ResultColumn, ...]], Encoder]] = field(
+        default_factory=lambda: {FORMAT: encoder_for}
+    )
 
     def register_format(self, name: str, encoder_for: Callable[[tuple[ResultColumn, ...]], Encoder]) -> None:
         self.encoders[name] = encoder_for
