@@ -299,7 +299,13 @@ def _key_or_none(exprs: Sequence[Expr], layout: Layout) -> Callable[[Row, Params
     by = compile_key(list(exprs), layout)
     if len(exprs) == 1:
         return by
-    return lambda row, params: None if None in (key := by(row, params)) else key
+
+    def all_or_none(row: Row, params: Params) -> Key:
+        key = by(row, params)
+        assert isinstance(key, tuple)
+        return None if None in key else key
+
+    return all_or_none
 
 
 def _predicate(expr: Expr | None, layout: Layout) -> Callable[[Row, Params], bool] | None:

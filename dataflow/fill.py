@@ -136,8 +136,10 @@ class Fill:
         keys = {program.root_key(params): program.root_values(params) for params in self.whole.values()}
         if not keys:
             return []
+        root = program.root.plan
+        assert not isinstance(root, AnswerArrangement)
         self.asks.append(Ask(0, keys))
-        return [Statement(fill_sql(program.root.plan, list(keys.values())))]
+        return [Statement(fill_sql(root, list(keys.values())))]
 
     def _lookup_statements(self, number: int) -> list[Statement]:
         """By value: the holes that are known, and keys that follow from the parameters. The rest by a semi-join."""
@@ -156,8 +158,9 @@ class Fill:
             self.asks.append(Ask(number + 1, {}, semijoin=True))
             statements.append(Statement(semijoin_sql(self.reader.plan, number, self._key_values())))
         if keys:
+            plan = self.reader.plan.reader.lookups[number].arrangement
             self.asks.append(Ask(number + 1, keys))
-            statements.append(Statement(fill_sql(level.node.plan, list(keys.values()))))
+            statements.append(Statement(fill_sql(plan, list(keys.values()))))
         return statements
 
     def _key_values(self) -> list[tuple[Value, ...]]:

@@ -108,6 +108,7 @@ async def running(config: Config) -> AsyncIterator[App]:
         await catalog.close()
         await stream.close()
         executor.close()
+        schema.close()
 
 
 class StreamEvents:
@@ -191,6 +192,6 @@ def account_of(upstream: Upstream) -> Account:
     if upstream.unix_socket:
         options["unix_socket"] = upstream.unix_socket
     ssl = upstream.ssl_context()
-    if ssl is not None:
-        options["ssl"] = ssl
+    # PyMySQL encrypts whenever the server can, unless it is told not to.
+    options |= {"ssl": ssl} if ssl is not None else {"ssl_disabled": True}
     return Account(upstream.host, upstream.port, upstream.user, upstream.password, options)

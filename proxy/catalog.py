@@ -10,7 +10,6 @@ client's own text.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -19,9 +18,9 @@ import structlog
 from dataflow.engine import Engine
 from external_upquery.executor import Executor
 from external_upquery.schema_source import SchemaSource
-from planner.api import plan_evict, plan_query
+from planner.api import plan_evict, plan_query, with_result_columns
 from planner.matcher import QueryMatcher
-from planner.plan import AnswerArrangement, QueryPlan
+from planner.plan import QueryPlan
 from proxy.caches import NamedCache
 from proxy.keys import KeyBinder
 from proxy.pump import Pump
@@ -106,10 +105,7 @@ class Catalog:
             if difference:
                 plan = plan_evict(sql, database, snapshot)
                 plan = replace(plan, notes=(*plan.notes, f"evict mode: the columns are not reproduced ({difference})"))
-        root = plan.reader.root
-        if isinstance(root, AnswerArrangement):
-            plan = replace(plan, reader=replace(plan.reader, root=replace(root, columns=columns)))
-        return Planned(plan, columns, names)
+        return Planned(with_result_columns(plan, columns), columns, names)
 
     # -- creating and dropping ---------------------------------------------------------------------------------------
 
@@ -243,9 +239,6 @@ class Catalog:
         if self._rebuilding is not None:
             self._rebuilding.cancel()
             await asyncio.gather(self._rebuilding, return_exceptions=True)
-
-    def __iter__(self) -> Iterable[NamedCache]:  # type: ignore[misc]  # an iterator over a snapshot of the values
-        return iter(list(self.caches.values()))
 
 
 def disagreement(plan: QueryPlan, columns: tuple[ResultColumn, ...]) -> str:

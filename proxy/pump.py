@@ -79,7 +79,7 @@ class Pump:
         """The answer of a read that met a hole, and the position it reflects. Raises the source's errors and
         PassThrough."""
         number = next(self._numbers)
-        future = self._loop.create_future()
+        future: asyncio.Future[tuple[list[Row], GtidSet]] = self._loop.create_future()
         self._waiters[number] = future
         self.handle(self.engine.read(Read(number, reader, keys)))
         try:

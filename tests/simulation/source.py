@@ -1,8 +1,12 @@
-"""The model source: transactions pass the moments "owned", "in the binlog", "visible to selects" and "executed" apart from each other.
+"""The model source: transactions pass the moments "owned", "in the binlog", "visible to selects" and "executed" apart
+from each other.
 
-As MySQL does it: a transaction is in gtid_owned from before it is written to the binlog until, atomically, it is in gtid_executed; the
-stream may send it as soon as it is in the binlog, before it is visible; it is visible before it is executed. With ordered commits the
-steps happen in the binlog's order, else in any. Some transactions are owned and roll back. Row locks are held until a transaction is
+As MySQL does it: a transaction is in gtid_owned from before it is written to the binlog until, atomically, it is in
+gtid_executed; the
+stream may send it as soon as it is in the binlog, before it is visible; it is visible before it is executed. With
+ordered commits the
+steps happen in the binlog's order, else in any. Some transactions are owned and roll back. Row locks are held until a
+transaction is
 visible, so that two transactions never wait with changes of one row.
 """
 
@@ -81,7 +85,7 @@ class ModelSource:
             return (number, rng.choice(self.keys), link, int(rng.random() < 0.7), rng.randint(0, 5))
         return (number, link, rng.randint(0, 5))
 
-    # -- what the proxy may ask -------------------------------------------------------------------------------------------------
+    # -- what the proxy may ask --------------------------------------------------------------------------------------
 
     def executed(self) -> GtidSet:
         return GtidSet.of(self._executed)
@@ -89,7 +93,7 @@ class ModelSource:
     def owned(self) -> GtidSet:
         return GtidSet.of(self._owned)
 
-    # -- progress ---------------------------------------------------------------------------------------------------------------
+    # -- progress ----------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
         """One moment of one transaction."""

@@ -1,4 +1,5 @@
-"""The model source's tables, and an SQL engine that is not ours to answer from them: SQLite, with the SQL transpiled by sqlglot."""
+"""The model source's tables, and an SQL engine that is not ours to answer from them: SQLite, with the SQL transpiled
+by sqlglot."""
 
 from __future__ import annotations
 
