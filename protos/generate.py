@@ -14,14 +14,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def main() -> int:
-    """Runs protoc; its exit status."""
+def generate(folder: Path) -> int:
+    """Runs protoc with its output below `folder`; its exit status."""
     sources = sorted(str(path.relative_to(ROOT / "protos")) for path in (ROOT / "protos").rglob("*.proto"))
-    command = [sys.executable, "-m", "grpc_tools.protoc", "-Iprotos", "--python_out=.", "--mypy_out=quiet:.", *sources]
+    outputs = [f"--python_out={folder}", f"--mypy_out=quiet:{folder}"]
+    command = [sys.executable, "-m", "grpc_tools.protoc", "-Iprotos", *outputs, *sources]
     # protoc looks for its plugins (protoc-gen-mypy) on PATH: the environment's own come first.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "PATH": path}, check=False).returncode
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(generate(ROOT))
