@@ -13,11 +13,15 @@ from collections.abc import Callable, Sequence
 
 from external_upquery.login import Login
 from external_upquery.protocol import COM_INIT_DB, COM_QUIT, Answer, Answers, ProtocolBroken, command, query
-from sqltypes.errors import Overloaded, SourceDown, UpwellError
+from sqltypes.errors import Overloaded, SourceDown, SourceError, UpwellError
 
 # Decoding so many bytes takes two milliseconds at worst (rows of one short column); then the loop has its turn.
 CHUNK = 32 * 1024
 BIG_CHUNK = 1 << 20  # while one packet is still incomplete, nothing is decoded
+
+NOTHING = memoryview(b"")
+# Errors that are not the statement's: a shutdown, a killed session, one that was idle for too long.
+FAREWELLS = frozenset({1053, 1927, 3169, 4031})
 
 Finished = Callable[[list[Answer] | UpwellError], None]
 
@@ -39,14 +43,14 @@ class Connection:
         self._loop = loop
         self._socket = login.socket
         self._file_number = login.socket.fileno()
-        self._on_lost = on_lost
+        self.on_lost = on_lost
         self._decoder = Answers(deprecate_eof=login.deprecate_eof)
         self._finished: Finished | None = None
         self._answers: list[Answer] = []
         self._skip = 0
         self._previous_database = ""
         self._row_limit = 0
-        self._unsent = b""
+        self._unsent = NOTHING
         loop.add_reader(self._file_number, self._on_readable)
 
     @property
@@ -116,10 +120,11 @@ class Connection:
 
     def _send(self, packets: bytes) -> None:
         if self._unsent:
-            self._unsent += packets
+            self._unsent = memoryview(bytes(self._unsent) + packets)
             return
         try:
-            sent = self._socket.send(packets)
+            # Sliced here and below: after "not now" a TLS socket wants to see no fewer bytes than before.
+            sent = self._socket.send(packets if len(packets) <= BIG_CHUNK else packets[:BIG_CHUNK])
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             sent = 0
         except OSError as error:
@@ -127,12 +132,11 @@ class Connection:
             self._loop.call_soon(self._lose, SourceDown(f"the connection to the source was lost: {error}"))
             return
         if sent < len(packets):
-            self._unsent = packets[sent:]
+            self._unsent = memoryview(packets)[sent:]
             self._loop.add_writer(self._file_number, self._on_writable)
 
     def _on_writable(self) -> None:
         try:
-            # Sliced: a TLS socket wants the same bytes again after "not now", and each call may copy what it is given.
             sent = self._socket.send(self._unsent[:BIG_CHUNK])
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return
@@ -189,6 +193,11 @@ class Connection:
                 self.database = self._previous_database
                 answers = [refused] * len(answers)
         assert finished is not None
+        for answer in answers:
+            if type(answer) is SourceError and answer.errno in FAREWELLS:
+                self._lose(SourceDown(f"the source ended the connection: {answer.message}"))
+                finished(SourceDown(f"the source ended the connection: {answer.message}"))
+                return
         finished(answers)
 
     def _lose(self, error: UpwellError) -> None:
@@ -198,10 +207,10 @@ class Connection:
         self._loop.remove_reader(self._file_number)
         self._loop.remove_writer(self._file_number)
         self._socket.close()
-        self._unsent = b""
+        self._unsent = NOTHING
         finished, self._finished = self._finished, None
-        if self._on_lost is not None:
-            self._on_lost(self)
+        if self.on_lost is not None:
+            self.on_lost(self)
         if finished is not None:
             finished(error)
 

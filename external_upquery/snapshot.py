@@ -74,12 +74,18 @@ class BracketReader:
         rows = tuple([result.rows for result in found if isinstance(result, ResultSet)])
         if not isinstance(lower, ResultSet) or not isinstance(upper, ResultSet) or len(rows) != statements:
             return SourceDown(f"a statement of an upquery gave no rows: {_kinds(answers)}")
-        server_uuid, executed_before = lower.rows[0]
-        owned, executed = upper.rows[0]
+        try:
+            return self._bracket(lower.rows[0], upper.rows[0]), rows
+        except (ValueError, TypeError, IndexError) as error:
+            return SourceDown(f"the source's position cannot be read: {error}")
+
+    def _bracket(self, lower: Row, upper: Row) -> Bracket:
+        server_uuid, executed_before = lower
+        owned, executed = upper
         # L and X are parsed by one parser, L first: on a source at rest both are the same object.
         before = self._executed.parse(_text(executed_before))
         after = self._executed.parse(_text(executed))
-        return Bracket(_text(server_uuid), before, parse_owned(_text(owned)) if owned else NOTHING_OWNED, after), rows
+        return Bracket(_text(server_uuid), before, parse_owned(_text(owned)) if owned else NOTHING_OWNED, after)
 
 
 def _text(value: object) -> str:

@@ -119,9 +119,10 @@ def test_view_comes_with_qualified_names(mysql: Server, database: str, source: S
     assert f"`{database}`.`t`" in found.definition
 
 
-def test_children_of_cascades_are_marked_only_where_the_binlog_misses_them(own_mysql: Callable[..., Server]) -> None:
-    server = own_mysql()
-    if not server.execute("SHOW VARIABLES LIKE 'innodb_native_foreign_keys'"):
+def test_children_of_cascades_are_marked_only_where_the_binlog_misses_them(
+    mysql: Server, own_mysql: Callable[..., Server]
+) -> None:
+    if not mysql.execute("SHOW VARIABLES LIKE 'innodb_native_foreign_keys'"):
         flags: list[tuple[str, ...]] = [()]
     else:
         flags = [("--innodb-native-foreign-keys=OFF",), ("--innodb-native-foreign-keys=ON",)]

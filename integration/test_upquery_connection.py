@@ -175,6 +175,29 @@ def test_login_with_any_password(mysql: Server, password: str, tls: str) -> None
         mysql.execute(f"DROP USER {user}@'%'")
 
 
+def test_login_by_unix_socket(mysql: Server) -> None:
+    path = str(mysql.execute("SELECT @@socket")[0][0])
+    if not Path(path).is_socket():
+        return  # the server runs in another file system
+
+    async def body(connection: Connection) -> None:
+        (answer,) = await connection.submit([b"SELECT SUBSTRING_INDEX(USER(), '@', -1)"])
+        assert rows(answer) == [("localhost",)]
+
+    connected(replace(source(mysql), host="nowhere.invalid", unix_socket=path), body)
+
+
+def test_connection_that_was_idle_for_too_long_is_noticed(mysql: Server) -> None:
+    async def body(connection: Connection) -> None:
+        await connection.submit([b"SET wait_timeout = 1"])
+        lost = asyncio.get_running_loop().create_future()
+        connection.on_lost = lambda which: lost.set_result(None)
+        await lost
+        assert not connection.alive
+
+    connected(source(mysql), body)
+
+
 def certificate(folder: Path) -> None:
     """A certificate for 127.0.0.1 that certifies itself: cert.pem and key.pem."""
     key = ec.generate_private_key(ec.SECP256R1())

@@ -14,6 +14,8 @@ from external_upquery.upstream import parse_upstream
 from integration.private_mysql import Server
 from integration.upqueries import answer, request, run
 from sqltypes.schema import ResultColumn, SqlType, Table
+from sqltypes.values import parse_text
+from tests.support.type_cases import SQL_MODE, TYPE_CASES, TypeCase
 
 
 @dataclass(frozen=True)
@@ -134,3 +136,28 @@ def reflect(mysql: Server, database: str) -> Table:
         source.close()
     assert isinstance(found, Table)
     return found
+
+
+@pytest.mark.parametrize("case", TYPE_CASES, ids=lambda case: case.ddl[:60])
+def test_edge_values_are_as_the_reflected_type_reads_them(mysql: Server, database: str, case: TypeCase) -> None:
+    table = f"{database}.t"
+    rows = ", ".join(f"({number}, {literal})" for number, literal in enumerate(("NULL", *case.literals)))
+    mysql.execute(
+        f"SET sql_mode = '{SQL_MODE}'",
+        f"CREATE TABLE {table} (id INT PRIMARY KEY, c {case.ddl})",
+        f"INSERT INTO {table} VALUES {rows}",
+    )
+    type_ = reflect(mysql, database).column("c").type
+    # As upqueries select it: MySQL's text form of a FLOAT shows six digits.
+    column = "CAST(c AS DOUBLE)" if type_.name == "float" else "c"
+    sql = f"SELECT {column} FROM {table} ORDER BY id"
+
+    async def body(executor: Executor) -> list[tuple[object, ...]]:
+        return (await answer(executor, request(sql))).results[0]
+
+    with mysql.connect(use_unicode=False, conv={}) as connection, connection.cursor() as cursor:
+        cursor.execute("SET time_zone = '+00:00'")
+        cursor.execute(sql)
+        texts = [text for (text,) in cursor.fetchall()]
+    parse = parse_text(type_)
+    assert run(mysql, body) == [(None if text is None else parse(text),) for text in texts]

@@ -8,7 +8,7 @@ from dataflow.messages import Statement, UpqueryRequest
 from external_upquery.protocol import Answer, Answers, query
 from external_upquery.snapshot import BracketReader, plan
 from gtid_tracker.gtid import GtidSet
-from sqltypes.errors import SourceError
+from sqltypes.errors import SourceDown, SourceError
 from tests.support import mysql_packets as server
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -98,3 +98,9 @@ def test_first_error_is_the_outcome() -> None:
     )
     outcome = BracketReader().read(sending, answers, 2)
     assert isinstance(outcome, SourceError) and outcome.message == "no a"
+
+
+def test_position_that_cannot_be_read_fails_the_upquery() -> None:
+    sending = plan(request("SELECT x"))
+    answers = decoded(3, texts(UUID, "no set"), texts("x"), texts("", f"{UUID}:1-5"))
+    assert isinstance(BracketReader().read(sending, answers, 1), SourceDown)
