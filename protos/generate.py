@@ -1,7 +1,8 @@
 """Generates the committed stubs in upwell/v1/ from protos/upwell/v1/*.proto: `make proto`.
 
-Messages by protoc as grpcio-tools carries it, their types by mypy-protobuf. The output depends on the locked versions only, so a run on a
-clean tree gives no diff. No gRPC service stubs: client and server name the methods themselves (`upwell/wire.py`).
+Messages by protoc as grpcio-tools carries it, their types by mypy-protobuf. The output depends on the locked versions
+only, so a run on a clean tree gives no diff. No gRPC service stubs: client and server name the methods themselves
+(`upwell/wire.py`).
 """
 
 from __future__ import annotations
