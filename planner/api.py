@@ -1,8 +1,8 @@
 """The planner's public face: a client's text in, a plan out.
 
-`plan_query` prefers a reader whose answers are derived from maintained arrangements, and falls back to holding the answers of the text
-itself (evict mode) with the reason in the plan's notes. `plan_evict` gives the latter at once. `with_result_columns` makes a plan say
-what the source announces for the client's own text.
+`plan_query` prefers a reader whose answers are derived from maintained arrangements, and falls back to holding the
+answers of the text itself (evict mode) with the reason in the plan's notes. `plan_evict` gives the latter at once.
+`with_result_columns` makes a plan say what the source announces for the client's own text.
 """
 
 from __future__ import annotations

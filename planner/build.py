@@ -1,8 +1,10 @@
-"""From a rewritten block to the reader that derives its answers: which arrangements, by which keys, and what is left to compute.
+"""From a rewritten block to the reader that derives its answers: which arrangements, by which keys, and what is left
+to compute.
 
-The root is the table that most key parameters restrict; every other table is looked up by its equalities with tables already there.
-Conditions on one table alone go into its arrangement; the rest is computed when an answer is derived. Raises NotMaintained with the
-reason where there is no such reader, or where it would hold much more than it saves.
+The root is the table that most key parameters restrict; every other table is looked up by its equalities with tables
+already there.
+Conditions on one table alone go into its arrangement; the rest is computed when an answer is derived. Raises
+NotMaintained with the reason where there is no such reader, or where it would hold much more than it saves.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.build_group import grouped_reader, single_table_groups
-from planner.build_parts import KeyParts, Reading, conjunction, output_columns, used_columns
+from planner.build_parts import KeyParts, Reading, conjunction, output_columns, require_group_keeps_lists, used_columns
 from planner.expressions import Parameters
-from planner.keys import Classes, Pin, certain_conditions, is_unique_in, pin_of
+from planner.keys import Classes, Pin, certain_conditions, determined, is_unique_in, pin_of, pinned_columns
 from planner.logical import (
     Base,
     Block,
@@ -34,6 +36,8 @@ from planner.plan import (
     TopKArrangement,
 )
 from planner.support import because
+from sqltypes.collation import require
+from sqltypes.comparison import domain
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef, sources_of
 from sqltypes.schema import SqlType, Table
@@ -54,23 +58,41 @@ def build(block: Block, parameters: Parameters) -> Built:
     """Requires: the block is rewritten, without derived tables and scalar subqueries."""
     if not block.joins:
         raise UnsupportedQuery("no_table", "the query reads no table, so there is nothing to keep current")
-    block = normalised_lists(block)
+    _require_keyed_lists(block)
+    _require_comparable(block)
     notes = list(block.notes)
     if len(block.joins) == 1 and isinstance(block.joins[0].source, Base):
         return _single(block, parameters, notes)
     return _joined(block, parameters, notes)
 
 
-def normalised_lists(block: Block) -> Block:
-    """Refuses IN-lists of parameters that are no top-level condition on a column: only those are one lookup for each value."""
-    certain = certain_conditions(block)
-    as_key = {pin.parameter.index for part in certain if (pin := pin_of(part)) is not None}
+def _require_keyed_lists(block: Block) -> None:
+    """Raises NotMaintained for IN-lists of parameters that are no top-level condition on a column: only those are one
+    lookup for each value. A DISTINCT row must not be able to come from two of the values."""
+    pins = [pin for part in certain_conditions(block) if (pin := pin_of(part)) is not None]
+    as_key = {pin.parameter.index for pin in pins}
     everywhere = [
         index for expr in expressions(block) for index in parameters_of(expr) if index in block.list_parameters
     ]
     if not set(everywhere) <= as_key or len(everywhere) != len(set(everywhere)):
         raise NotMaintained(because("list_position"))
-    return block
+    if block.distinct and block.list_parameters:
+        shown = [output.expr for output in block.outputs if isinstance(output.expr, ColumnRef)]
+        known = determined(block, shown, pinned_columns(block, with_lists=False))
+        require_group_keeps_lists(known, [pin for pin in pins if pin.parameter.index in block.list_parameters])
+
+
+def _require_comparable(block: Block) -> None:
+    """Raises UnsupportedQuery where groups, DISTINCT rows or an order would need values of a type compared that is
+    not reproduced."""
+    compared = [*block.group, *(term.expr for term in block.order)]
+    compared += [output.expr for output in block.outputs if block.distinct]
+    compared += [
+        column for join in block.joins if isinstance(join.source, Grouped) for column in join.source.group_columns()
+    ]
+    for expr in compared:
+        if domain(expr.type) == "string":
+            require(expr.type.collation)
 
 
 # -- one table --------------------------------------------------------------------------------------------------------
@@ -240,8 +262,8 @@ class _Draft:
 class _Chain:
     """Lookups in an order in which each finds its key in what is there before.
 
-    Invariant: `pool` holds the certain conditions that no arrangement's key or filter has taken; what is left at the end is the
-    reader's filter.
+    Invariant: `pool` holds the certain conditions that no arrangement's key or filter has taken; what is left at the
+    end is the reader's filter.
     """
 
     def __init__(self, block: Block, root: Join, pool: list[Expr]) -> None:

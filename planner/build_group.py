@@ -1,4 +1,5 @@
-"""Grouping: in the arrangement where one table's groups answer the query, else over the rows that the reader derives."""
+"""Grouping: in the arrangement where one table's groups answer the query, else over the rows that the reader
+derives."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def list_pins(block: Block) -> list[Pin]:
 
 
 def extra_group_columns(block: Block) -> tuple[ColumnRef, ...]:
-    """Columns read above the grouping that are not grouped by: one value for each group, or the query is not maintained."""
+    """Columns read above the grouping that are not grouped by: one value for each group, or the query is not
+    maintained."""
     group = set(block.group)
     refs = dict.fromkeys(
         ref
@@ -60,13 +62,16 @@ def check_lists(block: Block) -> None:
     """Raises NotMaintained where a group may have rows of several keys of an IN-list."""
     columns = [expr for expr in block.group if isinstance(expr, ColumnRef)]
     known = determined(block, columns, [*pinned_columns(block, with_lists=False), *constants(block)])
-    require_group_keeps_lists(block, known, list_pins(block))
+    require_group_keeps_lists(known, list_pins(block))
 
 
 def grouped_reader(block: Block, reader: Reader) -> Reader:
     """The reader with the block's grouping over its joined rows."""
     check_lists(block)
-    group = (*block.group, *extra_group_columns(block))
+    extra = extra_group_columns(block)
+    if extra and not block.group:
+        raise NotMaintained(because("expression", f"{extra[0].name} beside an aggregate over all rows"))
+    group = (*block.group, *extra)
     by_expr: dict[Expr, Expr] = {
         expr: ColumnRef("group", f"g{index}", expr.type, expr.nullable) for index, expr in enumerate(group)
     }
@@ -89,8 +94,8 @@ def grouped_reader(block: Block, reader: Reader) -> Reader:
 def single_table_groups(
     block: Block, table: Table, reading: Reading, parameters: Parameters
 ) -> tuple[Reader, KeyParts] | None:
-    """The reader over an arrangement of the table's groups, or None where rows must be held: parameters that are no key, groups by
-    expressions."""
+    """The reader over an arrangement of the table's groups, or None where rows must be held: parameters that are no
+    key, groups by expressions."""
     arguments = [aggregate.argument for aggregate in block.aggregates if aggregate.argument is not None]
     plain = all(isinstance(expr, ColumnRef) for expr in block.group)
     if reading.residual or not plain or any(parameters_of(argument) for argument in arguments):
@@ -135,8 +140,9 @@ def _group_rows(block: Block, reader: Reader, alias: str) -> Reader:
 def _one_row(block: Block, reader: Reader, alias: str) -> Reader:
     """No GROUP BY: exactly one row, even over nothing.
 
-    The arrangement has at most one group for a key. MAX over its one value is that value with its type, and NULL over no group; a count is
-    then 0. Columns of the key are the same in every row, but there is no row to take them from where the group does not exist.
+    The arrangement has at most one group for a key. MAX over its one value is that value with its type, and NULL over
+    no group; a count is then 0. Columns of the key are the same in every row, but there is no row to take them from
+    where the group does not exist.
     """
     outer: list[Aggregate] = []
     by: dict[tuple[str, str], Expr] = {}

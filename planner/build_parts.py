@@ -17,8 +17,8 @@ from sqltypes.schema import Table
 
 @dataclass(frozen=True)
 class Reading:
-    """The conditions of a query on one table. `pins`: its key, in the order of the parameters. `own`: on this table alone, without
-    parameters. `residual`: the rest."""
+    """The conditions of a query on one table. `pins`: its key, in the order of the parameters. `own`: on this table
+    alone, without parameters. `residual`: the rest."""
 
     pins: list[Pin]
     own: list[Expr]
@@ -61,7 +61,8 @@ def conjunction(parts: Sequence[Expr]) -> Expr | None:
 
 
 def used_columns(alias: str, table: Table, exprs: Iterable[Expr]) -> tuple[str, ...]:
-    """The columns of the table under the alias that the expressions read, in table order; at least one, for a row to be a row."""
+    """The columns of the table under the alias that the expressions read, in table order; at least one, for a row to
+    be a row."""
     names = {ref.name.lower() for expr in exprs for ref in columns_of(expr) if ref.source == alias}
     columns = tuple(column.name for column in table.columns if column.name.lower() in names)
     return columns or table.primary_key[:1] or (table.columns[0].name,)
@@ -71,7 +72,7 @@ def output_columns(outputs: Iterable[Output]) -> tuple[OutputColumn, ...]:
     return tuple(OutputColumn(output.name, output.expr, output.expr.type, output.expr.nullable) for output in outputs)
 
 
-def require_group_keeps_lists(block: Block, known: set[tuple[str, str]], lists: Iterable[Pin]) -> None:
+def require_group_keeps_lists(known: set[tuple[str, str]], lists: Iterable[Pin]) -> None:
     """Raises NotMaintained where two values of an IN-list may share a group (or a DISTINCT row)."""
     for pin in lists:
         if (pin.column.source, pin.column.name.lower()) not in known:

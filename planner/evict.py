@@ -1,11 +1,11 @@
 """Evict mode: which changes concern which answers of a query that is held as it is.
 
-For every occurrence of a base table anywhere in the text: conditions that each of its rows must pass to matter (`filter`), columns that
-must equal key parameters for it to matter (`key_columns`), and all that is read of it (`used`). A condition counts for an occurrence if
-rows that fail it cannot change what its SELECT gives:
+For every occurrence of a base table anywhere in the text: conditions that each of its rows must pass to matter
+(`filter`), columns that must equal key parameters for it to matter (`key_columns`), and all that is read of it
+(`used`). A condition counts for an occurrence if rows that fail it cannot change what its SELECT gives:
 
-* WHERE, and ON of an inner join: for every table of the SELECT, if the condition is not true for a row of NULLs wherever the table is the
-  inner side of an outer join;
+* WHERE, and ON of an inner join: for every table of the SELECT, if the condition is not true for a row of NULLs
+  wherever the table is the inner side of an outer join;
 * ON of a LEFT JOIN: for the joined table only;
 * equality to a column of a SELECT around (correlation) carries that column's parameter inwards.
 
@@ -15,6 +15,7 @@ When anything is not understood the input says less, never more: no key column, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -29,7 +30,7 @@ from planner.resolve import Ctes, argument, ctes_before
 from planner.rewrites.outer_to_inner import rejects_missing
 from planner.support import refuse
 from sqltypes import build
-from sqltypes.errors import UnsupportedQuery
+from sqltypes.errors import UnknownName, UnsupportedQuery
 from sqltypes.expression import Call, ColumnRef, Expr, columns_of, sources_of
 from sqltypes.functions import BOOLEANS
 from sqltypes.schema import NULL, Table, View
@@ -56,7 +57,8 @@ class _Occurrence:
 
 @dataclass
 class Analysis:
-    """All occurrences of base tables in a query, by alias. `trusted`: whether the tree surely means what MySQL reads."""
+    """All occurrences of base tables in a query, by alias. `trusted`: whether the tree surely means what MySQL
+    reads."""
 
     catalogue: Catalogue
     parameters: Parameters
@@ -89,7 +91,8 @@ class Analysis:
 
 
 class _Walk:
-    """Visits every SELECT of a query, with the scopes around it. Methods return the columns that come out: name, type, nullable."""
+    """Visits every SELECT of a query, with the scopes around it. Methods return the columns that come out: name,
+    type, nullable."""
 
     def __init__(self, analysis: Analysis, catalogue: Catalogue) -> None:
         self.analysis = analysis
@@ -163,6 +166,7 @@ class _Select:
         self._own: list[_Occurrence] = []
         self._conditions: list[tuple[exp.Expr, str | None]] = []  # and the only alias that it counts for
         self._uncounted: list[exp.Expr] = []
+        self._aliased: dict[str, Expr] = {}  # what select aliases stand for, as far as it is typed
 
     def visit(self) -> list[ColumnRef]:
         self._from()
@@ -247,7 +251,8 @@ class _Select:
         return Expressions(self._scope, self._walk.analysis.parameters)
 
     def _typed(self, node: exp.Expr) -> Expr | None:
-        """The typed condition, or None where it has no typed form; its parameters are typed if only one side allows it."""
+        """The typed condition, or None where it has no typed form; its parameters are typed if only one side allows
+        it."""
         try:
             return self._expressions().convert(node)
         except (NotMaintained, UnsupportedQuery):
@@ -328,9 +333,20 @@ class _Select:
             self._use_column(node, aliases)
             return
         if isinstance(node, exp.Predicate | exp.Binary | exp.In | exp.Between):
-            self._typed(node)
+            self._type_parameters(node)
         for child in node.iter_expressions():
             self._use_node(child, aliases)
+
+    def _type_parameters(self, node: exp.Expr) -> None:
+        """Gives parameters of the condition the types of what they are compared with; aliases are known here."""
+        converter = Expressions(
+            self._scope,
+            self._walk.analysis.parameters,
+            Collected(),
+            alias=lambda column: self._aliased.get(column.name),
+        )
+        with suppress(NotMaintained, UnsupportedQuery, UnknownName):
+            converter.convert(node)
 
     def _use_column(self, node: exp.Column, aliases: frozenset[str]) -> None:
         if not node.table and node.name.lower() in aliases and self._scope.own_column(node.name) is None:
@@ -361,7 +377,9 @@ class _Select:
         self._use_node(value)
         name = node.alias if isinstance(node, exp.Alias) else node.name or "?"
         try:
-            type_ = Expressions(self._scope, self._walk.analysis.parameters, Collected()).convert(value).type
+            expr: Expr = Expressions(self._scope, self._walk.analysis.parameters, Collected()).convert(value)
         except (NotMaintained, UnsupportedQuery):
-            type_ = NULL
-        return [ColumnRef("", name, type_, True)]
+            expr = ColumnRef("", name, NULL, True)
+        if isinstance(node, exp.Alias):
+            self._aliased.setdefault(name, expr)
+        return [ColumnRef("", name, expr.type, True)]

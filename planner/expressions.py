@@ -1,7 +1,8 @@
 """From the parser's scalar expressions to typed ones.
 
-sqlglot's nodes are mapped by class; types are MySQL's, as `sqltypes.build` knows them. A parameter takes the type of what it is
-compared with. What is not reproduced exactly raises UnsupportedQuery or NotMaintained; callers answer with the evict mode.
+sqlglot's nodes are mapped by class; types are MySQL's, as `sqltypes.build` knows them. A parameter takes the type of
+what it is compared with. What is not reproduced exactly raises UnsupportedQuery or NotMaintained; callers answer with
+the evict mode.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ _AGGREGATES: dict[type[exp.Expr], AggregateFunction] = {
 class Expressions:
     """Converts the expressions of one SELECT.
 
-    `collected` None: aggregates and subqueries are not allowed here (WHERE takes subqueries but no aggregates: `aggregates` False).
+    `collected` None: aggregates and subqueries are not allowed here (WHERE takes subqueries but no aggregates:
+    `aggregates` False).
     """
 
     def __init__(
@@ -252,6 +254,9 @@ class Expressions:
         self._collected.scalars[name] = block
         return ColumnRef(SCALAR, name, block.outputs[0].expr.type, True)
 
+    def _no_subquery(self, node: exp.Expr) -> Expr:
+        raise NotMaintained(because("subquery", type(node).__name__.upper()))
+
 
 Handler = Callable[[Expressions, exp.Expr], Expr]
 
@@ -271,6 +276,9 @@ _HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.If: Expressions._if,
     exp.Cast: Expressions._cast,
     exp.Subquery: Expressions._scalar,
+    exp.Exists: Expressions._no_subquery,
+    exp.Any: Expressions._no_subquery,
+    exp.All: Expressions._no_subquery,
 }
 
 

@@ -1,7 +1,7 @@
 """Provenance: which columns are equal to which, to which parameters, and what they determine.
 
-Equality classes hold for rows of the query's answer, so they are built from conditions that every such row passes (WHERE and the ON of
-inner joins), and of types whose equality is equality of keys (`logical.hashes_alike`).
+Equality classes hold for rows of the query's answer, so they are built from conditions that every such row passes
+(WHERE and the ON of inner joins), and of types whose equality is equality of keys (`logical.hashes_alike`).
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class Classes:
 
 
 def determined(block: Block, start: Iterable[ColumnRef], pinned: Iterable[ColumnRef]) -> set[Name]:
-    """Columns that have one value for given values of `start`, `pinned` ones having one anyhow: the closure under equalities and
-    unique keys. Columns of a table are all determined once one of its unique keys is."""
+    """Columns that have one value for given values of `start`, `pinned` ones having one anyhow: the closure under
+    equalities and unique keys. Columns of a table are all determined once one of its unique keys is."""
     known = {name_of(column) for column in (*start, *pinned)}
     pairs = _equal_pairs(block)
     while True:
@@ -155,6 +155,7 @@ def constants(block: Block) -> list[ColumnRef]:
 
 
 def pinned_columns(block: Block, with_lists: bool) -> list[ColumnRef]:
-    """Columns that equal a parameter in every row of one key's answer; `with_lists`: IN-lists too, one value at a time."""
+    """Columns that equal a parameter in every row of one key's answer; `with_lists`: IN-lists too, one value at a
+    time."""
     pins = [pin for condition in certain_conditions(block) if (pin := pin_of(condition)) is not None]
     return [pin.column for pin in pins if with_lists or pin.parameter.index not in block.list_parameters]

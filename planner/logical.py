@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from planner.plan import Aggregate, OrderTerm, ReadLimit
+from planner.plan import Aggregate, OrderTerm, ReadLimit, own
 from sqltypes.expression import Call, ColumnRef, Expr, ParamRef, walk
 from sqltypes.schema import SqlType, Table
 
@@ -37,6 +37,9 @@ class Grouped:
     group: tuple[str, ...]
     aggregates: tuple[Aggregate, ...]
     filter: tuple[Expr, ...]
+
+    def group_columns(self) -> list[ColumnRef]:
+        return [own(name, self.table) for name in self.group]
 
 
 @dataclass(frozen=True)
@@ -180,9 +183,10 @@ def hashes_alike(left: SqlType, right: SqlType) -> bool:
     """
     if left.is_integer or left.name == "bit":
         return right.is_integer or right.name == "bit"
+    if left.is_string and (left.members or right.members):
+        return left == right
     if left.is_string:
-        # ENUM and SET compare as strings with strings, but keys are not worth their corner cases.
-        return right.is_string and left.collation == right.collation and "enum" not in (left.name, right.name)
+        return right.is_string and left.collation == right.collation
     if left.is_binary:
         return (right.is_binary and "binary" not in (left.name, right.name)) or left == right
     if left.is_temporal:

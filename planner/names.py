@@ -1,7 +1,7 @@
 """Names in a query: which table a name means, which column, and from which SELECT around.
 
-A scope is one FROM clause; an unresolved column is looked for in the scopes around (correlation). Raises UnknownName with what was
-written, as MySQL would: a name is never guessed.
+A scope is one FROM clause; an unresolved column is looked for in the scopes around (correlation). Raises UnknownName
+with what was written, as MySQL would: a name is never guessed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from sqltypes.schema import Relation, SchemaSnapshot, Table, View
 
 @dataclass
 class Visible:
-    """One entry of FROM: how it is called in the text, its alias in the plan, its columns in order (`star`: those of SELECT *)."""
+    """One entry of FROM: how it is called in the text, its alias in the plan, its columns in order (`star`: those of
+    SELECT *)."""
 
     name: str
     database: str
@@ -116,7 +117,8 @@ class Catalogue:
         return view_query(view.definition, self.snapshot.server_version)
 
     def require(self, tree: exp.Query) -> None:
-        """Raises NeedRelations with all tables and views that the tree names and the snapshot lacks, those of views included."""
+        """Raises NeedRelations with all tables and views that the tree names and the snapshot lacks, those of views
+        included."""
         missing: set[tuple[str, str]] = set()
         self._collect(tree, self.database, missing, set())
         if missing:
@@ -143,8 +145,7 @@ class Catalogue:
         for node in tree.find_all(exp.Table):
             if not isinstance(node.this, exp.Identifier) or (node.name in names and not node.db):
                 continue
-            full = (node.db, node.name) if node.db or database else self.full_name(node)
-            full = (full[0] or database, full[1])
+            full = (node.db or database, node.name) if node.db or database else self.full_name(node)
             if full in seen:
                 continue
             seen.add(full)

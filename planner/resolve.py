@@ -1,7 +1,7 @@
 """From a syntax tree to a `Block`: every name resolved, every expression typed, FROM as a list of joins.
 
-Derived tables, views and common table expressions become `Derived` sources; `planner/rewrites/` inlines them. What the reader has no form
-for raises NotMaintained with the reason.
+Derived tables, views and common table expressions become `Derived` sources; `planner/rewrites/` inlines them. What
+the reader has no form for raises NotMaintained with the reason.
 """
 
 from __future__ import annotations

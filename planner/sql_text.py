@@ -45,6 +45,12 @@ def expr_sql(
     return _text(expr, column, parameter)[0]
 
 
+def condition_sql(expr: Expr) -> str:
+    """The text of a condition on an arrangement's own table, fit to stand between ANDs."""
+    text, level = _text(expr, own_column, lambda ref: "?")
+    return text if level >= _PRECEDENCE["and"] else f"({text})"
+
+
 def _text(expr: Expr, column: ColumnText, parameter: Callable[[ParamRef], str]) -> tuple[str, int]:
     match expr:
         case ColumnRef():

@@ -7,11 +7,12 @@ Layout of a fill's rows (`fill_columns`), by which the engine decodes them:
 | all | first the key's columns, in the key's order, as stored (compare them by canonical key) |
 | rows | `columns` |
 | top-k | `columns`, then the columns that only the order reads, then those of the primary key that are missing |
-| aggregate | `group` (all of it), then for each aggregate its value (AVG: sum, then count), then COUNT(*), then for each SUM the COUNT of its
-argument (0 means that the SUM is NULL) |
+| aggregate | `group` (all of it), then for each aggregate its value (AVG: sum, then count), then COUNT(*), then for
+each SUM the COUNT of its argument (0 means that the SUM is NULL) |
 
-FLOAT columns are selected through CAST(... AS DOUBLE): MySQL's text form of a FLOAT has six digits. Rows come in no order, but top-k's, of
-which at most `topk_fetch` come for each key: fewer mean that the key has no more. Table names are qualified and quoted.
+FLOAT columns are selected through CAST(... AS DOUBLE): MySQL's text form of a FLOAT has six digits. Rows come in no
+order, but top-k's, of which at most `topk_fetch` come for each key: fewer mean that the key has no more. Table names
+are qualified and quoted.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from planner.plan import (
     TopKArrangement,
     own,
 )
-from planner.sql_text import expr_sql, quoted_name, table_name
+from planner.sql_text import condition_sql, expr_sql, quoted_name, table_name
 from sqltypes.expression import ColumnRef, Expr, ParamRef, Value, columns_of, walk
 from sqltypes.schema import BIGINT, SqlType, Table
 from sqltypes.values import sql_literal
@@ -132,8 +133,8 @@ def _select_list(arrangement: Filling) -> str:
 def key_condition(columns: Sequence[str], types: Sequence[SqlType], keys: Sequence[KeyValues]) -> str:
     """The condition that holds for the rows of these keys, in a form that MySQL uses an index for.
 
-    One column, or all but one with one value each: `=` and IN; else OR of ANDs. NULL, which `=` never finds, is `IS NULL`. "" for the key
-    without parts.
+    One column, or all but one with one value each: `=` and IN; else OR of ANDs. NULL, which `=` never finds, is `IS
+    NULL`. "" for the key without parts.
     """
     if not columns:
         return ""
@@ -172,8 +173,7 @@ def fill_sql(arrangement: Filling, keys: Sequence[KeyValues]) -> str:
 def _fill(arrangement: Filling, condition: str) -> str:
     conditions = [condition] if condition else []
     if arrangement.filter is not None:
-        filter_ = expr_sql(arrangement.filter)
-        conditions.append(f"({filter_})" if conditions and " OR " in filter_ else filter_)
+        conditions.append(condition_sql(arrangement.filter))
     if len(conditions) > 1 and " OR " in conditions[0]:
         conditions[0] = f"({conditions[0]})"
     text = f"SELECT {_select_list(arrangement)} FROM {table_name(arrangement.table)}"
@@ -181,6 +181,9 @@ def _fill(arrangement: Filling, condition: str) -> str:
         text += f" WHERE {' AND '.join(conditions)}"
     if isinstance(arrangement, AggregateArrangement) and arrangement.group:
         text += f" GROUP BY {', '.join(quoted_name(name) for name in arrangement.group)}"
+    elif isinstance(arrangement, AggregateArrangement):
+        # Without GROUP BY, SQL gives a row even over nothing; here a group without rows does not exist.
+        text += " HAVING COUNT(*) > 0"
     if isinstance(arrangement, TopKArrangement):
         text += f" ORDER BY {_order(arrangement)} LIMIT {topk_fetch(arrangement)}"
     return text
@@ -284,7 +287,7 @@ def _reachable(plan: QueryPlan, index: int, steps: Sequence[int], keys: Sequence
             f"{quoted_name(lookup.alias)}.{quoted_name(name)} = {expr_sql(expr, column, parameter)}"
             for name, expr in pairs
         ]
-        # Its `on` narrows what is fetched to what is reached; rows without a partner lead nowhere further, so JOIN serves for LEFT JOIN.
+        # Its `on` would only narrow what is reached; rows without a partner lead nowhere further, so JOIN will do.
         text += f" JOIN {_source_sql(lookup.arrangement, lookup.alias)} ON {' AND '.join(on)}"
     names = [f"{quoted_name(reader.alias)}.{quoted_name(name)}" for name in root.key]
     types = [root.table.column(name).type for name in root.key]

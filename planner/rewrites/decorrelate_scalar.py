@@ -4,8 +4,8 @@
     SELECT COALESCE(g.`count(*)`, 0) FROM articles a
       LEFT JOIN (SELECT article_id, COUNT(*) FROM votes WHERE vote = 1 GROUP BY article_id) g ON g.article_id = a.id
 
-The subquery has one row for every row around it, and the groups have at most one, so the join neither adds rows nor drops any. COUNT of
-nothing is 0, every other aggregate of nothing is NULL, as for a missing partner.
+The subquery has one row for every row around it, and the groups have at most one, so the join neither adds rows nor
+drops any. COUNT of nothing is 0, every other aggregate of nothing is NULL, as for a missing partner.
 """
 
 from __future__ import annotations

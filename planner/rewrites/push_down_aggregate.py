@@ -1,11 +1,12 @@
 """Aggregates over one joined table are computed in that table, before the join.
 
-    SELECT a.id, a.title, COUNT(v.id) FROM articles a LEFT JOIN votes v ON v.article_id = a.id WHERE a.id = ? GROUP BY a.id
-    SELECT a.id, a.title, COALESCE(g.n, 0) FROM articles a
-      LEFT JOIN (SELECT article_id, COUNT(id) AS n FROM votes GROUP BY article_id) g ON g.article_id = a.id WHERE a.id = ?
+    SELECT a.id, a.title, COUNT(v.id) FROM articles a LEFT JOIN votes v ON v.article_id = a.id WHERE a.id = ? GROUP BY
+    a.id SELECT a.id, a.title, COALESCE(g.n, 0) FROM articles a
+      LEFT JOIN (SELECT article_id, COUNT(id) AS n FROM votes GROUP BY article_id) g ON g.article_id = a.id WHERE a.id
+      = ?
 
-Right only if the rest of the join has one row for each group: the groups determine a unique key of it. Then a count is held where
-all the table's rows of the key would have been.
+Right only if the rest of the join has one row for each group: the groups determine a unique key of it. Then a count
+is held where all the table's rows of the key would have been.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from sqltypes.functions import call
 
 
 def push_down_aggregate(block: Block) -> Block:
-    """The block unchanged where the aggregates are not over one table, or the rest may have several rows for a group."""
+    """The block unchanged where the aggregates are not over one table, or the rest may have several rows for a
+    group."""
     if not block.grouped or not block.group or len(block.joins) < 2:
         return block
     for join in reversed(block.joins):

@@ -1,0 +1,132 @@
+"""Which texts are for which cache, and with which values."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from planner.api import plan_query
+from planner.fingerprint import Constant, ListSlot, Placeholder, fingerprint
+from planner.matcher import QueryMatcher
+from planner.scan import unwrap_version_comments
+from sqltypes.errors import ParseError
+from tests.support.goldens import PLANS, snapshot
+
+DATABASE, SCHEMA = snapshot(PLANS / "rows.sql")
+
+
+def matcher(*queries: str) -> QueryMatcher:
+    found = QueryMatcher(SCHEMA.server_version)
+    for number, sql in enumerate(queries):
+        found.add(plan_query(sql, DATABASE, SCHEMA), f"c{number}")
+    return found
+
+
+def test_spacing_case_of_keywords_and_comments_do_not_matter() -> None:
+    found = matcher("SELECT id FROM orders WHERE customer_id = ?")
+    assert found.match("select  id\nfrom orders where customer_id=? -- mine", DATABASE, (7,)) == ("c0", (7,))
+
+
+def test_literals_stand_where_parameters_are() -> None:
+    found = matcher("SELECT id FROM orders WHERE customer_id = ? AND total > ?")
+    assert found.match("SELECT id FROM orders WHERE customer_id = 7 AND total > -9.50;", DATABASE, ()) == (
+        "c0",
+        (7, Decimal("-9.50")),
+    )
+
+
+def test_literals_and_placeholders_mix() -> None:
+    found = matcher("SELECT id FROM orders WHERE customer_id = ? AND status = ?")
+    assert found.match("SELECT id FROM orders WHERE customer_id = ? AND status = 'it''s'", DATABASE, (7,)) == (
+        "c0",
+        (7, "it's"),
+    )
+
+
+def test_a_list_matches_any_length() -> None:
+    found = matcher("SELECT id FROM orders WHERE customer_id IN (?)")
+    assert found.match("SELECT id FROM orders WHERE customer_id IN (1, 2, 3)", DATABASE, ()) == ("c0", ((1, 2, 3),))
+    assert found.match("SELECT id FROM orders WHERE customer_id IN (?, 2)", DATABASE, (1,)) == ("c0", ((1, 2),))
+    assert found.match("SELECT id FROM orders WHERE customer_id IN (?)", DATABASE, ((4, 5),)) == ("c0", ((4, 5),))
+
+
+def test_constants_of_the_cache_must_agree() -> None:
+    found = matcher("SELECT id FROM orders WHERE customer_id = ? AND status = 'paid' LIMIT 5")
+    assert found.match("SELECT id FROM orders WHERE customer_id = 7 AND status = 'paid' LIMIT 5", DATABASE, ())
+    assert found.match("SELECT id FROM orders WHERE customer_id = 7 AND status = 'open' LIMIT 5", DATABASE, ()) is None
+    assert found.match("SELECT id FROM orders WHERE customer_id = 7 AND status = 'paid' LIMIT 6", DATABASE, ()) is None
+    assert found.match("SELECT id FROM orders WHERE customer_id = 7 AND status = ? LIMIT 5", DATABASE, ("paid",))
+
+
+def test_a_constant_of_another_type_does_not_agree() -> None:
+    found = matcher("SELECT id FROM orders WHERE customer_id = ? AND total = 1.5")
+    assert found.match("SELECT id FROM orders WHERE customer_id = 7 AND total = 1.50", DATABASE, ()) is None
+    assert found.match("SELECT id FROM orders WHERE customer_id = 7 AND total = 1.5", DATABASE, ())
+
+
+def test_the_cache_with_more_constants_comes_first() -> None:
+    found = matcher(
+        "SELECT id FROM orders WHERE customer_id = ? AND status = ?",
+        "SELECT id FROM orders WHERE customer_id = ? AND status = 'paid'",
+    )
+    assert found.match("SELECT id FROM orders WHERE customer_id = 7 AND status = 'paid'", DATABASE, ()) == ("c1", (7,))
+    assert found.match("SELECT id FROM orders WHERE customer_id = 7 AND status = 'x'", DATABASE, ()) == ("c0", (7, "x"))
+
+
+def test_constant_lists_are_compared_whole() -> None:
+    found = matcher("SELECT id FROM orders WHERE customer_id = ? AND status IN ('a', 'b')")
+    assert found.match("SELECT id FROM orders WHERE customer_id = 7 AND status IN ('a','b')", DATABASE, ())
+    assert found.match("SELECT id FROM orders WHERE customer_id = 7 AND status IN ('a')", DATABASE, ()) is None
+
+
+def test_text_that_names_a_column_is_not_folded() -> None:
+    found = matcher("SELECT COUNT(*) FROM orders WHERE customer_id = ?")
+    assert found.match("SELECT COUNT(*) FROM orders WHERE customer_id = 1", DATABASE, ())
+    assert found.match("SELECT count(*) FROM orders WHERE customer_id = 1", DATABASE, ()) is None
+
+
+def test_another_database_or_number_of_values_is_no_match() -> None:
+    found = matcher("SELECT id FROM orders WHERE customer_id = ?")
+    assert found.match("SELECT id FROM orders WHERE customer_id = ?", "other", (1,)) is None
+    assert found.match("SELECT id FROM orders WHERE customer_id = ?", DATABASE, ()) is None
+
+
+def test_a_removed_cache_is_not_found() -> None:
+    found = matcher("SELECT id FROM orders WHERE customer_id = ?")
+    assert found.match("SELECT id FROM orders WHERE customer_id = ?", DATABASE, (1,))
+    found.remove("c0")
+    assert found.match("SELECT id FROM orders WHERE customer_id = ?", DATABASE, (1,)) is None
+
+
+def test_text_that_is_no_sql_is_no_match() -> None:
+    assert matcher().match("SELECT 'open", DATABASE, ()) is None
+    with pytest.raises(ParseError, match="line 1, column 8"):
+        fingerprint("SELECT 'open", DATABASE)
+
+
+def test_slots_come_in_the_order_of_the_text() -> None:
+    found = fingerprint("SELECT a AS x FROM t WHERE b = ? AND c IN (1, ?) AND d BETWEEN -2 AND x'0aFF' LIMIT 3", "d")
+    assert found.shape == "SELECT a AS x FROM t WHERE b = ? AND c IN (?...) AND d BETWEEN ? AND ? LIMIT ?"
+    assert found.slots == (
+        Placeholder(0),
+        ListSlot((Constant("int", 1), Placeholder(1))),
+        Constant("int", -2),
+        Constant("hex", b"\x0a\xff"),
+        Constant("int", 3),
+    )
+
+
+def test_subtraction_is_no_sign() -> None:
+    assert fingerprint("SELECT x AS y FROM t WHERE a -1 = b", "d").shape == "SELECT x AS y FROM t WHERE a - ? = b"
+
+
+def test_version_comments_count_as_the_server_counts_them() -> None:
+    text = "SELECT a /*!80100 , b */ /*!99999 , c */ FROM t"
+    assert unwrap_version_comments(text, (8, 4, 0)).split() == ["SELECT", "a", ",", "b", "FROM", "t"]
+    assert unwrap_version_comments(text, (8, 0, 30)).split() == ["SELECT", "a", "FROM", "t"]
+    assert unwrap_version_comments("SELECT '/*!80100 x */'", (8, 4, 0)) == "SELECT '/*!80100 x */'"
+
+
+def test_hints_stay_in_the_shape() -> None:
+    assert fingerprint("SELECT /*+ NO_MERGE(t) */ a FROM t", "d").shape == "SELECT /*+ NO_MERGE(t) */ a FROM t"
