@@ -15,8 +15,8 @@ from external_upquery.login import Login
 from external_upquery.protocol import COM_INIT_DB, COM_QUIT, Answer, Answers, ProtocolBroken, command, query
 from sqltypes.errors import Overloaded, SourceDown, SourceError, UpwellError
 
-# Decoding so many bytes takes two milliseconds at worst (rows of one short column); then the loop has its turn.
-CHUNK = 32 * 1024
+# Decoding so many bytes takes a millisecond or two at worst (rows of short columns); then the loop has its turn.
+CHUNK = 16 * 1024
 BIG_CHUNK = 1 << 20  # while one packet is still incomplete, nothing is decoded
 
 NOTHING = memoryview(b"")
