@@ -65,7 +65,7 @@ class Arrangement:
         self.plan = plan
         self.number = number
         self.memory = memory
-        self.entries: Entries = {}
+        self.entries: Entries = {}  # one dict for life: readers keep a reference
         self.generation = 0
         self.tracker: FillTracker[Any] = FillTracker()
         self.key_of_answer: Callable[[Row], Key] = lambda row: ()

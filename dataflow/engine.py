@@ -170,7 +170,7 @@ class Engine:
         snapshot."""
         whole: dict[Key, Params] = {}
         partial: dict[Key, Params] = {}
-        levels = reader.held_levels()
+        levels = reader.held_levels
         for key, params in keys.items():
             found = reader.derive(params, levels)
             if found.blind or any(hole.level < 0 for hole in found.holes):
@@ -382,7 +382,7 @@ class Engine:
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         """The reader's key, linked to all that it is derived from; None if that is not all held."""
-        found = reader.derive(params, reader.held_levels())
+        found = reader.derive(params, reader.held_levels)
         if found.holes:
             return None
         held = reader.entries.get(key)

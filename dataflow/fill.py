@@ -147,7 +147,7 @@ class Fill:
         keys: dict[Key, Row] = {}
         statements: list[Statement] = []
         for params in self.partial.values():
-            found = self.reader.derive(params, self.reader.held_levels())
+            found = self.reader.derive(params, self.reader.held_levels)
             keys.update((hole.key, hole.values) for hole in found.holes if hole.level == number)
         if self.whole and level.direct is not None and level.direct_key is not None:
             for params in self.whole.values():

@@ -117,14 +117,11 @@ class ReaderNode:
         self.memory = memory
         self.entries: dict[Key, Held] = {}
         self.encoders: list[Encode] = []
-        self.hits = 0
-        self.misses = 0
         self.installed = True
-
-    @property
-    def nodes(self) -> tuple[Arrangement, ...]:
-        """The arrangements by level, the root's first; the same one may occur more than once."""
-        return (self.program.root, *(level.node for level in self.program.levels))
+        # The arrangements by level, the root's first; the same one may occur more than once.
+        self.nodes: tuple[Arrangement, ...] = (program.root, *(level.node for level in program.levels))
+        # The held entries by level, as `derive` takes them.
+        self.held_levels: tuple[Entries, ...] = tuple(node.entries for node in self.nodes)
 
     # -- derivation --------------------------------------------------------------------------------------------------
 
@@ -209,10 +206,6 @@ class ReaderNode:
             answer = answer[offset : None if count is None else offset + count]
         return answer
 
-    def held_levels(self) -> list[Entries]:
-        """The held entries by level, as `derive` takes them."""
-        return [node.entries for node in self.nodes]
-
     # -- what is held ------------------------------------------------------------------------------------------------
 
     def answer(self, keys: Sequence[tuple[Key, Params]]) -> list[Row] | None:
@@ -221,7 +214,7 @@ class ReaderNode:
         Derives without storing: for reads whose answer is not stored by key (LIMIT ?, ORDER BY over several keys).
         """
         joined: list[Row] = []
-        levels = self.held_levels()
+        levels = self.held_levels
         for _, params in keys:
             found = self.derive(params, levels)
             if found.holes:
@@ -237,7 +230,7 @@ class ReaderNode:
     def refresh(self, held: Held, params: Params) -> list[Row] | None:
         """Derives a held key's answer again and stores its encodings' places; None if a hole was met (the key stays,
         stale)."""
-        found = self.derive(params, self.held_levels())
+        found = self.derive(params, self.held_levels)
         if found.holes:
             return None
         self.link(held, found)
