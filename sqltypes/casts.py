@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from sqltypes.arithmetic import UNSIGNED_MAX, decimal_fit, decimal_round_to_int, out_of_range, rescale, signed
+from sqltypes.arithmetic import UNSIGNED_MAX, decimal_fit, decimal_round_to_int, out_of_range, signed
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import Call, Expr, Literal, ParamRef, Value
 from sqltypes.schema import DOUBLE, SqlType
@@ -26,6 +26,8 @@ def cast_call(arg: Expr, target: SqlType) -> Expr:
         return Literal(None, target)
     if isinstance(arg, Literal) and arg.type.is_string and target.name in ("date", "datetime"):
         return _temporal_literal(str(arg.value), target)
+    if target.is_string and isinstance(arg, Call) and arg.op == "case" and scale_varies(arg):
+        raise UnsupportedQuery("function", "CAST AS CHAR of a DECIMAL whose scale varies from row to row")
     conversion(arg.type, target)
     return Call("cast", (arg,), target, arg.nullable)
 
@@ -39,15 +41,30 @@ def _temporal_literal(text: str, target: SqlType) -> Literal:
 
 
 def converted(arg: Expr, target: SqlType) -> Expr:
-    """The number in a common numeric type of several results: never loses anything."""
+    """The number in a common numeric type of several results, exactly. A change of scale is the op "widen"."""
     if arg.type.name == "null" or (arg.type.name, arg.type.scale) == (target.name, target.scale):
         return arg
     if target.is_integer or arg.type.is_approximate:
         return arg
     if isinstance(arg, Literal):
-        value = float(arg.value) if target.is_approximate else rescale(arg.value, target.scale or 0)  # type: ignore
-        return Literal(value, target)
-    return Call("cast", (arg,), target, arg.nullable)
+        widened = Literal(None if arg.value is None else conversion(arg.type, target)(arg.value), target)
+        return widened if target.is_approximate else Call("widen", (widened,), target, arg.nullable)
+    return Call("cast" if target.is_approximate else "widen", (arg,), target, arg.nullable)
+
+
+def scale_varies(expr: Expr) -> bool:
+    """Whether MySQL computes the DECIMAL with the scale of whichever result was chosen, not with that of the type.
+
+    Such a value is given with the type's scale here. MySQL may print it with fewer zeros, depending on its plan.
+    """
+    if not isinstance(expr, Call) or expr.type.name != "decimal" or expr.op == "cast":
+        return False
+    results: Sequence[Expr] = expr.args
+    if expr.op == "case":
+        results = (*expr.args[1:-1:2], expr.args[-1])
+    if any(isinstance(arg, Call) and arg.op == "widen" for arg in results):
+        return True
+    return any(scale_varies(arg) for arg in results)
 
 
 def conversion(source: SqlType, target: SqlType) -> Convert:

@@ -98,7 +98,7 @@ def as_double(expr: Expr) -> Expr:
     if expr.type.is_approximate:
         return expr
     if isinstance(expr, Literal):
-        return Literal(float(expr.value), DOUBLE)  # type: ignore[arg-type]  # int or Decimal, by the domain
+        return Literal(None if expr.value is None else float(expr.value), DOUBLE)  # type: ignore[arg-type]  # int or Decimal, by the domain
     return Call("cast", (expr,), DOUBLE, expr.nullable)
 
 

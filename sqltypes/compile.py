@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sqltypes.errors import EvaluationError
 from sqltypes.expression import Call, ColumnRef, Expr, Key, Literal, ParamRef, Row
 from sqltypes.implementations import comparison_key, implementation
 from sqltypes.ordering import order_key
@@ -87,7 +88,13 @@ class Codegen:
         return self.bind(value)
 
     def _strict(self, expr: Call, ref: Ref) -> str:
-        name = self.bind(implementation(expr))
+        function = implementation(expr)
+        if all(isinstance(arg, Literal) and arg.value is not None for arg in expr.args):
+            try:
+                return self.constant(function(*(arg.value for arg in expr.args if isinstance(arg, Literal))))
+            except EvaluationError:
+                pass  # it shall fail where it is evaluated, if it ever is
+        name = self.bind(function)
         tests, values = self.operands(expr.args, ref)
         return _guarded(tests, f"{name}({', '.join(values)})", "None")
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sqltypes.arithmetic import DIVISION_SCALE, MAX_DIGITS, MAX_SCALE
-from sqltypes.casts import cast_call, converted
+from sqltypes.arithmetic import DIVISION_SCALE, MAX_DIGITS, MAX_SCALE, WORD_DIGITS
+from sqltypes.casts import cast_call, converted, scale_varies
 from sqltypes.collation import character_set, require
 from sqltypes.comparison import aligned, as_double, constant, domain, one_collation, place, untyped
 from sqltypes.errors import UnsupportedQuery
-from sqltypes.expression import Call, Expr, Literal
+from sqltypes.expression import Call, Expr, Literal, sources_of
 from sqltypes.schema import BIGINT, BIGINT_UNSIGNED, DOUBLE, NULL, SqlType
 
 COMPARISONS = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">="})
@@ -66,22 +66,43 @@ def _comparison(op: str, args: Args) -> Expr:
 
 
 def _between(op: str, args: Args) -> Expr:
-    value, low, high = args
-    if {domain(arg.type) for arg in args if not untyped(arg)} >= {"exact", "double"}:
-        # MySQL takes one type for all three.
-        value, low, high = (arg if untyped(arg) else as_double(arg) for arg in args)
+    value, low, high = _as_one(args)
     return call("and", [call(">=", [value, low]), call("<=", [value, high])])
 
 
+def _as_one(args: Args) -> Args:
+    """The operands of BETWEEN and IN, where MySQL takes one type and one collation for all of them."""
+    domains = {domain(arg.type) for arg in args if arg.type.name != "null"}
+    if domains == {"exact", "double"}:
+        return tuple(arg if arg.type.name == "null" else as_double(arg) for arg in args)
+    if domains == {"string"}:
+        strings = iter(one_collation([arg for arg in args if arg.type.name != "null"]))
+        return tuple(arg if arg.type.name == "null" else next(strings) for arg in args)
+    return args
+
+
 def _in(op: str, args: Args) -> Expr:
+    args = _as_one(args)
     equalities = [call("=", [args[0], item]) for item in args[1:]]
-    left = [item.args[0] for item in equalities if isinstance(item, Call)]
     if len(equalities) == 1:
         return equalities[0]
-    if any(needle != left[0] for needle in left):
+    for item in args[1:]:
+        _refuse_mixed_signs(args[0], item)
+    pairs = [item.args for item in equalities if isinstance(item, Call)]
+    needle = pairs[0][0]
+    if any(left != needle for left, _ in pairs):
         return call("or", equalities)
-    items = tuple(item.args[1] for item in equalities if isinstance(item, Call))
-    return Call("in", (left[0], *items), BIGINT, any_nullable((left[0], *items)))
+    items = tuple(right for _, right in pairs)
+    return Call("in", (needle, *items), BIGINT, any_nullable((needle, *items)))
+
+
+def _refuse_mixed_signs(needle: Expr, item: Expr) -> None:
+    """MySQL's IN compares the 64 bits of integers, so that 2^63 is found to be -2^63."""
+    for unsigned, other in ((needle, item), (item, needle)):
+        high = unsigned.type == BIGINT_UNSIGNED or (isinstance(unsigned, Literal) and unsigned.type.unsigned)
+        harmless = isinstance(other, Literal) and isinstance(other.value, int) and other.value >= 0
+        if high and other.type.is_integer and not other.type.unsigned and not harmless:
+            raise UnsupportedQuery("comparison_type", "IN over BIGINT UNSIGNED and signed integers")
 
 
 def _condition(op: str, arg: Expr) -> Expr:
@@ -139,9 +160,10 @@ def _provable(type_: SqlType, pattern: str) -> bool:
 
 
 def _number(op: str, arg: Expr, others: Args) -> Expr:
+    """An operand. A bare NULL is refused: MySQL types what it makes of it in ways of its own."""
     if untyped(arg):
         raise UnsupportedQuery("parameter_type", f"a parameter is an operand of {op.upper()}")
-    if not (arg.type.is_numeric or arg.type.name == "null"):
+    if not arg.type.is_numeric:
         raise refuse(op, *others)
     return arg
 
@@ -164,13 +186,14 @@ def decimal_type(precision: int, scale: int, unsigned: bool = False) -> SqlType:
 def _arithmetic(op: str, args: Args) -> Expr:
     left, right = (_number(op, arg, args) for arg in args)
     nullable = any_nullable(args) or op in ("/", "div", "%")
-    if "null" in (left.type.name, right.type.name):
-        return Literal(None, NULL)
     if left.type.is_approximate or right.type.is_approximate:
         if op == "div":
             raise refuse(op, *args)
         return Call(op, (as_double(left), as_double(right)), DOUBLE, nullable)
-    return Call(op, (left, right), _exact_type(op, left.type, right.type), nullable)
+    type_ = _exact_type(op, left.type, right.type)
+    if op == "/" and (type_.scale or 0) >= WORD_DIGITS and (scale_varies(left) or scale_varies(right)):
+        raise UnsupportedQuery("function", "division of a DECIMAL whose scale varies from row to row")
+    return Call(op, (left, right), type_, nullable)
 
 
 def _exact_type(op: str, left: SqlType, right: SqlType) -> SqlType:
@@ -196,8 +219,8 @@ def _unsigned(type_: SqlType) -> bool:
 
 def _negate(op: str, args: Args) -> Expr:
     arg = _number(op, args[0], args)
-    if arg.type.name == "null":
-        return arg
+    if not sources_of(arg) and isinstance(arg, Call):
+        raise refuse(op, arg)  # of a negative integer constant MySQL makes a DECIMAL
     return Call(op, (arg,), _plain_number(arg.type), arg.nullable)
 
 
@@ -211,8 +234,6 @@ def _plain_number(type_: SqlType) -> SqlType:
 
 def _absolute(op: str, args: Args) -> Expr:
     arg = _number(op, args[0], args)
-    if arg.type.name == "null":
-        return arg
     type_ = BIGINT_UNSIGNED if arg.type.name != "decimal" and _unsigned(arg.type) else _plain_number(arg.type)
     return Call(op, (arg,), type_, arg.nullable)
 
@@ -225,8 +246,8 @@ def _sign(op: str, args: Args) -> Expr:
 def _whole(op: str, args: Args) -> Expr:
     """FLOOR and CEIL: of a DECIMAL a BIGINT where its whole digits surely fit one, else a DECIMAL without fraction."""
     arg = _number(op, args[0], args)
-    if arg.type.is_integer or arg.type.name in ("bit", "null"):
-        return arg
+    if arg.type.is_integer or arg.type.name == "bit":
+        return Call(op, (arg,), BIGINT_UNSIGNED if _unsigned(arg.type) else BIGINT, arg.nullable)
     if arg.type.is_approximate:
         return Call(op, (arg,), DOUBLE, arg.nullable)
     precision, scale = decimal_digits(arg.type)
@@ -294,10 +315,14 @@ def _if(op: str, args: Args) -> Expr:
 
 def _nullif(op: str, args: Args) -> Expr:
     value, other = args
+    if value.type.name == "null":
+        raise refuse(op, *args)
     return Call("case", (call("=", [value, other]), Literal(None, NULL), value), value.type, True)
 
 
 def _extreme(op: str, args: Args) -> Expr:
+    if any(arg.type.name == "null" for arg in args):
+        raise refuse(op, *args)
     type_, values = common_type(op, args)
     if domain(type_) not in ("exact", "double", "string"):
         raise refuse(op, *args)

@@ -10,7 +10,7 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import Decimal
 from typing import Any
 
 from sqltypes import arithmetic
@@ -125,19 +125,21 @@ def _sign(call: Call) -> Function:
 def _floor(call: Call) -> Function:
     if call.type.is_approximate:
         return lambda value: float(math.floor(value))
-    return lambda value: int(value.to_integral_value(ROUND_FLOOR))
+    return math.floor
 
 
 def _ceil(call: Call) -> Function:
     if call.type.is_approximate:
         return lambda value: float(math.ceil(value))
-    return lambda value: int(value.to_integral_value(ROUND_CEILING))
+    return math.ceil
 
 
 def _extreme(call: Call) -> Function:
-    choose: Callable[..., Any] = max if call.op == "greatest" else min
+    """Of strings that are equal under the collation LEAST gives the first, GREATEST the last."""
     key = comparison_key(call.type, ordered=True)
-    return choose if key is None else lambda *values: choose(values, key=key)
+    if call.op == "least":
+        return min if key is None else lambda *values: min(values, key=key)
+    return max if key is None else lambda *values: max(reversed(values), key=key)
 
 
 # --------------------------------------------------------------------------------------------------------- conversions
@@ -271,6 +273,7 @@ _MAKERS: dict[str, Callable[[Call], Function]] = {
     "greatest": _extreme,
     "least": _extreme,
     "cast": _cast,
+    "widen": _cast,
     "collate": _collate,
     "comparable": _comparable,
     "length": _length,
