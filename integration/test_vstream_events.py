@@ -169,7 +169,7 @@ def test_definitions_name_their_tables(mysql: Server, database: str) -> None:
     events = run(mysql, database, scenario)
     tables = [event.tables for event in events if isinstance(event, Ddl)]
     named = [frozenset(name.split(".")[1] for name in found) for found in tables if found is not None]
-    assert named == [{"t"}, {"other", "renamed one"}, {"u"}, {"made"}, {"w"}, {"made"}]
+    assert [sorted(names) for names in named] == [["t"], ["other", "renamed one"], ["u"], ["made"], ["w"], ["made"]]
     assert len(tables) == len(named)
 
 
@@ -182,7 +182,7 @@ def test_rows_of_a_changed_table_are_not_decoded_by_the_old_layout(mysql: Server
 
     events = run(mysql, database, scenario)
     ddl = [event for event in events if isinstance(event, Ddl)]
-    assert [event.tables for event in ddl] == [{f"{database}.t"}, {f"{database}.t"}]
+    assert [event.tables for event in ddl] == [frozenset({f"{database}.t"})] * 2
     assert "2 columns in the binlog, 3 in the schema" in ddl[1].statement
     assert transactions(events) == [[("t", [(None, (2, 6))])]]
 
@@ -200,7 +200,7 @@ def test_partial_images_empty_their_table(mysql: Server, database: str) -> None:
 
     event = last(run(mysql, database, scenario))
     assert isinstance(event, Ddl)
-    assert event.tables == {f"{database}.t", f"{database}.u"}
+    assert event.tables == frozenset({f"{database}.t", f"{database}.u"})
     assert "binlog_row_image must be FULL" in event.statement
 
 
@@ -216,7 +216,7 @@ def test_partial_json_updates_empty_their_table(mysql: Server, database: str) ->
 
     event = last(run(mysql, database, scenario))
     assert isinstance(event, Ddl)
-    assert event.tables == {f"{database}.j"}
+    assert event.tables == frozenset({f"{database}.j"})
 
 
 def test_changes_by_statement_are_a_gap(mysql: Server, database: str) -> None:
@@ -271,6 +271,6 @@ def test_a_value_over_the_packet_size_arrives_whole(mysql: Server, database: str
         stream.want(db, "big")
         await stream.execute(f"INSERT INTO `{db}`.big VALUES (1, REPEAT('x', 17000000)), (2, 'small')")
 
-    ((table, pairs),) = transactions(run(mysql, database, scenario))[0]
-    assert table == "big"
-    assert [len(after[1]) for _, after in pairs] == [17_000_000, 5]  # type: ignore[index, misc]  # pairs of rows
+    events = run(mysql, database, scenario)
+    rows = events.inserted(f"{database}.big")
+    assert [len(str(row[1])) for row in rows if row is not None] == [17_000_000, 5]

@@ -34,13 +34,18 @@ def datetime_text(digits: int) -> Callable[[bytes], str]:
             return (_DAYS.get(day) or _day(day)) + _MINUTES[packed >> 6 & 2047] + _TWO[packed & 63]
 
         return whole
-    fraction = fraction_text(digits)
+    stored = (digits + 1) // 2 * 2
+    bits = stored * 4
+    offset, mask = _DATETIME_OFFSET << bits, (1 << bits) - 1
+    pattern = f"%s%s%s.%0{stored}d"
+    size = 20 + digits
 
     def fractional(raw: bytes) -> str:
-        packed = int_from(raw[:5], "big") - _DATETIME_OFFSET
-        day = packed >> 17
-        text = (_DAYS.get(day) or _day(day)) + _MINUTES[packed >> 6 & 2047] + _TWO[packed & 63]
-        return text + fraction(raw[5:])
+        packed = int_from(raw, "big") - offset
+        whole = packed >> bits
+        day = whole >> 17
+        text = pattern % (_DAYS.get(day) or _day(day), _MINUTES[whole >> 6 & 2047], _TWO[whole & 63], packed & mask)
+        return text if stored == digits else text[:size]
 
     return fractional
 
