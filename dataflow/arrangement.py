@@ -22,6 +22,7 @@ from typing import Any
 from dataflow.entries import ENTRY_BYTES, Entry, Held, dependents_of, touch
 from dataflow.messages import Pair
 from gtid_tracker.tracker import FillTracker
+from planner.fill_text import FillText
 from planner.plan import Arrangement as ArrangementPlan
 from sqltypes.errors import EvaluationError, InvariantViolated
 from sqltypes.expression import Key, Row
@@ -39,6 +40,10 @@ class Nowhere:
 NOWHERE = Nowhere()
 Locate = Callable[[Row], Key]  # the key of a base table's row, or NOWHERE
 Entries = dict[Key, Entry]
+
+
+def _no_text(keys: Sequence[Row]) -> str:
+    raise InvariantViolated("an answer arrangement is filled by the client's own text")
 
 
 @dataclass(slots=True)
@@ -70,6 +75,7 @@ class Arrangement:
         self.tracker: FillTracker[Any] = FillTracker()
         self.key_of_answer: Callable[[Row], Key] = lambda row: ()
         self.key_width = 0
+        self.fill_text: FillText = _no_text
 
     # -- what an operator provides -----------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from dataflow.operators.answer import AnswerNode, AnswerWatch, Parts
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
 from dataflow.reader import Grouping, Level, Params, ReaderNode, ReaderProgram
+from planner.fill_text import fill_text
 from planner.plan import (
     Aggregate,
     AggregateArrangement,
@@ -54,6 +55,7 @@ def arrangement_node(plan: ArrangementPlan, number: int, memory: Memory) -> Arra
         case AnswerArrangement():
             return _answer_node(plan, number, memory)
     node.key_width = len(plan.key)
+    node.fill_text = fill_text(plan)
     node.key_of_answer = _key_of_columns([own(name, plan.table) for name in plan.key], range(len(plan.key)))
     return node
 

@@ -31,7 +31,6 @@ from dataflow.messages import (
     Transaction,
     UpqueryAnswer,
     UpqueryFailed,
-    UpqueryRequest,
 )
 from dataflow.reader import Params, ReaderNode
 from dataflow.subscription import Subscriptions
@@ -148,9 +147,12 @@ class Engine:
                 abandoned.append(number)
         return abandoned
 
-    def flush(self) -> list[UpqueryRequest]:
-        """The upqueries for all misses since the last call: for each reader its keys together, under one bracket."""
-        requests = []
+    def flush(self) -> list[Effect]:
+        """The upqueries for all misses since the last call: for each reader its keys together, under one bracket.
+
+        A read whose keys are all held by now is answered instead.
+        """
+        effects: list[Effect] = []
         missed, self._missed = self._missed, {}
         for reader, reads in missed.items():
             if not reader.installed:
@@ -162,23 +164,25 @@ class Engine:
                         keys[key] = params
             items = list(keys.items())
             for at in range(0, len(items), MAX_BATCH):
-                requests += self._start(reader, dict(items[at : at + MAX_BATCH]), reads)
-        return requests
+                effects += self._start(reader, dict(items[at : at + MAX_BATCH]), reads)
+        return effects
 
-    def _start(self, reader: ReaderNode, keys: dict[Key, Params], reads: Iterable[Read]) -> list[UpqueryRequest]:
-        """One fill. Keys below which nothing is missing any more need none, unless a read wants the answer of one
-        snapshot."""
+    def _start(self, reader: ReaderNode, keys: dict[Key, Params], reads: Iterable[Read]) -> list[Effect]:
+        """One fill. Keys below which nothing is missing any more need none."""
         whole: dict[Key, Params] = {}
         partial: dict[Key, Params] = {}
-        levels = reader.held_levels
-        for key, params in keys.items():
-            found = reader.derive(params, levels)
-            if found.blind or any(hole.level < 0 for hole in found.holes):
-                whole[key] = params
-            elif found.holes:
-                partial[key] = params
+        if reader.program.levels:
+            for key, params in keys.items():
+                found = reader.derive(params, reader.held_levels)
+                if found.blind or any(hole.level < 0 for hole in found.holes):
+                    whole[key] = params
+                elif found.holes:
+                    partial[key] = params
+        else:
+            root_key, entries = reader.program.root_key, reader.held_levels[0]
+            whole = {key: params for key, params in keys.items() if root_key(params) not in entries}
         if not whole and not partial:
-            whole = keys
+            return [effect for read in reads if read.waiter in self._reads for effect in self._settle(read)]
         self._count += 1
         fill = Fill(self._count, reader, whole, partial, sent=self._count, sent_at=self._clock())
         fill.floor = self._newest_lower.get(self._server_uuid)
@@ -253,7 +257,7 @@ class Engine:
             self._end(fill)
             for read in list(fill.reads):
                 if read.waiter in self._reads:
-                    effects += self._again(read, fill)
+                    effects += self._again(read, fill.id)
         for reader in self.graph.readers.values():
             reader.clear()
         for node in self.graph:
@@ -362,7 +366,7 @@ class Engine:
         effects: list[Effect] = []
         for read in list(fill.reads):
             if read.waiter in self._reads:
-                effects += self._settle(read, fill)
+                effects += self._settle(read, fill.id)
         return effects
 
     def _hold(self, fill: Fill) -> None:
@@ -402,9 +406,10 @@ class Engine:
         del self._reads[read.waiter]
         return [Ready(read.waiter, rows, position)]
 
-    def _settle(self, read: Read, fill: Fill) -> list[Effect]:
-        """After an insertion: the read is answered from the reader if all its keys are at the position now."""
-        read.fills.discard(fill.id)
+    def _settle(self, read: Read, ended: int = 0) -> list[Effect]:
+        """The read is answered from the reader if all its keys are at the position now. `ended`: a fill that has
+        ended."""
+        read.fills.discard(ended)
         rows = read.reader.answer(read.keys)
         if rows is not None:
             del self._reads[read.waiter]
@@ -415,10 +420,10 @@ class Engine:
             return [Ready(read.waiter, rows, position)]
         if read.fills:
             return []
-        return self._again(read, fill)
+        return self._again(read, ended)
 
-    def _again(self, read: Read, fill: Fill) -> list[Effect]:
-        read.fills.discard(fill.id)
+    def _again(self, read: Read, ended: int) -> list[Effect]:
+        read.fills.discard(ended)
         if read.attempts >= MAX_ATTEMPTS and not self.subscriptions.concerns(read.waiter):
             return self._give_up(read, "hot_key")
         self.memory.count("retried")
@@ -449,7 +454,7 @@ class Engine:
                 self._end(fill)
                 for read in list(fill.reads):
                     if read.waiter in self._reads:
-                        effects += self._again(read, fill)
+                        effects += self._again(read, fill.id)
         return effects
 
     @property

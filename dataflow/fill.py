@@ -26,7 +26,7 @@ from dataflow.reader import Params, ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from planner.plan import AnswerArrangement
-from planner.upquery_sql import answer_sql, fill_sql, quoted, semijoin_sql
+from planner.upquery_sql import answer_sql, semijoin_sql
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Key, Row, Value
 
@@ -128,18 +128,15 @@ class Fill:
             statements += self._root_statement()
             for number in range(len(reader.program.levels)):
                 statements += self._lookup_statements(number)
-        tables = tuple(quoted(table) for table in plan.tables)
-        return UpqueryRequest(self.id, tuple(statements), tables, plan.database, slow)
+        return UpqueryRequest(self.id, tuple(statements), reader.tables, plan.database, slow)
 
     def _root_statement(self) -> list[Statement]:
         program = self.reader.program
         keys = {program.root_key(params): program.root_values(params) for params in self.whole.values()}
         if not keys:
             return []
-        root = program.root.plan
-        assert not isinstance(root, AnswerArrangement)
         self.asks.append(Ask(0, keys))
-        return [Statement(fill_sql(root, list(keys.values())))]
+        return [Statement(program.root.fill_text(list(keys.values())))]
 
     def _lookup_statements(self, number: int) -> list[Statement]:
         """By value: the holes that are known, and keys that follow from the parameters. The rest by a semi-join."""
@@ -158,9 +155,8 @@ class Fill:
             self.asks.append(Ask(number + 1, {}, semijoin=True))
             statements.append(Statement(semijoin_sql(self.reader.plan, number, self._key_values())))
         if keys:
-            plan = self.reader.plan.reader.lookups[number].arrangement
             self.asks.append(Ask(number + 1, keys))
-            statements.append(Statement(fill_sql(plan, list(keys.values()))))
+            statements.append(Statement(level.node.fill_text(list(keys.values()))))
         return statements
 
     def _key_values(self) -> list[tuple[Value, ...]]:
@@ -204,6 +200,8 @@ class Fill:
     def _settle(self) -> None:
         """Follows the overlay's rows down, so that empty keys of semi-joins are covered; from here on coverage is
         fixed."""
+        if not any(ask.semijoin for ask in self.asks):
+            return
         for params in self.whole.values():
             self.reader.derive(params, self.overlay)
         self.overlay = [dict(entries) for entries in self.overlay]

@@ -25,6 +25,7 @@ from dataflow.arrangement import Arrangement, Entries, Memory
 from dataflow.entries import Entry, Held, relink
 from dataflow.operators.aggregate import Accumulator, State, add_value, empty_state, result
 from planner.plan import QueryPlan
+from planner.upquery_sql import quoted
 from sqltypes.expression import Key, Row, Value
 
 Params = tuple[
@@ -118,6 +119,7 @@ class ReaderNode:
         self.entries: dict[Key, Held] = {}
         self.encoders: list[Encode] = []
         self.installed = True
+        self.tables: tuple[str, ...] = tuple(quoted(table) for table in plan.tables)  # for an upquery's metadata locks
         # The arrangements by level, the root's first; the same one may occur more than once.
         self.nodes: tuple[Arrangement, ...] = (program.root, *(level.node for level in program.levels))
         # The held entries by level, as `derive` takes them.

@@ -66,6 +66,9 @@ class PositionWaits(Generic[WaiterT]):
             for _, waiter in filed:
                 yield waiter
 
+    def __bool__(self) -> bool:
+        return bool(self._filed)
+
     def __len__(self) -> int:
         return sum(map(len, self._filed.values()))
 

@@ -165,12 +165,13 @@ def fill_sql(arrangement: Filling, keys: Sequence[KeyValues]) -> str:
     types = [arrangement.table.column(name).type for name in arrangement.key]
     names = [quoted_name(name) for name in arrangement.key]
     if isinstance(arrangement, TopKArrangement):
-        parts = [_fill(arrangement, key_condition(names, types, [key])) for key in keys]
+        parts = [text_with_condition(arrangement, key_condition(names, types, [key])) for key in keys]
         return parts[0] if len(parts) == 1 else " UNION ALL ".join(f"({part})" for part in parts)
-    return _fill(arrangement, key_condition(names, types, keys))
+    return text_with_condition(arrangement, key_condition(names, types, keys))
 
 
-def _fill(arrangement: Filling, condition: str) -> str:
+def text_with_condition(arrangement: Filling, condition: str) -> str:
+    """The fill's SELECT with this condition on the key; "" for none."""
     conditions = [condition] if condition else []
     if arrangement.filter is not None:
         conditions.append(condition_sql(arrangement.filter))
@@ -204,7 +205,7 @@ def fill_template(arrangement: Arrangement) -> str:
     """A fill's SQL with `?` for the values of one key, for EXPLAIN."""
     if isinstance(arrangement, AnswerArrangement):
         return arrangement.sql.format(*("?" for _ in arrangement.key_types))
-    return _fill(arrangement, " AND ".join(f"{quoted_name(name)} = ?" for name in arrangement.key))
+    return text_with_condition(arrangement, " AND ".join(f"{quoted_name(name)} = ?" for name in arrangement.key))
 
 
 def answer_sql(arrangement: AnswerArrangement, values: KeyValues) -> str:
@@ -243,7 +244,7 @@ def semijoin_sql(plan: QueryPlan, index: int, keys: Sequence[KeyValues]) -> str:
     names = ", ".join(quoted_name(name) for name in arrangement.key)
     left = f"({names})" if len(arrangement.key) > 1 else names
     condition = " OR ".join(f"{left} IN ({part})" for part in dict.fromkeys(parts))
-    return _fill(arrangement, condition)
+    return text_with_condition(arrangement, condition)
 
 
 def _semijoin_exprs(plan: QueryPlan, index: int, steps: Sequence[int]) -> list[Expr]:

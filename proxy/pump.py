@@ -108,16 +108,23 @@ class Pump:
                 case UpqueryRequest():
                     self._submit(effect)
         if self.engine.misses_pending and not self._scheduled:
-            self._scheduled = True
-            if self.engine.upqueries_in_flight >= BUSY:
-                self._loop.call_later(BATCH_WINDOW, self._flush)
-            else:
-                self._loop.call_soon(self._flush)
+            self._schedule()
+
+    def _schedule(self) -> None:
+        """Asks at once while nothing is under way; else lets misses gather, so that they share an upquery."""
+        in_flight = self.engine.upqueries_in_flight
+        if in_flight == 0:
+            self._flush()
+            return
+        self._scheduled = True
+        if in_flight >= BUSY:
+            self._loop.call_later(BATCH_WINDOW, self._flush)
+        else:
+            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._scheduled = False
-        for request in self.engine.flush():
-            self._submit(request)
+        self.handle(self.engine.flush())
 
     def _submit(self, request: UpqueryRequest) -> None:
         self._executor.submit(request, self._deliver, monotonic() + self._timeout)

@@ -187,7 +187,7 @@ class Simulation:
 
     def advance_upquery(self) -> None:
         if self.engine.misses_pending and self.rng.random() < 0.7:
-            self.flights += [Flight(request) for request in self.engine.flush()]
+            self.handle(self.engine.flush())
         if not self.flights:
             return
         flight = self.rng.choice(self.flights)
