@@ -80,8 +80,9 @@ class Weights:
             point: "".join(map(self._key_character, weights)) or None for point, weights in self._first.items()
         }
         self.space = "".join(map(chr, self._first[ord(" ")]))
-        contractions = sorted((text for text in self._entries if len(text) > 1), key=len, reverse=True)
-        self._contraction = re.compile("|".join(map(re.escape, contractions))) if contractions else None
+        self.contractions = sorted((text for text in self._entries if len(text) > 1), key=len, reverse=True)
+        longest_first = "|".join(map(re.escape, self.contractions))
+        self._contraction = re.compile(longest_first) if longest_first else None
 
     def _weights(self, point: int) -> Weight:
         found = self._entries.get(chr(point))

@@ -8,7 +8,7 @@ The convenient entry points are `compile_row`, `compile_predicate`, `compile_key
 f(row, params=()) over one flat tuple whose positions are given by `layout`: {(source, column name in lower case):
 position}. For rows of a base table the source is "".
 
-Compiled functions may raise EvaluationError; they short-circuit as the interpreter does.
+Compiled functions may raise EvaluationError, though only where the interpreter does too.
 """
 
 from __future__ import annotations

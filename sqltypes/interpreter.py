@@ -23,20 +23,32 @@ def evaluate(expr: Expr, columns: Columns, params: Sequence[Value] = ()) -> Valu
     special = _SPECIAL.get(expr.op)
     if special is not None:
         return special(expr, lambda arg: evaluate(arg, columns, params))
-    values = [evaluate(arg, columns, params) for arg in expr.args]
-    return None if None in values else implementation(expr)(*values)
+    values = _present(expr.args, lambda arg: evaluate(arg, columns, params))
+    return None if values is None else implementation(expr)(*values)
 
 
 Evaluate = Callable[[Expr], Any]
 
 
+def _present(args: Sequence[Expr], value: Evaluate) -> list[Any] | None:
+    """The arguments' values; None at the first that is NULL: what follows is not evaluated."""
+    found = []
+    for arg in args:
+        item = value(arg)
+        if item is None:
+            return None
+        found.append(item)
+    return found
+
+
 def _compare(expr: Call, value: Evaluate) -> int | None:
-    left, right = (value(arg) for arg in expr.args)
-    if expr.op == "<=>" and (left is None or right is None):
-        return int(left is right)
-    if left is None or right is None:
-        return None
-    return int(_compared(expr.op, expr.args[0], left, right))
+    if expr.op == "<=>":
+        left, right = (value(arg) for arg in expr.args)
+        if left is None or right is None:
+            return int(left is right)
+        return int(_compared("=", expr.args[0], left, right))
+    values = _present(expr.args, value)
+    return None if values is None else int(_compared(expr.op, expr.args[0], *values))
 
 
 def _compared(op: str, side: Expr, left: Any, right: Any) -> bool:
@@ -81,8 +93,8 @@ def _or(expr: Call, value: Evaluate) -> int | None:
 
 
 def _xor(expr: Call, value: Evaluate) -> int | None:
-    left, right = (value(arg) for arg in expr.args)
-    return None if left is None or right is None else int(bool(left) != bool(right))
+    values = _present(expr.args, value)
+    return None if values is None else int(bool(values[0]) != bool(values[1]))
 
 
 def _not(expr: Call, value: Evaluate) -> int | None:
