@@ -76,6 +76,13 @@ format: $(DEV_READY)  ## rewrite the sources in the project's style
 	@$(VENV)/bin/ruff check --fix .
 	@$(VENV)/bin/ruff format .
 
+.PHONY: goldens docs
+goldens: $(DEV_READY)  ## rewrite the golden plans; review the difference
+	@$(PY) -m tests.support.goldens --write
+
+docs: $(DEV_READY)  ## rewrite docs/supported_sql.md from the list of refusals and the golden plans
+	@$(PY) -m tests.support.supported_sql
+
 .PHONY: proto
 proto: $(DEV_READY)  ## generate upwell/v1 from protos/ (a clean tree gives no diff)
 	@$(PY) -m protos.generate

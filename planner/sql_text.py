@@ -13,7 +13,7 @@ _PRECEDENCE = {"or": 1, "xor": 2, "and": 3, "not": 4, "*": 8, "/": 8, "div": 8, 
 _COMPARISON = 5  # of all others that are not bracketed by themselves
 _ATOM = 9
 # Put in by `sqltypes` to bring both sides of a comparison into one form, which MySQL does unasked.
-_IMPLICIT = frozenset({"collate", "comparable"})
+_IMPLICIT = frozenset({"collate", "comparable", "widen"})
 
 ColumnText = Callable[[ColumnRef], str]
 
