@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from dataflow.arrangement import Memory
-from dataflow.entries import Held
+from dataflow.entries import Held, relink
 from dataflow.eviction import Sieve
 from dataflow.fill import SLOW_SECONDS, Fill, Read, Record
 from dataflow.graph import Graph
@@ -305,6 +305,8 @@ class Engine:
         was sent."""
         bracket = answer.bracket
         server, lower = bracket.server_uuid, bracket.lower
+        if lower is fill.floor and server == self._server_uuid:
+            return False
         if self._server_uuid and server != self._server_uuid:
             self._lower_bounds_regressed = f"server {server} answers instead of {self._server_uuid}"
             self._server_uuid = server
@@ -322,7 +324,9 @@ class Engine:
         """A GTID that was owned, and is neither owned nor executed in a later reading, was rolled back: nobody needs
         to wait for it."""
         effects: list[Effect] = []
-        present = answer.bracket.owned.union(answer.bracket.executed) if len(self._waits) else GtidSet.empty()
+        if not self._waits:
+            return effects
+        present = answer.bracket.owned.union(answer.bracket.executed)
         for fill in list(self._waits):
             if fill is current or fill.bracket is None or not fill.bracket.owned or current.sent <= fill.answered:
                 continue
@@ -386,8 +390,8 @@ class Engine:
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         """The reader's key, linked to all that it is derived from; None if that is not all held."""
-        found = reader.derive(params, reader.held_levels)
-        if found.holes:
+        deps = reader.deps_of(params)
+        if deps is None:
             return None
         held = reader.entries.get(key)
         if held is None:
@@ -395,7 +399,7 @@ class Engine:
             reader.entries[key] = held
             self.memory.used += held.size
             self.sieve.add(held)
-        reader.link(held, found)
+        relink(held, deps)
         return held
 
     # -- answers to reads --------------------------------------------------------------------------------------------

@@ -187,8 +187,11 @@ class Fill:
     def answer(self, keys: Sequence[tuple[Key, Params]]) -> list[Row] | None:
         """The answer for these reader keys from the snapshot alone, whole; None if part of it must come from held
         state."""
-        if self.bracket is None or any(key not in self.whole for key, _ in keys):
+        if self.bracket is None:
             return None
+        for key, _ in keys:
+            if key not in self.whole:
+                return None
         joined: list[Row] = []
         for _, params in keys:
             found = self.reader.derive(params, self.overlay)
@@ -200,7 +203,7 @@ class Fill:
     def _settle(self) -> None:
         """Follows the overlay's rows down, so that empty keys of semi-joins are covered; from here on coverage is
         fixed."""
-        if not any(ask.semijoin for ask in self.asks):
+        if not self.reader.program.levels:
             return
         for params in self.whole.values():
             self.reader.derive(params, self.overlay)

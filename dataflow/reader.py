@@ -224,10 +224,13 @@ class ReaderNode:
             joined += found.rows
         return self.finish(joined, keys[0][1])
 
-    def link(self, held: Held, found: Derivation) -> None:
-        """Links a held key to what a derivation without holes consulted. Its encodings stay if nothing has changed
-        since."""
-        relink(held, tuple(dict.fromkeys(found.deps)))
+    def deps_of(self, params: Params) -> tuple[Entry, ...] | None:
+        """The entries that the key's answer is derived from; None if one of them is a hole."""
+        if not self.program.levels:
+            entry = self.held_levels[0].get(self.program.root_key(params))
+            return (entry,) if entry is not None else None
+        found = self.derive(params, self.held_levels)
+        return None if found.holes else tuple(dict.fromkeys(found.deps))
 
     def refresh(self, held: Held, params: Params) -> list[Row] | None:
         """Derives a held key's answer again and stores its encodings' places; None if a hole was met (the key stays,
@@ -235,7 +238,7 @@ class ReaderNode:
         found = self.derive(params, self.held_levels)
         if found.holes:
             return None
-        self.link(held, found)
+        relink(held, tuple(dict.fromkeys(found.deps)))
         held.bodies = [None] * len(self.encoders)
         return self.finish(found.rows, params)
 

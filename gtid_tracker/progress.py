@@ -23,10 +23,14 @@ class PositionWaits(Generic[WaiterT]):
 
     def __init__(self) -> None:
         self._filed: dict[Gtid, list[tuple[GtidSet, WaiterT]]] = {}
+        self._contained: GtidSet | None = None  # asked for last and contained; the position only grows until `clear`
 
     def add(self, needed: GtidSet, position: MutableGtidSet, waiter: WaiterT) -> bool:
         """Files the waiter. False if there is nothing to wait for: the position contains `needed` already."""
+        if needed is self._contained:
+            return False
         if position.covers(needed):
+            self._contained = needed
             return False
         missing = needed.difference(position.freeze())
         self._filed.setdefault(_last(missing), []).append((missing, waiter))
@@ -73,7 +77,9 @@ class PositionWaits(Generic[WaiterT]):
         return sum(map(len, self._filed.values()))
 
     def clear(self) -> None:
+        """Forgets all who wait; another position may follow."""
         self._filed.clear()
+        self._contained = None
 
 
 def _last(missing: GtidSet) -> Gtid:

@@ -144,6 +144,8 @@ class OpenCache:
             value = parameters[0]
             if value.__class__ is int:
                 held = reader.entries.get(value)
+                if held is None and value not in reader.held_levels[0]:
+                    return None  # the root's key is the same integer: nothing could be derived
                 bodies = held.bodies if held is not None else None
                 if held is not None and bodies is not None:
                     body = bodies[self._format]
@@ -165,6 +167,9 @@ class OpenCache:
         return body
 
     def _bind(self, parameters: Sequence[ParameterValue]) -> Binding:
+        if self._plain_int and len(parameters) == 1 and parameters[0].__class__ is int:
+            (value,) = params = tuple(parameters)
+            return Binding([(value, params)], params)
         assert self._binder is not None
         return self._binder.bind(parameters)
 
