@@ -103,7 +103,8 @@ def quoted(text: str) -> str:
 def double_text(value: float) -> str:
     """The shortest digits that mean this double, laid out as MySQL does: 0.1, 100.0, 1e20, 1.5e-15."""
     sign, digits, point = _digits(value)
-    if not -_MAX_PLAIN_EXPONENT < point <= _MAX_PLAIN_EXPONENT:
+    # Large ones are plain only where digits stand behind the point: 3307372722024319.5, but 1.1e15.
+    if point <= -_MAX_PLAIN_EXPONENT or (point > _MAX_PLAIN_EXPONENT and point >= len(digits)):
         mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
         return f"{sign}{mantissa}e{point - 1}"
     if point <= 0:
@@ -129,7 +130,8 @@ def _digits(value: float) -> tuple[str, str, int]:
 def _opaque(kind: int, data: bytes) -> str:
     if kind == _DECIMAL:
         precision, scale = data[0], data[1]
-        return str(decimal_value(precision, scale)(data[2 : 2 + decimal_size(precision, scale)]))
+        value = decimal_value(precision, scale)(data[2 : 2 + decimal_size(precision, scale)])
+        return f"{value:f}"  # str() would write small ones with an exponent
     if kind in (_DATE, _DATETIME, _TIMESTAMP, _TIME):
         return f'"{_temporal(kind, int.from_bytes(data, "little", signed=True))}"'
     text = b64encode(data).decode()

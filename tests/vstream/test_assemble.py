@@ -1,0 +1,310 @@
+"""Events -> messages, with events written by the tests: the odd transactions, and what must never be skipped."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import pytest
+import zstandard
+
+from dataflow.messages import Ddl, Gap, Pair, Progress, StreamEvent, TableChanges, Transaction
+from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
+from tests.support import binlog_bytes as binlog
+from tests.support.binlog_bytes import (
+    COLLATIONS,
+    COMMITTED_AT,
+    SERVER,
+    BinlogTable,
+    event,
+    gtid,
+    query,
+    transaction,
+    xid,
+)
+from vstream.assemble import Assembler, StreamBroken
+from vstream.decode import TableDecoders
+
+T = BinlogTable("t", ("bigint", "varchar"))
+U = BinlogTable("u", ("bigint", "int"), number=101)
+ALL = frozenset({"c0", "c1"})
+
+
+class Stream:
+    """An assembler with t wanted, and what it gave."""
+
+    def __init__(self, position: str = "", max_weight: int = 1 << 20) -> None:
+        self.given: list[StreamEvent] = []
+        tables = TableDecoders()
+        tables.charsets = COLLATIONS
+        self.position = MutableGtidSet(GtidSet.parse(position))
+        self.assembler = Assembler(tables, self.position, self.given.append, max_weight)
+        self.assembler.want(T.table, ALL)
+
+    def feed(self, events: Sequence[bytes]) -> list[StreamEvent]:
+        """What the events gave."""
+        before = len(self.given)
+        for data in events:
+            self.assembler.feed(b"before" + data + b"behind", 6, 6 + len(data))
+            while self.assembler.inflating:
+                self.assembler.inflate(2)
+        return self.given[before:]
+
+
+def id_of(number: int) -> Gtid:
+    return Gtid(SERVER, number)
+
+
+def inserted(number: int, *rows: tuple[object, ...]) -> Transaction:
+    return Transaction(id_of(number), [TableChanges("d.t", [(None, row) for row in rows])], COMMITTED_AT)
+
+
+def test_a_transaction_is_given_at_its_end_with_its_commit_time() -> None:
+    stream = Stream()
+    *begun, end = transaction(1, T.map(), T.inserts((1, "a")), T.updates(((1, "a"), (1, None))), T.deletes((1, None)))
+    assert stream.feed(begun) == []
+    assert id_of(1) not in stream.position
+    pairs: list[Pair] = [(None, (1, "a")), ((1, "a"), (1, None)), ((1, None), None)]
+    assert stream.feed([end]) == [Transaction(id_of(1), [TableChanges("d.t", pairs)], COMMITTED_AT)]
+    assert id_of(1) in stream.position
+
+
+def test_a_transaction_that_came_before_is_passed_over() -> None:
+    stream = Stream(f"{SERVER}:1-5")
+    assert stream.feed(transaction(3, T.map(), T.inserts((1, "a")))) == []
+    assert stream.feed([gtid(4), query("DROP TABLE t")]) == []
+    assert stream.feed(transaction(6, T.map(), T.inserts((1, "a")))) == [inserted(6, (1, "a"))]
+
+
+def test_a_transaction_cut_off_by_a_disconnect_is_dropped_and_comes_again_whole() -> None:
+    stream = Stream()
+    stream.feed([gtid(1), query("BEGIN"), T.map(), T.inserts((1, "half"))])
+    stream.assembler.reset()
+    assert stream.feed(transaction(1, T.map(), T.inserts((1, "half"), (2, "b")))) == [
+        inserted(1, (1, "half"), (2, "b"))
+    ]
+
+
+def test_a_new_binlog_file_in_the_middle_drops_what_the_server_never_finished() -> None:
+    stream = Stream()
+    stream.feed([gtid(1), query("BEGIN"), T.map(), T.inserts((1, "a")), event(4, b"\0" * 8 + b"binlog.2")])
+    assert stream.feed(transaction(1, T.map(), T.inserts((2, "b")))) == [inserted(1, (2, "b"))]
+
+
+def test_checksums_are_cut_off_when_the_format_says_that_they_are_there() -> None:
+    stream = Stream()
+    stream.feed([event(15, b"\0" * 80 + b"\1" + b"sums")])
+    events = [
+        data[:9] + struct.pack("<I", len(data) + 4) + data[13:] + b"sums"
+        for data in transaction(1, T.map(), T.inserts((1, "a")))
+    ]
+    assert stream.feed(events) == [inserted(1, (1, "a"))]
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_the_events_of_a_payload_are_read(compress: bool) -> None:
+    stream = Stream()
+    first, *rest = transaction(1, T.map(), *(T.inserts((n, "v" * 50)) for n in range(3000)))
+    packed = zstandard.compress(b"".join(rest)) if compress else None
+    (given,) = stream.feed([first, binlog.payload(rest, packed)])
+    assert given == inserted(1, *((n, "v" * 50) for n in range(3000)))
+
+
+def test_a_payload_that_was_read_before_is_passed_over() -> None:
+    stream = Stream(f"{SERVER}:1")
+    first, *rest = transaction(1, T.map(), T.inserts((1, "a")))
+    assert stream.feed([first, binlog.payload(rest, zstandard.compress(b"".join(rest)))]) == []
+    assert stream.feed(transaction(2)) == [Progress(id_of(2))]
+
+
+def test_an_unknown_compression_is_not_skipped() -> None:
+    stream = Stream()
+    with pytest.raises(ValueError, match="compressed in an unknown way"):
+        stream.feed([gtid(1), binlog.payload([], b"abc", kind=7)])
+
+
+def test_an_event_of_an_unknown_type_breaks_the_stream_with_its_transaction() -> None:
+    stream = Stream()
+    with pytest.raises(StreamBroken, match="unknown type 99") as broken:
+        stream.feed([gtid(1), query("BEGIN"), event(99, b"?")])
+    assert (broken.value.gtid, broken.value.kind) == (id_of(1), 99)
+
+
+def test_a_tolerated_unknown_type_is_a_gap_each_time() -> None:
+    stream = Stream()
+    stream.assembler.tolerated.add(99)
+    reason = "a binlog event of unknown type 99"
+    assert stream.feed([event(99, b"?")]) == [Gap(reason, GtidSet.empty())]
+    events = transaction(1, event(99, b"?"), T.map(), T.inserts((1, "a")))
+    assert stream.feed(events) == [Gap(reason, GtidSet.parse(f"{SERVER}:1"))]
+
+
+def test_anonymous_transactions_are_refused() -> None:
+    with pytest.raises(StreamBroken, match="gtid_mode must be ON"):
+        Stream().feed([event(34, b"\0" * 60)])
+
+
+def test_a_transaction_inside_another_is_refused() -> None:
+    with pytest.raises(StreamBroken, match="begins before"):
+        Stream().feed([gtid(1), gtid(2)])
+
+
+def test_rows_of_an_unannounced_table_are_refused() -> None:
+    with pytest.raises(StreamBroken, match="not announced"):
+        Stream().feed([gtid(1), query("BEGIN"), T.inserts((1, "a"))])
+
+
+def test_the_end_marker_without_a_table_is_nothing() -> None:
+    marker = event(30, b"\xff\xff\xff\0\0\0\1\0\2\0\0")
+    assert Stream().feed(transaction(1, marker)) == [Progress(id_of(1))]
+
+
+def test_a_row_that_cannot_be_decoded_empties_its_table_and_the_stream_goes_on() -> None:
+    stream = Stream()
+    broken = T.inserts((1, "a"))[:-1] + b"\xff"
+    (given,) = stream.feed(transaction(1, T.map(), broken))
+    assert isinstance(given, Ddl)
+    assert (given.gtid, given.tables) == (id_of(1), frozenset({"d.t"}))
+    assert stream.feed(transaction(2, T.map(), T.inserts((2, "b")))) == [inserted(2, (2, "b"))]
+
+
+def test_rows_that_do_not_fill_their_event_empty_their_table() -> None:
+    (given,) = Stream().feed(transaction(1, T.map(), T.inserts((1, "a"))[:-1]))
+    assert isinstance(given, Ddl)
+    assert "a value ends behind its event" in given.statement
+
+
+def test_a_transaction_over_the_size_limit_empties_its_tables() -> None:
+    stream = Stream(max_weight=100)
+    rows = T.inserts(*((n, "v" * 30) for n in range(10)))
+    assert stream.feed(transaction(1, T.map(), rows, T.map(), rows)) == [
+        Ddl(id_of(1), "rows not kept: the transaction is too large", frozenset({"d.t"}))
+    ]
+    assert stream.feed(transaction(2, T.map(), T.inserts((1, "a")))) == [inserted(2, (1, "a"))]
+
+
+def test_a_table_wanted_in_the_middle_of_its_transaction_is_emptied() -> None:
+    stream = Stream()
+    events = transaction(1, T.map(), T.inserts((1, "a")), U.map(), U.inserts((1, 2)))
+    stream.feed(events[:-1])
+    stream.assembler.want(U.table, ALL)
+    (given,) = stream.feed(events[-1:])
+    assert isinstance(given, Ddl)
+    assert given.tables is not None and "d.u" in given.tables
+    (after,) = stream.feed(transaction(2, U.map(), U.inserts((3, 4))))
+    assert after == Transaction(id_of(2), [TableChanges("d.u", [(None, (3, 4))])], COMMITTED_AT)
+
+
+def test_a_table_wanted_in_the_middle_of_another_tables_transaction_changes_nothing() -> None:
+    stream = Stream()
+    events = transaction(1, T.map(), T.inserts((1, "a")))
+    stream.feed(events[:-1])
+    stream.assembler.want(U.table, ALL)
+    assert stream.feed(events[-1:]) == [inserted(1, (1, "a"))]
+
+
+def test_wanting_the_same_again_in_the_middle_changes_nothing() -> None:
+    stream = Stream()
+    events = transaction(1, T.map(), T.inserts((1, "a")))
+    stream.feed(events[:-1])
+    stream.assembler.want(T.table, ALL)
+    assert stream.feed(events[-1:]) == [inserted(1, (1, "a"))]
+
+
+def test_a_table_that_is_not_wanted_any_more_is_progress() -> None:
+    stream = Stream()
+    stream.assembler.unwant("d.t")
+    assert stream.feed(transaction(1, T.map(), T.inserts((1, "a")))) == [Progress(id_of(1))]
+
+
+def test_a_table_unlike_the_wanted_one_is_never_decoded() -> None:
+    stream = Stream()
+    other = BinlogTable("t", ("bigint", "int"), number=200)
+    (given,) = stream.feed(transaction(1, other.map(), other.inserts((1, 2))))
+    assert isinstance(given, Ddl)
+    assert "'c1' is int in the binlog, varchar in the schema" in given.statement
+
+
+def xa_prepare(number: int, one_phase: bool = False) -> bytes:
+    return event(38, struct.pack("<BIII", one_phase, 1, 1, 0) + str(number).encode())
+
+
+def xa(number: int, xid_number: int, *inner: bytes, one_phase: bool = False) -> list[bytes]:
+    return [gtid(number), query(f"XA START X'3{xid_number}',X'',1"), *inner, xa_prepare(xid_number, one_phase)]
+
+
+def test_prepared_rows_wait_for_their_commit_even_over_a_reconnect() -> None:
+    stream = Stream()
+    assert stream.feed(xa(1, 7, T.map(), T.inserts((1, "a")))) == [Progress(id_of(1))]
+    stream.assembler.reset()
+    assert stream.feed(transaction(2, T.map(), T.inserts((2, "b")))) == [inserted(2, (2, "b"))]
+    assert stream.feed([gtid(3), query("XA COMMIT X'37', X'', 1")]) == [inserted(3, (1, "a"))]
+    assert isinstance(stream.feed([gtid(4), query("XA COMMIT X'37',X'',1")])[0], Gap)
+
+
+def test_prepared_rows_of_a_table_wanted_otherwise_since_are_not_trusted() -> None:
+    stream = Stream()
+    stream.feed(xa(1, 7, U.map(), U.inserts((1, 2))))
+    stream.assembler.want(U.table, ALL)
+    (given,) = stream.feed([gtid(2), query("XA COMMIT X'37',X'',1")])
+    assert isinstance(given, Ddl)
+    assert given.tables == frozenset({"d.u"})
+
+
+def test_one_phase_and_rolled_back_xa_transactions() -> None:
+    stream = Stream()
+    assert stream.feed(xa(1, 7, T.map(), T.inserts((1, "a")), one_phase=True)) == [inserted(1, (1, "a"))]
+    stream.feed(xa(2, 8, T.map(), T.inserts((2, "b"))))
+    assert stream.feed([gtid(3), query("XA ROLLBACK X'38',X'',1")]) == [Progress(id_of(3))]
+
+
+def test_a_definition_ends_its_own_transaction() -> None:
+    stream = Stream()
+    assert stream.feed([gtid(1), query("ALTER TABLE t ADD x INT")]) == [
+        Ddl(id_of(1), "ALTER TABLE t ADD x INT", frozenset({"d.t"}))
+    ]
+    assert stream.feed([gtid(2), query("GRANT SELECT ON d.t TO u")]) == [Progress(id_of(2))]
+
+
+def test_create_select_ends_with_its_rows() -> None:
+    stream = Stream()
+    text = "CREATE TABLE t (c0 BIGINT, c1 VARCHAR(50)) START TRANSACTION"
+    assert stream.feed([gtid(1), query(text), T.map(), T.inserts((1, "a"))]) == []
+    assert stream.feed([xid()]) == [Ddl(id_of(1), text, frozenset({"d.t"}))]
+
+
+def test_a_statement_in_a_character_set_that_is_not_read_counts_as_a_definition_of_all() -> None:
+    (given,) = Stream().feed([gtid(1), query("DROP TABLE `tä`", client_collation=8)])
+    assert isinstance(given, Ddl)
+    assert given.tables is None
+
+
+@pytest.mark.parametrize(
+    "text", ["INSERT INTO t VALUES (1)", "/* x */ update t set a = 1", "LOAD DATA INFILE 'x' INTO TABLE t"]
+)
+def test_rows_by_statement_are_a_gap_at_the_end_of_their_transaction(text: str) -> None:
+    stream = Stream()
+    (given,) = stream.feed(transaction(1, query(text), T.map(), T.inserts((1, "a"))))
+    assert isinstance(given, Gap)
+    assert given.position == GtidSet.parse(f"{SERVER}:1")
+
+
+def test_loads_and_incidents_are_gaps() -> None:
+    stream = Stream()
+    assert isinstance(stream.feed(transaction(1, event(17, b"\0" * 8), event(18, b"\0" * 30)))[0], Gap)
+    assert isinstance(stream.feed([gtid(2), event(26, b"\1\0\0")])[0], Gap)
+    assert stream.feed(transaction(3)) == [Progress(id_of(3))]
+
+
+def test_rows_of_a_rolled_back_transaction_are_not_trusted() -> None:
+    (given,) = Stream().feed([gtid(1), query("BEGIN"), T.map(), T.inserts((1, "a")), query("ROLLBACK")])
+    assert isinstance(given, Ddl)
+    assert given.tables == frozenset({"d.t"})
+
+
+def test_heartbeats_are_heard_between_transactions() -> None:
+    stream = Stream()
+    heard: list[int] = []
+    stream.assembler.heard = lambda: heard.append(1)
+    assert stream.feed([event(27, b"binlog.000001"), event(41, b"")]) == []
+    assert len(heard) == 2

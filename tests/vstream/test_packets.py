@@ -1,0 +1,46 @@
+"""Packets out of a stream that arrives in any pieces."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vstream.packets import PacketBuffer
+
+
+def wire(content: bytes) -> bytes:
+    parts = [content[at : at + 0xFFFFFF] for at in range(0, len(content) + 1, 0xFFFFFF)]
+    return b"".join(len(part).to_bytes(3, "little") + b"\0" + part for part in parts)
+
+
+def drain(buffer: PacketBuffer) -> list[bytes]:
+    found = []
+    while (packet := buffer.next()) is not None:
+        data, start, end = packet
+        found.append(data[start:end])
+    return found
+
+
+@given(st.lists(st.binary(max_size=40), max_size=12), st.lists(st.integers(1, 30), min_size=1, max_size=20))
+def test_packets_come_out_whole_however_they_are_cut(contents: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(map(wire, contents))
+    buffer, found, at = PacketBuffer(), list[bytes](), 0
+    for turn in range(len(stream)):
+        size = cuts[turn % len(cuts)]
+        if at < len(stream):
+            buffer.feed(stream[at : at + size])
+            at += size
+            found += drain(buffer)
+    assert found == contents
+    assert buffer.size == 0
+
+
+def test_content_over_the_packet_size_is_joined() -> None:
+    contents = [b"a" * 0xFFFFFF, b"b" * (0xFFFFFF * 2 + 5), b"", b"c"]
+    stream = b"".join(map(wire, contents))
+    buffer, found = PacketBuffer(), list[bytes]()
+    for at in range(0, len(stream), 262_144):
+        buffer.feed(stream[at : at + 262_144])
+        found += drain(buffer)
+    assert [len(content) for content in found] == [len(content) for content in contents]
+    assert found == contents
