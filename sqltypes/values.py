@@ -135,11 +135,8 @@ def double_text(value: float, scale: int | None = None) -> str:
     return f"{value:.{scale}f}" if scale is not None else _shortest(value)
 
 
-MAX_WIDTH = 22  # characters that MySQL spends on a number without an exponent
-
-
 def _shortest(value: float) -> str:
-    """MySQL writes an exponent (1e20, 1.5e-7) from 10^15 on and below 10^-15 by the length of the digits."""
+    """MySQL writes an exponent below 10^-15, and from 10^15 on unless digits are left behind the point."""
     if value == 0:
         return "-0" if math.copysign(1, value) < 0 else "0"
     digits = Decimal(repr(value)).normalize()
@@ -147,7 +144,7 @@ def _shortest(value: float) -> str:
     point = len(numbers) + int(exponent)  # digits before the point
     minus = "-" if sign else ""
     text = "".join(map(str, numbers))
-    if -14 <= point <= 15:
+    if -14 <= point <= max(15, len(text) - 1):
         if point <= 0:
             return f"{minus}0.{'0' * -point}{text}"
         return minus + (text.ljust(point, "0") if point >= len(text) else f"{text[:point]}.{text[point:]}")
