@@ -13,10 +13,11 @@ import pytest
 from pymysql.constants import FIELD_TYPE, FLAG
 
 from integration.mysql_server import Server
-from sqltypes.arithmetic import rescale
+from sqltypes.arithmetic import average, rescale
 from sqltypes.casts import scale_varies
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Expr, Row, Value
+from sqltypes.functions import aggregate_type
 from sqltypes.interpreter import evaluate
 from sqltypes.schema import SqlType
 from sqltypes.values import parse_text, sql_literal
@@ -123,3 +124,29 @@ def test_random_expressions_have_mysqls_values_and_types(cursor: Any, seed: int)
     assert len(made) > 300
     found = [line for at in range(0, len(made), BATCH) for line in differences(cursor, made[at : at + BATCH])]
     assert found == [], f"seed {seed}: {len(found)} differences\n" + "\n".join(found[:20])
+
+
+NUMERIC_COLUMNS = [name for name, _, type_, _ in COLUMNS if type_.is_numeric]
+
+
+@pytest.mark.parametrize("name", NUMERIC_COLUMNS)
+def test_aggregates_have_the_announced_types(cursor: Any, name: str) -> None:
+    functions = ("SUM", "AVG", "MIN", "MAX", "COUNT")
+    cursor.execute("SELECT " + ", ".join(f"{function}({name})" for function in functions) + " FROM awkward")
+    argument = next(type_ for column, _, type_, _ in COLUMNS if column == name)
+    for function, field in zip(functions, cursor._result.fields, strict=True):
+        type_, _ = aggregate_type(function, argument)
+        assert announced(field) == expected_type(type_), f"{function}({name})"
+        if type_.name == "decimal":
+            point_and_sign = (1 if type_.scale else 0) + 1  # as for the argument: display length is digits and these
+            assert field.length == (type_.precision or 0) + point_and_sign, f"{function}({name})"
+
+
+def test_average_of_sum_and_count_is_mysqls(cursor: Any) -> None:
+    random = Random(11)
+    for scale in (0, 1, 2, 4, 5, 6, 8, 9, 10, 14, 20):
+        values = [Decimal(random.randrange(-(10**12), 10**12)).scaleb(-scale) for _ in range(random.randrange(1, 12))]
+        rows = " UNION ALL ".join(f"SELECT CAST({value:f} AS DECIMAL(35,{scale})) v" for value in values)
+        cursor.execute(f"SELECT SUM(v), AVG(v) FROM ({rows}) t")
+        total, mean = cursor.fetchone()
+        assert average(Decimal(total), len(values), scale + 4) == Decimal(mean), f"scale {scale}: {values}"

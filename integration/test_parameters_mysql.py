@@ -1,4 +1,4 @@
-"""Parameters converted to a column's type find what MySQL finds with the client's own literal; printed numbers agree."""
+"""Parameters converted to a column's type find what MySQL finds with the client's own literal; numbers print alike."""
 
 from __future__ import annotations
 
