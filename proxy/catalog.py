@@ -78,6 +78,7 @@ class Catalog:
         self._matcher = matcher
         self._wanted: dict[str, tuple[Table, frozenset[str]]] = {}
         self._changing = asyncio.Lock()
+        self._schema_changes = 0  # DDL events seen: a plan made across one is made again
         self._stale: set[str] = set()  # names of caches to be planned again
         self._rebuilding: asyncio.Task[None] | None = None
 
@@ -85,7 +86,18 @@ class Catalog:
 
     async def plan(self, sql: str, database: str) -> Planned:
         """Plans a SELECT against the source as it is now. Raises ParseError, UnknownName, UnsupportedQuery,
-        SourceError, SourceDown."""
+        SourceError, SourceDown.
+
+        A DDL statement whose event comes while the plan is made may or may not be in what was reflected, and no cache
+        is there yet that the event could tell: the plan is made again. An event that comes later finds the cache.
+        """
+        while True:
+            before = self._schema_changes
+            planned = await self._plan_once(sql, database)
+            if before == self._schema_changes:
+                return planned
+
+    async def _plan_once(self, sql: str, database: str) -> Planned:
         names: frozenset[tuple[str, str]] = frozenset()
         for _ in range(PLANNING_ROUNDS):
             snapshot = await self._schema.snapshot(names)
@@ -115,8 +127,6 @@ class Catalog:
             planned = await self.plan(sql, database)
             for cache in self.caches.values():
                 if cache.plan is not None and cache.plan.sql == planned.plan.sql and cache.database == database:
-                    if name and name != cache.name:
-                        raise CacheExists(f"the query is cached as {cache.name!r} already")
                     return cache, False
             name = name or self._made_up()
             if name in self.caches:
@@ -189,9 +199,11 @@ class Catalog:
     def schema_changed(self, tables: frozenset[str] | None) -> None:
         """A DDL statement was processed on these tables (None: on any). Their caches pass through until they are
         planned again."""
+        self._schema_changes += 1
+        changed = None if tables is None else {name.lower() for name in tables}
         for cache in self.caches.values():
-            names = {f"{schema}.{table}" for schema, table in cache.relations}
-            if tables is None or not cache.relations or not names.isdisjoint(tables):
+            names = {f"{schema}.{table}".lower() for schema, table in cache.relations}
+            if changed is None or not names or not names.isdisjoint(changed):
                 self._uninstall(cache)
                 cache.state, cache.why = "rebuilding", "the schema of its tables has changed"
                 self._stale.add(cache.name)

@@ -137,7 +137,7 @@ def group_answer(rows: Iterable[Row], key: Key) -> list[Row]:
         total = Decimal(sum(values)) if values else None
         extremes = (min(values), max(values)) if values else (None, None)
         head = (key, g, len(group), len(values), total, total, len(values))
-        out.append((*head, *extremes, len(group), len(values)))  # type: ignore[arg-type]  # a key is a value here
+        out.append((*head, *extremes, len(group), len(values)))
     return out
 
 
@@ -149,7 +149,7 @@ def group_truth(rows: Iterable[Row], key: Key) -> list[Row]:
         average = (Decimal(sum(values)) / len(values)).quantize(Decimal("0.0001"), "ROUND_HALF_UP") if values else None
         extremes = (min(values), max(values)) if values else (None, None)
         head = (key, g, len(group), len(values), total, average)
-        out.append((*head, *extremes, len(group)))  # type: ignore[arg-type]  # as above
+        out.append((*head, *extremes, len(group)))
     return out
 
 
@@ -274,7 +274,7 @@ def top_truth_of(graph: MockGraph) -> Truth:
 
     def truth(rows: Iterable[Row], key: Key) -> list[Row]:
         held = graph.rows(key)
-        expected = [(item[0], item[3]) for item in by_order(rows, key)]
+        expected: list[Row] = [(item[0], item[3]) for item in by_order(rows, key)]
         assert held is not None and len(held) >= min(2, len(expected))
         return expected[: len(held)]
 

@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 
 from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.fill import Read
-from dataflow.messages import Bracket, Changes, Effect, Failed, Ready, UpqueryAnswer, UpqueryFailed, UpqueryRequest
+from dataflow.messages import Changes, Effect, Failed, Ready, UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from dataflow.reader import Params, ReaderNode
+from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from planner.api import plan_query
 from planner.plan import AnswerArrangement, QueryPlan
