@@ -11,14 +11,17 @@ from decimal import Decimal
 import pymysql
 import pytest
 
+from external_upquery.executor import Executor
 from integration.private_mysql import Server
+from integration.upqueries import run
 from planner.api import plan_evict, plan_query
-from planner.plan import AnswerArrangement, AnswerInput, QueryPlan
+from planner.plan import AnswerArrangement, AnswerInput, Mode, QueryPlan
 from planner.upquery_sql import answer_sql, fill_columns, semijoin_sql
+from proxy.catalog import disagreement
 from sqltypes.expression import Expr, Row, Value
 from sqltypes.implementations import comparison_key
 from sqltypes.interpreter import evaluate
-from sqltypes.schema import Table
+from sqltypes.schema import ResultColumn, Table
 from sqltypes.values import sql_literal
 from tests.support.goldens import PLANS, ROOT, SHOP_VIEWS, Case, cases, snapshot
 from tests.support.plan_oracle import PlanOracle
@@ -45,11 +48,11 @@ def shop(mysql: Server) -> Iterator[RunSql]:
         cursor.execute(f"CREATE VIEW {name} AS {definition}")
     _fill(cursor, random.Random(SEED))
 
-    def run(sql: str) -> list[Row]:
+    def run_sql(sql: str) -> list[Row]:
         cursor.execute(sql)
         return [tuple(map(_canonical, row)) for row in cursor.fetchall()]
 
-    yield run
+    yield run_sql
     cursor.execute("DROP DATABASE shop")
     connection.close()
 
@@ -293,3 +296,16 @@ def _change(shop: RunSql, rng: random.Random) -> tuple[str, Row | None, Row | No
     column, values = rng.choice(CHANGES[name])
     shop(f"UPDATE {name} SET {column} = {sql_literal(rng.choice(values), table.column(column).type)} WHERE {where}")
     return name, before, shop(f"SELECT {columns} FROM {name} WHERE {where}")[0]
+
+
+def test_columns_are_what_mysql_announces(mysql: Server, shop: RunSql) -> None:
+    """Names, types, digits and signs of every maintained query; what differs would be held as it is instead."""
+    database, schema = snapshot(PLANS / "rows.sql")
+    plans = [plan_query(case.sql, database, schema) for case in (*queries(lists=False), *queries(lists=True))]
+    maintained = [plan for plan in plans if plan.mode is Mode.MAINTAIN]
+
+    async def describe(executor: Executor) -> list[tuple[ResultColumn, ...]]:
+        return [(await executor.describe(plan.sql.replace("?...", "?"), database))[0] for plan in maintained]
+
+    for plan, columns in zip(maintained, run(mysql, describe), strict=True):
+        assert disagreement(plan, columns) == "", plan.sql

@@ -70,7 +70,7 @@ def _text(expr: Expr, column: ColumnText, parameter: Callable[[ParamRef], str]) 
 def _call(expr: Call, text: Callable[..., str]) -> tuple[str, int]:
     op, args = expr.op, expr.args
     if op in _IMPLICIT:
-        return text(args[0]), 0
+        return text(args[0]), 0 if isinstance(args[0], Call) else _ATOM
     if op in ("and", "or"):
         level = _PRECEDENCE[op]
         return f" {op.upper()} ".join(text(arg, level) for arg in args), level

@@ -11,11 +11,12 @@ from planner.api import plan_evict, plan_query
 from planner.explain import dot
 from planner.fingerprint import fingerprint
 from planner.plan import AnswerArrangement, Mode, QueryPlan, root_columns
+from planner.rewrites import RULES
 from planner.support import EVICT_ONLY, REFUSED
 from planner.upquery_sql import fill_columns
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Expr, columns_of
-from tests.support.goldens import PLANS, cases, outcome, sample_queries, snapshot
+from tests.support.goldens import PLANS, REWRITES, cases, outcome, rewrite_outcome, sample_queries, snapshot
 
 FILES = sorted(PLANS.glob("*.sql"))
 
@@ -38,6 +39,18 @@ def test_plans_are_as_written_down(file: Path) -> None:
     for case in cases(file):
         actual = outcome(case.sql, database, schema)
         assert actual == case.expected, f"{case.title}: `make goldens` writes\n{actual}"
+
+
+@pytest.mark.parametrize("file", sorted(REWRITES.glob("*.sql")), ids=lambda file: file.stem)
+def test_rewrites_are_as_written_down(file: Path) -> None:
+    database, schema = snapshot(file)
+    for case in cases(file):
+        actual = rewrite_outcome(file.stem, case.sql, database, schema)
+        assert actual == case.expected, f"{case.title}: `make goldens` writes\n{actual}"
+
+
+def test_every_rewrite_has_its_fixture() -> None:
+    assert {file.stem for file in REWRITES.glob("*.sql")} == {getattr(rule, "__name__", "") for rule in RULES}
 
 
 def test_every_query_of_the_sample_has_a_golden_plan() -> None:

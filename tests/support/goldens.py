@@ -18,13 +18,21 @@ from pathlib import Path
 
 from planner.api import plan_query
 from planner.explain import explain
+from planner.expressions import Parameters
+from planner.logical import NotMaintained
+from planner.names import Catalogue
+from planner.parse import parse
 from planner.plan import QueryPlan
+from planner.resolve import Resolver
+from planner.rewrites import RULES, Rule
 from sqltypes.errors import UnsupportedQuery, UpwellError
 from sqltypes.schema import SchemaSnapshot
+from tests.support.block_text import block_text
 from tests.support.schema_text import snapshot_of
 
 ROOT = Path(__file__).parents[2]
 PLANS = ROOT / "tests" / "fixtures" / "plans"
+REWRITES = ROOT / "tests" / "fixtures" / "rewrites"
 SAMPLE = ROOT / "examples" / "lobsters"
 
 LOBSTERS_ROWS = {
@@ -95,19 +103,37 @@ def outcome(sql: str, database: str, schema: SchemaSnapshot) -> str:
     return "".join(f"-- {line}\n" for line in lines)
 
 
+def rewrite_outcome(rule: str, sql: str, database: str, schema: SchemaSnapshot) -> str:
+    """The query after one rewrite alone, or the reason why the rule refuses it."""
+    query = parse(sql, schema.server_version)
+    block = Resolver(Catalogue(schema, database), Parameters(query.lists), query.item_names).query(query.tree)
+    known: dict[str, Rule] = {getattr(function, "__name__", ""): function for function in RULES}
+    try:
+        return f"-- {block_text(known[rule](block))}\n"
+    except NotMaintained as reason:
+        return f"-- not maintained: {reason}\n"
+
+
 def rewritten(file: Path) -> str:
     """The file's text with every plan as the planner gives it now."""
     database, schema = snapshot(file)
     head = re.match(r"(?:-- (?!#).*\n|\n)*", file.read_text()) if file.exists() else None
     known = sample_queries() if file.stem == "lobsters" else ((case.title, case.sql) for case in cases(file))
-    blocks = [f"-- # {title}\n{sql};\n{outcome(sql, database, schema)}" for title, sql in known]
+    blocks = [f"-- # {title}\n{sql};\n{expected(file, sql, database, schema)}" for title, sql in known]
     return (head.group() if head else "") + "\n".join(blocks)
+
+
+def expected(file: Path, sql: str, database: str, schema: SchemaSnapshot) -> str:
+    """What stands below a query of that file."""
+    if file.parent == REWRITES:
+        return rewrite_outcome(file.stem, sql, database, schema)
+    return outcome(sql, database, schema)
 
 
 def main() -> int:
     write = "--write" in sys.argv
     changed = 0
-    for file in sorted(PLANS.glob("*.sql")):
+    for file in sorted([*PLANS.glob("*.sql"), *REWRITES.glob("*.sql")]):
         text = rewritten(file)
         if text != file.read_text():
             changed += 1
