@@ -19,6 +19,7 @@ from dataflow.arrangement import NOWHERE, Arrangement, Entries, Locate, Memory
 from dataflow.entries import Entry, touch
 from dataflow.messages import Pair
 from planner.plan import Aggregate, AggregateArrangement, AggregateFunction
+from sqltypes.arithmetic import average
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import SqlType
@@ -287,7 +288,7 @@ def result(state: State, item: Accumulator) -> Value:
             return None if state[slot + 1] == 0 else typed(state[slot], item.type)
         case AggregateFunction.AVG:
             count = state[slot + 1]
-            return None if count == 0 else typed(EXACT.divide(Decimal(state[slot]), Decimal(count)), item.type)
+            return average(state[slot], count, item.type.scale or 0)
         case _:
             value: Value = state[slot]
             return value
