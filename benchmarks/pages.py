@@ -4,6 +4,9 @@ Shows: (1) SELECTs that still reach MySQL per fresh page after W warming pages o
 pages of the warm-up), those of fills and those of their brackets apart, by MySQL's own count; (2) the hit rate
 of each template beside the ideal of an unbounded cache with exact keys on the very same reads; (3) pages a second in
 closed loop and CPU per page, direct and through Upwell. Variant N for 1 and 2, both for 3.
+
+The list of the front page (F1a) costs MySQL up to seconds and every vote empties it: while warming it is asked on one
+front page in 100, and the others take the last answer; in the measured windows every page asks it.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ WINDOW = 1_000
 IDEAL_BY_KEY = {"S3": 0.009, "S8": 0.009, "S9": 0.009, "S10": 0.009, "C5": 0.010}
 IDEAL_STORY, IDEAL_USER, IDEAL_GLOBAL = 0.82, 0.97, 1.0
 IDEAL_FALL = 74.0
+FRONT = "F1a-N"
 
 
 def simulated(id: str) -> float:
@@ -86,8 +90,12 @@ class Visitors:
         self._client, self._direct = client, sample.direct
         self._caches: dict[str, Cache] = {id: client.cache(name) for id, name in sample.made.names.items()}
         self._stream, self._ideal = stream, Ideal()
+        self._warming, self._front_pages = False, 0
+        self._front: Sequence[Sequence[Any]] = ()
 
-    async def visit(self, pages: int) -> Window:
+    async def visit(self, pages: int, warming: bool = False) -> Window:
+        """The next pages of the stream; their counts."""
+        self._warming = warming
         window = Window(pages=pages)
         upcoming = iter(range(pages))
         await asyncio.gather(*(self._work(upcoming, window) for _ in range(WORKERS)))
@@ -114,6 +122,14 @@ class Visitors:
             return
 
     async def _read(self, id: str, parameters: Parameters, window: Window) -> Sequence[Sequence[Any]]:
+        if id != FRONT:
+            return await self._ask(id, parameters, window)
+        self._front_pages += 1
+        if not (self._warming and self._front) or self._front_pages % 100 == 0:
+            self._front = await self._ask(id, parameters, window)
+        return self._front
+
+    async def _ask(self, id: str, parameters: Parameters, window: Window) -> Sequence[Sequence[Any]]:
         window.asked[id] += 1
         window.ideal[id] += self._ideal.ask(id, parameters)
         cache = self._caches.get(id)
@@ -170,7 +186,7 @@ async def windows(bench: Bench, sample: CachedSample) -> list[tuple[int, Window]
         visitors = Visitors(client, sample, PageStream(bench.shape, "N"))
         done = 0
         for stop in stops:
-            await visitors.visit(max(0, stop - done))
+            await visitors.visit(max(0, stop - done), warming=True)
             wait_until_current(sample.client, sample.direct.connection)
             selects.reset()
             window = await visitors.visit(WINDOW)

@@ -23,7 +23,7 @@ from examples.lobsters.cached import Cached, Made, create_caches, wait_until_cur
 from examples.lobsters.data import Shape, shape_of
 from examples.lobsters.direct import Direct
 from examples.lobsters.load import DATABASE, connect, load, progress_bar
-from examples.lobsters.measure import Figures, Measurement, draw_keys
+from examples.lobsters.measure import Effort, Figures, Measurement, draw_keys
 from examples.lobsters.pages import PageStream, run_page
 from examples.lobsters.proxy_process import ProxyFailed, ProxyProcess
 from examples.lobsters.queries import CATALOGUE, Sample, of_variant
@@ -125,7 +125,7 @@ class Demo:
         self.started.callback(connection.close)
         direct, cached = Direct(connection), Cached(client, DATABASE, made)
         wait_until_current(client, connection)
-        measurement = Measurement(direct, cached, proxy.pid)
+        measurement = Measurement(direct, cached, proxy.pid, Effort(keys=12, seconds=0.12))
         figures = [self._measure(measurement, id) for id in made.modes]
         print_table(self.console, figures, made.modes)
         self._name_refused(made)
