@@ -197,8 +197,8 @@ class Fill:
             found = self.reader.derive(params, self.overlay)
             if found.holes:
                 return None
-            joined += found.rows
-        return self.reader.finish(joined, keys[0][1])
+            joined += self.reader.passing(found.rows, params)
+        return self.reader.finish_passed(joined, keys[0][1])
 
     def _settle(self) -> None:
         """Follows the overlay's rows down, so that empty keys of semi-joins are covered; from here on coverage is

@@ -177,13 +177,19 @@ class ReaderNode:
                 out.append(row + level.nulls)
         return out
 
+    def passing(self, joined: Iterable[Row], params: Params) -> Iterable[Row]:
+        """The joined rows of one key that pass the filter. A value of an IN-list may stand in it, so each key has its
+        own."""
+        passes = self.program.filter
+        return joined if passes is None else [row for row in joined if passes(row, params)]
+
     def finish(self, joined: Iterable[Row], params: Params) -> list[Row]:
-        """What is above the lookups: filter, aggregate, having, project, distinct, order, limit."""
+        """What is above the lookups for one key: filter, aggregate, having, project, distinct, order, limit."""
+        return self.finish_passed(self.passing(joined, params), params)
+
+    def finish_passed(self, rows: Iterable[Row], params: Params) -> list[Row]:
+        """What is above the filter, for the rows of one key or of all keys of an IN-list."""
         program = self.program
-        rows = joined
-        if program.filter is not None:
-            passes = program.filter
-            rows = [row for row in rows if passes(row, params)]
         if program.grouping is not None:
             rows = aggregate(program.grouping, rows, params)
         if program.having is not None:
@@ -221,8 +227,8 @@ class ReaderNode:
             found = self.derive(params, levels)
             if found.holes:
                 return None
-            joined += found.rows
-        return self.finish(joined, keys[0][1])
+            joined += self.passing(found.rows, params)
+        return self.finish_passed(joined, keys[0][1])
 
     def deps_of(self, params: Params) -> tuple[Entry, ...] | None:
         """The entries that the key's answer is derived from; None if one of them is a hole."""

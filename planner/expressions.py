@@ -186,6 +186,8 @@ class Expressions:
     def _is(self, node: exp.Expr) -> Expr:
         value = self.convert(node.this)
         if isinstance(node.expression, exp.Null):
+            if isinstance(value, ColumnRef) and self._scope.null_finds_zero_date(value):
+                raise NotMaintained(because("expression", "IS NULL finds the zero dates of a NOT NULL column"))
             return call("is_null", (value,))
         if isinstance(node.expression, exp.Boolean):
             return call("is_true" if node.expression.this else "is_false", (value,))

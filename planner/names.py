@@ -27,6 +27,7 @@ class Visible:
     database: str
     columns: dict[str, ColumnRef]
     star: tuple[ColumnRef, ...]
+    zero_dates: frozenset[ColumnRef] = frozenset()  # NOT NULL dates of a base table
 
 
 @dataclass
@@ -54,6 +55,14 @@ class Scope:
             scope = scope.parent
         written = ".".join(part for part in (node.db, node.table, node.name) if part)
         raise UnknownName(f"unknown column {written!r}")
+
+    def null_finds_zero_date(self, column: ColumnRef) -> bool:
+        """Whether `column IS NULL` may find 0000-00-00, as it does for DATE and DATETIME columns that are NOT NULL."""
+        if any(column in entry.zero_dates for entry in self.entries):
+            return True
+        if self.parent is not None and self.parent.null_finds_zero_date(column):
+            return True
+        return column.type.name in ("date", "datetime") and not column.nullable
 
     def own_column(self, name: str, table: str = "", database: str = "") -> ColumnRef | None:
         """The column in this scope alone, or None."""
@@ -163,7 +172,12 @@ def table_entry(name: str, database: str, alias: str, table: Table, nullable: bo
         for column in table.columns
     }
     star = tuple(columns[column.name.lower()] for column in table.columns if not column.invisible)
-    return Visible(name, database, columns, star)
+    zero_dates = frozenset(
+        columns[column.name.lower()]
+        for column in table.columns
+        if column.type.name in ("date", "datetime") and not column.nullable
+    )
+    return Visible(name, database, columns, star, zero_dates)
 
 
 def derived_entry(name: str, columns: Iterable[ColumnRef]) -> Visible:

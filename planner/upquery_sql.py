@@ -156,7 +156,8 @@ def _one_column(name: str, type_: SqlType, values: Sequence[Value]) -> str:
     if texts:
         found.append(f"{name} = {texts[0]}" if len(texts) == 1 else f"{name} IN ({', '.join(texts)})")
     if any(value is None for value in values):
-        found.append(f"{name} IS NULL")
+        # `IS NULL` finds the zero dates of a NOT NULL column too, `<=>` does not.
+        found.append(f"{name} <=> NULL" if type_.name in ("date", "datetime") else f"{name} IS NULL")
     return found[0] if len(found) == 1 else "(" + " OR ".join(found) + ")"
 
 

@@ -9,7 +9,7 @@ from itertools import product
 from dataflow.reader import Params, ReaderNode
 from planner.plan import AnswerArrangement, Parameter, QueryPlan
 from proxy.api import ParameterValue
-from sqltypes.errors import BadParameters
+from sqltypes.errors import BadParameters, ComparedElsewhere
 from sqltypes.expression import Key, Value
 from sqltypes.values import convert_parameter
 
@@ -38,7 +38,12 @@ class KeyBinder:
         only = plan.parameters[0] if len(plan.parameters) == 1 and len(plan.key) == 1 else None
         # The key of one integer is the integer: a hit then needs no conversion at all.
         self.plain_int = (
-            only is not None and not self._evict and not only.list and only.type.is_integer and not plan.key[0].list
+            only is not None
+            and not self._evict
+            and not only.list
+            and only.type.is_integer
+            and only.type.name != "year"  # MySQL reads 24 as 2024 there
+            and not plan.key[0].list
         )
 
     def bind(self, parameters: Sequence[ParameterValue]) -> Binding:
@@ -77,6 +82,7 @@ class KeyBinder:
             value = (value,)
         if not value:
             raise BadParameters(f"{name} takes a list of at least one value, it was empty")
+        _require_alike(name, value)
         converted = dict.fromkeys(convert_parameter(item, parameter.type) for item in value)
         if not self._evict:
             return tuple(converted)
@@ -84,3 +90,12 @@ class KeyBinder:
         return tuple(
             sorted(converted, key=lambda item: (item is None, type(item).__name__, item if item is not None else 0))
         )
+
+
+def _require_alike(name: str, values: Sequence[Value]) -> None:
+    """Raises ComparedElsewhere for a list of several types: MySQL finds 18446744073709551615 by `IN ('1', -1)` and not
+    by `IN (1, -1)`."""
+    kinds = {int if isinstance(value, bool) else type(value) for value in values if value is not None}
+    if len(kinds) > 1:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise ComparedElsewhere(f"the list for {name} mixes types ({names}), which MySQL does not compare one by one")
