@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 from dataflow.arrangement import Memory
 from dataflow.entries import Held, relink
@@ -38,7 +39,7 @@ from gtid_tracker.gtid import GtidSet
 from gtid_tracker.progress import PositionWaits
 from gtid_tracker.ring import Ring
 from planner.plan import QueryPlan
-from sqltypes.errors import InvariantViolated
+from sqltypes.errors import EvaluationError, InvariantViolated
 from sqltypes.expression import Key, Row
 
 MAX_ATTEMPTS = 3  # upqueries for one read before it is passed through
@@ -74,6 +75,9 @@ class Engine:
         self._reads: dict[int, Read] = {}
         self._latency: dict[int, float] = {}  # by tag: seconds that its upqueries take, smoothed
         self._newest_lower: dict[str, GtidSet] = {}  # by server
+        self._newest_executed: GtidSet | None = None  # read last from the server that answers
+        # A reading, the transactions received when it was looked at, and whether all of them were in it.
+        self._quiet: tuple[GtidSet | None, int, bool] = (None, -1, False)
         self._server_uuid = ""
         self._count = 0
         self._lower_bounds_regressed = ""
@@ -123,8 +127,11 @@ class Engine:
                 read.fills.add(fill.id)
                 fill.reads.append(read)
                 self.memory.count("misses_coalesced")
-                if fill.bracket is not None and (rows := fill.answer(read.keys)) is not None:
-                    return self._ready(read, rows, fill.bracket.lower)
+                # Its snapshot was taken before this read began: told only if it has all that the position has.
+                if fill.bracket is not None and self.ring.position.freeze().issubset(fill.bracket.lower):
+                    told = self._tell(read, fill)
+                    if told:
+                        return told
         if alone:
             self._missed.setdefault(read.reader, []).append(read)
         return []
@@ -165,7 +172,7 @@ class Engine:
             items = list(keys.items())
             for at in range(0, len(items), MAX_BATCH):
                 effects += self._start(reader, dict(items[at : at + MAX_BATCH]), reads)
-        return effects
+        return effects + self._between()
 
     def _start(self, reader: ReaderNode, keys: dict[Key, Params], reads: Iterable[Read]) -> list[Effect]:
         """One fill. Keys below which nothing is missing any more need none."""
@@ -173,7 +180,11 @@ class Engine:
         partial: dict[Key, Params] = {}
         if reader.program.levels:
             for key, params in keys.items():
-                found = reader.derive(params, reader.held_levels)
+                try:
+                    found = reader.derive(params, reader.held_levels)
+                except EvaluationError:
+                    whole[key] = params  # MySQL says what comes of it
+                    continue
                 if found.blind or any(hole.level < 0 for hole in found.holes):
                     whole[key] = params
                 elif found.holes:
@@ -187,6 +198,7 @@ class Engine:
         fill = Fill(self._count, reader, whole, partial, sent=self._count, sent_at=self._clock())
         fill.floor = self._newest_lower.get(self._server_uuid)
         request = fill.request(self._latency.get(reader.tag, 0.0) > SLOW_SECONDS)
+        request.lower = self._known_lower()
         self._fills[fill.id] = fill
         tracker = reader.program.root.tracker
         for key in fill.keys:
@@ -199,11 +211,24 @@ class Engine:
         self.memory.count("upquery_keys", len(whole) + len(partial))
         return [request]
 
+    def _known_lower(self) -> GtidSet | None:
+        """A reading of gtid_executed that is as good as a new one: nothing has been received since that is not in it.
+
+        Every reading made before a snapshot is a lower bound of it; an old one would make Q wide.
+        """
+        reading, pushed = self._newest_executed, self.ring.pushed
+        if reading is None:
+            return None
+        if self._quiet[0] is not reading or self._quiet[1] != pushed:
+            self._quiet = (reading, pushed, self.ring.position.freeze().issubset(reading))
+        return reading if self._quiet[2] else None
+
     # -- the stream --------------------------------------------------------------------------------------------------
 
     def on_stream(self, event: StreamEvent) -> list[Effect]:
         """Processes one event of the change stream to completion."""
         if isinstance(event, Gap):
+            self._server_uuid = ""  # whoever answers next
             return self.reset(event.position, event.reason)
         gtid = event.gtid
         if gtid is not None and gtid in self.ring.position:
@@ -251,6 +276,7 @@ class Engine:
         self.generation += 1
         self.ring = Ring(position, *self._ring_size)
         self._newest_lower.clear()
+        self._newest_executed = None
         self._waits.clear()
         effects: list[Effect] = []
         for fill in list(self._fills.values()):
@@ -278,7 +304,8 @@ class Engine:
         self._latency[tag] = 0.7 * self._latency.get(tag, answer.seconds) + 0.3 * answer.seconds
         bracket = answer.bracket
         if self._regressed(fill, answer):
-            return self.reset(bracket.lower, self._lower_bounds_regressed)
+            # Not at `lower`: the stream goes on from where it is, and does not bring again what `lower` may lack.
+            return self.reset(self.ring.position.freeze(), self._lower_bounds_regressed)
         self._count += 1
         fill.answered = self._count
         try:
@@ -288,10 +315,13 @@ class Engine:
             return self.on_failed(
                 UpqueryFailed(answer.id, InvariantViolated("the source's answer does not fit the plan"))
             )
+        except EvaluationError as error:
+            self._end(fill)
+            return [effect for read in list(fill.reads) for effect in self._cannot_tell(read, error)]
         effects: list[Effect] = []
         for read in list(fill.reads):
-            if read.waiter in self._reads and (rows := fill.answer(read.keys)) is not None:
-                effects += self._ready(read, rows, bracket.lower)
+            if read.waiter in self._reads:
+                effects += self._tell(read, fill)
         effects += self._clear_rolled_back(answer, fill)
         if not self._waits.add(bracket.needed, self.ring.position, fill):
             effects += self._insert(fill)
@@ -305,13 +335,15 @@ class Engine:
         was sent."""
         bracket = answer.bracket
         server, lower = bracket.server_uuid, bracket.lower
-        if lower is fill.floor and server == self._server_uuid:
+        self._newest_executed = bracket.executed
+        if lower is fill.floor and lower is bracket.executed and server == self._server_uuid:
             return False
         if self._server_uuid and server != self._server_uuid:
             self._lower_bounds_regressed = f"server {server} answers instead of {self._server_uuid}"
             self._server_uuid = server
             return True
-        if fill.floor is not None and not fill.floor.issubset(lower):
+        lost = not lower.issubset(bracket.executed)
+        if lost or (fill.floor is not None and not fill.floor.issubset(lower)):
             self._lower_bounds_regressed = f"server {server} has lost transactions that it had executed"
             return True
         self._server_uuid = server
@@ -363,10 +395,14 @@ class Engine:
             self.memory.count("ring_too_short")
         else:
             uncertain = [record for gtid in bracket.uncertain if (record := ring.get(gtid)) is not None]
-            conflicts = fill.bring_forward(uncertain, ring.after(bracket.lower))
-            if conflicts:
-                self.memory.count("conflicts", conflicts)
-            self._hold(fill)
+            try:
+                conflicts = fill.bring_forward(uncertain, ring.after(bracket.lower))
+            except EvaluationError:
+                self.memory.count("evaluation_failed")
+            else:
+                if conflicts:
+                    self.memory.count("conflicts", conflicts)
+                self._hold(fill)
         effects: list[Effect] = []
         for read in list(fill.reads):
             if read.waiter in self._reads:
@@ -382,7 +418,8 @@ class Engine:
                     node.insert(entry)
                     inserted.append(entry)
         for key, params in (*fill.whole.items(), *fill.partial.items()):
-            self.hold(fill.reader, key, params)
+            with suppress(EvaluationError):  # the key stays a hole; who reads it is told by MySQL
+                self.hold(fill.reader, key, params)
         for entry in inserted:
             if entry.dependents is None and entry.content is not None:
                 entry.owner.discard(entry)  # its reader's key stayed a hole: nobody would ever evict it
@@ -404,17 +441,33 @@ class Engine:
 
     # -- answers to reads --------------------------------------------------------------------------------------------
 
-    def _ready(self, read: Read, rows: list[Row], position: GtidSet) -> list[Effect]:
+    def _tell(self, read: Read, fill: Fill) -> list[Effect]:
+        """The read's answer from the fill's snapshot alone, if all of it is there."""
         if self.subscriptions.concerns(read.waiter):
             return []  # a subscriber starts from the reader, at the position: what follows must join on without a gap
+        try:
+            rows = fill.answer(read.keys)
+        except EvaluationError as error:
+            return self._cannot_tell(read, error)
+        if rows is None or fill.bracket is None:
+            return []
         del self._reads[read.waiter]
-        return [Ready(read.waiter, rows, position)]
+        return [Ready(read.waiter, rows, fill.bracket.lower)]
+
+    def _cannot_tell(self, read: Read, error: EvaluationError) -> list[Effect]:
+        """A value of the answer is out of range, or not known to be MySQL's: MySQL says what comes of it."""
+        if read.waiter not in self._reads:
+            return []
+        return [*self._give_up(read, error.reason), *self.subscriptions.failed(read.waiter, error)]
 
     def _settle(self, read: Read, ended: int = 0) -> list[Effect]:
         """The read is answered from the reader if all its keys are at the position now. `ended`: a fill that has
         ended."""
         read.fills.discard(ended)
-        rows = read.reader.answer(read.keys)
+        try:
+            rows = read.reader.answer(read.keys)
+        except EvaluationError as error:
+            return self._cannot_tell(read, error)
         if rows is not None:
             del self._reads[read.waiter]
             position = self.ring.position.freeze()
@@ -481,7 +534,7 @@ class Engine:
         """Begins a subscription; `number` is also the waiter of the reads that it makes. Its first `Changes` is the
         snapshot."""
         self.subscriptions.start(number, reader, key, params)
-        return self._refill([number])
+        return self._refill([number]) + self._between()
 
     def unsubscribe(self, number: int) -> None:
         self._reads.pop(number, None)
@@ -491,7 +544,10 @@ class Engine:
         effects: list[Effect] = []
         missing: list[int] = []
         for number in self.subscriptions.take_stale():
-            changes, hole = self.subscriptions.derive(number, self.hold)
+            try:
+                changes, hole = self.subscriptions.derive(number, self.hold)
+            except EvaluationError as error:
+                changes, hole = self.subscriptions.failed(number, error), False
             effects += changes
             if hole:
                 missing.append(number)

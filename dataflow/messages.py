@@ -85,7 +85,8 @@ class UpqueryRequest:
 
     `tables`: `schema.name` quoted for SQL, for the metadata locks of the snapshot form. `slow`: expected to run longer
     than 20 ms (also
-    the snapshot form). `database`: the default database, or "".
+    the snapshot form). `database`: the default database, or "". `lower`: a reading of gtid_executed that serves as this
+    upquery's L, so that it need not be read again (any reading made before the snapshot is one); None: read it.
     """
 
     id: int
@@ -93,6 +94,7 @@ class UpqueryRequest:
     tables: tuple[str, ...]
     database: str = ""
     slow: bool = False
+    lower: GtidSet | None = None
 
 
 @dataclass(slots=True)

@@ -87,6 +87,8 @@ def query(sql: str | bytes) -> bytes:
 
 
 _layouts: dict[bytes, Layout] = {}
+KEPT_BYTES = 4096  # of the last answer of a pipeline, which may come again
+PLAIN = tuple((False,) * count for count in range(8))  # what `expect` is told, without prepared statements
 
 
 class Answers:
@@ -106,6 +108,9 @@ class Answers:
         self._layout: Layout | None = None
         self._answer: Answer | None = None  # the first result of several
         self._completed: list[Answer] = []
+        # The last answer of a pipeline is the bracket's: while the source is at rest it comes with the same bytes.
+        self._last_bytes = b""
+        self._last_answer: Answer | None = None
         self.row_bytes = 0  # of the answers since `expect`, for limits
 
     @property
@@ -121,8 +126,8 @@ class Answers:
     def expect(self, count: int, prepared: tuple[int, ...] = ()) -> None:
         """`count` more answers are coming; those at the indexes `prepared` are of COM_STMT_PREPARE."""
         self.row_bytes = 0
-        if count == 3 and not prepared:
-            self._expected.extend((False, False, False))
+        if not prepared:
+            self._expected.extend(PLAIN[count] if count < len(PLAIN) else (False,) * count)
         else:
             self._expected.extend(index in prepared for index in range(count))
 
@@ -140,7 +145,7 @@ class Answers:
         while position < end:
             if not self._expected:
                 raise ProtocolBroken(f"{end - position} bytes came that nothing asked for")
-            left = self._rows_at(data, position, end) if self._rows is not None else self._head_at(data, position, end)
+            left = self._next(data, position, end)
             if left < 0:
                 self._held += data[position:] if position else data
                 self._needed = -left
@@ -150,6 +155,22 @@ class Answers:
             return []
         completed, self._completed = self._completed, []
         return completed
+
+    def _next(self, data: bytes, position: int, end: int) -> int:
+        if self._rows is not None:
+            return self._rows_at(data, position, end)
+        if len(self._expected) != 1 or self._answer is not None or self._expected[0]:
+            return self._head_at(data, position, end)
+        if self._last_answer is not None and data.startswith(self._last_bytes, position):
+            self._finish(self._last_answer, 0)
+            return position + len(self._last_bytes)
+        left = self._head_at(data, position, end)
+        if left > 0 and self._rows is not None and left < end:
+            after = self._rows_at(data, left, end)
+            if self._rows is None and self._answer is None and after - position <= KEPT_BYTES:
+                self._last_bytes, self._last_answer = data[position:after], self._completed[-1]
+            return after if after > 0 else left
+        return left
 
     # Each of the following takes data[position:end] and returns the new position, or how many bytes are needed from
     # the old one on, as a negative number.

@@ -1,7 +1,7 @@
 """The bracket: one round trip that answers an upquery and encloses what it can have seen.
 
     short, one statement           several statements, or one that runs long
-    L                              L
+    L (unless it is known)         L (unless it is known)
     statement                      START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY
     O, X                           DO (SELECT 1 FROM t LIMIT 0), ...      the metadata locks: no RENAME can swap a
     table unseen O, X statements COMMIT
@@ -24,8 +24,9 @@ from gtid_tracker.gtid import CachedParser, GtidSet, parse_owned
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.expression import Row
 
-LOWER = query("SELECT @@server_uuid, @@global.gtid_executed")
-UPPER = query("SELECT @@global.gtid_owned, @@global.gtid_executed")
+LOWER = query("SELECT @@global.gtid_executed")
+# In this order: what was visible and is no longer owned has moved to executed, which is read later.
+UPPER = query("SELECT @@server_uuid, @@global.gtid_owned, @@global.gtid_executed")
 SNAPSHOT = query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
 COMMIT = query("COMMIT")
 NOTHING_OWNED = GtidSet.empty()
@@ -33,27 +34,34 @@ NOTHING_OWNED = GtidSet.empty()
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to send for a request: `packets` of `count` commands. `first`: the index of the first statement's answer."""
+    """What to send for a request: `packets` of `count` commands. `first`: the index of the first statement's answer.
+
+    `lower`: L, where it is known and therefore not asked for.
+    """
 
     packets: bytes
     count: int
     first: int
     upper: int
+    lower: GtidSet | None = None
 
 
 def plan(request: UpqueryRequest) -> Plan:
     """The pipelined commands of a request. Requires: at least one statement."""
     statements = request.statements
+    packets = [LOWER] if request.lower is None else []
     if len(statements) == 1 and not request.slow:
-        return Plan(b"".join((LOWER, query(statements[0].sql), UPPER)), 3, 1, 2)
-    packets = [LOWER, SNAPSHOT]
+        first = len(packets)
+        packets += (query(statements[0].sql), UPPER)
+        return Plan(b"".join(packets), len(packets), first, first + 1, request.lower)
+    packets.append(SNAPSHOT)
     if request.tables:
         packets.append(query("DO " + ", ".join(f"(SELECT 1 FROM {table} LIMIT 0)" for table in request.tables)))
     upper = len(packets)
     packets.append(UPPER)
     packets += [query(statement.sql) for statement in statements]
     packets.append(COMMIT)
-    return Plan(b"".join(packets), len(packets), upper + 1, upper)
+    return Plan(b"".join(packets), len(packets), upper + 1, upper, request.lower)
 
 
 class BracketReader:
@@ -69,23 +77,26 @@ class BracketReader:
         for answer in answers:
             if isinstance(answer, SourceError):
                 return answer
-        lower, upper = answers[0], answers[plan.upper]
+        upper = answers[plan.upper]
         found = answers[plan.first : plan.first + statements]
         rows = tuple([result.rows for result in found if isinstance(result, ResultSet)])
-        if not isinstance(lower, ResultSet) or not isinstance(upper, ResultSet) or len(rows) != statements:
+        if not isinstance(upper, ResultSet) or len(rows) != statements:
             return SourceDown(f"a statement of an upquery gave no rows: {_kinds(answers)}")
         try:
-            return self._bracket(lower.rows[0], upper.rows[0]), rows
+            return self._bracket(plan.lower, answers[0], upper.rows[0]), rows
         except (ValueError, TypeError, IndexError) as error:
             return SourceDown(f"the source's position cannot be read: {error}")
 
-    def _bracket(self, lower: Row, upper: Row) -> Bracket:
-        server_uuid, executed_before = lower
-        owned, executed = upper
-        # L and X are parsed by one parser, L first: on a source at rest both are the same object.
-        before = self._executed.parse(_text(executed_before))
+    def _bracket(self, lower: GtidSet | None, first: Answer, upper: Row) -> Bracket:
+        server_uuid, owned, executed = upper
+        if lower is None:
+            if not isinstance(first, ResultSet):
+                raise ValueError("no L")
+            # L and X are parsed by one parser, L first: on a source at rest both are the same object.
+            (executed_before,) = first.rows[0]
+            lower = self._executed.parse(_text(executed_before))
         after = self._executed.parse(_text(executed))
-        return Bracket(_text(server_uuid), before, parse_owned(_text(owned)) if owned else NOTHING_OWNED, after)
+        return Bracket(_text(server_uuid), lower, parse_owned(_text(owned)) if owned else NOTHING_OWNED, after)
 
 
 def _text(value: object) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pymysql.constants import FIELD_TYPE
 
 from dataflow.messages import Statement, UpqueryRequest
-from external_upquery.protocol import Answer, Answers, query
+from external_upquery.protocol import Answer, Answers, ResultSet, query
 from external_upquery.snapshot import BracketReader, plan
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import SourceDown, SourceError
+from sqltypes.expression import Row
 from tests.support import mysql_packets as server
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -30,15 +31,20 @@ def decoded(count: int, *answers: bytes) -> list[Answer]:
     return decoder.feed(b"".join(answers))
 
 
+def rows_of(answer: Answer) -> list[Row]:
+    assert isinstance(answer, ResultSet)
+    return answer.rows
+
+
 def test_one_short_statement_is_enclosed_by_two_readings() -> None:
     sending = plan(request("SELECT 1"))
     assert sending.packets == b"".join(
         map(
             query,
             (
-                "SELECT @@server_uuid, @@global.gtid_executed",
+                "SELECT @@global.gtid_executed",
                 "SELECT 1",
-                "SELECT @@global.gtid_owned, @@global.gtid_executed",
+                "SELECT @@server_uuid, @@global.gtid_owned, @@global.gtid_executed",
             ),
         )
     )
@@ -46,10 +52,10 @@ def test_one_short_statement_is_enclosed_by_two_readings() -> None:
 
 def test_several_statements_share_a_snapshot_whose_bracket_is_read_before_them() -> None:
     expected = (
-        "SELECT @@server_uuid, @@global.gtid_executed",
+        "SELECT @@global.gtid_executed",
         "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
         "DO (SELECT 1 FROM `d`.`t` LIMIT 0), (SELECT 1 FROM `d`.`u` LIMIT 0)",
-        "SELECT @@global.gtid_owned, @@global.gtid_executed",
+        "SELECT @@server_uuid, @@global.gtid_owned, @@global.gtid_executed",
         "SELECT 1",
         "SELECT 2",
         "COMMIT",
@@ -61,7 +67,7 @@ def test_several_statements_share_a_snapshot_whose_bracket_is_read_before_them()
 def test_bracket_is_read_from_the_answers() -> None:
     sending = plan(request("SELECT x"))
     answers = decoded(
-        3, texts(UUID, f"{UUID}:1-5"), texts("x"), texts(f"{UUID}:7#12{OTHER}:1#13", f"{UUID}:1-6,\n{OTHER}:9")
+        3, texts(f"{UUID}:1-5"), texts("x"), texts(UUID, f"{UUID}:7#12{OTHER}:1#13", f"{UUID}:1-6,\n{OTHER}:9")
     )
     read = BracketReader().read(sending, answers, 1)
     assert not isinstance(read, Exception)
@@ -76,7 +82,7 @@ def test_bracket_is_read_from_the_answers() -> None:
 def test_source_at_rest_gives_one_set_for_both_readings() -> None:
     reader = BracketReader()
     sending = plan(request("SELECT x"))
-    answers = decoded(3, texts(UUID, f"{UUID}:1-5"), texts("x"), texts("", f"{UUID}:1-5"))
+    answers = decoded(3, texts(f"{UUID}:1-5"), texts("x"), texts(UUID, "", f"{UUID}:1-5"))
     read = reader.read(sending, answers, 1)
     assert not isinstance(read, Exception)
     assert read[0].lower is read[0].executed
@@ -88,10 +94,10 @@ def test_first_error_is_the_outcome() -> None:
     done = server.packet(server.ok())
     answers = decoded(
         sending.count,
-        texts(UUID, f"{UUID}:1-5"),
+        texts(f"{UUID}:1-5"),
         done,
         done,
-        texts("", f"{UUID}:1-5"),
+        texts(UUID, "", f"{UUID}:1-5"),
         server.packet(server.error(1146, "42S02", "no a")),
         server.packet(server.error(1146, "42S02", "no b")),
         done,
@@ -102,5 +108,37 @@ def test_first_error_is_the_outcome() -> None:
 
 def test_position_that_cannot_be_read_fails_the_upquery() -> None:
     sending = plan(request("SELECT x"))
-    answers = decoded(3, texts(UUID, "no set"), texts("x"), texts("", f"{UUID}:1-5"))
+    answers = decoded(3, texts("no set"), texts("x"), texts(UUID, "", f"{UUID}:1-5"))
     assert isinstance(BracketReader().read(sending, answers, 1), SourceDown)
+
+
+def test_lower_bound_that_is_known_is_not_read_again() -> None:
+    known = GtidSet.parse(f"{UUID}:1-5")
+    asked = request("SELECT x")
+    asked.lower = known
+    sending = plan(asked)
+    expected = ("SELECT x", "SELECT @@server_uuid, @@global.gtid_owned, @@global.gtid_executed")
+    assert sending.packets == b"".join(map(query, expected))
+    read = BracketReader().read(sending, decoded(2, texts("x"), texts(UUID, "", f"{UUID}:1-6")), 1)
+    assert not isinstance(read, Exception)
+    assert read[0].lower is known
+    assert read[0].uncertain == GtidSet.parse(f"{UUID}:6")
+
+
+def test_last_answer_that_comes_again_byte_for_byte_is_the_same_answer() -> None:
+    decoder = Answers(deprecate_eof=True)
+    seen = []
+    for executed in ("1-5", "1-5", "1-6", "1-6"):
+        decoder.expect(2)
+        seen.append(decoder.feed(texts("x") + texts(UUID, "", f"{UUID}:{executed}")))
+    assert [rows_of(answers[1])[0][2] for answers in seen] == [f"{UUID}:{end}" for end in ("1-5", "1-5", "1-6", "1-6")]
+    assert seen[0][1] is seen[1][1]
+
+
+def test_last_answer_is_found_again_when_its_bytes_come_in_pieces() -> None:
+    decoder = Answers(deprecate_eof=True)
+    whole = texts("x") + texts(UUID, "", f"{UUID}:1-5")
+    for cut in range(1, len(whole)):
+        decoder.expect(2)
+        answers = decoder.feed(whole[:cut]) + decoder.feed(whole[cut:])
+        assert [rows_of(answer) for answer in answers] == [[("x",)], [(UUID, "", f"{UUID}:1-5")]]
