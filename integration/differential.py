@@ -201,17 +201,8 @@ class Case:
         if held:
             assert answer.served == "hit", (answer.served, parameters)
         self.tally.counts[f"compared {answer.served} {cache.mode}"] += 1
-        columns, wanted = await self._truth(cache, parameters)
+        columns, wanted = await truth(self.proxy, cache.query.sql, parameters)
         self._compare(cache, parameters, answer.served, columns, [tuple(row) for row in answer], wanted)
-
-    async def _truth(self, cache: Cached, parameters: tuple[Any, ...]) -> tuple[tuple[ResultColumn, ...], Rows]:
-        """MySQL's answer to the same text, through the client's types."""
-        given = tuple(tuple(value) if isinstance(value, list) else value for value in parameters)
-        sql = substituted(cache.query.sql, given)
-        columns, rows = await self.proxy.app.executor.query(sql, self.proxy.database)
-        message = pb.Answer.FromString(encoder_for(columns)(rows))
-        own, _ = await self.proxy.app.executor.describe(sql, self.proxy.database)
-        return own, [tuple(row) for row in rows_from_wire(message.rows, row_type(column_messages(columns)))]
 
     def _compare(
         self, cache: Cached, parameters: Any, served: str, columns: Sequence[ResultColumn], got: Rows, wanted: Rows
@@ -234,6 +225,17 @@ class Case:
         self.tally.differences.append(
             f"seed {self.seed}, {cache.mode}: {what}\n  {cache.query.sql}\n  parameters {parameters!r}"
         )
+
+
+async def truth(proxy: Proxy, sql: str, parameters: tuple[Any, ...]) -> tuple[tuple[ResultColumn, ...], Rows]:
+    """MySQL's answer to the same text and parameters, in the client's types, and its columns."""
+    given = tuple(tuple(value) if isinstance(value, list) else value for value in parameters)
+    text = substituted(sql, given)
+    executor = proxy.app.executor
+    columns, rows = await executor.query(text, proxy.database)
+    message = pb.Answer.FromString(encoder_for(columns)(rows))
+    own, _ = await executor.describe(text, proxy.database)
+    return own, [tuple(row) for row in rows_from_wire(message.rows, row_type(column_messages(columns)))]
 
 
 def hit(opened: OpenCache, parameters: tuple[Any, ...]) -> bool:

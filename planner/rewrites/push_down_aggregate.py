@@ -26,9 +26,12 @@ from planner.logical import (
     substitute,
     to_own,
 )
+from planner.plan import Aggregate
 from planner.rewrites.decorrelate_scalar import correlation, group_values
+from sqltypes.errors import EvaluationError
 from sqltypes.expression import ColumnRef, Expr, columns_of, sources_of
 from sqltypes.functions import call
+from sqltypes.interpreter import evaluate
 
 
 def push_down_aggregate(block: Block) -> Block:
@@ -47,6 +50,8 @@ def _push(block: Block, join: Join) -> Block | None:
     if not isinstance(join.source, Base) or not _only_aggregated(block, join) or not _one_row_per_group(block, join):
         return None
     if block.joins[0] is join and any(other.outer for other in block.joins):
+        return None
+    if join.outer and not all(_ignores_nothing(aggregate) for aggregate in block.aggregates):
         return None
     parts = _conditions(block, join)
     if parts is None:
@@ -86,6 +91,17 @@ def _push(block: Block, join: Join) -> Block | None:
         outputs=tuple(replace(output, expr=substitute(output.expr, by)) for output in block.outputs),
         order=tuple(replace(term, expr=substitute(term.expr, by)) for term in block.order),
     ).with_note(f"the aggregates over {table.name} are kept by ({', '.join(grouped.group)}), below the join")
+
+
+def _ignores_nothing(aggregate: Aggregate) -> bool:
+    """Whether the row of NULLs that stands for a missing partner adds nothing: SUM(CASE WHEN b.x > 1 THEN 1 ELSE 0 END)
+    is 0 over it, and NULL over no row."""
+    if aggregate.argument is None:
+        return True
+    try:
+        return evaluate(aggregate.argument, lambda column: None) is None
+    except EvaluationError:
+        return False
 
 
 def _only_aggregated(block: Block, join: Join) -> bool:
