@@ -142,18 +142,23 @@ def _rows_or_top(block: Block, join: Join, table: Table, reading: Reading) -> Ro
     filter_ = conjunction([to_own(part, join.alias, table) for part in reading.own])
     needed = [*expressions(replace(block, where=tuple(reading.residual)))]
     columns = used_columns(join.alias, table, needed)
-    if key:
-        return RowsArrangement(table, key, columns, filter_)
     limit = block.limit
     constant = limit is not None and isinstance(limit.count, int) and isinstance(limit.offset, int)
     top = constant and not (reading.residual or block.distinct or block.grouped)
-    if top and table.primary_key:
+    # With a key but without an order, any of the key's rows will do: to fetch them in a certain one would cost more.
+    wanted = not key or (block.order and not _at_most_one_row(table, key))
+    if top and wanted and table.primary_key:
         assert limit is not None and isinstance(limit.count, int) and isinstance(limit.offset, int)
         order = tuple(OrderTerm(to_own(term.expr, join.alias, table), term.descending) for term in block.order)
-        return TopKArrangement(table, (), columns, order, limit.count + limit.offset, filter_)
-    if table.rows_estimate >= SMALL_TABLE:
+        return TopKArrangement(table, key, columns, order, limit.count + limit.offset, filter_)
+    if not key and table.rows_estimate >= SMALL_TABLE:
         raise NotMaintained(because("large_table", table.name))
-    return RowsArrangement(table, (), columns, filter_)
+    return RowsArrangement(table, key, columns, filter_)
+
+
+def _at_most_one_row(table: Table, key: tuple[str, ...]) -> bool:
+    names = {name.lower() for name in key}
+    return any(unique and names >= {name.lower() for name in unique} for unique in (table.primary_key, *table.unique_keys))
 
 
 def _finished(block: Block, reader: Reader) -> Reader:

@@ -31,11 +31,11 @@ from planner.plan import (
     own,
 )
 from planner.sql_text import condition_sql, expr_sql, quoted_name, table_name
-from sqltypes.expression import ColumnRef, Expr, ParamRef, Value, columns_of, walk
+from sqltypes.expression import ColumnRef, Expr, Literal, ParamRef, Value, columns_of, walk
 from sqltypes.schema import BIGINT, SqlType, Table
 from sqltypes.values import sql_literal
 
-TOPK_SLACK = 2  # times the limit are fetched, so that deletions do not empty the key at once
+TOPK_SLACK = 2  # one more row for so many of the limit is fetched, so that deletions do not empty the key at once
 
 KeyValues = tuple[Value, ...]
 Filling = RowsArrangement | AggregateArrangement | TopKArrangement
@@ -48,7 +48,7 @@ def quoted(table: Table) -> str:
 
 def topk_fetch(arrangement: TopKArrangement) -> int:
     """How many rows of a key a fill asks for."""
-    return TOPK_SLACK * arrangement.limit + 8
+    return arrangement.limit + arrangement.limit // TOPK_SLACK + 8
 
 
 # -- what is selected -------------------------------------------------------------------------------------------------
@@ -280,6 +280,9 @@ def _reachable(plan: QueryPlan, index: int, steps: Sequence[int], keys: Sequence
     def parameter(ref: ParamRef) -> str:
         return sql_literal(keys[0][at[ref.index]], ref.type)
 
+    keys_on_the_way = [expr for step in (*steps, index) for expr in reader.lookups[step].key]
+    # COALESCE(b.x, 1) is a key also where b has no partner; a column of b is none then.
+    may_lead_from_nothing = not all(isinstance(expr, ColumnRef | ParamRef | Literal) for expr in keys_on_the_way)
     selected = ", ".join(expr_sql(expr, column, parameter) for expr in reader.lookups[index].key)
     text = f"SELECT {selected} FROM {_source_sql(root, reader.alias)}"
     for step in steps:
@@ -289,8 +292,13 @@ def _reachable(plan: QueryPlan, index: int, steps: Sequence[int], keys: Sequence
             f"{quoted_name(lookup.alias)}.{quoted_name(name)} = {expr_sql(expr, column, parameter)}"
             for name, expr in pairs
         ]
-        # Its `on` would only narrow what is reached; rows without a partner lead nowhere further, so JOIN will do.
-        text += f" JOIN {_source_sql(lookup.arrangement, lookup.alias)} ON {' AND '.join(on)}"
+        if may_lead_from_nothing and lookup.outer:
+            on += [expr_sql(lookup.on, column, parameter)] if lookup.on is not None else []
+            join = "LEFT JOIN"
+        else:
+            # Its `on` would only narrow what is reached; rows without a partner lead nowhere further.
+            join = "JOIN"
+        text += f" {join} {_source_sql(lookup.arrangement, lookup.alias)} ON {' AND '.join(on)}"
     names = [f"{quoted_name(reader.alias)}.{quoted_name(name)}" for name in root.key]
     types = [root.table.column(name).type for name in root.key]
     condition = key_condition(names, types, [tuple(key[part] for part in reader.root_key) for key in keys])
