@@ -1,8 +1,8 @@
 """Writers whose every transaction says in its GTID what it wrote, so that a position tells what a read must show.
 
 A writer has a server UUID of its own and numbers its transactions from 1. Transaction v sets the counter of one key to
-v in every row of that key, in two tables; which key follows from v. So the state of a key at a position P is the largest
-number in P that wrote it.
+v in every row of that key, in two tables; which key follows from v. So the state of a key at a position P is the
+largest number in P that wrote it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+
+import pymysql
 
 from gtid_tracker.gtid import GtidSet
 from integration.mysql_server import Server
@@ -36,7 +38,7 @@ class NumberedWriter(threading.Thread):
         self.count = count
         self.written = 0
         self.stop = threading.Event()
-        self.failed: BaseException | None = None
+        self.failed: Exception | None = None
         self._server = server
         self._database = database
         self._rng = random.Random(number)
@@ -63,9 +65,8 @@ class NumberedWriter(threading.Thread):
                         cursor.execute(statement)
                     cursor.execute("SET gtid_next = 'AUTOMATIC'")
                     self.written = number
-        except BaseException as error:
+        except (pymysql.MySQLError, AssertionError) as error:  # raised where the writers end
             self.failed = error
-            raise
 
     def statements(self, number: int) -> list[str]:
         key = self.key_of(number)

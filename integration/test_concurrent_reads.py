@@ -60,7 +60,9 @@ def counters(cache: str, rows: Answer) -> set[int]:
 class Readers:
     """Reads random keys of random caches while the writers write, and judges each answer."""
 
-    def __init__(self, proxy: Proxy, writers: list[NumberedWriter]) -> None:
+    def __init__(self, proxy: Proxy, writers: list[NumberedWriter], evictions: float = 0.004) -> None:
+        """`evictions`: how many reads are followed by one."""
+        self.evictions = evictions
         self.proxy = proxy
         self.writers = writers
         self.served: Counter[str] = Counter()
@@ -73,7 +75,7 @@ class Readers:
                 await self.read_list(rng, writer, before)
             else:
                 await self.read_key(rng, writer, before)
-            if rng.random() < 0.004:
+            if rng.random() < self.evictions:
                 self.evict(rng)
 
     async def read_key(self, rng: random.Random, writer: NumberedWriter, before: GtidSet) -> None:
