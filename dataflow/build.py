@@ -95,6 +95,13 @@ def _compares_as_is(type_: SqlType) -> bool:
     return type_.is_integer or type_.name in ("decimal", "bit", "date") or type_.is_binary
 
 
+def _shows_as_is(type_: SqlType) -> bool:
+    """Whether equal values of the type are the same value."""
+    if type_.name in ("enum", "set"):
+        return True
+    return not type_.is_approximate and (not type_.is_string or type_.collation in (None, "utf8mb4_0900_bin"))
+
+
 def _row_ref(layout: Mapping[tuple[str, str], int]) -> Callable[[ColumnRef | ParamRef], str]:
     def ref(node: ColumnRef | ParamRef) -> str:
         if isinstance(node, ParamRef):
@@ -133,6 +140,7 @@ def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> 
         accumulators=accumulators(plan.aggregates, [_order_of(aggregate) for aggregate in plan.aggregates]),
         group_width=len(group),
         answer_group_key=_key_of_columns(group, range(len(group))),
+        exact=all(_shows_as_is(column.type) for column in group),
     )
     return AggregateNode(plan, number, memory, program)
 

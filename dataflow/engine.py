@@ -40,7 +40,7 @@ from gtid_tracker.progress import PositionWaits
 from gtid_tracker.ring import Ring
 from planner.plan import QueryPlan
 from sqltypes.errors import EvaluationError, InvariantViolated
-from sqltypes.expression import Key, Row
+from sqltypes.expression import Key
 
 MAX_ATTEMPTS = 3  # upqueries for one read before it is passed through
 MAX_BATCH = 100  # keys of one upquery
@@ -172,6 +172,9 @@ class Engine:
             items = list(keys.items())
             for at in range(0, len(items), MAX_BATCH):
                 effects += self._start(reader, dict(items[at : at + MAX_BATCH]), reads)
+            for read in reads:
+                if read.waiter in self._reads and not read.fills:
+                    effects += self._settle(read)  # another reader's fills have left all that it needs
         return effects + self._between()
 
     def _start(self, reader: ReaderNode, keys: dict[Key, Params], reads: Iterable[Read]) -> list[Effect]:
@@ -193,7 +196,7 @@ class Engine:
             root_key, entries = reader.program.root_key, reader.held_levels[0]
             whole = {key: params for key, params in keys.items() if root_key(params) not in entries}
         if not whole and not partial:
-            return [effect for read in reads if read.waiter in self._reads for effect in self._settle(read)]
+            return []
         self._count += 1
         fill = Fill(self._count, reader, whole, partial, sent=self._count, sent_at=self._clock())
         fill.floor = self._newest_lower.get(self._server_uuid)
@@ -541,31 +544,21 @@ class Engine:
         self.subscriptions.stop(number)
 
     def _publish(self) -> list[Effect]:
-        effects: list[Effect] = []
-        missing: list[int] = []
-        for number in self.subscriptions.take_stale():
-            try:
-                changes, hole = self.subscriptions.derive(number, self.hold)
-            except EvaluationError as error:
-                changes, hole = self.subscriptions.failed(number, error), False
-            effects += changes
-            if hole:
-                missing.append(number)
-        return effects + self._refill(missing)
+        return self._refill(self.subscriptions.take_stale())
 
     def _refill(self, numbers: Sequence[int]) -> list[Effect]:
         effects: list[Effect] = []
         for number in numbers:
             if number in self._reads:
                 continue
-            reader, key, params = self.subscriptions.what(number)
-            held = self.hold(reader, key, params)
-            if held is not None:
-                rows = reader.answer([(key, params)])
-                if rows is not None:
-                    effects += self.subscriptions.filled(number, held, rows)
-                    continue
-            effects += self.read(Read(number, reader, [(key, params)]))
+            try:
+                told, hole = self.subscriptions.derive(number, self.hold)
+            except EvaluationError as error:
+                told, hole = self.subscriptions.failed(number, error), False
+            effects += told
+            if hole:
+                reader, key, params = self.subscriptions.what(number)
+                effects += self.read(Read(number, reader, [(key, params)]))
         return effects
 
     def check_invariants(self) -> None:
@@ -573,4 +566,7 @@ class Engine:
         `--check`."""
         self.graph.check_invariants()
         self.ring.check_invariants()
-        assert self.memory.used <= self.limit or not len(self.sieve), "more is held than the limit allows"
+        evictable = any(
+            held.watch is None for reader in self.graph.readers.values() for held in reader.entries.values()
+        )
+        assert self.memory.used <= self.limit or not evictable, "more is held than the limit allows"

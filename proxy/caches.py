@@ -189,10 +189,9 @@ class OpenCache:
         for key, params in keys:
             # Another reader's fills may have left all that this key needs.
             held = reader.entries.get(key) or self._router.hold(reader, key, params)
-            if held is None:
-                return None
-            body = reader.body(held, params, self._format)
-            if body is None:
+            body = reader.body(held, params, self._format) if held is not None else None
+            if held is None or body is None:
+                self._router.keep_limit()  # keys before this one may have been taken up
                 return None
             held.visited = True
             parts.append(body)

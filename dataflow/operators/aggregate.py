@@ -61,6 +61,7 @@ class GroupProgram:
     accumulators: tuple[Accumulator, ...]
     group_width: int
     answer_group_key: Callable[[Row], Key]  # of an upquery's row, key columns cut off
+    exact: bool  # rows of one group show the same group values (not so where 'a' and 'A' are equal)
 
     @property
     def state_width(self) -> int:
@@ -142,6 +143,9 @@ class AggregateNode(Arrangement):
             del entry.content[group]
             self._resize(entries, entry, -self._group_bytes)
             touch(entry)
+            return
+        if not program.exact and program.group_values(row) == state[VALUES]:
+            self.fail(entries, entry, "shown_spelling_underflow")  # is another row of the group spelled so?
             return
         for accumulator, value in zip(program.accumulators, program.arguments(row), strict=True):
             if not _subtract_value(state, accumulator, value):

@@ -13,45 +13,64 @@ visible, so that two transactions never wait with changes of one row.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dataflow.messages import Ddl, Pair, StreamEvent, TableChanges, Transaction
+from dataflow.messages import Ddl, Pair, Progress, StreamEvent, TableChanges, Transaction
 from gtid_tracker.gtid import Gtid, GtidSet
 from sqltypes.expression import Row
-from tests.simulation.sql_side import DATABASE, TABLES, State
+from sqltypes.schema import Table
+from tests.simulation.queries import WORDS
+from tests.simulation.sql_side import DATABASE, TABLES, State, number_of
 
-SERVER = "5e1ec7ed-0000-4000-8000-000000000001"
-WIDTHS = {"a": 9, "b": 5}  # how many primary keys each table draws from
+SERVERS = ("5e1ec7ed-0000-4000-8000-000000000001", "5e1ec7ed-0000-4000-8000-000000000002")
+WIDTHS = {"a": 9, "b": 5, "n": 5}  # how many primary keys each table draws from
+Wanted = Mapping[str, tuple[Table, frozenset[str]]]
 
 
 @dataclass(eq=False)
 class Commit:
-    """One transaction on its way. `stage`: 1 owned, 2 in the binlog, 3 visible, 4 executed."""
+    """One transaction on its way. `stage`: 1 owned, 2 in the binlog, 3 visible, 4 executed.
+
+    `replaces`: a DDL statement after which the table holds `rows`, without row events: TRUNCATE, a swap by RENAME.
+    """
 
     changes: list[tuple[str, Pair]]
-    truncates: str = ""
+    replaces: str = ""
+    rows: tuple[Row, ...] = ()
+    named: bool = True  # the stream can tell which table the DDL statement is about
     ghost: bool = False
     stage: int = 0
-    gtid: Gtid = field(default_factory=lambda: Gtid(SERVER, 0))
+    gtid: Gtid = field(default_factory=lambda: Gtid(SERVERS[0], 0))
 
-    def event(self) -> StreamEvent:
-        if self.truncates:
-            name = f"{DATABASE}.{self.truncates}"
-            return Ddl(self.gtid, f"TRUNCATE TABLE {name}", frozenset({name}))
+    def event(self, wanted: Wanted) -> StreamEvent:
+        """As the stream gives it: of the wanted tables the wanted columns, None in place of the others."""
+        if self.replaces:
+            name = f"{DATABASE}.{self.replaces}"
+            return Ddl(self.gtid, f"RENAME TABLE {name}", frozenset({name}) if self.named else None)
         changes: list[TableChanges] = []
-        for name, pair in self.changes:
+        for name, (before, after) in self.changes:
             qualified = f"{DATABASE}.{name}"
+            if qualified not in wanted:
+                continue
+            pair = narrowed(before, *wanted[qualified]), narrowed(after, *wanted[qualified])
             if changes and changes[-1].table == qualified:
                 changes[-1].pairs.append(pair)
             else:
                 changes.append(TableChanges(qualified, [pair]))
-        return Transaction(self.gtid, changes)
+        return Transaction(self.gtid, changes) if changes else Progress(self.gtid)
 
     def apply(self, state: State) -> None:
-        if self.truncates:
-            state.truncate(self.truncates)
+        if self.replaces:
+            state.replace(self.replaces, self.rows)
         for name, pair in self.changes:
             state.apply(name, [pair])
+
+
+def narrowed(row: Row | None, table: Table, columns: frozenset[str]) -> Row | None:
+    if row is None:
+        return None
+    return tuple(value if column.name in columns else None for value, column in zip(row, table.columns, strict=True))
 
 
 class ModelSource:
@@ -62,6 +81,7 @@ class ModelSource:
         self.ordered = rng.random() < 0.8
         self.keys = rng.choice([(0, 1, 2), (0, 0, 0, 1, 2), (0, 1)])
         self.visible = State()
+        self.server = SERVERS[0]  # who answers now
         self.log: list[Commit] = []
         self._live: list[Commit] = []
         self._locked: dict[tuple[str, int], Commit] = {}
@@ -75,12 +95,14 @@ class ModelSource:
                 self._put(name, self._row(name, number))
 
     def _put(self, name: str, row: Row) -> None:
-        self._latest[name][int(str(row[0]))] = row
+        self._latest[name][number_of(row)] = row
         self.visible.apply(name, [(None, row)])
 
     def _row(self, name: str, number: int) -> Row:
         rng = self._rng
         link = rng.choice((0, 1, 2, None)) if rng.random() < 0.3 else rng.choice((0, 1, 2))
+        if name == "n":
+            return (number, rng.choice(WORDS) if rng.random() < 0.9 else None, rng.choice(self.keys))
         if name == "a":
             return (number, rng.choice(self.keys), link, int(rng.random() < 0.7), rng.randint(0, 5))
         return (number, link, rng.randint(0, 5))
@@ -109,12 +131,13 @@ class ModelSource:
 
     def _begin(self) -> None:
         rng = self._rng
-        if any(commit.truncates for commit in self._live):
+        if any(commit.replaces for commit in self._live):
             return  # the metadata lock: everybody waits for the DDL
         if rng.random() < 0.15 and not self._live:
-            name = rng.choice(list(TABLES))
-            self._latest[name].clear()
-            self._live.append(Commit([], truncates=name))
+            self._live.append(self._ddl())
+            return
+        if rng.random() < 0.05:
+            self._live.append(Commit([]))  # of a table that nobody reads
             return
         commit = Commit([], ghost=rng.random() < 0.05)
         for _ in range(rng.choice((1, 1, 2, 3))):
@@ -122,9 +145,16 @@ class ModelSource:
         if commit.changes:
             self._live.append(commit)
 
+    def _ddl(self) -> Commit:
+        rng = self._rng
+        name = rng.choice(list(TABLES))
+        rows = tuple(self._row(name, number) for number in range(rng.choice((0, 0, 3))))
+        self._latest[name] = {number_of(row): row for row in rows}
+        return Commit([], replaces=name, rows=rows, named=rng.random() < 0.8)
+
     def _change(self, commit: Commit) -> None:
         rng = self._rng
-        name = "a" if rng.random() < 0.6 else "b"
+        name = rng.choice(("a", "a", "a", "b", "b", "n"))
         number = rng.randrange(WIDTHS[name])
         if self._locked.get((name, number), commit) is not commit:
             return
@@ -144,7 +174,7 @@ class ModelSource:
 
     def _advance(self, commit: Commit) -> None:
         if commit.stage == 0:
-            commit.gtid = Gtid(SERVER, self._next)
+            commit.gtid = Gtid(self.server, self._next)
             self._next += 1
             self._owned.add(commit.gtid)
         elif commit.stage == 1:

@@ -4,7 +4,7 @@ by sqlglot."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 
@@ -17,28 +17,39 @@ from sqltypes.schema import Column, SqlType, Table
 
 DATABASE = "sim"
 INT = SqlType("int")
+TEXT = SqlType("varchar", length=10, collation="utf8mb4_0900_ai_ci")  # of ASCII letters it is SQLite's NOCASE
+
+Rows = Mapping[str, Mapping[int, Row]]  # all tables' rows by primary key
 
 
-def table(name: str, *columns: str) -> Table:
-    """A table of INT columns; the first is the primary key, the others may be NULL."""
-    made = tuple(Column(column, INT, at > 0, at) for at, column in enumerate(columns))
-    return Table(DATABASE, name, made, primary_key=(columns[0],), indexes=((columns[0],),), rows_estimate=100)
+def table(name: str, **columns: SqlType) -> Table:
+    """The first column is the primary key, the others may be NULL."""
+    made = tuple(Column(column, type_, at > 0, at) for at, (column, type_) in enumerate(columns.items()))
+    key = (made[0].name,)
+    return Table(DATABASE, name, made, primary_key=key, indexes=(key,), rows_estimate=100)
 
 
 TABLES = {
-    "a": table("a", "id", "k", "j", "f", "v"),
-    "b": table("b", "id", "j", "w"),
+    "a": table("a", id=INT, k=INT, j=INT, f=INT, v=INT),
+    "b": table("b", id=INT, j=INT, w=INT),
+    "n": table("n", id=INT, s=TEXT, v=INT),
 }
 
 
 class State:
     """The tables' content at one moment."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Rows | None = None) -> None:
+        self.rows: dict[str, dict[int, Row]] = {name: {} for name in TABLES}
         self._db = sqlite3.connect(":memory:", isolation_level=None)
         for made in TABLES.values():
-            columns = ", ".join(column.name for column in made.columns)
+            columns = ", ".join(
+                f"{column.name} TEXT COLLATE NOCASE" if column.type.is_string else column.name
+                for column in made.columns
+            )
             self._db.execute(f"CREATE TABLE {made.name} ({columns}, PRIMARY KEY ({made.primary_key[0]}))")
+        for name, held in (rows or {}).items():
+            self.replace(name, list(held.values()))
 
     def close(self) -> None:
         self._db.close()
@@ -47,18 +58,39 @@ class State:
         for before, after in pairs:
             if before is not None:
                 self._db.execute(f"DELETE FROM {name} WHERE id = ?", (before[0],))
+                del self.rows[name][number_of(before)]
             if after is not None:
-                self._db.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(after))})", after)
+                self._insert(name, after)
 
-    def truncate(self, name: str) -> None:
+    def _insert(self, name: str, row: Row) -> None:
+        self._db.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
+        self.rows[name][number_of(row)] = row
+
+    def replace(self, name: str, rows: Iterable[Row]) -> None:
+        """The table holds these rows and no others: TRUNCATE, or a table of that name that was swapped in."""
         self._db.execute(f"DELETE FROM {name}")
+        self.rows[name].clear()
+        for row in rows:
+            self._insert(name, row)
 
-    def rows(self, name: str) -> list[Row]:
-        return list(self._db.execute(f"SELECT * FROM {name} ORDER BY id"))
+    def copy(self) -> Rows:
+        return {name: dict(rows) for name, rows in self.rows.items()}
 
     def query(self, sql: str, types: Sequence[SqlType]) -> list[Row]:
         """The rows of a MySQL SELECT, in the canonical forms of the types."""
         return [canonical(row, types) for row in self._db.execute(transpiled(sql))]
+
+    def spellings(self) -> set[Value]:
+        """All strings that a row holds."""
+        return {
+            value for rows in self.rows.values() for row in rows.values() for value in row if isinstance(value, str)
+        }
+
+
+def number_of(row: Row) -> int:
+    number = row[0]
+    assert isinstance(number, int)
+    return number
 
 
 def canonical(row: Row, types: Sequence[SqlType]) -> Row:
@@ -71,7 +103,7 @@ def _canonical(value: Value, type_: SqlType) -> Value:
     return value
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=100_000)
 def transpiled(sql: str) -> str:
     """MySQL's text in SQLite's dialect: no databases, no row constructors in IN."""
     tree = sqlglot.parse_one(sql, read="mysql").transform(_for_sqlite)
@@ -86,4 +118,8 @@ def _for_sqlite(node: exp.Expression) -> exp.Expression:
     if isinstance(node, exp.In) and isinstance(node.this, exp.Tuple) and node.expressions:
         values = exp.Values(expressions=[item.copy() for item in node.expressions])
         return exp.In(this=node.this.copy(), query=values)
+    if isinstance(node, exp.SetOperation):
+        for side in (node.this, node.expression):
+            if isinstance(side, exp.Subquery):  # SQLite takes no brackets there
+                side.replace(exp.select("*").from_(side.copy()))
     return node

@@ -1,0 +1,158 @@
+"""The engine between a stream and upqueries that the test answers itself: one race at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dataflow.engine import Engine
+from dataflow.fill import Read
+from dataflow.messages import Effect, Failed, Gap, Pair, Ready, TableChanges, Transaction, UpqueryAnswer
+from dataflow.messages import UpqueryRequest as Request
+from dataflow.reader import ReaderNode
+from gtid_tracker.bracket import Bracket
+from gtid_tracker.gtid import Gtid, GtidSet
+from planner.api import plan_query
+from sqltypes.expression import Row
+from sqltypes.schema import Column, SchemaSnapshot, SqlType, Table
+from tests.support.mock_graph import int_table
+
+OLD, NEW = "5e1ec7ed-0000-4000-8000-000000000001", "5e1ec7ed-0000-4000-8000-000000000002"
+T = int_table("t", "id", "k", "v")
+BIG = SqlType("bigint")
+WIDE = Table("test", "w", (Column("id", BIG, False, 0), Column("k", BIG, True, 1), Column("v", BIG, True, 2)), ("id",))
+WORD = SqlType("varchar", length=10, collation="utf8mb4_0900_ai_ci")
+WORDS = Table("test", "s", (Column("id", BIG, False, 0), Column("word", WORD, True, 1)), ("id",))
+NOTHING = GtidSet.empty()
+ROWS = "SELECT id, v FROM t WHERE k = ?"
+
+
+def gtids(*numbers: int) -> GtidSet:
+    return GtidSet.of(Gtid(OLD, number) for number in numbers)
+
+
+class Rig:
+    """An engine at position 1, with one reader."""
+
+    def __init__(self, *queries: str) -> None:
+        self.clock = 0.0
+        self.engine = Engine(gtids(1), 1 << 30, lambda: self.clock)
+        self.readers = [self.install(query) for query in queries]
+        self.waiter = 0
+
+    def install(self, query: str) -> ReaderNode:
+        relations = {("test", table.name): table for table in (T, WIDE, WORDS)}
+        reader = self.engine.install(plan_query(query, "test", SchemaSnapshot(dict(relations), (9, 7, 0))))
+        reader.encoders = [lambda rows: repr(rows).encode()]
+        return reader
+
+    def read(self, *params: int, reader: int = 0) -> list[Effect]:
+        node = self.readers[reader]
+        self.waiter += 1
+        return self.engine.read(Read(self.waiter, node, [(node.key_of(params), params)]))
+
+    def asked(self) -> list[Request]:
+        return [effect for effect in self.engine.flush() if isinstance(effect, Request)]
+
+    def answer(
+        self, request: Request, *results: list[Row], lower: GtidSet, executed: GtidSet | None = None, server: str = OLD,
+        owned: GtidSet = NOTHING,
+    ) -> list[Effect]:  # fmt: skip
+        bracket = Bracket(server, lower, owned, executed if executed is not None else lower)
+        return self.engine.on_answer(UpqueryAnswer(request.id, bracket, results))
+
+    def change(self, number: int, *pairs: Pair, table: str = "test.t") -> list[Effect]:
+        return self.engine.on_stream(Transaction(Gtid(OLD, number), [TableChanges(table, list(pairs))]))
+
+    def held(self, *params: int, reader: int = 0) -> Sequence[Row] | None:
+        node = self.readers[reader]
+        self.engine.check_invariants()
+        return node.answer([(node.key_of(params), params)])
+
+
+def test_read_is_not_told_what_was_seen_before_a_change_that_the_position_has() -> None:
+    rig = Rig(ROWS)
+    rig.read(7)
+    (request,) = rig.asked()
+    (ready,) = rig.answer(request, [(7, 1, 10)], lower=gtids(1), owned=gtids(9))  # 9 is never to be executed
+    assert isinstance(ready, Ready)
+    rig.change(2, ((1, 7, 10), (1, 7, 11)))
+    assert rig.read(7) == []  # its snapshot lacks 2, which the position has
+
+
+def test_read_that_joins_an_answer_as_new_as_the_position_is_told_at_once() -> None:
+    rig = Rig(ROWS)
+    rig.read(7)
+    (request,) = rig.asked()
+    rig.answer(request, [(7, 1, 10)], lower=gtids(1, 2))
+    (ready,) = rig.read(7)
+    assert isinstance(ready, Ready) and ready.rows == [(1, 10)]
+
+
+def test_another_server_takes_over_and_keys_are_held_again() -> None:
+    rig = Rig(ROWS)
+    rig.read(7)
+    (request,) = rig.asked()
+    rig.answer(request, [], lower=gtids(1))
+    rig.engine.on_stream(Gap("another server answers", gtids(1)))
+    rig.change(2, (None, (1, 8, 0)))  # on the stream, and not executed yet
+    rig.read(7)
+    (request,) = rig.asked()
+    rig.answer(request, [], lower=gtids(1), server=NEW)
+    rig.read(8)
+    (request,) = rig.asked()
+    rig.answer(request, [(8, 1, 0)], lower=gtids(1, 2), server=NEW)
+    assert rig.held(8) == [(1, 0)]
+
+
+def test_answer_of_a_server_that_the_stream_does_not_follow_moves_no_position() -> None:
+    rig = Rig(ROWS)
+    rig.read(7)
+    (request,) = rig.asked()
+    rig.answer(request, [], lower=gtids(1))
+    rig.change(2, (None, (1, 8, 0)))
+    rig.read(9)
+    (request,) = rig.asked()
+    rig.answer(request, [], lower=gtids(1), server=NEW)
+    assert rig.engine.ring.position.freeze() == gtids(1, 2)
+
+
+def test_read_of_held_keys_beside_a_miss_of_the_same_batch_is_answered() -> None:
+    rig = Rig(ROWS + " AND v > 3", "SELECT x.id FROM t x JOIN t y ON y.id = x.v WHERE x.k = ?")
+    rig.read(7, reader=1)
+    (request,) = rig.asked()
+    rig.answer(request, [(7, 1, 5)], [(5, 1)], lower=gtids(1))
+    for held in list(rig.readers[1].entries.values()):
+        held.bodies = None
+    rig.read(7, reader=1)
+    rig.read(8, reader=1)
+    effects = rig.engine.flush()
+    assert [effect.waiter for effect in effects if isinstance(effect, Ready)] == [2]
+
+
+def test_value_out_of_range_is_left_to_mysql() -> None:
+    rig = Rig("SELECT id, v + 1 AS z FROM w WHERE k = ?")
+    rig.read(7)
+    (request,) = rig.asked()
+    effects = rig.answer(request, [(7, 1, 2**63 - 1)], lower=gtids(1))
+    (failed,) = effects
+    assert isinstance(failed, Failed) and failed.error is None
+    rig.engine.check_invariants()
+
+
+def test_value_out_of_range_ends_a_subscription() -> None:
+    rig = Rig("SELECT id, v + 1 AS z FROM w WHERE k = ?")
+    rig.engine.subscribe(50, rig.readers[0], 7, (7,))
+    (request,) = rig.asked()
+    rig.answer(request, [(7, 1, 1)], lower=gtids(1))
+    effects = rig.change(2, ((1, 7, 1), (1, 7, 2**63 - 1)), table="test.w")
+    assert [getattr(effect, "lost", "") != "" for effect in effects] == [True]
+    assert len(rig.engine.subscriptions) == 0
+
+
+def test_group_shows_a_spelling_that_some_row_has() -> None:
+    rig = Rig("SELECT word, COUNT(*) AS n FROM s GROUP BY word")
+    rig.read()
+    (request,) = rig.asked()
+    rig.answer(request, [("a", 2)], lower=gtids(1))
+    rig.change(2, ((1, "a"), None), table="test.s")
+    assert rig.held() is None  # whether the other row is spelled so is not known

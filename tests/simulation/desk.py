@@ -1,0 +1,68 @@
+"""The hot path of the proxy over the simulation's engine, without a proxy: caches opened by name, answers as bytes."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Sequence
+from typing import cast
+
+from dataflow.engine import Engine
+from dataflow.entries import Held
+from dataflow.messages import Effect
+from dataflow.reader import Params, ReaderNode
+from proxy.api import Encoder
+from proxy.caches import NamedCache, OpenCache
+from proxy.keys import KeyBinder
+from proxy.router import Router
+from sqltypes.expression import Key, Row
+from sqltypes.schema import ResultColumn
+from tests.simulation.queries import Query
+from tests.simulation.sql_side import DATABASE
+
+
+class Desk:
+    """What an `OpenCache` needs of a router, and the caches."""
+
+    closed = ""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.caches: dict[str, OpenCache] = {}
+
+    def open(self, query: Query) -> None:
+        reader = self._engine.install(query.plan)
+        reader.encoders = [packed]
+        cache = NamedCache(query.name, query.sql, DATABASE, plan=query.plan, reader=reader, state="ready")
+        cache.binder = KeyBinder(query.plan, reader)
+        self.caches[query.name] = OpenCache(cast(Router, self), cache, 0)
+
+    def drop(self, name: str) -> list[Effect]:
+        reader = self.caches.pop(name).named.reader
+        assert reader is not None
+        return self._engine.remove(reader)
+
+    # -- as the router does it
+
+    def encoder(self, format_: int, columns: tuple[ResultColumn, ...]) -> Encoder:
+        return packed
+
+    def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
+        return self._engine.hold(reader, key, params)
+
+    def keep_limit(self) -> None:
+        if self._engine.memory.used > self._engine.limit:
+            self._engine.sieve.evict_to(self._engine.limit)
+
+
+def packed(rows: Sequence[Row]) -> bytes:
+    """An encoding that may be joined byte by byte, as the listeners' may."""
+    return b"".join(map(pickle.dumps, rows))
+
+
+def unpacked(body: bytes) -> list[Row]:
+    source = io.BytesIO(body)
+    rows: list[Row] = []
+    while source.tell() < len(body):
+        rows.append(pickle.load(source))
+    return rows

@@ -1,0 +1,174 @@
+"""The queries of the simulation, what their parameters may be, and what SQLite says that they give."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from planner.api import plan_query, with_result_columns
+from planner.plan import AnswerArrangement, QueryPlan, ReadLimit
+from planner.upquery_sql import fill_columns
+from proxy.api import ParameterValue
+from sqltypes.expression import ParamRef, Row, Value
+from sqltypes.schema import Relation, ResultColumn, SchemaSnapshot, SqlType
+from sqltypes.values import client_literal
+from tests.simulation.sql_side import DATABASE, INT, TABLES, TEXT, State
+
+QUERIES = {
+    # one table
+    "rows": "SELECT id, v FROM a WHERE k = ? AND f = 1",
+    "other_index": "SELECT id, k, v FROM a WHERE j = ?",
+    "by_id": "SELECT k, j, v FROM a WHERE id = ?",
+    "right_rows": "SELECT id, w FROM b WHERE j = ?",
+    "two_parts": "SELECT id, v FROM a WHERE k = ? AND j = ?",
+    "range": "SELECT id, v FROM a WHERE k = ? AND v > ?",
+    "distinct": "SELECT DISTINCT j FROM a WHERE k = ?",
+    # groups
+    "total": "SELECT COUNT(*) AS n, SUM(v) AS s FROM a WHERE k = ? AND f = 1",
+    "groups": "SELECT j, COUNT(*) AS n, SUM(v) AS s, MIN(v) AS lo, MAX(v) AS hi FROM a WHERE k = ? GROUP BY j",
+    "averages": "SELECT j, COUNT(v) AS n, AVG(v) AS m FROM a WHERE k = ? GROUP BY j",
+    "everything": "SELECT COUNT(*) AS n, MAX(w) AS hi FROM b",
+    "having": "SELECT j, COUNT(*) AS n FROM a WHERE k = ? GROUP BY j HAVING COUNT(*) > 1",
+    "having_parameter": "SELECT k, SUM(v) AS s FROM a WHERE k = ? GROUP BY k HAVING COUNT(*) > ?",
+    "derived_table": "SELECT z.k, z.n FROM (SELECT k, COUNT(*) AS n FROM a GROUP BY k) z WHERE z.k = ?",
+    # lists
+    "in_list": "SELECT id, v FROM a WHERE k IN (?)",
+    "in_groups": "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM a WHERE k IN (?) GROUP BY k",
+    "in_count": "SELECT COUNT(*) AS n FROM a WHERE k IN (?)",
+    "in_join": "SELECT a.id, b.id AS bid, b.w FROM a JOIN b ON b.j = a.j WHERE a.k IN (?)",
+    "two_lists": "SELECT a.id, b.id AS bid FROM a JOIN b ON b.j = a.j WHERE a.k IN (?) AND b.w IN (?)",
+    "list_above": "SELECT a.id, b.id AS bid FROM a LEFT JOIN b ON b.j = a.j WHERE a.k = ? AND COALESCE(b.w, 0) IN (?)",
+    # joins
+    "inner": "SELECT a.id, b.id AS bid, a.v, b.w FROM a JOIN b ON b.j = a.j WHERE a.k = ? AND a.f = 1",
+    "outer": "SELECT a.id, b.id AS bid, a.v, b.w FROM a LEFT JOIN b ON b.j = a.j WHERE a.k = ? AND a.f = 1",
+    "outer_pairs": "SELECT a.id, b.id AS bid FROM a LEFT JOIN b ON b.j = a.j AND b.w > a.v WHERE a.k = ? AND a.f = 1",
+    "outer_some": "SELECT a.id, b.id AS bid FROM a LEFT JOIN b ON b.j = a.j AND b.w > 2 WHERE a.k = ? AND a.f = 1",
+    "anti": "SELECT a.id FROM a LEFT JOIN b ON b.j = a.j WHERE a.k = ? AND b.id IS NULL",
+    "self": "SELECT x.id, y.id AS yid, y.v FROM a x JOIN a y ON y.id = x.j WHERE x.k = ?",
+    "diamond": (
+        "SELECT a.id, b.id AS bid, c.id AS cid FROM a JOIN b ON b.j = a.j LEFT JOIN b c ON c.id = a.v WHERE a.k = ?"
+    ),
+    "chain": "SELECT b.id, a.id AS aid, y.v FROM b JOIN a ON a.k = b.w LEFT JOIN a y ON y.id = a.j WHERE b.j = ?",
+    "chain_of_nothing": (
+        "SELECT a.id, c.id AS cid FROM a LEFT JOIN b ON b.id = a.j AND b.w > 1 "
+        "LEFT JOIN b c ON c.id = COALESCE(b.w, 1) WHERE a.k = ?"
+    ),
+    "pushed_count": (
+        "SELECT b.id, COUNT(a.id) AS n, SUM(a.v) AS s FROM b LEFT JOIN a ON a.k = b.w WHERE b.id = ? GROUP BY b.id"
+    ),
+    "derived_count": "SELECT b.w, COUNT(*) AS n FROM a JOIN b ON b.j = a.j WHERE a.k = ? GROUP BY b.w",
+    "count_by_key": "SELECT a.id, (SELECT COUNT(*) FROM b WHERE b.j = a.k) AS n FROM a WHERE a.k = ?",
+    "count_by_row": "SELECT a.id, (SELECT COUNT(*) FROM b WHERE b.j = a.j) AS n FROM a WHERE a.k = ?",
+    # the first rows
+    "top": "SELECT id, v FROM a WHERE f = 1 ORDER BY v DESC, id LIMIT 2",
+    "top_of_key": "SELECT id, v FROM a WHERE k = ? ORDER BY v DESC, id LIMIT 2",
+    "top_behind": "SELECT id, v FROM a WHERE k = ? ORDER BY v, id LIMIT 2 OFFSET 1",
+    "top_of_list": "SELECT id, v FROM a WHERE k IN (?) ORDER BY v, id LIMIT 2",
+    "top_as_asked": "SELECT id, v FROM a WHERE k = ? ORDER BY v, id LIMIT ?",
+    # strings that compare without case
+    "names": "SELECT id, s FROM n WHERE s = ?",
+    "names_list": "SELECT id, s FROM n WHERE s IN (?)",
+    "names_groups": "SELECT s, COUNT(*) AS c FROM n WHERE v = ? GROUP BY s",
+    "names_least": "SELECT COUNT(*) AS c, MIN(s) AS lo FROM n WHERE v = ?",
+    "names_distinct": "SELECT DISTINCT s FROM n WHERE v = ?",
+    "names_join": "SELECT x.id, y.id AS yid, y.s FROM n x JOIN n y ON y.s = x.s WHERE x.v = ?",
+    # evict mode
+    "union": "SELECT id FROM a WHERE k = ? UNION ALL SELECT id FROM b WHERE j = ?",
+    "exists": "SELECT a.id FROM a WHERE a.k = ? AND EXISTS (SELECT 1 FROM b WHERE b.j = a.j)",
+    "not_exists": "SELECT a.id FROM a WHERE a.k = ? AND NOT EXISTS (SELECT 1 FROM b WHERE b.j = a.k AND b.w = 1)",
+    "or_exists": "SELECT a.id FROM a WHERE a.k = ? OR EXISTS (SELECT 1 FROM b WHERE b.j = a.j AND b.w = ?)",
+    "in_subquery": "SELECT id FROM a WHERE k = ? AND j IN (SELECT j FROM b WHERE w = ?)",
+    "not_in": "SELECT id FROM a WHERE k = ? AND j NOT IN (SELECT j FROM b WHERE w = ?)",
+    "outer_of_groups": (
+        "SELECT a.id, d.n FROM a LEFT JOIN (SELECT j, COUNT(*) AS n FROM b GROUP BY j) d ON d.j = a.j "
+        "WHERE a.k = ? AND EXISTS (SELECT 1 FROM a y WHERE y.j = a.k)"
+    ),
+    "lists_in_union": "SELECT id FROM a WHERE k IN (?) UNION SELECT id FROM b WHERE j IN (?)",
+    "names_union": "SELECT id FROM n WHERE s = ? UNION ALL SELECT id FROM a WHERE k = ?",
+}
+ORDERED = frozenset({"top", "top_of_key", "top_behind", "top_of_list", "top_as_asked"})
+NUMBERS = (0, 1, 2)
+WORDS = ("a", "A", "b", "B")
+Parameters = tuple[ParameterValue, ...]
+
+
+@dataclass(frozen=True)
+class Query:
+    """One of the queries, planned once for all schedules."""
+
+    name: str
+    sql: str
+    plan: QueryPlan
+    types: tuple[SqlType, ...]
+
+    def parameters(self, rng: random.Random) -> Parameters:
+        """Random ones: few values, so that reads meet; now and then NULL."""
+        limits = _limit_parameters(self.plan.reader.limit)
+        made: list[ParameterValue] = []
+        for parameter in self.plan.parameters:
+            pool: Sequence[Value] = WORDS if parameter.type.is_string else NUMBERS
+            if parameter.index in limits:
+                made.append(rng.choice(NUMBERS))
+            elif parameter.list:
+                made.append(tuple(rng.choice(pool) for _ in range(rng.randint(1, 3))))
+            else:
+                made.append(None if rng.random() < 0.03 else rng.choice(pool))
+        return tuple(made)
+
+    def truth(self, state: State, parameters: Parameters) -> list[Row]:
+        """The client's own query, answered by SQLite."""
+        return state.query(bound(self.sql, parameters), self.types)
+
+    def agrees(self, rows: list[Row], state: State, parameters: Parameters, in_order: bool = True) -> bool:
+        """Whether `rows` may be the answer over `state`. Which spelling of equal strings is shown is MySQL's choice,
+        but a row must hold it."""
+        expected = self.truth(state, parameters)
+        shown = {value for row in rows for value in row if isinstance(value, str)}
+        if shown and not shown <= state.spellings():
+            return False
+        ours, theirs = [_folded(row) for row in rows], [_folded(row) for row in expected]
+        return ours == theirs if in_order and self.name in ORDERED else Counter(ours) == Counter(theirs)
+
+
+def _folded(row: Row) -> Row:
+    return tuple(value.lower() if isinstance(value, str) else value for value in row)
+
+
+def _limit_parameters(limit: ReadLimit | None) -> set[int]:
+    if limit is None:
+        return set()
+    return {part.index for part in (limit.count, limit.offset) if isinstance(part, ParamRef)}
+
+
+@cache
+def query(name: str) -> Query:
+    relations: dict[tuple[str, str], Relation] = {(DATABASE, table.name): table for table in TABLES.values()}
+    plan = plan_query(QUERIES[name], DATABASE, SchemaSnapshot(relations, (9, 7, 0)))
+    if isinstance(plan.reader.root, AnswerArrangement):
+        # What MySQL would announce; nothing but integers comes from these.
+        names = QUERIES[name].split(" FROM ")[0].removeprefix("SELECT ").split(", ")
+        plan = with_result_columns(plan, tuple(ResultColumn(column, INT, True) for column in names))
+        types = [INT] * len(names)
+    else:
+        types = [column.type for column in plan.reader.output]
+    return Query(name, QUERIES[name], plan, tuple(types))
+
+
+def fill_types(plan: QueryPlan, level: int) -> list[SqlType]:
+    """The types of what a fill of this level returns."""
+    reader = plan.reader
+    arrangement = reader.root if level == 0 else reader.lookups[level - 1].arrangement
+    return [type_ for _, type_ in fill_columns(arrangement)]
+
+
+def bound(sql: str, parameters: Parameters) -> str:
+    for value in parameters:
+        text = ", ".join(map(client_literal, value)) if isinstance(value, tuple) else client_literal(value)
+        sql = sql.replace("?", text, 1)
+    return sql
+
+
+__all__ = ["INT", "ORDERED", "QUERIES", "TEXT", "Parameters", "Query", "fill_types", "query"]
