@@ -34,6 +34,7 @@ from dataflow.messages import (
     UpqueryFailed,
 )
 from dataflow.reader import Params, ReaderNode
+from dataflow.source_history import SourceHistory
 from dataflow.subscription import Subscriptions
 from gtid_tracker.gtid import GtidSet
 from gtid_tracker.progress import PositionWaits
@@ -74,13 +75,8 @@ class Engine:
         self._missed: dict[ReaderNode, list[Read]] = {}
         self._reads: dict[int, Read] = {}
         self._latency: dict[int, float] = {}  # by tag: seconds that its upqueries take, smoothed
-        self._newest_lower: dict[str, GtidSet] = {}  # by server
-        self._newest_executed: GtidSet | None = None  # read last from the server that answers
-        # A reading, the transactions received when it was looked at, and whether all of them were in it.
-        self._quiet: tuple[GtidSet | None, int, bool] = (None, -1, False)
-        self._server_uuid = ""
+        self.source = SourceHistory()
         self._count = 0
-        self._lower_bounds_regressed = ""
 
     # -- plans -------------------------------------------------------------------------------------------------------
 
@@ -199,9 +195,9 @@ class Engine:
             return []
         self._count += 1
         fill = Fill(self._count, reader, whole, partial, sent=self._count, sent_at=self._clock())
-        fill.floor = self._newest_lower.get(self._server_uuid)
+        fill.floor = self.source.floor
         request = fill.request(self._latency.get(reader.tag, 0.0) > SLOW_SECONDS)
-        request.lower = self._known_lower()
+        request.lower = self.source.known_lower(self.ring.pushed, self.ring.position.freeze())
         self._fills[fill.id] = fill
         tracker = reader.program.root.tracker
         for key in fill.keys:
@@ -214,24 +210,11 @@ class Engine:
         self.memory.count("upquery_keys", len(whole) + len(partial))
         return [request]
 
-    def _known_lower(self) -> GtidSet | None:
-        """A reading of gtid_executed that is as good as a new one: nothing has been received since that is not in it.
-
-        Every reading made before a snapshot is a lower bound of it; an old one would make Q wide.
-        """
-        reading, pushed = self._newest_executed, self.ring.pushed
-        if reading is None:
-            return None
-        if self._quiet[0] is not reading or self._quiet[1] != pushed:
-            self._quiet = (reading, pushed, self.ring.position.freeze().issubset(reading))
-        return reading if self._quiet[2] else None
-
     # -- the stream --------------------------------------------------------------------------------------------------
 
     def on_stream(self, event: StreamEvent) -> list[Effect]:
         """Processes one event of the change stream to completion."""
         if isinstance(event, Gap):
-            self._server_uuid = ""  # whoever answers next
             return self.reset(event.position, event.reason)
         gtid = event.gtid
         if gtid is not None and gtid in self.ring.position:
@@ -278,8 +261,7 @@ class Engine:
         self.memory.count("resets")
         self.generation += 1
         self.ring = Ring(position, *self._ring_size)
-        self._newest_lower.clear()
-        self._newest_executed = None
+        self.source.forget()
         self._waits.clear()
         effects: list[Effect] = []
         for fill in list(self._fills.values()):
@@ -306,9 +288,10 @@ class Engine:
         tag = fill.reader.tag
         self._latency[tag] = 0.7 * self._latency.get(tag, answer.seconds) + 0.3 * answer.seconds
         bracket = answer.bracket
-        if self._regressed(fill, answer):
+        contradiction = self.source.contradiction(bracket, fill.floor)
+        if contradiction:
             # Not at `lower`: the stream goes on from where it is, and does not bring again what `lower` may lack.
-            return self.reset(self.ring.position.freeze(), self._lower_bounds_regressed)
+            return self.reset(self.ring.position.freeze(), contradiction)
         self._count += 1
         fill.answered = self._count
         try:
@@ -332,28 +315,6 @@ class Engine:
             fill.waiting = True
             self.memory.count("fills_waiting_for_position")
         return effects + self._between()
-
-    def _regressed(self, fill: Fill, answer: UpqueryAnswer) -> bool:
-        """Does another server answer, or the same one with transactions lost? Compared with what was known when this
-        was sent."""
-        bracket = answer.bracket
-        server, lower = bracket.server_uuid, bracket.lower
-        self._newest_executed = bracket.executed
-        if lower is fill.floor and lower is bracket.executed and server == self._server_uuid:
-            return False
-        if self._server_uuid and server != self._server_uuid:
-            self._lower_bounds_regressed = f"server {server} answers instead of {self._server_uuid}"
-            self._server_uuid = server
-            return True
-        lost = not lower.issubset(bracket.executed)
-        if lost or (fill.floor is not None and not fill.floor.issubset(lower)):
-            self._lower_bounds_regressed = f"server {server} has lost transactions that it had executed"
-            return True
-        self._server_uuid = server
-        newest = self._newest_lower.get(server)
-        if newest is None or newest.issubset(lower):
-            self._newest_lower[server] = lower
-        return False
 
     def _clear_rolled_back(self, answer: UpqueryAnswer, current: Fill) -> list[Effect]:
         """A GTID that was owned, and is neither owned nor executed in a later reading, was rolled back: nobody needs
