@@ -8,11 +8,21 @@ out by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from operator import itemgetter
+from sys import getsizeof
 from typing import Any
 
 from dataflow.arrangement import NOWHERE, Arrangement, Memory
-from dataflow.operators.aggregate import AggregateNode, GroupProgram, accumulators
+from dataflow.operators.aggregate import (
+    EXACT,
+    Accumulator,
+    AggregateNode,
+    GroupProgram,
+    accumulators,
+    add_value,
+    subtract_value,
+)
 from dataflow.operators.answer import AnswerNode, AnswerWatch, Parts
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
@@ -39,6 +49,8 @@ from sqltypes.expression import ColumnRef, Expr, Key, Literal, ParamRef, Row, co
 from sqltypes.schema import BIGINT, SqlType, Table
 
 Layout = dict[tuple[str, str], int]
+TUPLE_BYTES = 56  # an empty tuple and its share of the list or dict that holds it
+NUMBER_BYTES = 32  # an int below 2**60 or a float, rounded up by the allocator
 
 # -- arrangements ----------------------------------------------------------------------------------------------------
 
@@ -124,7 +136,22 @@ def _rows_node(plan: RowsArrangement, number: int, memory: Memory) -> RowsNode:
     columns = [table.column(name) for name in plan.columns]
     narrow = _columns_of_row([column.position for column in columns])
     exact = not any(column.type.is_approximate for column in columns)
-    return RowsNode(plan, number, memory, _locate(table, plan.key, plan.filter), narrow, exact)
+    weigh = _weighing([column.type for column in columns])
+    return RowsNode(plan, number, memory, _locate(table, plan.key, plan.filter), narrow, exact, weigh)
+
+
+def _weighing(types: Sequence[SqlType]) -> Callable[[Row], int]:
+    """Estimates a row's bytes, as `entries.row_bytes`: what has one size is counted once, here."""
+    fixed = TUPLE_BYTES + 8 * len(types)
+    varying = []
+    for at, type_ in enumerate(types):
+        if type_.is_integer or type_.is_approximate or type_.name in ("bit", "time"):
+            fixed += NUMBER_BYTES
+        else:
+            varying.append(f"size(r[{at}])")
+    code = Codegen()
+    code.names["size"] = getsizeof
+    return code.function("weigh", "r", [f"return {' + '.join([str(fixed), *varying])}"])
 
 
 def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> AggregateNode:
@@ -132,17 +159,51 @@ def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> 
     layout = _table_layout(table)
     group = [own(name, table) for name in plan.group]
     positions = [column.position for column in (table.column(name) for name in plan.group)]
+    items = accumulators(plan.aggregates, [_order_of(aggregate) for aggregate in plan.aggregates])
     program = GroupProgram(
         locate=_locate(table, plan.key, plan.filter),
         group_key=_key_of_columns(group, positions),
         group_values=_columns_of_row(positions),
         arguments=compile_row([_argument(aggregate) for aggregate in plan.aggregates], layout),
-        accumulators=accumulators(plan.aggregates, [_order_of(aggregate) for aggregate in plan.aggregates]),
+        add=_folding(plan.aggregates, items, layout, add_value, "+", EXACT.add),
+        subtract=_folding(plan.aggregates, items, layout, subtract_value, "-", EXACT.subtract),
+        accumulators=items,
         group_width=len(group),
         answer_group_key=_key_of_columns(group, range(len(group))),
         exact=all(_shows_as_is(column.type) for column in group),
     )
     return AggregateNode(plan, number, memory, program)
+
+
+def _folding(
+    aggregates: Sequence[Aggregate],
+    items: Sequence[Accumulator],
+    layout: Layout,
+    plain: Callable[..., object],
+    sign: str,
+    exact: Callable[[Decimal, Decimal], Decimal],
+) -> Callable[..., Any]:
+    """What one row does to a group's state, as one function: f(state, row). False from it: an extreme may be gone.
+
+    `plain` is the uncompiled form for one accumulator, used for MIN and MAX; `exact` adds or subtracts decimals.
+    """
+    code = Codegen()
+    ref = _row_ref(layout)
+    lines = []
+    for aggregate, item in zip(aggregates, items, strict=True):
+        slot = item.slot
+        if aggregate.argument is None:
+            lines.append(f"s[{slot}] {sign}= 1")
+            continue
+        lines.append(f"v = {code.expression(aggregate.argument, ref)}")
+        if aggregate.function is AggregateFunction.COUNT:
+            lines.append(f"if v is not None: s[{slot}] {sign}= 1")
+        elif aggregate.function in (AggregateFunction.SUM, AggregateFunction.AVG):
+            total = f"s[{slot}] {sign} v" if item.integral else f"{code.bind(exact)}({code.bind(Decimal)}(s[{slot}]), v)"
+            lines.append(f"if v is not None: s[{slot}] = {total}; s[{slot + 1}] {sign}= 1")
+        else:
+            lines.append(f"if {code.bind(plain)}(s, {code.bind(item)}, v) is False: return False")
+    return code.function("fold", "s, r", [*lines, "return True"])
 
 
 def _argument(aggregate: Aggregate) -> Expr:

@@ -239,7 +239,7 @@ class Engine:
             for change in event.changes:
                 for node in by_table.get(change.table, ()):
                     node.process(change.table, change.pairs)
-            return Record(event) if event.changes else None
+            return Record.of(event) if event.changes else None
         if isinstance(event, Ddl):
             record = Record(event)
             self.memory.count("ddl")

@@ -38,11 +38,14 @@ class Record:
     """What the ring holds of a transaction or of a DDL statement."""
 
     event: Transaction | Ddl
+    weight: int = 1  # row changes
 
-    @property
-    def weight(self) -> int:
-        event = self.event
-        return sum(len(change.pairs) for change in event.changes) if isinstance(event, Transaction) else 1
+    @classmethod
+    def of(cls, transaction: Transaction) -> Record:
+        weight = 0
+        for change in transaction.changes:
+            weight += len(change.pairs)
+        return cls(transaction, weight)
 
     def concerns(self, node: Arrangement) -> bool:
         """Is it a DDL statement on one of the node's tables?"""

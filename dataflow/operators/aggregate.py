@@ -24,6 +24,8 @@ from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import SqlType
 
+VALUES, COUNT_STAR = 0, 1  # the first slots of a group's state; the accumulators' follow
+State = list[Any]
 EXACT = Context(prec=100, rounding=ROUND_HALF_UP)  # MySQL's DECIMAL has 65 digits; sums and quotients of them fit
 
 
@@ -39,6 +41,7 @@ class Accumulator:
     type: SqlType
     slot: int
     order: Callable[[Value], Any] | None = None
+    integral: bool = False  # the argument is an integer: so is its sum
 
     @property
     def width(self) -> int:
@@ -58,6 +61,8 @@ class GroupProgram:
     group_key: Callable[[Row], Key]
     group_values: Callable[[Row], Row]
     arguments: Callable[[Row], Row]
+    add: Callable[[State, Row], None]  # `add_value` for all accumulators, compiled
+    subtract: Callable[[State, Row], bool]  # `subtract_value` likewise: False if one underflows
     accumulators: tuple[Accumulator, ...]
     group_width: int
     answer_group_key: Callable[[Row], Key]  # of an upquery's row, key columns cut off
@@ -68,9 +73,6 @@ class GroupProgram:
         return COUNT_STAR + 1 + sum(accumulator.width for accumulator in self.accumulators)
 
 
-VALUES, COUNT_STAR = 0, 1  # the first slots of a group's state; the accumulators' follow
-State = list[Any]
-
 
 def accumulators(
     aggregates: Sequence[Aggregate], orders: Sequence[Callable[[Value], Any] | None]
@@ -79,7 +81,8 @@ def accumulators(
     laid: list[Accumulator] = []
     slot = COUNT_STAR + 1
     for aggregate, order in zip(aggregates, orders, strict=True):
-        laid.append(Accumulator(aggregate.function, aggregate.type, slot, order))
+        integral = aggregate.argument is not None and aggregate.argument.type.is_integer
+        laid.append(Accumulator(aggregate.function, aggregate.type, slot, order, integral))
         slot += laid[-1].width
     return tuple(laid)
 
@@ -127,8 +130,7 @@ class AggregateNode(Arrangement):
             entry.content[group] = state
             self._resize(entries, entry, self._group_bytes)
         state[COUNT_STAR] += 1
-        for accumulator, value in zip(program.accumulators, program.arguments(row), strict=True):
-            add_value(state, accumulator, value)
+        program.add(state, row)
         touch(entry)
 
     def _subtract(self, entries: Entries, entry: Entry, row: Row) -> None:
@@ -147,11 +149,10 @@ class AggregateNode(Arrangement):
         if not program.exact and program.group_values(row) == state[VALUES]:
             self.fail(entries, entry, "shown_spelling_underflow")  # is another row of the group spelled so?
             return
-        for accumulator, value in zip(program.accumulators, program.arguments(row), strict=True):
-            if not _subtract_value(state, accumulator, value):
-                self.fail(entries, entry, "extreme_underflow")
-                return
-        touch(entry)
+        if program.subtract(state, row):
+            touch(entry)
+        else:
+            self.fail(entries, entry, "extreme_underflow")
 
     def _resize(self, entries: Entries, entry: Entry, by: int) -> None:
         entry.size += by
@@ -188,11 +189,11 @@ class AggregateNode(Arrangement):
         for accumulator in program.accumulators:
             match accumulator.function:
                 case AggregateFunction.AVG:
-                    state[accumulator.slot] = row[at] if row[at] is not None else 0
+                    state[accumulator.slot] = _sum(accumulator, row[at])
                     state[accumulator.slot + 1] = row[at + 1]
                     at += 1
                 case AggregateFunction.SUM:
-                    state[accumulator.slot] = row[at] if row[at] is not None else 0
+                    state[accumulator.slot] = _sum(accumulator, row[at])
                     sums.append(accumulator)
                 case _:
                     state[accumulator.slot] = row[at]
@@ -208,6 +209,13 @@ class AggregateNode(Arrangement):
             (*state[VALUES], *(result(state, item) for item in accumulators), state[COUNT_STAR])
             for state in content.values()
         ]
+
+
+def _sum(item: Accumulator, value: Any) -> Any:
+    """A sum as an upquery returned it: MySQL's SUM of integers is a DECIMAL, ours an int."""
+    if value is None:
+        return 0
+    return int(value) if item.integral else value
 
 
 def empty_state(values: Row, items: Iterable[Accumulator]) -> State:
@@ -242,7 +250,7 @@ def add_value(state: State, item: Accumulator, value: Value) -> None:
                 state[slot] = value
 
 
-def _subtract_value(state: State, item: Accumulator, value: Value) -> bool:
+def subtract_value(state: State, item: Accumulator, value: Value) -> bool:
     """Counts one row's value out. False: the extreme may have been that row's, what is held does not tell the next."""
     slot = item.slot
     match item.function:

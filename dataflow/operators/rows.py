@@ -8,11 +8,10 @@ out of one bag and one row into another, so it is a removal and an addition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from sys import getsizeof
 from typing import Any
 
 from dataflow.arrangement import NOWHERE, Arrangement, Entries, Locate, Memory
-from dataflow.entries import Entry, row_bytes, touch
+from dataflow.entries import Entry, touch
 from dataflow.messages import Pair
 from planner.plan import RowsArrangement
 from sqltypes.expression import Key, Row
@@ -31,11 +30,13 @@ class RowsNode(Arrangement):
         locate: Locate,
         narrow: Callable[[Row], Row],
         exact: bool,
+        weigh: Callable[[Row], int],
     ) -> None:
         super().__init__(plan, number, memory)
         self._locate = locate
         self._narrow = narrow
         self._exact = exact  # equal narrow rows are indistinguishable (not so with floats: 0.0 and -0.0)
+        self._weigh = weigh  # bytes that a narrow row occupies
         self._tables = frozenset((plan.table.qualified,))
 
     @property
@@ -82,7 +83,7 @@ class RowsNode(Arrangement):
             except ValueError:
                 self.fail(entries, entry, "removed_row_not_held")
                 return
-        self._resize(entries, entry, -row_bytes(row, getsizeof))
+        self._resize(entries, entry, -self._weigh(row))
         touch(entry)
 
     def _add(self, entries: Entries, entry: Entry, row: Row) -> None:
@@ -93,7 +94,7 @@ class RowsNode(Arrangement):
             content.append(row)
             if len(content) > LARGE:
                 entry.content = _counted(content)
-        self._resize(entries, entry, row_bytes(row, getsizeof))
+        self._resize(entries, entry, self._weigh(row))
         touch(entry)
 
     def _resize(self, entries: Entries, entry: Entry, by: int) -> None:
@@ -107,7 +108,7 @@ class RowsNode(Arrangement):
         return {key for image in images if (key := locate(image)) is not NOWHERE and key in keys}
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
-        size = sum(row_bytes(row, getsizeof) for row in rows)
+        size = sum(self._weigh(row) for row in rows)
         return self.new_entry(key, _counted(rows) if len(rows) > LARGE else rows, size)
 
     def rows(self, content: Any) -> Iterable[Row]:
