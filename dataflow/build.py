@@ -199,7 +199,8 @@ def _folding(
         if aggregate.function is AggregateFunction.COUNT:
             lines.append(f"if v is not None: s[{slot}] {sign}= 1")
         elif aggregate.function in (AggregateFunction.SUM, AggregateFunction.AVG):
-            total = f"s[{slot}] {sign} v" if item.integral else f"{code.bind(exact)}({code.bind(Decimal)}(s[{slot}]), v)"
+            decimal = f"{code.bind(exact)}({code.bind(Decimal)}(s[{slot}]), v)"
+            total = f"s[{slot}] {sign} v" if item.integral else decimal
             lines.append(f"if v is not None: s[{slot}] = {total}; s[{slot + 1}] {sign}= 1")
         else:
             lines.append(f"if {code.bind(plain)}(s, {code.bind(item)}, v) is False: return False")
