@@ -70,6 +70,7 @@ class Router:
         self._position_text = ""
         self._position_count = (-1, 0)
         self._open: dict[tuple[str, int], OpenCache] = {}
+        self._subscribers: set[asyncio.Queue[SubscriptionEvent]] = set()
         self.server_version = ""
         self.server_uuid = ""
 
@@ -145,6 +146,8 @@ class Router:
         self, name: str, parameters: Sequence[ParameterValue]
     ) -> AsyncGenerator[SubscriptionEvent, None]:
         cache = self._catalog.get(name)
+        if self.closed:
+            raise SourceDown(self.closed)
         if cache.reader is None or cache.binder is None:
             raise SourceDown(f"cache {name!r} is not ready: {cache.why}")
         keys = cache.binder.bind(parameters).keys
@@ -163,15 +166,24 @@ class Router:
             )
 
         number = 0
-        number = self.pump.subscribe(cache.reader, keys, deliver)
+        self._subscribers.add(queue)
         try:
+            number = self.pump.subscribe(cache.reader, keys, deliver)
             while True:
                 event = await queue.get()
                 yield event
                 if event.end:
                     return
         finally:
+            self._subscribers.discard(queue)
             self.pump.unsubscribe(number)
+
+    def close(self, reason: str) -> None:
+        """No hit is served from now on, and every subscription ends: its rows may be older than was promised."""
+        if not self.closed:
+            for queue in self._subscribers:
+                queue.put_nowait(SubscriptionEvent(end=reason))
+        self.closed = reason
 
     # -- status ------------------------------------------------------------------------------------------------------
 
@@ -237,7 +249,7 @@ class Gate:
         away = now - self._last_contact
         if away > self._max_staleness:
             limit = f"more than --max-staleness {self._max_staleness:.0f} s"
-            self._router.closed = f"the source has not been reached for {away:.0f} s, {limit}"
+            self._router.close(f"the source has not been reached for {away:.0f} s, {limit}")
         else:
             self._router.closed = ""
 
