@@ -45,10 +45,14 @@ from planner.plan import (
 from planner.plan import Arrangement as ArrangementPlan
 from planner.upquery_sql import fill_columns, topk_fetch
 from sqltypes.compile import Codegen, compile_key, compile_predicate, compile_row, compile_sort_key
-from sqltypes.expression import ColumnRef, Expr, Key, Literal, ParamRef, Row, columns_of, walk
+from sqltypes.expression import Call, ColumnRef, Expr, Key, Literal, ParamRef, Row, columns_of, walk
+from sqltypes.functions import COMPARISONS
 from sqltypes.schema import BIGINT, SqlType, Table
 
 Layout = dict[tuple[str, str], int]
+
+BYTES = SqlType("varbinary")
+COMPARED = COMPARISONS | {"in"}  # calls that do not tell equal values apart
 TUPLE_BYTES = 56  # an empty tuple and its share of the list or dict that holds it
 NUMBER_BYTES = 32  # an int below 2**60 or a float, rounded up by the allocator
 
@@ -294,7 +298,8 @@ def reader_node(plan: QueryPlan, tag: int, nodes: Mapping[ArrangementPlan, Arran
         before = dict(layout)
         width = _extend(layout, width, lookup.alias, root_columns(lookup.arrangement))
         levels.append(_level(lookup, nodes[lookup.arrangement], before, dict(layout)))
-    key_params = [ParamRef(part.parameter, part.type) for part in plan.key]
+    exact = _read_as_they_are(plan)
+    key_params = [ParamRef(part.parameter, BYTES if part.parameter in exact else part.type) for part in plan.key]
     evict = isinstance(reader.root, AnswerArrangement)
     root_params = [key_params[at] for at in reader.root_key]
     root_types = _root_key_types(reader.root)
@@ -320,6 +325,31 @@ def reader_node(plan: QueryPlan, tag: int, nodes: Mapping[ArrangementPlan, Arran
         limit_from_params=not evict and _limit_from_params(reader.limit),
     )
     return ReaderNode(plan, tag, program, _params_key(key_params, exact=evict), memory)
+
+
+def _read_as_they_are(plan: QueryPlan) -> set[int]:
+    """Parameters of which equal values may give different answers: 'a' = 'a ' in most collations, but not by LIKE."""
+    reader = plan.reader
+    found: set[int] = set()
+
+    def visit(expr: Expr, compared: bool) -> None:
+        if isinstance(expr, ParamRef) and not compared:
+            found.add(expr.index)
+        elif isinstance(expr, Call):
+            for arg in expr.args:
+                visit(arg, expr.op in COMPARED)
+
+    for expr in (reader.filter, reader.having, *(lookup.on for lookup in reader.lookups)):
+        if expr is not None:
+            visit(expr, compared=False)
+    for expr in (*reader.group, *(column.expr for column in reader.output), *(term.expr for term in reader.order)):
+        visit(expr, compared=False)
+    for aggregate in reader.aggregates:
+        visit(_argument(aggregate), compared=False)
+    for lookup in reader.lookups:
+        for expr in lookup.key:
+            visit(expr, compared=True)
+    return found
 
 
 def _extend(layout: Layout, width: int, alias: str, columns: Sequence[str]) -> int:

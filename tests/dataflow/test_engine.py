@@ -149,6 +149,13 @@ def test_value_out_of_range_ends_a_subscription() -> None:
     assert len(rig.engine.subscriptions) == 0
 
 
+def test_patterns_that_are_equal_strings_have_answers_of_their_own() -> None:
+    rig = Rig("SELECT id FROM s WHERE id < ? AND word LIKE ?", "SELECT id FROM s WHERE id < ? AND word = ?")
+    like, equal = rig.readers
+    assert like.key_of((9, "a")) != like.key_of((9, "A"))
+    assert equal.key_of((9, "a")) == equal.key_of((9, "A"))
+
+
 def test_group_shows_a_spelling_that_some_row_has() -> None:
     rig = Rig("SELECT word, COUNT(*) AS n FROM s GROUP BY word")
     rig.read()
