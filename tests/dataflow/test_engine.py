@@ -2,71 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from dataflow.engine import Engine
-from dataflow.fill import Read
-from dataflow.messages import Effect, Failed, Gap, Pair, Ready, TableChanges, Transaction, UpqueryAnswer
-from dataflow.messages import UpqueryRequest as Request
-from dataflow.reader import ReaderNode
-from gtid_tracker.bracket import Bracket
-from gtid_tracker.gtid import Gtid, GtidSet
-from planner.api import plan_query
-from sqltypes.expression import Row
-from sqltypes.schema import Column, SchemaSnapshot, SqlType, Table
-from tests.support.mock_graph import int_table
-
-OLD, NEW = "5e1ec7ed-0000-4000-8000-000000000001", "5e1ec7ed-0000-4000-8000-000000000002"
-T = int_table("t", "id", "k", "v")
-BIG = SqlType("bigint")
-WIDE = Table("test", "w", (Column("id", BIG, False, 0), Column("k", BIG, True, 1), Column("v", BIG, True, 2)), ("id",))
-WORD = SqlType("varchar", length=10, collation="utf8mb4_0900_ai_ci")
-WORDS = Table("test", "s", (Column("id", BIG, False, 0), Column("word", WORD, True, 1)), ("id",))
-NOTHING = GtidSet.empty()
-ROWS = "SELECT id, v FROM t WHERE k = ?"
-
-
-def gtids(*numbers: int) -> GtidSet:
-    return GtidSet.of(Gtid(OLD, number) for number in numbers)
-
-
-class Rig:
-    """An engine at position 1, with one reader."""
-
-    def __init__(self, *queries: str) -> None:
-        self.clock = 0.0
-        self.engine = Engine(gtids(1), 1 << 30, lambda: self.clock)
-        self.readers = [self.install(query) for query in queries]
-        self.waiter = 0
-
-    def install(self, query: str) -> ReaderNode:
-        relations = {("test", table.name): table for table in (T, WIDE, WORDS)}
-        reader = self.engine.install(plan_query(query, "test", SchemaSnapshot(dict(relations), (9, 7, 0))))
-        reader.encoders = [lambda rows: repr(rows).encode()]
-        return reader
-
-    def read(self, *params: int, reader: int = 0) -> list[Effect]:
-        node = self.readers[reader]
-        self.waiter += 1
-        return self.engine.read(Read(self.waiter, node, [(node.key_of(params), params)]))
-
-    def asked(self) -> list[Request]:
-        return [effect for effect in self.engine.flush() if isinstance(effect, Request)]
-
-    def answer(
-        self, request: Request, *results: list[Row], lower: GtidSet, executed: GtidSet | None = None, server: str = OLD,
-        owned: GtidSet = NOTHING,
-    ) -> list[Effect]:  # fmt: skip
-        bracket = Bracket(server, lower, owned, executed if executed is not None else lower)
-        return self.engine.on_answer(UpqueryAnswer(request.id, bracket, results))
-
-    def change(self, number: int, *pairs: Pair, table: str = "test.t") -> list[Effect]:
-        return self.engine.on_stream(Transaction(Gtid(OLD, number), [TableChanges(table, list(pairs))]))
-
-    def held(self, *params: int, reader: int = 0) -> Sequence[Row] | None:
-        node = self.readers[reader]
-        self.engine.check_invariants()
-        return node.answer([(node.key_of(params), params)])
+from dataflow.messages import Failed, Gap, Ready
+from tests.support.engine_rig import NEW, ROWS, Rig, gtids
 
 
 def test_read_is_not_told_what_was_seen_before_a_change_that_the_position_has() -> None:

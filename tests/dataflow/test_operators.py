@@ -22,7 +22,7 @@ from planner.plan import (
 from sqltypes.build import literal
 from sqltypes.expression import Key, Row
 from sqltypes.functions import call
-from sqltypes.schema import BIGINT, ResultColumn, SqlType
+from sqltypes.schema import BIGINT, DOUBLE, Column, ResultColumn, SqlType, Table
 from tests.support.mock_graph import INT, MockGraph, int_table
 
 TABLE = int_table("t", "id", "k", "g", "v")
@@ -36,6 +36,25 @@ def row(rng: random.Random, number: int) -> Row:
 
 def passing(rows: Iterable[Row], key: Key) -> list[Row]:
     return [item for item in rows if item[1] == key and isinstance(item[3], int) and item[3] > 1]
+
+
+FLOATS = Table(
+    "d",
+    "floats",
+    (Column("id", INT, False, 0), Column("k", INT, False, 1), Column("f", DOUBLE, True, 2)),
+    ("id",),
+)
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_the_zero_that_goes_is_the_one_with_its_sign(count: int) -> None:
+    plan = RowsArrangement(FLOATS, ("k",), ("f",))
+    graph = MockGraph(plan, FLOATS, lambda rows, key: [(item[2],) for item in rows if item[1] == key])
+    graph.fill(7)
+    zeros = [(number, 7, 0.0 if number % 2 else -0.0) for number in range(2 * count)]
+    graph.change(*((None, row) for row in zeros))
+    graph.change(*((row, None) for row in zeros if row[0] % 2 == 0))
+    assert list(map(repr, graph.rows(7) or ())) == ["(0.0,)"] * count
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,200 @@
+"""What is held is counted, freed by reference counts, and kept below the limit by SIEVE."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from dataflow.arrangement import Memory
+from dataflow.entries import HELD_BYTES, Held
+from dataflow.eviction import Sieve
+from dataflow.messages import Pair
+from sqltypes.expression import Row
+from tests.support.engine_rig import Rig, gtids
+
+ROWS = "SELECT id, v FROM t WHERE k = ?"
+GROUPS = "SELECT k, v, COUNT(*) AS n, SUM(v) AS s, MIN(v) AS lo FROM t WHERE k = ? GROUP BY k, v"
+TOP = "SELECT id, v FROM t ORDER BY v, id LIMIT 3"
+JOIN = "SELECT x.id, y.id AS yid FROM t x LEFT JOIN t y ON y.id = x.v WHERE x.k = ?"
+EVICT = "SELECT id FROM t WHERE k = ? UNION ALL SELECT id FROM t WHERE v = ?"
+
+
+@pytest.fixture
+def collected() -> Iterator[list[object]]:
+    """All that only the cyclic collector can free."""
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        yield gc.garbage
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
+def churn(rig: Rig, keys: int, rng: random.Random) -> None:
+    """Fills keys, changes rows of them, evicts most of them."""
+    table: dict[int, Row] = {number: (number, number % keys, rng.randrange(keys)) for number in range(keys * 2)}
+    for reader, node in enumerate(rig.readers):
+        for key in range(keys):
+            params = tuple(key for _ in node.plan.parameters)
+            rig.fill_from(table, *params, reader=reader)
+            rig.hit(*params, reader=reader)
+    for number in range(2, keys):
+        before = table[number]
+        after = (number, rng.randrange(keys), rng.randrange(keys))
+        pairs: list[Pair] = [(before, after)]
+        table[number] = after
+        rig.change(rig.next_gtid(), *pairs)
+        for reader, node in enumerate(rig.readers):
+            rig.hit(*(number for _ in node.plan.parameters), reader=reader)
+    rig.engine.sieve.evict_to(rig.engine.memory.used // 10)
+    rig.engine.check_invariants()
+
+
+def test_filling_changing_and_evicting_leaves_no_cyclic_garbage(collected: list[object]) -> None:
+    rig = Rig(ROWS, GROUPS, TOP, JOIN, EVICT)
+    churn(rig, 40, random.Random(1))  # what is made once: plans' functions, the first errors
+    gc.collect()
+    collected.clear()
+    churn(rig, 400, random.Random(2))
+    gc.collect()
+    ours = [found for found in collected if type(found).__module__.startswith(("dataflow", "gtid_tracker"))]
+    assert not ours  # the trees by which SQLite's SQL is made are not ours
+
+
+def test_dropping_a_reader_leaves_no_cyclic_garbage(collected: list[object]) -> None:
+    rig = Rig(ROWS, JOIN)
+    churn(rig, 40, random.Random(3))
+    gc.collect()
+    collected.clear()
+    for node in rig.readers:
+        rig.engine.remove(node)
+    rig.readers.clear()
+    node = None  # type: ignore[assignment]  # the last one's name
+    gc.collect()
+    assert not [found for found in collected if type(found).__name__ in ("Held", "Entry", "Fill", "Read")]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_bytes_counted_are_those_held_after_anything(seed: int) -> None:
+    rng = random.Random(seed)
+    rig = Rig(ROWS, GROUPS, TOP, JOIN, EVICT)
+    table: dict[int, Row] = {number: (number, number % 5, rng.randrange(6)) for number in range(30)}
+    for _ in range(300):
+        reader = rng.randrange(len(rig.readers))
+        params = tuple(rng.randrange(5) for _ in rig.readers[reader].plan.parameters)
+        match rng.randrange(4):
+            case 0:
+                rig.fill_from(table, *params, reader=reader)
+            case 1:
+                rig.hit(*params, reader=reader)
+            case 2:
+                number = rng.randrange(60)
+                before = table.pop(number, None)
+                after = (number, rng.randrange(5), rng.randrange(6)) if before is None or rng.random() < 0.6 else None
+                if after is not None:
+                    table[number] = after
+                rig.change(rig.next_gtid(), (before, after))
+            case _:
+                rig.engine.sieve.evict_to(int(rig.engine.memory.used * rng.random()))
+        rig.engine.check_invariants()
+    rig.engine.reset(gtids(1), "the end")
+    assert rig.engine.memory.used == 0
+    assert len(rig.engine.sieve) == 0
+
+
+# -- SIEVE ------------------------------------------------------------------------------------------------------------
+
+
+class Shelf:
+    """A reader of nothing but keys, under a limit of `room` of them."""
+
+    def __init__(self, room: int) -> None:
+        self.memory = Memory()
+        self.sieve = Sieve(self.memory)
+        self.held: dict[int, Held] = {}
+        self.room = room
+
+    def drop(self, held: Held) -> None:
+        """As a reader does it."""
+        assert isinstance(held.key, int)
+        del self.held[held.key]
+        held.alive = False
+        self.memory.used -= held.size
+
+    def read(self, key: int) -> bool:
+        held = self.held.get(key)
+        if held is not None:
+            held.visited = True
+            return True
+        held = self.held[key] = Held(self, key)  # type: ignore[arg-type]  # it drops keys, that is all that is asked
+        self.memory.used += held.size
+        self.sieve.add(held)
+        self.sieve.evict_to(self.room * HELD_BYTES)
+        assert self.memory.used <= self.room * HELD_BYTES
+        return False
+
+
+def least_recently_used(keys: list[int], room: int) -> int:
+    """Hits of the plain policy."""
+    held: dict[int, None] = {}
+    hits = 0
+    for key in keys:
+        if key in held:
+            hits += 1
+            del held[key]
+        elif len(held) == room:
+            del held[next(iter(held))]
+        held[key] = None
+    return hits
+
+
+def test_scan_leaves_the_keys_in_use_where_plain_recency_loses_them() -> None:
+    rng = random.Random(1)
+    keys: list[int] = []
+    for start in range(1000, 9000, 800):
+        keys += [rng.randrange(50) for _ in range(400)]
+        keys += range(start, start + 800)  # each once: a report, a crawler
+    shelf = Shelf(100)
+    hits = sum(shelf.read(key) for key in keys)
+    assert hits > least_recently_used(keys, 100) * 1.1
+    assert sum(key < 50 for key in shelf.held) >= 45
+
+
+def test_watched_keys_stay_and_the_others_go() -> None:
+    shelf = Shelf(10)
+    for key in range(10):
+        shelf.read(key)
+    for key in (0, 5):
+        shelf.held[key].watch = lambda: None
+    shelf.sieve.evict_to(0)
+    assert sorted(shelf.held) == [0, 5]
+
+
+def test_nothing_to_evict_ends_the_search() -> None:
+    shelf = Shelf(10)
+    shelf.memory.used = 1000
+    assert shelf.sieve.evict_to(0) == 0
+
+
+def test_queue_does_not_grow_with_keys_that_are_gone() -> None:
+    shelf = Shelf(10)
+    for key in range(5000):
+        shelf.read(key)
+    assert len(shelf.sieve) == 10
+    assert len(shelf.sieve._queue) <= 40
+
+
+def test_mark_is_given_once_for_any_number_of_hits() -> None:
+    shelf = Shelf(3)
+    for key in (1, 2, 3, 1, 1, 1):
+        shelf.read(key)
+    shelf.read(4)  # 1 is spared, 2 goes
+    assert sorted(shelf.held) == [1, 3, 4]
+    shelf.sieve.evict_to(0)
+    assert not shelf.held
