@@ -59,6 +59,11 @@ unit: $(DEV_READY)  ## the tests that need no MySQL
 sim: $(DEV_READY)  ## random schedules of the engine against a model of MySQL: SEED=n STEPS=n
 	@$(PY) -m tests.simulation.run $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
 
+.PHONY: differential
+differential: $(DEV_READY)  ## random queries and writes compared with MySQL: SECONDS=n FIRST=seed, or one SEED=n
+	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_DIFFERENTIAL_SECONDS=$(or $(SECONDS),60) UPWELL_DIFFERENTIAL_SEED=$(SEED) \
+		UPWELL_DIFFERENTIAL_FIRST=$(or $(FIRST),1) $(PY) -m pytest -s integration/test_differential.py $(ARGS)
+
 .PHONY: bench
 bench: $(DEV_READY)  ## every figure that the project has promised, measured on this machine: ARGS='--only miss'
 	@$(PY) -m benchmarks.run $(ARGS)

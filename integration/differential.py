@@ -201,7 +201,11 @@ class Case:
         if held:
             assert answer.served == "hit", (answer.served, parameters)
         self.tally.counts[f"compared {answer.served} {cache.mode}"] += 1
-        columns, wanted = await truth(self.proxy, cache.query.sql, parameters)
+        try:
+            columns, wanted = await truth(self.proxy, cache.query.sql, parameters)
+        except SourceError as error:
+            self._differs(cache, parameters, f"{answer.served} {list(answer)}, where MySQL says: {error}")
+            return
         self._compare(cache, parameters, answer.served, columns, [tuple(row) for row in answer], wanted)
 
     def _compare(
@@ -219,7 +223,9 @@ class Case:
         else:
             equal = Counter(mine) == Counter(theirs)
         if not equal:
-            self._differs(cache, parameters, f"{served}\n  got    {got}\n  wanted {wanted}")
+            extra, missing = Counter(map(repr, got)), Counter(map(repr, wanted))
+            rows = f"  too many {dict(extra - missing)}\n  missing {dict(missing - extra)}"
+            self._differs(cache, parameters, f"{served}\n{rows}\n  got {got[:20]}\n  wanted {wanted[:20]}")
 
     def _differs(self, cache: Cached, parameters: Any, what: str) -> None:
         self.tally.differences.append(

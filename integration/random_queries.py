@@ -145,6 +145,11 @@ class QueryWriter:
                 f"{small.format(name)} / 7",
                 f"COALESCE({name}, -5)",
                 f"CAST({alias}.id AS CHAR)",
+                f"{name} - 1",
+                f"{name} * 2",
+                f"{name} + {alias}.id",
+                f"{name} / 2",
+                f"-{name}",
             )
         )
 
@@ -152,7 +157,8 @@ class QueryWriter:
         rng = self.rng
         column = self.column(table)
         name = f"{alias}.{column.name}"
-        if rng.random() < 0.75:
+        # MySQL sends a BIT out of CASE as if it were text: 0x01FF arrives as 0x01C3BF.
+        if rng.random() < 0.75 or column.kind.family == "bit":
             return name
         return rng.choice(
             (
@@ -215,7 +221,10 @@ class QueryWriter:
         columns[:0] = terms
         text = " ORDER BY " + ", ".join(f"{term}{rng.choice(('', ' DESC', ' ASC'))}" for term in terms)
         how: dict[str, Any] = {"order": "total" if total else "prefix", "prefix": len(terms)}
-        if rng.random() < 0.6:
+        if rng.random() < 0.15:
+            how["cut"] = True
+            text += f" LIMIT {self.mark((1, 2, 5, 0))}"
+        elif rng.random() < 0.6:
             how["cut"] = True
             text += f" LIMIT {rng.choice((1, 2, 3, 10))}"
             if rng.random() < 0.3:
@@ -266,7 +275,10 @@ class QueryWriter:
         if group:
             text += f" GROUP BY {', '.join(group)}"
         if rng.random() < 0.3:
-            text += f" HAVING {rng.choice(('COUNT(*) > 1', 'COUNT(*) <> 2', f'{made[0][0]} IS NOT NULL'))}"
+            choices = ["COUNT(*) > 1", "COUNT(*) <> 2", f"{made[0][0]} IS NOT NULL", "COUNT(*) BETWEEN 1 AND 3"]
+            text += f" HAVING {rng.choice(choices)}"
+            if rng.random() < 0.3:
+                text += f" AND COUNT(*) >= {self.mark((0, 1, 2, 3, '1', 1.5, None))}"
         free = frozenset(range(len(group))) | {len(group) + at for at, (_, chosen) in enumerate(made) if chosen}
         return self.done(text, spelling_free=free)
 
@@ -313,6 +325,41 @@ class QueryWriter:
         text = f"SELECT a.id, s.n, s.g FROM {one.name} a {kind} {source} ON {on}{self.where(self.key('a', one))}"
         return self.done(text, spelling_free=frozenset((1, 2)))
 
+    def derived_rows(self) -> RandomQuery:
+        rng = self.rng
+        table = rng.choice(self.tables)
+        columns = [column.name for column in rng.sample(table.columns, 2)]
+        inner = self.where(self.maybe("a", table, 0.6, False))
+        outputs = f"s.id, s.{columns[0]} AS x, s.{columns[1]} AS y"
+        source = f"(SELECT a.id, a.{', a.'.join(columns)} FROM {table.name} a{inner}) s"
+        key = rng.choice([column for column in table.columns if column.name in columns])
+        where = self.where(f"s.{key.name} = {self.mark(key.kind.parameters)}")
+        return self.done(f"SELECT {outputs} FROM {source}{where}")
+
+    def ordered_groups(self) -> RandomQuery:
+        """The first groups by an aggregate; ties by the group's own column, whose values may be equal in several."""
+        rng = self.rng
+        table = rng.choice(self.tables)
+        where = self.where(self.key("a", table) if rng.random() < 0.7 else "", self.maybe("a", table, 0.3, False))
+        aggregate = rng.choice(("COUNT(*)", "COUNT(a.id2)", "SUM(a.id)", "MAX(a.id)"))
+        text = f"SELECT {aggregate} AS n, a.id FROM {table.name} a{where} GROUP BY a.id ORDER BY n DESC, a.id"
+        if rng.random() < 0.6:
+            text += f" LIMIT {rng.choice((1, 3))}"
+        return self.done(text, order="total")
+
+    def ordered_join(self) -> RandomQuery:
+        rng = self.rng
+        one, two = rng.choice(self.tables), rng.choice(self.tables)
+        kind = rng.choice(("JOIN", "LEFT JOIN"))
+        source = f"{one.name} a {kind} {two.name} b ON {self.join_condition('a', one, 'b', two)}"
+        where = self.where(self.key("a", one))
+        columns = ["a.id", "a.id2", "b.id", "b.id2", self.output("b", two)]
+        text = f"SELECT {', '.join(columns)} FROM {source}{where} ORDER BY a.id, a.id2, b.id DESC, b.id2"
+        total = bool(one.primary) and bool(two.primary)
+        if total and rng.random() < 0.6:
+            text += f" LIMIT {rng.choice((1, 2, 5))}"
+        return self.done(text, order="total" if total else "prefix", prefix=4)
+
     def of_view(self) -> RandomQuery:
         if self.rng.random() < 0.5:
             return self.done(f"SELECT v.id, v.n FROM v1 v WHERE v.id = {self.mark(ID.kind.parameters)}")
@@ -356,8 +403,11 @@ def views(tables: Sequence[RandomTable]) -> list[str]:
     ]
 
 
-SHAPES = ("rows", "rows", "rows", "joined", "joined", "joined", "grouped", "grouped", "grouped", "joined_groups",
-          "joined_groups", "scalar_subquery", "derived", "of_view", "united", "held_whole")  # fmt: skip
+SHAPES = (
+    *("rows", "joined", "grouped") * 3,
+    *("joined_groups", "ordered_groups", "ordered_join") * 2,
+    *("scalar_subquery", "derived", "derived_rows", "of_view", "united", "held_whole"),
+)
 
 
 def random_query(rng: random.Random, tables: Sequence[RandomTable], shape: str = "") -> RandomQuery:

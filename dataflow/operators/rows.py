@@ -20,7 +20,7 @@ LARGE = 48  # rows from which a bag is a dict row -> count: removal from a list 
 
 
 class RowsNode(Arrangement):
-    """Content: a list of rows, or for large bags a dict row -> count."""
+    """Content: a list of rows, or for large bags of distinguishable rows a dict row -> count."""
 
     def __init__(
         self,
@@ -79,7 +79,10 @@ class RowsNode(Arrangement):
                 return
         else:
             try:
-                content.remove(row)
+                if self._exact:
+                    content.remove(row)
+                else:
+                    del content[_place(content, row)]
             except ValueError:
                 self.fail(entries, entry, "removed_row_not_held")
                 return
@@ -92,7 +95,7 @@ class RowsNode(Arrangement):
             content[row] = content.get(row, 0) + 1
         else:
             content.append(row)
-            if len(content) > LARGE:
+            if len(content) > LARGE and self._exact:
                 entry.content = _counted(content)
         self._resize(entries, entry, self._weigh(row))
         touch(entry)
@@ -109,12 +112,21 @@ class RowsNode(Arrangement):
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
         size = sum(self._weigh(row) for row in rows)
-        return self.new_entry(key, _counted(rows) if len(rows) > LARGE else rows, size)
+        return self.new_entry(key, _counted(rows) if len(rows) > LARGE and self._exact else rows, size)
 
     def rows(self, content: Any) -> Iterable[Row]:
         if content.__class__ is dict:
             return [row for row, count in content.items() for _ in range(count)]
         return content  # type: ignore[no-any-return]  # a list of rows
+
+
+def _place(rows: list[Row], row: Row) -> int:
+    """Where the row is, 0.0 and -0.0 told apart. Raises ValueError."""
+    shown = repr(row)
+    for at, held in enumerate(rows):
+        if held == row and repr(held) == shown:
+            return at
+    raise ValueError(shown)
 
 
 def _counted(rows: Iterable[Row]) -> dict[Row, int]:
