@@ -1,0 +1,126 @@
+"""Subscribers: a snapshot, then differences that add up, whatever happens to the key in between."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from dataflow.messages import Changes, Ddl, Effect, Gap, UpqueryFailed
+from dataflow.subscription import difference
+from gtid_tracker.gtid import Gtid
+from sqltypes.errors import SourceDown
+from sqltypes.expression import Row
+from tests.support.engine_rig import OLD, ROWS, Rig, gtids
+
+NUMBER = 1000
+
+
+def told(effects: list[Effect]) -> list[Changes]:
+    return [effect for effect in effects if isinstance(effect, Changes)]
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """A subscription to key 7, which has one row."""
+    rig = Rig(ROWS)
+    assert rig.engine.subscribe(NUMBER, rig.readers[0], 7, (7,)) == []
+    (request,) = rig.asked()
+    (snapshot,) = told(rig.answer(request, [(7, 1, 10)], lower=gtids(1)))
+    assert snapshot.snapshot and snapshot.added == [(1, 10)] and not snapshot.removed
+    return rig
+
+
+def test_change_is_told_as_rows_that_went_and_rows_that_came(rig: Rig) -> None:
+    (changes,) = told(rig.change(2, ((1, 7, 10), (1, 7, 11)), (None, (2, 7, 5))))
+    assert changes.removed == [(1, 10)]
+    assert Counter(changes.added) == Counter([(1, 11), (2, 5)])
+    assert not changes.snapshot
+
+
+def test_change_that_leaves_the_rows_as_they_were_is_not_told(rig: Rig) -> None:
+    assert told(rig.change(2, ((1, 7, 10), None), (None, (1, 7, 10)))) == []
+
+
+def test_change_of_another_key_is_not_told(rig: Rig) -> None:
+    assert told(rig.change(2, (None, (2, 8, 5)))) == []
+
+
+def test_difference_spans_the_time_in_which_the_key_was_a_hole(rig: Rig) -> None:
+    assert told(rig.engine.on_stream(Ddl(Gtid(OLD, 2), "TRUNCATE t", frozenset({"test.t"})))) == []
+    (request,) = rig.asked()
+    (changes,) = told(rig.answer(request, [(7, 3, 30)], lower=gtids(1, 2)))
+    assert (changes.removed, changes.added, changes.snapshot) == ([(1, 10)], [(3, 30)], False)
+
+
+def test_lost_history_is_spanned_too(rig: Rig) -> None:
+    assert told(rig.engine.on_stream(Gap("purged", gtids(1, 2, 3)))) == []
+    (request,) = rig.asked()
+    assert told(rig.answer(request, [(7, 1, 10)], lower=gtids(1, 2, 3))) == []
+    (changes,) = told(rig.change(4, ((1, 7, 10), None)))
+    assert changes.removed == [(1, 10)]
+
+
+def test_watched_key_is_not_evicted_and_may_be_when_nobody_watches_it_any_more(rig: Rig) -> None:
+    rig.engine.sieve.evict_to(0)
+    assert rig.held(7) == [(1, 10)]
+    rig.engine.subscribe(NUMBER + 1, rig.readers[0], 7, (7,))
+    rig.engine.unsubscribe(NUMBER)
+    rig.engine.sieve.evict_to(0)
+    assert rig.held(7) == [(1, 10)]
+    rig.engine.unsubscribe(NUMBER + 1)
+    rig.engine.sieve.evict_to(0)
+    assert rig.held(7) is None
+    assert rig.engine.memory.used == 0
+
+
+def test_second_subscriber_gets_its_snapshot_from_what_is_held(rig: Rig) -> None:
+    (snapshot,) = told(rig.engine.subscribe(NUMBER + 1, rig.readers[0], 7, (7,)))
+    assert snapshot.snapshot and snapshot.added == [(1, 10)]
+    changes = told(rig.change(2, ((1, 7, 10), None)))
+    assert sorted(item.subscription for item in changes) == [NUMBER, NUMBER + 1]
+
+
+def test_dropped_cache_ends_the_subscription(rig: Rig) -> None:
+    (end,) = told(rig.engine.remove(rig.readers[0]))
+    assert end.lost
+    assert told(rig.change(2, ((1, 7, 10), None))) == []
+    assert len(rig.engine.subscriptions) == 0
+
+
+def test_failed_upquery_ends_the_subscription(rig: Rig) -> None:
+    rig.engine.on_stream(Ddl(Gtid(OLD, 2), "TRUNCATE t", frozenset({"test.t"})))
+    (request,) = rig.asked()
+    (end,) = told(rig.engine.on_failed(UpqueryFailed(request.id, SourceDown("connection lost"))))
+    assert end.lost
+    assert len(rig.engine.subscriptions) == 0
+
+
+def test_unsubscribing_while_the_snapshot_is_fetched_tells_nothing() -> None:
+    rig = Rig(ROWS)
+    rig.engine.subscribe(NUMBER, rig.readers[0], 7, (7,))
+    (request,) = rig.asked()
+    rig.engine.unsubscribe(NUMBER)
+    assert told(rig.answer(request, [(7, 1, 10)], lower=gtids(1))) == []
+
+
+def test_snapshot_waits_for_the_position_so_that_what_follows_joins_on() -> None:
+    rig = Rig(ROWS)
+    rig.engine.subscribe(NUMBER, rig.readers[0], 7, (7,))
+    (request,) = rig.asked()
+    assert told(rig.answer(request, [(7, 1, 10)], lower=gtids(1, 2))) == []
+    (snapshot,) = told(rig.change(2, (None, (1, 7, 10))))
+    assert snapshot.snapshot and snapshot.added == [(1, 10)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "removed", "added"),
+    [
+        ([], [], [], []),
+        ([(1,)], [(1,)], [], []),
+        ([(1,), (1,)], [(1,)], [(1,)], []),
+        ([(1,)], [(1,), (1,), (2,)], [], [(1,), (2,)]),
+    ],
+)
+def test_difference_of_bags(before: list[Row], after: list[Row], removed: list[Row], added: list[Row]) -> None:
+    assert difference(before, after) == (removed, added)
