@@ -147,7 +147,7 @@ class OpenCache:
                 if held is None and value not in reader.held_levels[0]:
                     return None  # the root's key is the same integer: nothing could be derived
                 bodies = held.bodies if held is not None else None
-                if held is not None and bodies is not None:
+                if held is not None and bodies is not None and self._cache.hits % SAMPLE:
                     body = bodies[self._format]
                     if body is not None:
                         held.visited = True

@@ -40,6 +40,7 @@ class KeyBinder:
         self.plain_int = (
             only is not None
             and not self._evict
+            and plan.reader.root_key == (0,)
             and not only.list
             and only.type.is_integer
             and only.type.name != "year"  # MySQL reads 24 as 2024 there
