@@ -216,15 +216,10 @@ def _argument(aggregate: Aggregate) -> Expr:
 
 
 def _order_of(aggregate: Aggregate) -> Callable[[Any], Any] | None:
-    """What MIN and MAX compare strings by."""
-    argument = aggregate.argument
-    if (
-        aggregate.function not in (AggregateFunction.MIN, AggregateFunction.MAX)
-        or argument is None
-        or not argument.type.is_string
-    ):
+    """What MIN and MAX compare strings by: those of ENUM and SET as strings too, so by the result's type."""
+    if aggregate.function not in (AggregateFunction.MIN, AggregateFunction.MAX) or not aggregate.type.is_string:
         return None
-    column = ColumnRef("", "v", argument.type, True)
+    column = ColumnRef("", "v", aggregate.type, True)
     by = compile_sort_key([(column, False)], {("", "v"): 0})
     return lambda value: by((value,), ())
 

@@ -93,6 +93,15 @@ def test_patterns_that_are_equal_strings_have_answers_of_their_own() -> None:
     assert equal.key_of((9, "a")) == equal.key_of((9, "A"))
 
 
+def test_least_member_of_an_enum_is_the_least_string() -> None:
+    rig = Rig("SELECT MIN(level) AS lo FROM e")
+    rig.read()
+    (request,) = rig.asked()
+    rig.answer(request, [("high", 1)], lower=gtids(1))
+    rig.change(2, (None, (2, "low")), table="test.e")  # the first of the members
+    assert rig.held() == [("high",)]
+
+
 def test_group_shows_a_spelling_that_some_row_has() -> None:
     rig = Rig("SELECT word, COUNT(*) AS n FROM s GROUP BY word")
     rig.read()

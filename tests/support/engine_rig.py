@@ -24,6 +24,8 @@ T = int_table("t", "id", "k", "v")
 BIG = SqlType("bigint")
 WIDE = Table("test", "w", (Column("id", BIG, False, 0), Column("k", BIG, True, 1), Column("v", BIG, True, 2)), ("id",))
 WORD = SqlType("varchar", length=10, collation="utf8mb4_0900_ai_ci")
+LEVEL = SqlType("enum", members=("low", "high"), collation="utf8mb4_0900_ai_ci")
+LEVELS = Table("test", "e", (Column("id", BIG, False, 0), Column("level", LEVEL, True, 1)), ("id",))
 WORDS = Table("test", "s", (Column("id", BIG, False, 0), Column("word", WORD, True, 1)), ("id",))
 NOTHING = GtidSet.empty()
 ROWS = "SELECT id, v FROM t WHERE k = ?"
@@ -44,7 +46,7 @@ class Rig:
         self.number = 1
 
     def install(self, query: str) -> ReaderNode:
-        relations = {("test", table.name): table for table in (T, WIDE, WORDS)}
+        relations = {("test", table.name): table for table in (T, WIDE, WORDS, LEVELS)}
         reader = self.engine.install(plan_query(query, "test", SchemaSnapshot(dict(relations), (9, 7, 0))))
         reader.encoders = [lambda rows: repr(rows).encode()]
         return reader
