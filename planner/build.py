@@ -85,11 +85,14 @@ def _require_keyed_lists(block: Block) -> None:
 def _require_comparable(block: Block) -> None:
     """Raises UnsupportedQuery where groups, DISTINCT rows or an order would need values of a type compared that is
     not reproduced."""
-    compared = [*block.group, *(term.expr for term in block.order)]
-    compared += [output.expr for output in block.outputs if block.distinct]
+    grouped = [*block.group, *(output.expr for output in block.outputs if block.distinct)]
+    compared = [*grouped, *(term.expr for term in block.order)]
     compared += [
         column for join in block.joins if isinstance(join.source, Grouped) for column in join.source.group_columns()
     ]
+    if any(expr.type.is_approximate for expr in grouped):
+        # MySQL keeps them apart in a hash table and together in a sort.
+        raise NotMaintained(because("expression", "0 and -0 in GROUP BY or DISTINCT"))
     for expr in compared:
         if domain(expr.type) == "string":
             require(expr.type.collation)
@@ -158,7 +161,9 @@ def _rows_or_top(block: Block, join: Join, table: Table, reading: Reading) -> Ro
 
 def _at_most_one_row(table: Table, key: tuple[str, ...]) -> bool:
     names = {name.lower() for name in key}
-    return any(unique and names >= {name.lower() for name in unique} for unique in (table.primary_key, *table.unique_keys))
+    return any(
+        unique and names >= {name.lower() for name in unique} for unique in (table.primary_key, *table.unique_keys)
+    )
 
 
 def _finished(block: Block, reader: Reader) -> Reader:

@@ -19,7 +19,7 @@ from planner.parse import parameter_number
 from planner.plan import Aggregate, AggregateFunction
 from planner.support import because, refuse
 from sqltypes import build
-from sqltypes.expression import ColumnRef, Expr, ParamRef
+from sqltypes.expression import ColumnRef, Expr, Literal, ParamRef
 from sqltypes.functions import aggregate_type, call
 from sqltypes.schema import BIGINT, BIGINT_UNSIGNED, SqlType
 
@@ -73,6 +73,7 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.Mod: "%",
     exp.Like: "like",
 }
+PATTERN = SqlType("varchar", collation="utf8mb4_0900_bin")  # every spelling is another pattern
 _COMPARISONS = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">=", "like"})
 _AGGREGATES: dict[type[exp.Expr], AggregateFunction] = {
     exp.Count: AggregateFunction.COUNT,
@@ -153,11 +154,31 @@ class Expressions:
 
     def _binary(self, op: str, node: exp.Expr) -> Expr:
         left, right = node.this, node.expression
+        if op == "like":
+            self._require_string_pattern(left, right)
+        elif op in ("+", "-", "*"):
+            self._require_number(left, right)
         if op in _COMPARISONS or op in ("+", "-", "*"):
             a, b = self._pair(left, right)
         else:
             a, b = self.convert(left), self.convert(right)
         return call(op, (a, b))
+
+    def _require_string_pattern(self, left: exp.Expr, right: exp.Expr) -> None:
+        """A pattern is text, whatever it is held against: beside a number `1.0` is not `1`."""
+        for pattern, other in ((right, left), (left, right)):
+            if isinstance(pattern, exp.Placeholder) and not isinstance(other, exp.Placeholder):
+                type_ = self.convert(other).type
+                if not (type_.is_string or type_.is_binary):
+                    self._parameters.compared(parameter_number(pattern), Literal(None, PATTERN))
+                    raise NotMaintained(because("expression", f"LIKE beside {type_.name.upper()}"))
+
+    def _require_number(self, left: exp.Expr, right: exp.Expr) -> None:
+        """A parameter takes the type of what it is added to; beside a string or bytes it would be a number of any
+        kind."""
+        for one, other in ((right, left), (left, right)):
+            if isinstance(one, exp.Placeholder) and not self.convert(other).type.is_numeric:
+                raise refuse("parameter_type", f"parameter {parameter_number(one) + 1}")
 
     def _pair(self, left: exp.Expr, right: exp.Expr) -> tuple[Expr, Expr]:
         """Both operands; a parameter takes the other's type."""

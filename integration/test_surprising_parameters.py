@@ -1,0 +1,145 @@
+"""Parameters of every type beside columns of every type, as clients send them: '1' for 1, 1.0 for '1', trailing spaces,
+'A' for 'ä', zero dates, numbers that fit nowhere. Whatever was asked for before, every answer is MySQL's own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.differential import truth
+from integration.grpc_app import Proxy, proxy_beside, run
+from integration.mysql_server import Server
+from integration.random_tables import KINDS, Kind
+from upwell.errors import BadParameters, SourceError, UnsupportedQuery
+
+MORE: tuple[Any, ...] = (
+    0,
+    1,
+    -1,
+    1.5,
+    "",
+    "a",
+    "1",
+    " 1",
+    "1.0",
+    "1e0",
+    "1abc",
+    b"a",
+    2**63,
+    2**64 - 1,
+    -(2**63),
+    None,
+)
+SHAPES = {
+    "equal": "SELECT id FROM {t} WHERE v = ?",
+    "null_safe": "SELECT id FROM {t} WHERE v <=> ?",
+    "listed": "SELECT id FROM {t} WHERE v IN (?)",
+    "counted": "SELECT COUNT(*), MIN(id), SUM(id) FROM {t} WHERE v = ?",
+    "held_whole": "SELECT COUNT(DISTINCT id), MIN(id), SUM(id) FROM {t} WHERE v = ?",
+    "unequal": "SELECT id FROM {t} WHERE k = ? AND v <> ?",
+    "greater": "SELECT id FROM {t} WHERE k = ? AND v >= ?",
+    "like": "SELECT id FROM {t} WHERE k = ? AND v LIKE ?",
+    "like_held_whole": "SELECT COUNT(DISTINCT id), SUM(id) FROM {t} WHERE k = ? AND v LIKE ?",
+    "between": "SELECT id FROM {t} WHERE k = ? AND v BETWEEN ? AND ?",
+    "either": "SELECT id FROM {t} WHERE k = ? AND (v = ? OR v <=> ?)",
+    "added": "SELECT id FROM {t} WHERE k = ? AND v + ? > 1",
+    "joined": "SELECT a.id, b.id FROM {t} a JOIN {t} b ON b.v = a.v WHERE a.v = ?",
+}
+
+
+def table(kind: Kind) -> list[str]:
+    rows = ", ".join(f"({number}, 1, {literal})" for number, literal in enumerate((*kind.literals, "NULL")))
+    return [
+        f"CREATE TABLE t_{kind.name} (id INT PRIMARY KEY, k INT, v {kind.ddl})",
+        f"INSERT INTO t_{kind.name} VALUES {rows}",
+    ]
+
+
+def parameters(shape: str, value: Any) -> tuple[Any, ...]:
+    match shape:
+        case "listed":
+            return ([value],)
+        case "added" | "unequal" | "greater" | "like" | "like_held_whole":
+            return (1, value)
+        case "between" | "either":
+            return (1, value, value)
+    return (value,)
+
+
+class Asked:
+    """All parameters beside one column, asked for twice."""
+
+    def __init__(self, proxy: Proxy, kind: Kind) -> None:
+        self.proxy = proxy
+        self.values = list({repr(value): value for value in (*kind.parameters, *MORE)}.values())
+        self.kind = kind
+        self.wrong: list[str] = []
+        self.served: Counter[str] = Counter()
+
+    async def ask(self, shape: str) -> None:
+        sql = SHAPES[shape].format(t=f"t_{self.kind.name}")
+        name = f"{self.kind.name}_{shape}"
+        try:
+            await self.proxy.client.create_cache(sql, name=name, database=self.proxy.database)
+        except UnsupportedQuery:
+            self.served["not cached"] += 1
+            return
+        wanted: dict[str, Any] = {}
+        for again in (False, True):
+            for value in self.values:
+                given = parameters(shape, value)
+                try:
+                    got: Any = await self.proxy.client.cache(name).get(*given)
+                except (BadParameters, SourceError) as error:
+                    got = error
+                if not again:
+                    wanted[repr(value)] = await self.truth(sql, given)
+                self.compare(shape, sql, value, got, wanted[repr(value)])
+
+    async def truth(self, sql: str, given: tuple[Any, ...]) -> Any:
+        try:
+            return (await truth(self.proxy, sql, given))[1]
+        except Exception as error:  # noqa: BLE001 - whatever MySQL says of it is compared
+            return error
+
+    def compare(self, shape: str, sql: str, value: Any, got: Any, wanted: Any) -> None:
+        if isinstance(got, Exception) or isinstance(wanted, Exception):
+            self.served["refused"] += 1
+            if isinstance(got, list) and got.served != "passed":  # type: ignore[attr-defined]  # an Answer
+                self.wrong.append(f"{shape} {sql} {value!r}: {got}, where MySQL says {wanted}")
+            elif isinstance(got, SourceError) != isinstance(wanted, Exception) and not isinstance(got, BadParameters):
+                self.wrong.append(f"{shape} {sql} {value!r}: {got!r}, MySQL {wanted!r}")
+            return
+        self.served[got.served] += 1
+        mine, theirs = ([tuple(map(repr, row)) for row in rows] for rows in (got, wanted))
+        if sorted(mine) != sorted(theirs):
+            self.wrong.append(f"{shape} {sql} {value!r}: {got.served} {mine}, MySQL {theirs}")
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_every_parameter_beside_every_type(mysql: Server, database: str, tmp_path: Path, part: int) -> None:
+    kinds = KINDS[part::4]
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path) as proxy:
+            statements = [statement for kind in kinds for statement in table(kind)]
+            await proxy.write("SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'", *statements)
+            await proxy.caught_up()
+            wrong: list[str] = []
+            served: Counter[str] = Counter()
+            for kind in kinds:
+                asked = Asked(proxy, kind)
+                for shape in SHAPES:
+                    await asked.ask(shape)
+                wrong += asked.wrong
+                served += asked.served
+            print(served)
+            assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong[:60])
+            assert served["not cached"] < 0.1 * len(SHAPES) * len(kinds), "too few are cached"
+            assert served["hit"] > 0.3 * served.total(), served
+
+    run(scenario, 120)
