@@ -472,6 +472,8 @@ class Engine:
         for fill in list(self._waits):
             if fill.sent_at < horizon:
                 self.memory.count("fills_timed_out")
+                if fill.bracket is not None and not self.ring.position.covers(fill.bracket.lower):
+                    self.memory.count("fills_beyond_stream")  # executed long ago, and not received
                 self._end(fill)
                 for read in list(fill.reads):
                     if read.waiter in self._reads:

@@ -19,7 +19,7 @@ from time import monotonic
 
 import structlog
 
-from dataflow.engine import Engine
+from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.messages import Ddl, Gap, StreamEvent
 from external_upquery.executor import Executor
 from external_upquery.schema_source import SchemaSource
@@ -162,9 +162,14 @@ async def keep(app: App, gate: Gate) -> None:
     """What must happen now and then."""
     guard = MemoryGuard(app.engine, app.config.memory_limit)
     ticks = 0
+    beyond = 0
     while True:
         await asyncio.sleep(TICK)
         ticks += 1
+        doubt = stream_doubt(app.engine, app.stream.server_uuid, app.stream.lag(), beyond)
+        if doubt:
+            app.stream.reconnect(doubt)
+        beyond = app.engine.memory.counters.get("fills_beyond_stream", 0)
         gate.tick()
         guard.tick()
         app.router.pump.tick()
@@ -173,6 +178,22 @@ async def keep(app: App, gate: Gate) -> None:
             app.engine.check_invariants()
         if ticks % COLLECT_EVERY == 0:
             gc.collect(0)
+
+
+def stream_doubt(engine: Engine, followed: str, lag: float, beyond: int) -> str:
+    """Why the stream may not be that of the server which answers upqueries; "" if nothing says so.
+
+    One address may be another server for new connections while an old one still lives: what is filled would never be
+    kept current. And GTIDs may be executed that no binlog has (gtid_purged, set by hand): answers would wait for them
+    without end. Logging in anew tells both, and makes everything a hole. `followed`: the server whose stream it is.
+    `lag`: seconds that the stream believes to be behind. `beyond`: how many such answers were given up until now.
+    """
+    answering = engine.source.server_uuid
+    if answering and answering != followed:
+        return f"upqueries are answered by {answering}, the stream is of {followed}"
+    if engine.memory.counters.get("fills_beyond_stream", 0) > beyond and lag < FILL_PATIENCE / 2:
+        return "the source has executed transactions that the stream has not brought"
+    return ""
 
 
 def freeze() -> None:

@@ -79,6 +79,11 @@ class BinlogSource:
     def unwant(self, qualified: str) -> None:
         self._assembler.unwant(qualified)
 
+    def reconnect(self, reason: str) -> None:
+        """Logs in anew and looks who answers; for one who doubts that this is the source that is asked elsewhere."""
+        if self._reader is not None:
+            self._reader.end(reason)
+
     def lag(self) -> float:
         reader = self._reader
         if reader is None or not (self._idle or self._assembler.committed_at):

@@ -96,6 +96,10 @@ class DumpReader:
         else:
             self._watchdog = self._loop.call_later(self._heartbeat, self._watch)
 
+    def end(self, reason: str) -> None:
+        """Gives the connection up."""
+        self._fail(DumpLost(reason))
+
     def _fail(self, error: Exception) -> None:
         if not self._end.done():
             self._end.set_exception(error)

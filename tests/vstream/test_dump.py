@@ -175,3 +175,12 @@ def test_an_unknown_event_between_transactions_is_tolerated_the_second_time() ->
     source._on_broken(broken)
     assert source._assembler.tolerated == {99}
     assert len(given) == 2
+
+
+def test_connection_that_is_given_up_ends_with_the_reason() -> None:
+    async def scenario(wire: Wire) -> None:
+        asyncio.get_running_loop().call_soon(wire.reader.end, "upqueries are answered elsewhere")
+        with pytest.raises(DumpLost, match="elsewhere"):
+            await wire.reader.run()
+
+    run(scenario)
