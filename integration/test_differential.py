@@ -10,8 +10,9 @@ import os
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from integration.differential import Case, Tally
+from integration.differential import Case, Tally, truth
 from integration.grpc_app import proxy_beside, run
 from integration.mysql_server import Server
 
@@ -52,3 +53,48 @@ def test_random_queries_equal_mysql_at_rest(mysql: Server, database: str, tmp_pa
         assert counts["maintain"] + counts["evict"] > 10 * counts["refused"], tally
         assert counts["compared hit maintain"] > 500, tally
         assert counts["compared hit evict"] > 50, tally
+
+
+FOUND = (
+    "CREATE TABLE r (id INT PRIMARY KEY, k INT, u BIGINT UNSIGNED, y YEAR, o DATE NOT NULL, g DOUBLE, s VARCHAR(9))",
+    "INSERT INTO r VALUES (1, 1, 1, 2024, '0000-00-00', 0, 'a'), (2, 1, 0, 2000, '2024-01-01', -0e0, 'A'),"
+    " (3, 2, 18446744073709551615, 1901, '0000-00-00', 1.5, 'ä'), (6, NULL, NULL, NULL, '2024-02-29', NULL, NULL)",
+)
+ONCE_WRONG: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("SELECT DISTINCT s FROM r WHERE id = ? AND id IN (?)", (2, [1, 6, 2])),
+    ("SELECT a.id FROM r a JOIN r b ON b.k = a.k WHERE a.k = ? AND b.id IN (?)", (1, [6, 2, 1])),
+    ("SELECT a.id, SUM(CASE WHEN b.u > 5 THEN 1 ELSE 0 END) FROM r a LEFT JOIN r b ON b.k = a.id + 7 WHERE a.k = ?"
+     " GROUP BY a.id", (1,)),
+    ("SELECT a.id, SUM(CASE WHEN b.u > 5 THEN 1 ELSE 0 END) FROM r a LEFT JOIN r b ON b.k = a.u WHERE a.id = ?"
+     " GROUP BY a.id", (3,)),
+    ("SELECT a.id, COUNT(COALESCE(b.u, 0)) FROM r a LEFT JOIN r b ON b.k = a.u WHERE a.id = ? GROUP BY a.id", (3,)),
+    ("SELECT id FROM r WHERE k = ? AND o IS NULL", (1,)),
+    ("SELECT id FROM r WHERE k = ? AND NOT (o IS NULL)", (1,)),
+    ("SELECT COUNT(*) FROM r WHERE o <=> ?", (None,)),
+    ("SELECT a.id, b.id FROM r a LEFT JOIN r b ON b.k = a.id WHERE a.k = ? AND b.o IS NULL", (1,)),
+    ("SELECT id FROM r WHERE u IN (?)", (["1", -1],)),
+    ("SELECT id FROM r WHERE y = ?", (24,)),
+    ("SELECT id FROM r WHERE y <=> ?", (0,)),
+    ("SELECT g FROM r WHERE k = ?", (1,)),
+    ("SELECT id FROM r WHERE k = ? AND u LIKE ?", (1, "1.0")),
+)  # fmt: skip
+
+
+def test_what_was_once_wrong(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path) as proxy:
+            await proxy.write("SET sql_mode = 'ALLOW_INVALID_DATES'", *FOUND)
+            await proxy.caught_up()
+            for number, (sql, _) in enumerate(ONCE_WRONG):
+                await proxy.client.create_cache(sql, name=f"q{number}", database=database)
+            for change in ("", "UPDATE r SET k = k + 1", "UPDATE r SET k = k - 1, g = -g"):
+                if change:
+                    await proxy.write("SET sql_mode = 'ALLOW_INVALID_DATES'", change)
+                    await proxy.caught_up()
+                for _ in range(2):
+                    for number, (sql, given) in enumerate(ONCE_WRONG):
+                        answer = await proxy.client.cache(f"q{number}").get(*given)
+                        _, wanted = await truth(proxy, sql, given)
+                        assert sorted(map(repr, map(tuple, answer))) == sorted(map(repr, wanted)), (change, sql, given)
+
+    run(scenario)

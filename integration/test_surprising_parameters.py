@@ -38,6 +38,7 @@ SHAPES = {
     "equal": "SELECT id FROM {t} WHERE v = ?",
     "null_safe": "SELECT id FROM {t} WHERE v <=> ?",
     "listed": "SELECT id FROM {t} WHERE v IN (?)",
+    "mixed": "SELECT id, k FROM {t} WHERE v IN (?)",
     "counted": "SELECT COUNT(*), MIN(id), SUM(id) FROM {t} WHERE v = ?",
     "held_whole": "SELECT COUNT(DISTINCT id), MIN(id), SUM(id) FROM {t} WHERE v = ?",
     "unequal": "SELECT id FROM {t} WHERE k = ? AND v <> ?",
@@ -61,6 +62,8 @@ def table(kind: Kind) -> list[str]:
 
 def parameters(shape: str, value: Any) -> tuple[Any, ...]:
     match shape:
+        case "mixed":
+            return ([value, 1, None],)
         case "listed":
             return ([value],)
         case "added" | "unequal" | "greater" | "like" | "like_held_whole":
