@@ -14,10 +14,9 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 
 from dataflow.arrangement import Memory
-from dataflow.entries import Held, relink
+from dataflow.entries import Held
 from dataflow.eviction import Sieve
 from dataflow.fill import SLOW_SECONDS, Fill, Read, Record
 from dataflow.graph import Graph
@@ -59,7 +58,7 @@ class Engine:
         memory_limit: int,
         clock: Callable[[], float],
         ring_transactions: int = 50_000,
-        ring_rows: int = 200_000,
+        ring_bytes: int = 64 << 20,
     ) -> None:
         self.memory = Memory()
         self.limit = memory_limit
@@ -68,7 +67,7 @@ class Engine:
         self.subscriptions = Subscriptions()
         self.generation = 0
         self._clock = clock
-        self._ring_size = (ring_transactions, ring_rows)
+        self._ring_size = (ring_transactions, ring_bytes)
         self.ring: Ring[Record] = Ring(position, *self._ring_size)
         self._waits: PositionWaits[Fill] = PositionWaits()
         self._fills: dict[int, Fill] = {}
@@ -366,42 +365,17 @@ class Engine:
             else:
                 if conflicts:
                     self.memory.count("conflicts", conflicts)
-                self._hold(fill)
+                fill.insert(self.hold)
+                self.memory.count("fills_inserted")
         effects: list[Effect] = []
         for read in list(fill.reads):
             if read.waiter in self._reads:
                 effects += self._settle(read, fill.id)
         return effects
 
-    def _hold(self, fill: Fill) -> None:
-        """Puts the overlay's entries where there are holes, and the asked reader keys above them."""
-        inserted = []
-        for node, entries in zip(fill.reader.nodes, fill.overlay, strict=True):
-            for key, entry in entries.items():
-                if key not in node.entries and entry.content is not None:
-                    node.insert(entry)
-                    inserted.append(entry)
-        for key, params in (*fill.whole.items(), *fill.partial.items()):
-            with suppress(EvaluationError):  # the key stays a hole; who reads it is told by MySQL
-                self.hold(fill.reader, key, params)
-        for entry in inserted:
-            if entry.dependents is None and entry.content is not None:
-                entry.owner.discard(entry)  # its reader's key stayed a hole: nobody would ever evict it
-        self.memory.count("fills_inserted")
-
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         """The reader's key, linked to all that it is derived from; None if that is not all held."""
-        deps = reader.deps_of(params)
-        if deps is None:
-            return None
-        held = reader.entries.get(key)
-        if held is None:
-            held = Held(reader, key)
-            reader.entries[key] = held
-            self.memory.used += held.size
-            self.sieve.add(held)
-        relink(held, deps)
-        return held
+        return self.sieve.hold(reader, key, params)
 
     # -- answers to reads --------------------------------------------------------------------------------------------
 

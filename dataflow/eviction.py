@@ -16,7 +16,9 @@ queue is compacted).
 from __future__ import annotations
 
 from dataflow.arrangement import Memory
-from dataflow.entries import Held
+from dataflow.entries import Held, relink
+from dataflow.reader import Params, ReaderNode
+from sqltypes.expression import Key
 
 
 class Sieve:
@@ -32,6 +34,19 @@ class Sieve:
     def add(self, held: Held) -> None:
         """A new key: the newest."""
         self._queue.append(held)
+
+    def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
+        """The reader's key, linked to all that it is derived from; None if that is not all held."""
+        deps = reader.deps_of(params)
+        if deps is None:
+            return None
+        held = reader.entries.get(key)
+        if held is None:
+            held = reader.entries[key] = Held(reader, key)
+            self.memory.used += held.size
+            self.add(held)
+        relink(held, deps)
+        return held
 
     def evict_to(self, target: int) -> int:
         """Evicts until `memory.used` is at most `target` bytes. Returns how many keys went. Watched keys stay."""

@@ -16,20 +16,22 @@ others get the ring's
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from dataflow.arrangement import Arrangement, Entries
-from dataflow.entries import Entry
+from dataflow.entries import Entry, Held
 from dataflow.messages import Ddl, Statement, Transaction, UpqueryRequest
 from dataflow.reader import Params, ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from planner.plan import AnswerArrangement
 from planner.upquery_sql import answer_sql, semijoin_sql
-from sqltypes.errors import InvariantViolated
+from sqltypes.errors import EvaluationError, InvariantViolated
 from sqltypes.expression import Key, Row, Value
 
+ROW_BYTES = 300  # of a row change in the ring, without its values
 SLOW_SECONDS = 0.02  # an upquery expected to run longer uses the snapshot form, which keeps its bracket narrow
 
 
@@ -38,14 +40,15 @@ class Record:
     """What the ring holds of a transaction or of a DDL statement."""
 
     event: Transaction | Ddl
-    weight: int = 1  # row changes
+    weight: int = ROW_BYTES  # bytes, estimated
 
     @classmethod
     def of(cls, transaction: Transaction) -> Record:
-        weight = 0
+        """Of a transaction: what its rows take as objects is more than their images in the binlog."""
+        rows = 0
         for change in transaction.changes:
-            weight += len(change.pairs)
-        return cls(transaction, weight)
+            rows += len(change.pairs)
+        return cls(transaction, ROW_BYTES * rows + 2 * transaction.size)
 
     def concerns(self, node: Arrangement) -> bool:
         """Is it a DDL statement on one of the node's tables?"""
@@ -231,6 +234,24 @@ class Fill:
             for record in later:
                 _replay(node, entries, record)
         return conflicts
+
+    def insert(self, hold: Callable[[ReaderNode, Key, Params], Held | None]) -> None:
+        """Puts the overlay's entries where there are holes, and the asked reader keys above them.
+
+        Requires: `bring_forward`.
+        """
+        inserted = []
+        for node, entries in zip(self.reader.nodes, self.overlay, strict=True):
+            for key, entry in entries.items():
+                if key not in node.entries and entry.content is not None:
+                    node.insert(entry)
+                    inserted.append(entry)
+        for key, params in (*self.whole.items(), *self.partial.items()):
+            with suppress(EvaluationError):  # the key stays a hole; who reads it is told by MySQL
+                hold(self.reader, key, params)
+        for entry in inserted:
+            if entry.dependents is None and entry.content is not None:
+                entry.owner.discard(entry)  # its reader's key stayed a hole: nobody would ever evict it
 
 
 def _drop_touched(node: Arrangement, entries: Entries, record: Record) -> int:

@@ -41,6 +41,7 @@ class Transaction:
     gtid: Gtid
     changes: Sequence[TableChanges]
     committed_at: float = 0.0
+    size: int = field(default=0, compare=False)  # bytes of its row images in the binlog
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 
 
 class Weighted(Protocol):
-    """What a ring holds: anything that knows how many row changes it carries."""
+    """What a ring holds: anything that knows about how many bytes it occupies."""
 
     @property
     def weight(self) -> int: ...
@@ -36,7 +36,7 @@ RecordT = TypeVar("RecordT", bound=Weighted)
 class Ring(Generic[RecordT]):
     """The received transactions, oldest first; `None` for one that changed nothing of interest."""
 
-    def __init__(self, start: GtidSet, max_transactions: int = 50_000, max_weight: int = 200_000) -> None:
+    def __init__(self, start: GtidSet, max_transactions: int = 50_000, max_weight: int = 64 << 20) -> None:
         self.position = MutableGtidSet(
             start
         )  # P: all that was received; between two transactions also all that is processed

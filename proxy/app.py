@@ -64,8 +64,8 @@ class App:
 
 def engine_for(config: Config, stream: BinlogSource) -> Engine:
     """An empty engine at the stream's position. The ring gets a tenth of the memory limit at most."""
-    rows = max(10_000, min(200_000, config.memory_limit // 8_000))
-    return Engine(stream.position, config.memory_limit, monotonic, ring_transactions=rows, ring_rows=rows)
+    ring = max(4 << 20, config.memory_limit // 10)
+    return Engine(stream.position, config.memory_limit, monotonic, ring_transactions=50_000, ring_bytes=ring)
 
 
 @asynccontextmanager

@@ -373,20 +373,20 @@ class Assembler:
         self._gtid = self._odd = None
         self._skip = self._block = False
         self._seen = []
-        self._weight = 0
+        size, self._weight = self._weight, 0
         if skip:
             return
         self.position.add(gtid)
         self.committed_at = self._stamp
         if odd is not None:
-            self._end_odd(gtid, changes, seen, odd)
+            self._end_odd(gtid, changes, seen, odd, size)
         elif changes:
             self._changes = []
-            self.sink(Transaction(gtid, changes, self._stamp))
+            self.sink(Transaction(gtid, changes, self._stamp, size))
         else:
             self.sink(Progress(gtid))
 
-    def _end_odd(self, gtid: Gtid, changes: list[TableChanges], seen: list[MappedTable], odd: _Odd) -> None:
+    def _end_odd(self, gtid: Gtid, changes: list[TableChanges], seen: list[MappedTable], odd: _Odd, size: int) -> None:
         self._changes = []
         if odd.gap:
             self.sink(Gap(odd.gap, self.position.freeze()))
@@ -398,7 +398,7 @@ class Assembler:
             tables = odd.tables | touched if odd.tables is not None else None
             self.sink(Ddl(gtid, odd.statement or _why(odd), tables))
         elif changes:
-            self.sink(Transaction(gtid, changes, self._stamp))
+            self.sink(Transaction(gtid, changes, self._stamp, size))
         else:
             self.sink(Progress(gtid))
 

@@ -73,7 +73,6 @@ class GroupProgram:
         return COUNT_STAR + 1 + sum(accumulator.width for accumulator in self.accumulators)
 
 
-
 def accumulators(
     aggregates: Sequence[Aggregate], orders: Sequence[Callable[[Value], Any] | None]
 ) -> tuple[Accumulator, ...]:

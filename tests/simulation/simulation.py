@@ -98,7 +98,9 @@ class Simulation:
         self.clock = 0.0
         self.limit = self.rng.choice((*SMALL_LIMITS, *LARGE_LIMITS))
         small = self.rng.random() < 0.2
-        self.engine = Engine(GtidSet.empty(), self.limit, lambda: self.clock, *((6, 10) if small else (1000, 10_000)))
+        self.engine = Engine(
+            GtidSet.empty(), self.limit, lambda: self.clock, *((6, 3000) if small else (1000, 1 << 22))
+        )
         self.desk = Desk(self.engine)
         for name in self.rng.sample(sorted(QUERIES), self.rng.randint(2, 6)):
             self.desk.open(query(name))
