@@ -209,7 +209,7 @@ class OpenCache:
             if self._reader is not None:
                 return await self._miss(self._reader, self._bind(parameters))
         except PassThrough as reason:
-            why = reason.message
+            why = str(reason)
         except (ComparedElsewhere, EvaluationError) as reason:
             why = f"{reason.reason}: {reason.message}"
         cache.passed += 1

@@ -27,7 +27,6 @@ from external_upquery.executor import Executor
 from gtid_tracker.gtid import GtidSet
 from proxy.api import Encoder
 from proxy.keys import Bound
-from sqltypes.errors import UpwellError
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn
 
@@ -35,10 +34,9 @@ BATCH_WINDOW = 0.0003  # seconds that a miss waits for others while upqueries ar
 BUSY = 2  # upqueries in flight from which misses are batched
 
 
-class PassThrough(UpwellError):
-    """The engine cannot be sure of an answer: the read is MySQL's to answer."""
-
-    reason = "pass_through"
+class PassThrough(Exception):
+    """The engine cannot be sure of an answer: the read is MySQL's to answer. The text says why; no client sees it
+    raised."""
 
 
 class Pump:
