@@ -107,6 +107,7 @@ class Engine:
         Requires: its waiter is new.
         """
         self._reads[read.waiter] = read
+        read.since = self.ring.position.freeze()
         return self._ask(read)
 
     def _ask(self, read: Read) -> list[Effect]:
@@ -122,8 +123,7 @@ class Engine:
                 read.fills.add(fill.id)
                 fill.reads.append(read)
                 self.memory.count("misses_coalesced")
-                # Its snapshot was taken before this read began: told only if it has all that the position has.
-                if fill.bracket is not None and self.ring.position.freeze().issubset(fill.bracket.lower):
+                if fill.bracket is not None:
                     told = self._tell(read, fill)
                     if told:
                         return told
@@ -389,6 +389,10 @@ class Engine:
             return self._cannot_tell(read, error)
         if rows is None or fill.bracket is None:
             return []
+        # The stream tells of a transaction before it is visible, and the snapshot may be older than the read.
+        if read.since is not None and not read.since.issubset(fill.bracket.lower):
+            self.memory.count("snapshots_too_old")
+            return []  # it is told when the fill is at the position
         del self._reads[read.waiter]
         return [Ready(read.waiter, rows, fill.bracket.lower)]
 

@@ -66,6 +66,7 @@ class Read:
     keys: list[tuple[Key, Params]]
     fills: set[int] = field(default_factory=set)
     attempts: int = 0
+    since: GtidSet | None = None  # the position when it began: it is told nothing older
 
 
 class Covered(dict[Key, Entry]):

@@ -16,6 +16,16 @@ def test_read_is_not_told_what_was_seen_before_a_change_that_the_position_has() 
     assert rig.read(7) == []  # its snapshot lacks 2, which the position has
 
 
+def test_read_that_joins_an_upquery_in_flight_is_not_told_what_its_snapshot_lacks() -> None:
+    rig = Rig(ROWS)
+    rig.read(7)
+    (request,) = rig.asked()
+    rig.change(2, ((1, 7, 10), (1, 7, 11)))
+    rig.read(7)
+    told = [effect for effect in rig.answer(request, [(7, 1, 10)], lower=gtids(1)) if isinstance(effect, Ready)]
+    assert [(ready.waiter, ready.rows) for ready in told] == [(1, [(1, 10)]), (2, [(1, 11)])]
+
+
 def test_read_that_joins_an_answer_as_new_as_the_position_is_told_at_once() -> None:
     rig = Rig(ROWS)
     rig.read(7)
