@@ -170,7 +170,11 @@ class Connection:
             self._loop.call_soon(self._on_pending)
         if self._row_limit and self._decoder.row_bytes > self._row_limit:
             self._lose(Overloaded(f"the answer is over {self._row_limit} bytes"))
-        elif completed:
+            return
+        if self._decoder.outstanding:
+            # A socket that was reset behind these bytes is announced once: libuv stops looking at it.
+            self._loop.call_soon(self._on_pending)
+        if completed:
             self._on_completed(completed)
 
     def _on_pending(self) -> None:
