@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -52,6 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
     def report(line: str) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
+    # The server and the proxies are stopped on the way out, which a signal would cut short.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     failed = False
     try:
         with tempfile.TemporaryDirectory(prefix="upwell-bench-") as folder, find_mysql(report=report) as server:

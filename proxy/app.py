@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import decimal
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
@@ -32,7 +32,7 @@ from proxy.grpc_server import GrpcListener, GrpcOptions
 from proxy.http_server import HttpListener
 from proxy.memory import MemoryGuard
 from proxy.pump import Pump
-from proxy.router import Gate, Router
+from proxy.router import EncoderFor, Gate, Router
 from proxy.state import StateStore
 from vstream.binlog import BinlogSource
 from vstream.connection import Account
@@ -41,6 +41,7 @@ log = structlog.get_logger("upwell")
 
 TICK = 0.25  # seconds between looks at memory, staleness and answers that wait too long
 GRACE = 5.0  # seconds that running answers get at the end
+NO_FORMATS: Mapping[str, EncoderFor] = {}
 COLLECT_EVERY = 40  # ticks between collections of young objects
 
 
@@ -69,8 +70,11 @@ def engine_for(config: Config, stream: BinlogSource) -> Engine:
 
 
 @asynccontextmanager
-async def running(config: Config) -> AsyncIterator[App]:
-    """Starts everything, yields, stops everything. Raises ConfigError, SourceDown, SourceError."""
+async def running(config: Config, formats: Mapping[str, EncoderFor] = NO_FORMATS) -> AsyncIterator[App]:
+    """Starts everything, yields, stops everything. Raises ConfigError, SourceDown, SourceError.
+
+    `formats`: wire formats beside those of the listeners, for who reads in this process.
+    """
     # MySQL's DECIMAL has up to 65 digits; the default context would round at 28.
     decimal.getcontext().prec = 100
     upstream = parse_upstream(config.upstream)
@@ -87,7 +91,8 @@ async def running(config: Config) -> AsyncIterator[App]:
     state = StateStore(config.state_dir, upstream.redacted)
     router = Router(upstream, engine, pump, executor, stream, catalog, matcher, state)
     router.server_version = version
-    router.register_format(FORMAT, encoder_for)
+    for name, encoder in {FORMAT: encoder_for, **formats}.items():
+        router.register_format(name, encoder)
     events.connect(pump, catalog)
     for definition in config.caches:
         catalog.adopt(definition.name, definition.sql, definition.database or upstream.database, from_file=True)
