@@ -69,7 +69,7 @@ def answers_stay_when_an_entry_changes(patch: pytest.MonkeyPatch) -> None:
 
 def answers_are_not_linked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("dataflow.reader.relink", lambda held, deps: None)
-    patch.setattr("dataflow.engine.relink", lambda held, deps: None)
+    patch.setattr("dataflow.eviction.relink", lambda held, deps: None)
 
 
 def semijoin_covers_what_was_not_asked(patch: pytest.MonkeyPatch) -> None:
