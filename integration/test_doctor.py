@@ -14,7 +14,7 @@ from external_upquery.doctor import Finding, Severity, check
 from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream, parse_upstream
 from integration.private_mysql import Server
-from integration.upqueries import answer, request, run
+from integration.upqueries import answer, request, run, until
 from sqltypes.errors import SourceDown
 
 OPERATIONS = Path(__file__).parent.parent / "docs" / "operations.md"
@@ -192,6 +192,12 @@ def test_user_of_the_manual_is_enough(mysql: Server, database: str) -> None:
         await executor.query("SELECT 1")
         sleeping.cancel()
         await asyncio.gather(sleeping, return_exceptions=True)
+
+        async def killed() -> bool:
+            asleep = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'"
+            return (await executor.query(asleep))[1] == [(0,)]
+
+        await until(killed)
 
     try:
         assert wrong(findings(upstream)) == {}
