@@ -15,6 +15,7 @@ upquery's answer forward.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,7 +58,7 @@ class Memory:
         self.counters[name] = self.counters.get(name, 0) + by
 
 
-class Arrangement:
+class Arrangement(ABC):
     """One fill arrangement of the running graph.
 
     Invariants:
@@ -80,26 +81,26 @@ class Arrangement:
     # -- what an operator provides -----------------------------------------------------------------------------------
 
     @property
+    @abstractmethod
     def tables(self) -> frozenset[str]:
         """The base tables (`schema.name`) whose changes concern it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
         """Applies the changes of one table, in order, to `entries`: the held ones, or those of an answer being brought
         forward."""
-        raise NotImplementedError
 
+    @abstractmethod
     def touched(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Iterable[Key]:
         """Which of `keys` the changes concern, before and after images both: the footprint test."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load(self, key: Key, rows: list[Row]) -> Entry:
         """A new entry, not held yet, of the rows that an upquery returned for the key (key columns cut off)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows(self, content: Any) -> Iterable[Row]:
         """The rows that an entry's content gives upwards (`planner.plan.root_columns`)."""
-        raise NotImplementedError
 
     # -- shared ------------------------------------------------------------------------------------------------------
 
@@ -175,3 +176,27 @@ class Arrangement:
             assert entry.content is not None, f"{key!r} is held and dropped"
             for held in dependents_of(entry):
                 assert entry in held.deps, f"{key!r} does not know of {held.key!r}"
+
+
+class LinearArrangement(Arrangement):
+    """An arrangement over one base table, whose rows tell their key: all but those of answers."""
+
+    def __init__(self, plan: ArrangementPlan, number: int, memory: Memory, locate: Locate, table: str) -> None:
+        super().__init__(plan, number, memory)
+        self._locate = locate
+        self._tables = frozenset((table,))
+
+    @property
+    def tables(self) -> frozenset[str]:
+        return self._tables
+
+    def touched(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Iterable[Key]:
+        locate = self._locate
+        images = (image for pair in pairs for image in pair if image is not None)
+        return {key for image in images if (key := locate(image)) is not NOWHERE and key in keys}
+
+    def _resize(self, entries: Entries, entry: Entry, by: int) -> None:
+        """The entry's content has grown by so many bytes."""
+        entry.size += by
+        if entries is self.entries:
+            self.memory.used += by

@@ -15,7 +15,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from sys import getsizeof
 from typing import Any
 
-from dataflow.arrangement import NOWHERE, Arrangement, Entries, Locate, Memory
+from dataflow.arrangement import Entries, LinearArrangement, Locate, Memory
 from dataflow.entries import Entry, touch
 from dataflow.messages import Pair
 from planner.plan import Aggregate, AggregateArrangement, AggregateFunction
@@ -86,18 +86,13 @@ def accumulators(
     return tuple(laid)
 
 
-class AggregateNode(Arrangement):
+class AggregateNode(LinearArrangement):
     """Content: dict group key -> state `[shown group values, count(*), accumulators' slots ...]`."""
 
     def __init__(self, plan: AggregateArrangement, number: int, memory: Memory, program: GroupProgram) -> None:
-        super().__init__(plan, number, memory)
+        super().__init__(plan, number, memory, program.locate, plan.table.qualified)
         self._program = program
         self._group_bytes = 180 + 40 * program.state_width + 60 * program.group_width
-        self._tables = frozenset((plan.table.qualified,))
-
-    @property
-    def tables(self) -> frozenset[str]:
-        return self._tables
 
     def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
         locate = self._program.locate
@@ -152,16 +147,6 @@ class AggregateNode(Arrangement):
             touch(entry)
         else:
             self.fail(entries, entry, "extreme_underflow")
-
-    def _resize(self, entries: Entries, entry: Entry, by: int) -> None:
-        entry.size += by
-        if entries is self.entries:
-            self.memory.used += by
-
-    def touched(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Iterable[Key]:
-        locate = self._program.locate
-        images = (image for pair in pairs for image in pair if image is not None)
-        return {key for image in images if (key := locate(image)) is not NOWHERE and key in keys}
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
         program = self._program

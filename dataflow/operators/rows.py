@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dataflow.arrangement import NOWHERE, Arrangement, Entries, Locate, Memory
+from dataflow.arrangement import Entries, LinearArrangement, Locate, Memory
 from dataflow.entries import Entry, touch
 from dataflow.messages import Pair
 from planner.plan import RowsArrangement
@@ -19,7 +19,7 @@ from sqltypes.expression import Key, Row
 LARGE = 48  # rows from which a bag is a dict row -> count: removal from a list is linear
 
 
-class RowsNode(Arrangement):
+class RowsNode(LinearArrangement):
     """Content: a list of rows, or for large bags of distinguishable rows a dict row -> count."""
 
     def __init__(
@@ -32,16 +32,10 @@ class RowsNode(Arrangement):
         exact: bool,
         weigh: Callable[[Row], int],
     ) -> None:
-        super().__init__(plan, number, memory)
-        self._locate = locate
+        super().__init__(plan, number, memory, locate, plan.table.qualified)
         self._narrow = narrow
         self._exact = exact  # equal narrow rows are indistinguishable (not so with floats: 0.0 and -0.0)
         self._weigh = weigh  # bytes that a narrow row occupies
-        self._tables = frozenset((plan.table.qualified,))
-
-    @property
-    def tables(self) -> frozenset[str]:
-        return self._tables
 
     def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
         locate = self._locate
@@ -99,16 +93,6 @@ class RowsNode(Arrangement):
                 entry.content = _counted(content)
         self._resize(entries, entry, self._weigh(row))
         touch(entry)
-
-    def _resize(self, entries: Entries, entry: Entry, by: int) -> None:
-        entry.size += by
-        if entries is self.entries:
-            self.memory.used += by
-
-    def touched(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Iterable[Key]:
-        locate = self._locate
-        images = (image for pair in pairs for image in pair if image is not None)
-        return {key for image in images if (key := locate(image)) is not NOWHERE and key in keys}
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
         size = sum(self._weigh(row) for row in rows)

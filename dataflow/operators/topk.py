@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from sys import getsizeof
 from typing import Any
 
-from dataflow.arrangement import NOWHERE, Arrangement, Entries, Locate, Memory
+from dataflow.arrangement import Entries, LinearArrangement, Locate, Memory
 from dataflow.entries import Entry, row_bytes, touch
 from dataflow.messages import Pair
 from planner.plan import TopKArrangement
@@ -37,7 +37,7 @@ class Top:
     complete: bool
 
 
-class TopKNode(Arrangement):
+class TopKNode(LinearArrangement):
     """Content: a `Top`."""
 
     def __init__(
@@ -52,19 +52,13 @@ class TopKNode(Arrangement):
         fetched: int,
         width: int,
     ) -> None:
-        super().__init__(plan, number, memory)
-        self._locate = locate
+        super().__init__(plan, number, memory, locate, plan.table.qualified)
         self._narrow = narrow
         self._sort_key = sort_key  # of the table's rows
         self._answer_sort_key = answer_sort_key  # of an upquery's rows
         self._fetched = fetched  # rows that an upquery asks for: fewer returned means complete
         self._width = width  # columns of an upquery's row that are kept
         self._limit = plan.limit
-        self._tables = frozenset((plan.table.qualified,))
-
-    @property
-    def tables(self) -> frozenset[str]:
-        return self._tables
 
     def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
         locate = self._locate
@@ -126,16 +120,6 @@ class TopKNode(Arrangement):
             self._resize(entries, entry, -row_bytes(top.rows.pop(), getsizeof))
             top.complete = False
         touch(entry)
-
-    def _resize(self, entries: Entries, entry: Entry, by: int) -> None:
-        entry.size += by
-        if entries is self.entries:
-            self.memory.used += by
-
-    def touched(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Iterable[Key]:
-        locate = self._locate
-        images = (image for pair in pairs for image in pair if image is not None)
-        return {key for image in images if (key := locate(image)) is not NOWHERE and key in keys}
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
         paired = sorted(((self._answer_sort_key(row), row[: self._width]) for row in rows), key=lambda pair: pair[0])
