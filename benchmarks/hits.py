@@ -16,13 +16,13 @@ from examples.lobsters.cpu import process_seconds
 from examples.lobsters.load import DATABASE
 from upwell.v1 import upwell_pb2 as pb
 
-KEYS, ROUNDS = 1000, 5
+KEYS, ROUNDS = 1000, 15
 QUERY = "SELECT id, title FROM stories WHERE id = ?"
 
 
 def run(bench: Bench) -> Result:
     bench.sample()
-    calls = max(2_000, int(5_000 * bench.seconds))
+    calls = max(1_000, int(4_000 * bench.seconds))
     rows: list[tuple[float, float, float]] = []
     with bench.proxy() as (proxy, client):
         client.create_cache(QUERY, name="story", database=DATABASE)
@@ -35,7 +35,7 @@ def run(bench: Bench) -> Result:
             for _ in range(ROUNDS):  # in turns, so that the machine's mood meets both alike
                 hit = cpu_per_call(proxy.pid, proxy.grpc_port, EXECUTE, singles, calls)
                 bare = cpu_per_call(echo.process.pid, echo.port, EXECUTE, singles, calls)
-                batch = cpu_per_call(proxy.pid, proxy.grpc_port, BATCH, batches, calls // 10)
+                batch = cpu_per_call(proxy.pid, proxy.grpc_port, BATCH, batches, calls // 4)
                 rows.append((hit, bare, 100 / batch * 1e6))
         finally:
             echo.stop()

@@ -53,12 +53,13 @@ async def proxy_beside(mysql: Server, database: str, state_dir: Path, **options:
         **{name.replace("_", "-"): text for name, text in options.items()},
     }
     config = load_config(given, {}, state_dir)
+    collected = gc.get_threshold()
     try:
         async with running(config) as app, Client(f"127.0.0.1:{app.grpc_port}") as client:
             yield Proxy(app, client, mysql, database)
     finally:
         gc.unfreeze()  # the proxy freezes the collector for its process, which here is the tests'
-        gc.enable()
+        gc.set_threshold(*collected)
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]], seconds: float = 60) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from sqltypes.errors import ComparedElsewhere, EvaluationError
 from sqltypes.expression import Row, Value
 from sqltypes.schema import ResultColumn, SqlType
 
@@ -19,6 +20,10 @@ ParameterValue = Value | tuple[Value, ...]
 # Encodes rows of a cache's answer for one wire format. Encodings of row lists must concatenate: enc(a) + enc(b) ==
 # enc(a + b).
 Encoder = Callable[[Sequence[Row]], bytes]
+
+
+ANSWERED_BY_MYSQL = (ComparedElsewhere, EvaluationError)
+"""What `Cache.hit` may raise where the parameters are sound: `Cache.read` then has MySQL's own answer."""
 
 
 class Served(Enum):
@@ -78,6 +83,13 @@ class Cache(Protocol):
         """The encoded rows (in the format that the cache was opened for) if all keys are held and current, else None.
 
         Raises BadParameters (wrong number, or a type that MySQL would compare otherwise).
+        """
+        ...
+
+    def hit_many(self, keys: Sequence[Sequence[ParameterValue]]) -> list[bytes | None]:
+        """`hit` for each key, in order, at one position; None also where MySQL must compare the parameters itself.
+
+        Raises BadParameters, naming the key by its number.
         """
         ...
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from dataflow.reader import ReaderNode
 from planner.plan import AnswerArrangement, QueryPlan
-from proxy.api import Answer, CacheInfo, Encoder, ParameterInfo, ParameterValue, Served
+from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Encoder, ParameterInfo, ParameterValue, Served
 from proxy.keys import Binding, KeyBinder
 from proxy.pump import PassThrough
-from sqltypes.errors import ComparedElsewhere, EvaluationError, SourceDown, UnknownCache
+from sqltypes.errors import BadParameters, SourceDown, UnknownCache
 from sqltypes.schema import ResultColumn
 
 if TYPE_CHECKING:
@@ -131,15 +131,19 @@ class OpenCache:
         self._single = limited
         self._concatenates = not whole
 
-    def hit(self, parameters: Sequence[ParameterValue]) -> bytes | None:
-        """The encoded rows if all keys are held and current, else None."""
+    def _ready(self) -> ReaderNode | None:
+        """The reader to ask; None while there is none. Raises UnknownCache, SourceDown."""
         if self._generation != self._cache.generation:
             self._renew()
-        reader = self._reader
+        if self._reader is not None and self._router.closed:
+            raise SourceDown(self._router.closed)
+        return self._reader
+
+    def hit(self, parameters: Sequence[ParameterValue]) -> bytes | None:
+        """The encoded rows if all keys are held and current, else None."""
+        reader = self._ready()
         if reader is None:
             return None
-        if self._router.closed:
-            raise SourceDown(self._router.closed)
         if self._plain_int and len(parameters) == 1 and not self._single:
             value = parameters[0]
             if value.__class__ is int:
@@ -154,6 +158,36 @@ class OpenCache:
                         self._cache.hits += 1
                         return body
         return self._hit_slow(reader, parameters)
+
+    def hit_many(self, keys: Sequence[Sequence[ParameterValue]]) -> list[bytes | None]:
+        """`hit` for each key, at one position; None also where MySQL must compare the parameters itself."""
+        reader = self._ready()
+        if reader is None:
+            return [None] * len(keys)
+        bodies: list[bytes | None] = []
+        append = bodies.append
+        plain = self._plain_int and not self._single
+        entry, root, format_ = reader.entries.get, reader.held_levels[0], self._format
+        quick = 0
+        for parameters in keys:
+            if plain and len(parameters) == 1 and (value := parameters[0]).__class__ is int:
+                held = entry(value)
+                if held is not None and held.bodies is not None and (body := held.bodies[format_]) is not None:
+                    held.visited = True
+                    quick += 1
+                    append(body)
+                    continue
+                if held is None and value not in root:
+                    append(None)
+                    continue
+            try:
+                append(self._hit_slow(reader, parameters))
+            except BadParameters as error:
+                raise BadParameters(f"key {len(bodies) + 1} of {len(keys)}: {error}") from error
+            except ANSWERED_BY_MYSQL:
+                append(None)
+        self._cache.hits += quick
+        return bodies
 
     def _hit_slow(self, reader: ReaderNode, parameters: Sequence[ParameterValue]) -> bytes | None:
         """Any parameters; answers that must be derived or encoded first."""
@@ -210,7 +244,7 @@ class OpenCache:
                 return await self._miss(self._reader, self._bind(parameters))
         except PassThrough as reason:
             why = str(reason)
-        except (ComparedElsewhere, EvaluationError) as reason:
+        except ANSWERED_BY_MYSQL as reason:
             why = f"{reason.reason}: {reason.message}"
         cache.passed += 1
         return await self._router.pass_cache(cache, parameters, self._format, why)

@@ -15,7 +15,17 @@ from typing import Any, NoReturn, TypeVar
 
 import grpc
 
-from proxy.api import Answer, Cache, CacheInfo, Encoder, ParameterValue, Served, SubscriptionEvent, System
+from proxy.api import (
+    ANSWERED_BY_MYSQL,
+    Answer,
+    Cache,
+    CacheInfo,
+    Encoder,
+    ParameterValue,
+    Served,
+    SubscriptionEvent,
+    System,
+)
 from proxy.grpc_errors import as_upwell_error, failure, sentence, status_code, trailing_metadata
 from proxy.grpc_rows import (
     FORMAT,
@@ -30,9 +40,7 @@ from proxy.grpc_rows import (
 from proxy.grpc_values import KeyMemo, StreamTwin, parameter_value, parse_batch, parse_execute, parse_stream
 from sqltypes.errors import (
     BadParameters,
-    ComparedElsewhere,
     DeadlinePassed,
-    EvaluationError,
     MessageTooLarge,
     Overloaded,
     Unauthenticated,
@@ -47,8 +55,6 @@ BATCH_KEYS = 20_000
 """The most keys of one ExecuteBatch."""
 STREAM_MISSES = 1_000
 """How many misses one ExecuteStream may wait for before it stops reading requests."""
-ANSWERED_BY_MYSQL = (ComparedElsewhere, EvaluationError)
-"""What a hit may raise where the parameters are sound: `read` then has MySQL's own answer."""
 SLOW_SUBSCRIBER_SECONDS = 10.0
 """A subscriber that does not take one event in this time is cut off."""
 
@@ -206,43 +212,40 @@ class UpwellService:
         keys = message.keys
         if len(keys) > BATCH_KEYS:
             raise Overloaded(f"{len(keys)} keys in one batch: up to {BATCH_KEYS} are accepted")
+        parameters = self._parameters(keys)
         try:
-            parts, missed = self._hits(self._opened(message.cache), keys)
+            bodies = self._opened(message.cache).cache.hit_many(parameters)
         except UnknownCache:
             self._open.pop(message.cache, None)
-            parts, missed = self._hits(self._opened(message.cache), keys)
+            bodies = self._opened(message.cache).cache.hit_many(parameters)
         opened = self._open[message.cache]
-        parts[0] = opened.batch_header(message.columns_id)
+        # The header, then two parts for each key.
+        parts = [opened.batch_header(message.columns_id)]
+        missed: list[int] = []
+        append = parts.append
+        for index, body in enumerate(bodies):
+            if body is None:
+                missed.append(index)
+                body = b""
+            append(_hit_heads[len(body)])
+            append(body)
         if missed:
-            reads = (self._key_answer(opened.cache, parameters) for _, parameters in missed)
+            reads = (self._key_answer(opened.cache, parameters[index]) for index in missed)
             answers = await within_deadline(context, asyncio.gather(*reads))
-            for (place, _), answer in zip(missed, answers, strict=True):
-                parts[place] = _answer_heads[len(answer)]
-                parts[place + 1] = answer
+            for index, answer in zip(missed, answers, strict=True):
+                parts[2 * index + 1] = _answer_heads[len(answer)]
+                parts[2 * index + 2] = answer
         return b"".join(parts)
 
-    def _hits(self, opened: OpenCache, keys: Sequence[bytes]) -> tuple[list[bytes], list[tuple[int, Parameters]]]:
-        """The parts of a BatchAnswer (a place for the header, then two for each key); the misses and their places."""
-        hit = opened.hit
+    def _parameters(self, keys: Sequence[bytes]) -> list[Parameters]:
         memo = self._keys
-        parts = [b""]
-        missed: list[tuple[int, Parameters]] = []
-        append = parts.append
+        parameters: list[Parameters] = []
         try:
             for raw in keys:
-                parameters = memo[raw]
-                try:
-                    body = hit(parameters)
-                except ANSWERED_BY_MYSQL:
-                    body = None
-                if body is None:
-                    missed.append((len(parts), parameters))
-                    body = b""
-                append(_hit_heads[len(body)])
-                append(body)
+                parameters.append(memo[raw])
         except BadParameters as error:
-            raise BadParameters(f"key {len(parts) // 2 + 1} of {len(keys)}: {error}") from error
-        return parts, missed
+            raise BadParameters(f"key {len(parameters) + 1} of {len(keys)}: {error}") from error
+        return parameters
 
     async def _key_answer(self, cache: Cache, parameters: Parameters) -> bytes:
         """A serialised KeyAnswer of one miss: its failure fails no other key."""

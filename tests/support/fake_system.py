@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from proxy.api import (
+    ANSWERED_BY_MYSQL,
     Answer,
     CacheInfo,
     Encoder,
@@ -78,6 +79,17 @@ class FakeCache:
         if isinstance(parameters[0], str):
             raise BadParameters(f"parameter 1 is {parameters[0]!r}: an integer is accepted")
         return None
+
+    def hit_many(self, keys: Sequence[Sequence[ParameterValue]]) -> list[bytes | None]:
+        bodies: list[bytes | None] = []
+        for number, parameters in enumerate(keys, 1):
+            try:
+                bodies.append(self.hit(parameters))
+            except BadParameters as error:
+                raise BadParameters(f"key {number} of {len(keys)}: {error}") from error
+            except ANSWERED_BY_MYSQL:
+                bodies.append(None)
+        return bodies
 
     async def read(self, parameters: Sequence[ParameterValue]) -> Answer:
         self.misses += 1
