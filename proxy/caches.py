@@ -182,10 +182,10 @@ class OpenCache:
                     continue
             try:
                 append(self._hit_slow(reader, parameters))
+            except ANSWERED_BY_MYSQL:  # before BadParameters: ComparedElsewhere is one of them
+                append(None)
             except BadParameters as error:
                 raise BadParameters(f"key {len(bodies) + 1} of {len(keys)}: {error}") from error
-            except ANSWERED_BY_MYSQL:
-                append(None)
         self._cache.hits += quick
         return bodies
 

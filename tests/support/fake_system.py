@@ -85,10 +85,10 @@ class FakeCache:
         for number, parameters in enumerate(keys, 1):
             try:
                 bodies.append(self.hit(parameters))
-            except BadParameters as error:
-                raise BadParameters(f"key {number} of {len(keys)}: {error}") from error
             except ANSWERED_BY_MYSQL:
                 bodies.append(None)
+            except BadParameters as error:
+                raise BadParameters(f"key {number} of {len(keys)}: {error}") from error
         return bodies
 
     async def read(self, parameters: Sequence[ParameterValue]) -> Answer:
