@@ -99,13 +99,13 @@ def percentiles(times: list[float]) -> tuple[float, float]:
 
 
 def slow(result: Result, bench: Bench, connection: Connection) -> None:
-    sheet = Sheet("queries of 5 ms and more, by a client: ms", ("query", "PyMySQL", "miss", "ratio"))
+    sheet = Sheet("queries of 5 ms and more, by a client: ms", ("query", "PyMySQL", "miss", "of which a hit", "ratio"))
     worst = 0.0
     with bench.proxy() as (_, client), connection.cursor() as cursor:
         for name, sql in SLOW.items():
             client.create_cache(sql, name=name.replace(" ", "_"), database=SCRATCH)
             cache = client.cache(name.replace(" ", "_"))
-            direct, missed = [], []
+            direct, missed, hits = [], [], []
             for kind in range(KINDS):
                 cursor.execute(sql.replace("?", "%s"), (kind,))  # its pages are in memory for both sides
                 cursor.fetchall()
@@ -113,19 +113,21 @@ def slow(result: Result, bench: Bench, connection: Connection) -> None:
                 cursor.execute(sql.replace("?", "%s"), (kind,))
                 cursor.fetchall()
                 direct.append(time.perf_counter() - start)
-                missed.append(one_miss(cache, kind))
+                missed.append(timed(cache, kind, "miss"))
+                hits.append(timed(cache, kind, "hit"))
             # The first few warm the connection and the plan on both sides.
             typical, miss = median(direct[4:]), median(missed[4:])
-            sheet.rows.append((name, typical * 1e3, miss * 1e3, miss / typical))
+            sheet.rows.append((name, typical * 1e3, miss * 1e3, median(hits[4:]) * 1e3, miss / typical))
             if typical >= 0.005:
                 worst = max(worst, miss / typical)
     result.sheets.append(sheet)
     result.figures.append(Figure("miss of a query of 5 ms and more against PyMySQL, worst", worst, "x", at_most=1.2))
 
 
-def one_miss(cache: Cache, key: int) -> float:
+def timed(cache: Cache, key: int, served: str) -> float:
+    """Seconds of one read by the client. A hit is the call itself: what a miss costs more is the upquery's way."""
     start = time.perf_counter()
     answer = cache.get(key)
     seconds = time.perf_counter() - start
-    assert answer.served == "miss", answer.served
+    assert answer.served == served, answer.served
     return seconds
