@@ -30,7 +30,16 @@ METHODS: dict[str, tuple[type[Any], type[Any]]] = {
     "Status": (pb.StatusRequest, pb.StatusResponse),
 }
 PATH = "/upwell.v1.Upwell/"
-CHANNEL_OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+# A channel that was refused fails calls, unsent, until it has tried to connect anew. By default it does so after 1 s,
+# 1.6 s more and so on up to 2 minutes: all attempts of a read would fall into the first pause, and a client would come
+# back long after its proxy. gRPC takes no less than 100 ms.
+FIRST_RECONNECT, LAST_RECONNECT = 100, 1000  # milliseconds, give or take a fifth
+CHANNEL_OPTIONS = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.initial_reconnect_backoff_ms", FIRST_RECONNECT),
+    ("grpc.max_reconnect_backoff_ms", LAST_RECONNECT),
+]
 
 Tls = bool | str | bytes | Path | None
 """None or False: plain text. True: the system's certificate authorities. A path or PEM bytes: that authority."""

@@ -19,6 +19,7 @@ from upwell.errors import UpwellError
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 30.0
 STOP_SECONDS = 15.0
+POLL_SECONDS = 0.02
 DEFAULT_GRPC, DEFAULT_HTTP = 50051, 8080
 
 
@@ -95,18 +96,33 @@ class ProxyProcess:
 
     def wait_ready(self) -> Client:
         """A client of the proxy, which answers. Raises ProxyFailed."""
+        self._wait_listening()
         client = Client(self.target)
         pause = threading.Event()
-        deadline = self.started + START_SECONDS
         while True:
             try:
                 client.status(timeout=2)
                 return client
             except UpwellError as error:
-                if self._process.poll() is not None or time.monotonic() > deadline:
+                if self._ended_or_late():
                     client.close()
                     raise self.failure(f"the proxy is not ready: {error}") from error
-            pause.wait(0.02)
+            pause.wait(POLL_SECONDS)
+
+    def _wait_listening(self) -> None:
+        """With a socket: a gRPC channel that is refused lets ever more time pass before it tries again."""
+        pause = threading.Event()
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.grpc_port), timeout=2).close()
+                return
+            except OSError as error:
+                if self._ended_or_late():
+                    raise self.failure(f"the proxy does not listen: {error}") from error
+            pause.wait(POLL_SECONDS)
+
+    def _ended_or_late(self) -> bool:
+        return self._process.poll() is not None or time.monotonic() > self.started + START_SECONDS
 
     def failure(self, what: str) -> ProxyFailed:
         code = self._process.poll()

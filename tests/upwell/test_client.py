@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import threading
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from proxy.grpc_server import GrpcOptions
 from sqltypes import errors as server_errors
 from tests.support.background_proxy import Background, background_proxy
 from tests.support.grpc_listener import Served
-from upwell import aio, errors
+from upwell import aio, errors, wire
 from upwell.client import Client
 
 
@@ -124,6 +125,15 @@ def test_a_proxy_that_is_not_there() -> None:
                     await client.status()
 
         asyncio.run(scenario())
+
+
+def test_the_attempts_of_a_read_outlast_the_first_pause_of_the_channel() -> None:
+    class Impatient(random.Random):
+        def random(self) -> float:
+            return 0.0
+
+    assert sum(wire.backoffs(Impatient())) > 1.2 * wire.FIRST_RECONNECT / 1000
+    assert ("grpc.initial_reconnect_backoff_ms", wire.FIRST_RECONNECT) in wire.CHANNEL_OPTIONS
 
 
 def self_signed(folder: Path) -> tuple[Path, Path]:
