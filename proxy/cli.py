@@ -7,6 +7,7 @@ the source from being cached, 2 a wrong option or file, 3 the source cannot be r
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -86,6 +87,10 @@ async def until_stopped(config: Config) -> None:
 
     # Here, and not above: the doctor and --help have no use for the whole engine and planner.
     from proxy.app import running
+
+    # Imports leave no cyclic garbage, and modules live as long as the process: the collections while it starts need not
+    # pass over their hundred thousand objects.
+    gc.freeze()
 
     async def session() -> None:
         async with running(config):

@@ -33,7 +33,7 @@ PATH = "/upwell.v1.Upwell/"
 # A channel that was refused fails calls, unsent, until it has tried to connect anew. By default it does so after 1 s,
 # 1.6 s more and so on up to 2 minutes: all attempts of a read would fall into the first pause, and a client would come
 # back long after its proxy. gRPC takes no less than 100 ms.
-FIRST_RECONNECT, LAST_RECONNECT = 100, 1000  # milliseconds, give or take a fifth
+FIRST_RECONNECT, LAST_RECONNECT = 100, 500  # milliseconds, give or take a fifth
 CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
