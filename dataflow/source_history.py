@@ -51,7 +51,11 @@ class SourceHistory:
         server, lower = bracket.server_uuid, bracket.lower
         if self.server_uuid and server != self.server_uuid:
             return f"server {server} answers instead of {self.server_uuid}"
-        self._newest_executed = bracket.executed
+        newest = self._newest_executed
+        # Connections answer in any order: an older reading that comes later would make the next bracket look like a
+        # loss.
+        if newest is None or (newest is not bracket.executed and newest.issubset(bracket.executed)):
+            self._newest_executed = bracket.executed
         if lower is floor and lower is bracket.executed and self.server_uuid:
             return ""
         if not lower.issubset(bracket.executed) or (floor is not None and not floor.issubset(lower)):
