@@ -24,8 +24,9 @@ from dataflow.entries import ENTRY_BYTES, Entry, Held, dependents_of, touch
 from dataflow.messages import Pair
 from gtid_tracker.tracker import FillTracker
 from planner.fill_text import FillText
+from planner.plan import AggregateArrangement, RowsArrangement, TopKArrangement
 from planner.plan import Arrangement as ArrangementPlan
-from sqltypes.errors import EvaluationError, InvariantViolated
+from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Key, Row
 
 
@@ -41,6 +42,7 @@ class Nowhere:
 NOWHERE = Nowhere()
 Locate = Callable[[Row], Key]  # the key of a base table's row, or NOWHERE
 Entries = dict[Key, Entry]
+LinearPlan = RowsArrangement | AggregateArrangement | TopKArrangement
 
 
 def _no_text(keys: Sequence[Row]) -> str:
@@ -149,13 +151,10 @@ class Arrangement(ABC):
             entries.pop(entry.key, None)
             entry.content = None
 
-    def process(self, table: str, pairs: Sequence[Pair]) -> None:
-        """Applies a transaction's changes to the held entries. A change that cannot be evaluated drops them all."""
-        try:
-            self.apply(table, pairs, self.entries)
-        except EvaluationError:
-            self.memory.count("evaluation_failed")
-            self.clear()
+    def cannot_evaluate(self) -> None:
+        """A change of a table cannot be evaluated: no key is known any more."""
+        self.memory.count("evaluation_failed")
+        self.clear()
 
     def clear(self) -> None:
         """Makes every key a hole."""
@@ -181,17 +180,39 @@ class Arrangement(ABC):
 class LinearArrangement(Arrangement):
     """An arrangement over one base table, whose rows tell their key: all but those of answers."""
 
-    def __init__(self, plan: ArrangementPlan, number: int, memory: Memory, locate: Locate, table: str) -> None:
+    def __init__(self, plan: LinearPlan, number: int, memory: Memory, locate: Locate) -> None:
         super().__init__(plan, number, memory)
-        self._locate = locate
-        self._tables = frozenset((table,))
+        self.locate = locate
+        # Where this is equal, `locate` gives the same for every row. (Two readings of one table may differ.)
+        self.located_by = (id(plan.table), plan.key, plan.filter)
+        self.key_column: int | None = None  # the position of the one column whose value, in any row, is the key
+        self._tables = frozenset((plan.table.qualified,))
 
     @property
     def tables(self) -> frozenset[str]:
         return self._tables
 
+    @abstractmethod
+    def change(
+        self, entries: Entries, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None
+    ) -> None:
+        """Applies one change to the entries that it concerns: the before image's `old`, the after image's `new`.
+
+        Requires: each is held in `entries`, or None for a hole, for no image and for one that does not pass; not both
+        are None. They may be the same.
+        """
+
+    def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
+        locate = self.locate
+        get = entries.get
+        for before, after in pairs:
+            old = get(locate(before)) if before is not None else None
+            new = get(locate(after)) if after is not None else None
+            if old is not None or new is not None:
+                self.change(entries, before, after, old, new)
+
     def touched(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Iterable[Key]:
-        locate = self._locate
+        locate = self.locate
         images = (image for pair in pairs for image in pair if image is not None)
         return {key for image in images if (key := locate(image)) is not NOWHERE and key in keys}
 

@@ -13,7 +13,7 @@ from operator import itemgetter
 from sys import getsizeof
 from typing import Any
 
-from dataflow.arrangement import NOWHERE, Arrangement, Memory
+from dataflow.arrangement import NOWHERE, Arrangement, LinearArrangement, Memory
 from dataflow.operators.aggregate import (
     EXACT,
     Accumulator,
@@ -63,7 +63,7 @@ def arrangement_node(plan: ArrangementPlan, number: int, memory: Memory) -> Arra
     """The running node of an arrangement."""
     match plan:
         case RowsArrangement():
-            node: Arrangement = _rows_node(plan, number, memory)
+            node: LinearArrangement = _rows_node(plan, number, memory)
         case AggregateArrangement():
             node = _aggregate_node(plan, number, memory)
         case TopKArrangement():
@@ -71,6 +71,9 @@ def arrangement_node(plan: ArrangementPlan, number: int, memory: Memory) -> Arra
         case AnswerArrangement():
             return _answer_node(plan, number, memory)
     node.key_width = len(plan.key)
+    if plan.filter is None and len(plan.key) == 1:
+        column = plan.table.column(plan.key[0])
+        node.key_column = column.position if _compares_as_is(column.type) else None
     node.fill_text = fill_text(plan)
     node.key_of_answer = _key_of_columns([own(name, plan.table) for name in plan.key], range(len(plan.key)))
     return node

@@ -236,8 +236,9 @@ class Engine:
         if isinstance(event, Transaction):
             by_table = self.graph.by_table
             for change in event.changes:
-                for node in by_table.get(change.table, ()):
-                    node.process(change.table, change.pairs)
+                nodes = by_table.get(change.table)
+                if nodes is not None:
+                    nodes.process(change.table, change.pairs)
             return Record.of(event) if event.changes else None
         if isinstance(event, Ddl):
             record = Record(event)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from dataflow.arrangement import Arrangement, Memory
 from dataflow.build import arrangement_node, reader_node, wanted_columns
+from dataflow.dispatch import TableNodes
 from dataflow.reader import ReaderNode
 from planner.plan import Arrangement as ArrangementPlan
 from planner.plan import QueryPlan
@@ -29,7 +30,7 @@ class Graph:
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self.by_plan: dict[ArrangementPlan, Arrangement] = {}
-        self.by_table: dict[str, list[Arrangement]] = {}
+        self.by_table: dict[str, TableNodes] = {}
         self.readers: dict[int, ReaderNode] = {}
         self._users: dict[Arrangement, int] = {}
         self._numbers = 0
@@ -51,7 +52,7 @@ class Graph:
             self._numbers += 1
             node = self.by_plan[plan] = arrangement_node(plan, self._numbers, self.memory)
             for table in node.tables:
-                self.by_table.setdefault(table, []).append(node)
+                self.by_table.setdefault(table, TableNodes()).add(node)
         return node
 
     def remove(self, reader: ReaderNode) -> None:

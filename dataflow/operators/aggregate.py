@@ -17,7 +17,6 @@ from typing import Any
 
 from dataflow.arrangement import Entries, LinearArrangement, Locate, Memory
 from dataflow.entries import Entry, touch
-from dataflow.messages import Pair
 from planner.plan import Aggregate, AggregateArrangement, AggregateFunction
 from sqltypes.arithmetic import average
 from sqltypes.errors import InvariantViolated
@@ -90,30 +89,40 @@ class AggregateNode(LinearArrangement):
     """Content: dict group key -> state `[shown group values, count(*), accumulators' slots ...]`."""
 
     def __init__(self, plan: AggregateArrangement, number: int, memory: Memory, program: GroupProgram) -> None:
-        super().__init__(plan, number, memory, program.locate, plan.table.qualified)
+        super().__init__(plan, number, memory, program.locate)
         self._program = program
         self._group_bytes = 180 + 40 * program.state_width + 60 * program.group_width
 
-    def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
-        locate = self._program.locate
-        get = entries.get
-        for before, after in pairs:
-            old = get(locate(before)) if before is not None else None
-            new = get(locate(after)) if after is not None else None
-            if old is None and new is None:
-                continue
-            if old is new and before is not None and after is not None and self._same(before, after):
-                continue
-            if old is not None and before is not None:
-                self._subtract(entries, old, before)
-            if new is not None and after is not None and new.content is not None:
-                self._add(entries, new, after)
+    def change(
+        self, entries: Entries, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None
+    ) -> None:
+        if old is not None and old is new and before is not None and after is not None:
+            self._replace(entries, old, before, after)
+            return
+        if old is not None and before is not None:
+            self._subtract(entries, old, before)
+        if new is not None and after is not None and new.content is not None:
+            self._add(entries, new, after)
 
-    def _same(self, before: Row, after: Row) -> bool:
+    def _replace(self, entries: Entries, entry: Entry, before: Row, after: Row) -> None:
+        """A row stays under its key; mostly in its group, too, which then is looked up once."""
         program = self._program
-        return program.group_values(before) == program.group_values(after) and program.arguments(
-            before
-        ) == program.arguments(after)
+        same_arguments = program.arguments(before) == program.arguments(after)
+        if same_arguments and program.group_values(before) == program.group_values(after):
+            return
+        group = program.group_key(before)
+        if program.exact and group == program.group_key(after):
+            state = entry.content.get(group)
+            if state is not None and state[COUNT_STAR] > 1:  # the only row of a group takes its extremes with it
+                if program.subtract(state, before):
+                    program.add(state, after)
+                    touch(entry)
+                else:
+                    self.fail(entries, entry, "extreme_underflow")
+                return
+        self._subtract(entries, entry, before)
+        if entry.content is not None:
+            self._add(entries, entry, after)
 
     def _add(self, entries: Entries, entry: Entry, row: Row) -> None:
         program = self._program

@@ -7,12 +7,11 @@ out of one bag and one row into another, so it is a removal and an addition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dataflow.arrangement import Entries, LinearArrangement, Locate, Memory
 from dataflow.entries import Entry, touch
-from dataflow.messages import Pair
 from planner.plan import RowsArrangement
 from sqltypes.expression import Key, Row
 
@@ -32,33 +31,42 @@ class RowsNode(LinearArrangement):
         exact: bool,
         weigh: Callable[[Row], int],
     ) -> None:
-        super().__init__(plan, number, memory, locate, plan.table.qualified)
+        super().__init__(plan, number, memory, locate)
         self._narrow = narrow
         self._exact = exact  # equal narrow rows are indistinguishable (not so with floats: 0.0 and -0.0)
         self._weigh = weigh  # bytes that a narrow row occupies
 
-    def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
-        locate = self._locate
-        get = entries.get
-        for before, after in pairs:
-            old = get(locate(before)) if before is not None else None
-            new = get(locate(after)) if after is not None else None
-            if old is not None or new is not None:
-                self._change(entries, before, after, old, new)
-
-    def _change(
+    def change(
         self, entries: Entries, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None
     ) -> None:
-        gone = self._narrow(before) if old is not None and before is not None else None
-        come = self._narrow(after) if new is not None and after is not None else None
-        if old is new and gone == come and self._exact:
+        if old is not None and old is new and before is not None and after is not None:
+            self._replace(entries, old, self._narrow(before), self._narrow(after))
+            return
+        if old is not None and before is not None:
+            self._remove(entries, old, self._narrow(before))
+        if new is not None and after is not None:
+            self._add(entries, new, self._narrow(after))
+
+    def _replace(self, entries: Entries, entry: Entry, gone: Row, come: Row) -> None:
+        """A row stays under its key; where it can, it keeps its place, too."""
+        content = entry.content
+        if not self._exact or content.__class__ is dict:
+            if gone != come or not self._exact:
+                self._remove(entries, entry, gone)
+                if entry.content is not None:
+                    self._add(entries, entry, come)
+            return
+        if gone == come:
             return  # the columns that changed are not among those held
-        if old is not None and gone is not None:
-            self._remove(entries, old, gone)
-            if old is new and old.content is None:
-                return
-        if new is not None and come is not None:
-            self._add(entries, new, come)
+        try:
+            content[content.index(gone)] = come
+        except ValueError:
+            self.fail(entries, entry, "removed_row_not_held")
+            return
+        by = self._weigh(come) - self._weigh(gone)
+        if by:
+            self._resize(entries, entry, by)
+        touch(entry)
 
     def _remove(self, entries: Entries, entry: Entry, row: Row) -> None:
         content = entry.content

@@ -12,14 +12,13 @@ MySQL's index answers.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from sys import getsizeof
 from typing import Any
 
 from dataflow.arrangement import Entries, LinearArrangement, Locate, Memory
 from dataflow.entries import Entry, row_bytes, touch
-from dataflow.messages import Pair
 from planner.plan import TopKArrangement
 from sqltypes.expression import Key, Row
 
@@ -52,7 +51,7 @@ class TopKNode(LinearArrangement):
         fetched: int,
         width: int,
     ) -> None:
-        super().__init__(plan, number, memory, locate, plan.table.qualified)
+        super().__init__(plan, number, memory, locate)
         self._narrow = narrow
         self._sort_key = sort_key  # of the table's rows
         self._answer_sort_key = answer_sort_key  # of an upquery's rows
@@ -60,19 +59,16 @@ class TopKNode(LinearArrangement):
         self._width = width  # columns of an upquery's row that are kept
         self._limit = plan.limit
 
-    def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
-        locate = self._locate
-        get = entries.get
-        for before, after in pairs:
-            old = get(locate(before)) if before is not None else None
-            new = get(locate(after)) if after is not None else None
-            if old is not None and old is new and before is not None and after is not None:
-                self._replace(entries, old, before, after)
-                continue
-            if old is not None and before is not None:
-                self._remove(entries, old, before)
-            if new is not None and after is not None and new.content is not None:
-                self._add(entries, new, after)
+    def change(
+        self, entries: Entries, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None
+    ) -> None:
+        if old is not None and old is new and before is not None and after is not None:
+            self._replace(entries, old, before, after)
+            return
+        if old is not None and before is not None:
+            self._remove(entries, old, before)
+        if new is not None and after is not None and new.content is not None:
+            self._add(entries, new, after)
 
     def _replace(self, entries: Entries, entry: Entry, before: Row, after: Row) -> None:
         """A row stays under its key. It is added before it is removed: the other way round would underflow for

@@ -98,7 +98,7 @@ def test_removal_of_a_row_that_is_not_held_makes_the_key_a_hole() -> None:
     graph = rows_graph()
     graph.seed([(1, 7, 0, 3)])
     graph.fill(7)
-    graph.node.process(TABLE.qualified, [((2, 7, 0, 3), None)])
+    graph.process(((2, 7, 0, 3), None))
     assert graph.rows(7) is None
     assert graph.memory.counters["removed_row_not_held"] == 1
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 from dataflow.arrangement import Arrangement, Memory
 from dataflow.build import arrangement_node
+from dataflow.dispatch import TableNodes
 from dataflow.messages import Pair
 from planner.plan import Arrangement as ArrangementPlan
 from sqltypes.expression import Key, Row
@@ -56,8 +57,14 @@ class MockGraph:
                 del self.base[before[0]]
             if after is not None:
                 self.base[after[0]] = after
-        self.node.process(self.table.qualified, list(pairs))
+        self.process(*pairs)
         self.node.check_invariants()
+
+    def process(self, *pairs: Pair) -> None:
+        """Gives the node changes of which the table need not know."""
+        nodes = TableNodes()
+        nodes.add(self.node)
+        nodes.process(self.table.qualified, pairs)
 
     def evict(self, key: Key) -> None:
         entry = self.node.entries.get(key)

@@ -1,0 +1,120 @@
+"""A table's changes to the arrangements on it.
+
+Most changes concern few keys that are held, so what counts is how fast a hole is found: for each arrangement one
+dictionary lookup an image, no call into it. Arrangements with the same key and the same filter share what locates a
+row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from dataflow.arrangement import NOWHERE, Arrangement, LinearArrangement, Locate
+from dataflow.entries import Entry
+from dataflow.messages import Pair
+from sqltypes.errors import EvaluationError
+from sqltypes.expression import Key, Row
+
+# An arrangement, the position of the column whose value is its key (if that is how it is located), and `entries.get`.
+Place = tuple[LinearArrangement, int, Callable[[Key], Entry | None]]
+
+
+class TableNodes:
+    """The arrangements on one base table.
+
+    Invariants: 1. Each of `nodes` is in exactly one of `_direct` (its key is the value of one column), `_located` (by
+    what locates a row) and `_others`.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[Arrangement] = []
+        self._direct: list[Place] = []
+        self._located: dict[object, tuple[Locate, list[Place]]] = {}
+        self._others: list[Arrangement] = []
+
+    def add(self, node: Arrangement) -> None:
+        self.nodes.append(node)
+        if not isinstance(node, LinearArrangement):
+            self._others.append(node)
+            return
+        place = (node, node.key_column or 0, node.entries.get)
+        if node.key_column is not None:
+            self._direct.append(place)
+        else:
+            self._located.setdefault(node.located_by, (node.locate, []))[1].append(place)
+
+    def remove(self, node: Arrangement) -> None:
+        self.nodes.remove(node)
+        if not isinstance(node, LinearArrangement):
+            self._others.remove(node)
+        elif node.key_column is not None:
+            self._direct = [place for place in self._direct if place[0] is not node]
+        else:
+            locate, places = self._located.pop(node.located_by)
+            rest = [place for place in places if place[0] is not node]
+            if rest:
+                self._located[node.located_by] = locate, rest
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes)
+
+    def __iter__(self) -> Iterator[Arrangement]:
+        return iter(self.nodes)
+
+    def process(self, table: str, pairs: Sequence[Pair]) -> None:
+        """Applies a transaction's changes of the table to all held entries. An arrangement for which one cannot be
+        evaluated drops all of its own."""
+        if self._direct:
+            self._process_direct(pairs)
+        for locate, places in self._located.values():
+            _process_located(locate, places, pairs)
+        for other in self._others:
+            try:
+                other.apply(table, pairs, other.entries)
+            except EvaluationError:
+                other.cannot_evaluate()
+
+    def _process_direct(self, pairs: Sequence[Pair]) -> None:
+        direct = self._direct
+        for before, after in pairs:
+            if before is None:
+                assert after is not None
+                for node, at, get in direct:
+                    new = get(after[at])
+                    if new is not None:
+                        _change(node, None, after, None, new)
+            elif after is None:
+                for node, at, get in direct:
+                    old = get(before[at])
+                    if old is not None:
+                        _change(node, before, None, old, None)
+            else:
+                for node, at, get in direct:
+                    old, new = get(before[at]), get(after[at])
+                    if old is not None or new is not None:
+                        _change(node, before, after, old, new)
+
+
+def _process_located(locate: Locate, places: Sequence[Place], pairs: Sequence[Pair]) -> None:
+    """The changes for arrangements that share what locates a row."""
+    for before, after in pairs:
+        try:
+            leaves = locate(before) if before is not None else NOWHERE
+            enters = locate(after) if after is not None else NOWHERE
+        except EvaluationError:
+            for node, _, _ in places:
+                node.cannot_evaluate()
+            continue
+        for node, _, get in places:
+            old, new = get(leaves), get(enters)
+            if old is not None or new is not None:
+                _change(node, before, after, old, new)
+
+
+def _change(
+    node: LinearArrangement, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None
+) -> None:
+    try:
+        node.change(node.entries, before, after, old, new)
+    except EvaluationError:
+        node.cannot_evaluate()
