@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from dataflow.arrangement import Memory
+from dataflow.demand import BEHIND
 from dataflow.entries import Held
 from dataflow.eviction import Sieve
 from dataflow.fill import SLOW_SECONDS, Fill, Read, Record
@@ -197,6 +198,10 @@ class Engine:
         fill.floor = self.source.floor
         request = fill.request(self._latency.get(reader.tag, 0.0) > SLOW_SECONDS)
         request.lower = self.source.known_lower(self.ring.pushed, self.ring.position.freeze())
+        if request.lower is not None and not all(
+            read.demand.needed.issubset(request.lower) for read in reads if read.demand is not None
+        ):
+            request.lower = None  # a new reading has what somebody asks for
         self._fills[fill.id] = fill
         tracker = reader.program.root.tracker
         for key in fill.keys:
@@ -390,6 +395,9 @@ class Engine:
             return self._cannot_tell(read, error)
         if rows is None or fill.bracket is None:
             return []
+        demand = read.demand
+        if demand is not None and not demand.met_by(fill.bracket.lower, fill.sent_at):
+            return [] if demand.met() else self._give_up(read, BEHIND)
         # The stream tells of a transaction before it is visible, and the snapshot may be older than the read.
         if read.since is not None and not read.since.issubset(fill.bracket.lower):
             self.memory.count("snapshots_too_old")
@@ -412,6 +420,8 @@ class Engine:
         except EvaluationError as error:
             return self._cannot_tell(read, error)
         if rows is not None:
+            if read.demand is not None and not read.demand.met():
+                return self._give_up(read, BEHIND)
             del self._reads[read.waiter]
             position = self.ring.position.freeze()
             if self.subscriptions.concerns(read.waiter):

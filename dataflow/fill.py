@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from dataflow.arrangement import Arrangement, Entries
+from dataflow.demand import Demand
 from dataflow.entries import Entry, Held
 from dataflow.messages import Ddl, Statement, Transaction, UpqueryRequest
 from dataflow.reader import Params, ReaderNode
@@ -67,6 +68,7 @@ class Read:
     fills: set[int] = field(default_factory=set)
     attempts: int = 0
     since: GtidSet | None = None  # the position when it began: it is told nothing older
+    demand: Demand | None = None
 
 
 class Covered(dict[Key, Entry]):

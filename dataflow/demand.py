@@ -1,0 +1,28 @@
+"""What a read may ask of its answer, as the engine sees it: a test, and the GTIDs that upqueries must have."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gtid_tracker.gtid import GtidSet
+
+BEHIND = "behind"
+"""`Failed.why` of a read whose demand neither the position nor the upquery's answer meets: it is to be asked again when
+the position does."""
+
+
+class Demand(Protocol):
+    """One read's demand."""
+
+    @property
+    def needed(self) -> GtidSet:
+        """What the answer must contain."""
+        ...
+
+    def met(self) -> bool:
+        """Does an answer at the position that the engine has now serve?"""
+        ...
+
+    def met_by(self, lower: GtidSet, sent_at: float) -> bool:
+        """Does an upquery's answer serve that contains `lower` and was asked for at `sent_at` (the engine's clock)?"""
+        ...
