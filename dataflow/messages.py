@@ -88,6 +88,8 @@ class UpqueryRequest:
     than 20 ms (also
     the snapshot form). `database`: the default database, or "". `lower`: a reading of gtid_executed that serves as this
     upquery's L, so that it need not be read again (any reading made before the snapshot is one); None: read it.
+    `exact`: what is read is locked meanwhile, so that Q is empty as a rule; where that cannot be had, the answer is
+    an ordinary one.
     """
 
     id: int
@@ -96,6 +98,7 @@ class UpqueryRequest:
     database: str = ""
     slow: bool = False
     lower: GtidSet | None = None
+    exact: bool = False
 
 
 @dataclass(slots=True)

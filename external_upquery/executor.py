@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
+
+import structlog
 
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.columns import KNOWN_COLLATIONS, to_result_column
@@ -19,11 +21,14 @@ from external_upquery.connection import Connection
 from external_upquery.login import CONNECT_SECONDS
 from external_upquery.pool import Pool
 from external_upquery.protocol import COM_STMT_CLOSE, COM_STMT_PREPARE, Answer, Prepared, ResultSet, command, query
-from external_upquery.snapshot import COMMIT, BracketReader, plan
+from external_upquery.snapshot import COMMIT, BracketReader, plan, refused
+from external_upquery.turns import Turns
 from external_upquery.upstream import Upstream
 from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError, UpwellError
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn
+
+log = structlog.get_logger("upwell")
 
 DEFAULT_CONNECTIONS = 8
 DEFAULT_QUEUE = 4096  # requests
@@ -56,13 +61,14 @@ class Job:
     connection: Connection | None = None
     retried: bool = False
     ended: bool = False
+    locks: bool = False  # it has a turn to lock, or waits for one
 
 
 class Executor:
     """Lives on one event loop: make it there. Times are those of the loop's clock.
 
     Invariants:
-    1. A job is in the queue, or runs on `connection`, or has ended.
+    1. A job is in the queue, or runs on `connection`, or waits for its turn to lock, or has ended.
     2. While a job waits in the queue, no connection is idle.
     """
 
@@ -82,6 +88,8 @@ class Executor:
         self._running: set[Job] = set()
         self._upqueries: dict[int, Job] = {}
         self._brackets = BracketReader()
+        self._turns: Turns[Job] = Turns()
+        self._exact_refused = False
         self._collations: dict[int, str] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
@@ -94,7 +102,7 @@ class Executor:
 
     @property
     def queued(self) -> int:
-        return len(self._queue)
+        return len(self._queue) + len(self._turns)
 
     @property
     def connections(self) -> int:
@@ -112,6 +120,8 @@ class Executor:
 
         Errors: SourceError, SourceDown, DeadlinePassed, Overloaded.
         """
+        if request.exact and self._exact_refused:
+            request = replace(request, exact=False)
         sending = plan(request)
         started = monotonic()  # the loop's own clock may stand still within a turn
 
@@ -121,15 +131,32 @@ class Executor:
                 deliver(UpqueryFailed(request.id, outcome))
                 return
             read = self._brackets.read(sending, outcome, len(request.statements))
-            if isinstance(read, UpwellError):
-                deliver(UpqueryFailed(request.id, read))
-            else:
+            if not isinstance(read, UpwellError):
                 deliver(UpqueryAnswer(request.id, read[0], read[1], monotonic() - started))
+            elif request.exact:
+                self._not_exact(refused(sending, outcome, len(request.statements)))
+                self.submit(replace(request, exact=False), deliver, deadline)
+            else:
+                deliver(UpqueryFailed(request.id, read))
 
         job = Job(sending.packets, sending.count, finished, request.database, deadline=deadline)
         self._upqueries[request.id] = job
         self.counters["upqueries"] += 1
+        if request.exact:
+            self.counters["exact_fills"] += 1
+            job.locks = True
+            if not self._turns.take(job, request.tables):
+                if deadline is not None:
+                    self._watch(deadline)
+                return
         self._admit(job)
+
+    def _not_exact(self, refusal: SourceError | None) -> None:
+        """An exact fill got an error. Its statements are sent without locks: what is wrong with them shows then."""
+        self.counters["exact_fills_failed"] += 1
+        if refusal is not None and not self._exact_refused:
+            self._exact_refused = True
+            log.warning("exact_fills_refused", reason=refusal.message, instead="hot keys are filled without locks")
 
     def cancel(self, request_id: int) -> None:
         """Nobody wants this answer any more: it is not delivered, and the source stops working for it soon."""
@@ -210,7 +237,7 @@ class Executor:
         if self._timer is not None:
             self._timer.cancel()
         waiting, self._queue = self._queue, deque()
-        for job in (*waiting, *self._running):
+        for job in (*waiting, *self._running, *self._turns):
             self._end(job, SourceDown("the proxy is stopping"))
         self._pool.close()
 
@@ -305,9 +332,17 @@ class Executor:
             self._end(job, error)
 
     def _end(self, job: Job, outcome: Outcome) -> None:
+        self._leave(job)
         if not job.ended:
             job.ended = True
             job.finished(outcome)
+
+    def _leave(self, job: Job) -> None:
+        """Where the job had a turn to lock, others have theirs. While it runs, it still locks, wanted or not."""
+        if job.locks and job not in self._running:
+            job.locks = False
+            for other in self._turns.leave(job):
+                self._admit(other)
 
     def _abandon(self, job: Job) -> None:
         """The job's answer is not wanted. Where it runs, it is killed unless it ends by itself at once."""
@@ -317,8 +352,10 @@ class Executor:
         self.counters["cancelled"] += 1
         if job in self._running:
             self._loop.call_later(KILL_AFTER, self._kill, job)
-        elif job in self._queue:
+            return
+        if job in self._queue:
             self._queue.remove(job)
+        self._leave(job)
 
     def _kill(self, job: Job) -> None:
         if job in self._running and job.connection is not None:
@@ -338,14 +375,16 @@ class Executor:
         self._timer, self._timer_at = None, float("inf")
         now = self._loop.time()
         running = tuple(self._running)
-        late = [job for job in (*self._queue, *running) if job.deadline is not None and job.deadline <= now]
+        late = [
+            job for job in (*self._queue, *running, *self._turns) if job.deadline is not None and job.deadline <= now
+        ]
         if late:
             self._queue = deque(job for job in self._queue if job.deadline is None or job.deadline > now)
         for job in late:
             self.counters["deadlines"] += 1
             self._end(job, DeadlinePassed("the deadline passed before the source answered"))
             self._kill(job)
-        for job in (*self._queue, *self._running):
+        for job in (*self._queue, *self._running, *self._turns):
             if job.deadline is not None:
                 self._watch(job.deadline)
 

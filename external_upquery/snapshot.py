@@ -6,10 +6,18 @@
     O, X                           DO (SELECT 1 FROM t LIMIT 0), ...      the metadata locks: no RENAME can swap a
     table unseen O, X statements COMMIT
 
+    exact, the only form that locks: SERIALIZABLE, START TRANSACTION READ ONLY, statements, O', a moment until O' has
+    been executed, O, X, COMMIT
+
 L is gtid_executed before the snapshot, all of it visible to what follows. O is gtid_owned and X gtid_executed after
 it, in this order: everything visible is in one of them or in L. In the long form O and X are read at once after the
 snapshot was taken, so the bracket is one commit group wide however long the statements run. docs/consistency.md says
 what follows from a bracket.
+
+In the exact form shared locks lie on all that was read until X has been read. So what X holds and what touches that was
+there when it was read: X serves as L. What may have been read and is not in X was owned before, in O', and still is, in
+O: mostly nothing, for who had changed what was read had committed, and needs a moment only to become executed. (A
+transaction that was given its GTID beforehand, as on replicas, is owned while it waits for the locks: Q keeps it.)
 """
 
 from __future__ import annotations
@@ -18,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dataflow.messages import UpqueryRequest
+from external_upquery.login import PINNED
 from external_upquery.protocol import Answer, Done, ResultSet, query
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import CachedParser, GtidSet, parse_owned
@@ -31,12 +40,37 @@ SNAPSHOT = query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
 COMMIT = query("COMMIT")
 NOTHING_OWNED = GtidSet.empty()
 
+# Whoever locks must let go: of a lock that does not come, of a statement that runs long, of a client that is gone (the
+# server would wait for its next command, or for it to read, with the locks held).
+LIMITS = {
+    "max_execution_time": 200,  # milliseconds, waits for locks included
+    "innodb_lock_wait_timeout": 1,  # seconds, the least there is
+    "wait_timeout": 2,
+    "net_read_timeout": 2,
+    "net_write_timeout": 2,
+}
+LIMITED = query("SET SESSION " + ", ".join(f"{name}={value}" for name, value in LIMITS.items()))
+UNLIMITED = query("SET SESSION " + ", ".join(f"{name}={PINNED.get(name, 'DEFAULT')}" for name in LIMITS))
+SERIALIZABLE = query("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+LOCKING = query("START TRANSACTION READ ONLY")
+OWNED = query("SET @upwell_owned = @@global.gtid_owned")
+# gtid_owned as a GTID set: it has thread numbers, and nothing between a thread number and the next UUID.
+UUID_PATTERN = "([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
+SETTLED = query(
+    "SELECT @upwell_owned, IF(@upwell_owned = '', 0, WAIT_FOR_EXECUTED_GTID_SET(REGEXP_REPLACE("
+    f"REGEXP_REPLACE(@upwell_owned, '{UUID_PATTERN}', ',$1'), '#[0-9]+', ''), 0.03))"
+)
+EXACT_OPENING = (LIMITED, SERIALIZABLE, LOCKING)
+EXACT_END = (OWNED, SETTLED, UPPER, COMMIT, UNLIMITED)
+# What is no refusal: a lock that did not come, a deadlock, a statement that ran long or was killed.
+NOT_NOW = frozenset({1205, 1213, 1317, 3024})
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to send for a request: `packets` of `count` commands. `first`: the index of the first statement's answer.
 
-    `lower`: L, where it is known and therefore not asked for.
+    `lower`: L, where it is known and therefore not asked for. `settled`: of the exact form, the answer that tells O'.
     """
 
     packets: bytes
@@ -44,11 +78,17 @@ class Plan:
     first: int
     upper: int
     lower: GtidSet | None = None
+    settled: int | None = None
 
 
 def plan(request: UpqueryRequest) -> Plan:
     """The pipelined commands of a request. Requires: at least one statement."""
     statements = request.statements
+    if request.exact:
+        first = len(EXACT_OPENING)
+        settled = first + len(statements) + EXACT_END.index(SETTLED)
+        exact = (*EXACT_OPENING, *(query(statement.sql) for statement in statements), *EXACT_END)
+        return Plan(b"".join(exact), len(exact), first, settled + 1, settled=settled)
     packets = [LOWER] if request.lower is None else []
     if len(statements) == 1 and not request.slow:
         first = len(packets)
@@ -62,6 +102,15 @@ def plan(request: UpqueryRequest) -> Plan:
     packets += [query(statement.sql) for statement in statements]
     packets.append(COMMIT)
     return Plan(b"".join(packets), len(packets), upper + 1, upper, request.lower)
+
+
+def refused(plan: Plan, answers: Sequence[Answer], statements: int) -> SourceError | None:
+    """Why this server does not let this user use the exact form at all; None if nothing says so."""
+    for index, answer in enumerate(answers):
+        own = plan.first <= index < plan.first + statements
+        if isinstance(answer, SourceError) and not own and answer.errno not in NOT_NOW:
+            return answer
+    return None
 
 
 class BracketReader:
@@ -83,6 +132,8 @@ class BracketReader:
         if not isinstance(upper, ResultSet) or len(rows) != statements:
             return SourceDown(f"a statement of an upquery gave no rows: {_kinds(answers)}")
         try:
+            if plan.settled is not None:
+                return self._exact(answers[plan.settled], upper.rows[0]), rows
             return self._bracket(plan.lower, answers[0], upper.rows[0]), rows
         except (ValueError, TypeError, IndexError) as error:
             return SourceDown(f"the source's position cannot be read: {error}")
@@ -97,6 +148,17 @@ class BracketReader:
             lower = self._executed.parse(_text(executed_before))
         after = self._executed.parse(_text(executed))
         return Bracket(_text(server_uuid), lower, parse_owned(_text(owned)) if owned else NOTHING_OWNED, after)
+
+    def _exact(self, settled: Answer, upper: Row) -> Bracket:
+        if not isinstance(settled, ResultSet):
+            raise ValueError("no O'")
+        server_uuid, owned, executed = upper
+        before, _ = settled.rows[0]
+        reading = self._executed.parse(_text(executed))
+        still = NOTHING_OWNED
+        if before and owned:
+            still = parse_owned(_text(before)).intersection(parse_owned(_text(owned)))
+        return Bracket(_text(server_uuid), reading, still, reading)
 
 
 def _text(value: object) -> str:

@@ -6,7 +6,7 @@ from pymysql.constants import FIELD_TYPE
 
 from dataflow.messages import Statement, UpqueryRequest
 from external_upquery.protocol import Answer, Answers, ResultSet, query
-from external_upquery.snapshot import BracketReader, plan
+from external_upquery.snapshot import BracketReader, plan, refused
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.expression import Row
@@ -142,3 +142,62 @@ def test_last_answer_is_found_again_when_its_bytes_come_in_pieces() -> None:
         decoder.expect(2)
         answers = decoder.feed(whole[:cut]) + decoder.feed(whole[cut:])
         assert [rows_of(answer) for answer in answers] == [[("x",)], [(UUID, "", f"{UUID}:1-5")]]
+
+
+def exactly(*sql: str) -> UpqueryRequest:
+    asked = request(*sql)
+    asked.exact = True
+    return asked
+
+
+def exact_answers(before: str, owned: str, executed: str) -> list[Answer]:
+    done = server.packet(server.ok())
+    return decoded(
+        9, done, done, done, texts("x"), done, texts(before, "0"), texts(UUID, owned, executed), done, done
+    )  # fmt: skip
+
+
+def test_exact_form_locks_what_it_reads_until_the_position_is_read_and_puts_the_session_right() -> None:
+    sending = plan(exactly("SELECT 1", "SELECT 2"))
+    sent = sending.packets
+    order = [
+        sent.index(text)
+        for text in (
+            b"innodb_lock_wait_timeout=1", b"ISOLATION LEVEL SERIALIZABLE", b"START TRANSACTION READ ONLY",
+            b"SELECT 1", b"SELECT 2", b"SET @upwell_owned", b"WAIT_FOR_EXECUTED_GTID_SET",
+            b"@@global.gtid_executed", b"COMMIT", b"innodb_lock_wait_timeout=DEFAULT",
+        )
+    ]  # fmt: skip
+    assert order == sorted(order)
+    assert b"max_execution_time=0" in sent  # as the session had it
+    assert sending.count == 3 + 2 + 5 and sending.first == 3 and sending.upper == 7
+
+
+def test_exact_form_reads_its_own_position_though_another_is_known() -> None:
+    asked = exactly("SELECT x")
+    asked.lower = GtidSet.parse(f"{UUID}:1-5")
+    sending = plan(asked)
+    read = BracketReader().read(sending, exact_answers(f"{UUID}:6#12", "", f"{UUID}:1-6"), 1)
+    assert not isinstance(read, Exception)
+    bracket, results = read
+    assert bracket.lower == bracket.executed == GtidSet.parse(f"{UUID}:1-6")
+    assert not bracket.uncertain
+    assert results == ([("x",)],)
+
+
+def test_exact_form_leaves_in_doubt_what_was_owned_before_and_still_is() -> None:
+    before, owned = f"{UUID}:6#12:7#13{OTHER}:4#14", f"{UUID}:7#13:8#15{OTHER}:4#14:5#16"
+    read = BracketReader().read(plan(exactly("SELECT x")), exact_answers(before, owned, f"{UUID}:1-6"), 1)
+    assert not isinstance(read, Exception)
+    assert read[0].uncertain == GtidSet.parse(f"{UUID}:7,{OTHER}:4")
+
+
+def test_refusal_is_an_error_of_what_locks_not_of_a_statement_nor_of_a_lock_that_did_not_come() -> None:
+    sending = plan(exactly("SELECT x"))
+    fine = exact_answers("", "", f"{UUID}:1-6")
+    denied = SourceError(1227, "42000", "denied")
+    assert refused(sending, fine, 1) is None
+    assert refused(sending, [denied, *fine[1:]], 1) is denied
+    assert refused(sending, [*fine[:3], SourceError(1054, "42S22", "no such column"), *fine[4:]], 1) is None
+    assert refused(sending, [*fine[:3], SourceError(1205, "HY000", "lock wait timeout"), *fine[4:]], 1) is None
+    assert refused(sending, [*fine[:5], SourceError(3024, "HY000", "too long"), *fine[6:]], 1) is None
