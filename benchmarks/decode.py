@@ -17,6 +17,7 @@ from gtid_tracker.gtid import MutableGtidSet
 from tests.support.binlog_bytes import COLLATIONS, BinlogTable, packets, transaction
 from vstream.assemble import Assembler
 from vstream.decode import TableDecoders
+from vstream.dump import take
 from vstream.packets import PacketBuffer
 
 KINDS = ("bigint", "int", "unsigned", "varchar", "decimal", "datetime")
@@ -47,9 +48,8 @@ def drain(data: bytes, wanted: Sequence[BinlogTable]) -> tuple[float, int]:
     started = time.process_time()
     for at in range(0, len(data), 262_144):
         buffer.feed(data[at : at + 262_144])
-        while (packet := buffer.next()) is not None:
-            content, start, end = packet
-            assembler.feed(content, start + 1, end)
+        while take(buffer, assembler):
+            pass
         messages.clear()
     return time.process_time() - started, len(messages)
 

@@ -16,6 +16,7 @@ import structlog
 from gtid_tracker.gtid import Gtid
 from vstream.assemble import MALFORMED, Assembler, StreamBroken
 from vstream.connection import Session
+from vstream.events import GTID
 from vstream.packets import PacketBuffer
 
 _log = structlog.get_logger(__name__)
@@ -43,6 +44,33 @@ class DumpBroken(Exception):
         super().__init__(reason)
         self.gtid = gtid
         self.kind = kind
+
+
+def take(packets: PacketBuffer, assembler: Assembler) -> bool:
+    """Reads the next event, or a whole transaction; False if more must be received for that.
+
+    Requires: the assembler is not inflating. Raises as `Assembler.feed`, and DumpLost if the server says the end.
+    """
+    packet = packets.next()
+    if packet is None:
+        return False
+    data, start, end = packet
+    if data[start] != _OK:
+        raise _refusal(data, start, end)
+    if data[start + 5] == GTID:
+        after = assembler.feed_whole(data, start + 1, end)
+        if after:
+            packets.skip_to(after)
+            return True
+    assembler.feed(data, start + 1, end)
+    return True
+
+
+def _refusal(data: bytes, start: int, end: int) -> DumpLost:
+    if data[start] != _ERROR:
+        return DumpLost("the source ended the dump")
+    number = int.from_bytes(data[start + 1 : start + 3], "little")
+    return DumpLost(data[start + 9 : end].decode(errors="replace"), number)
 
 
 class DumpReader:
@@ -141,14 +169,8 @@ class DumpReader:
             for _ in range(_EVENTS_BETWEEN_LOOKS):
                 if assembler.inflating:
                     assembler.inflate(1)
-                    continue
-                packet = packets.next()
-                if packet is None:
+                elif not take(packets, assembler):
                     return True
-                data, start, end = packet
-                if data[start] != _OK:
-                    self._refused(data, start, end)
-                assembler.feed(data, start + 1, end)
             if time.perf_counter() >= deadline:
                 return False
 
@@ -167,9 +189,3 @@ class DumpReader:
         self.received = True
         self._packets.feed(chunk)
         return True
-
-    def _refused(self, data: bytes, start: int, end: int) -> None:
-        if data[start] != _ERROR:
-            raise DumpLost("the source ended the dump")
-        number = int.from_bytes(data[start + 1 : start + 3], "little")
-        raise DumpLost(data[start + 9 : end].decode(errors="replace"), number)

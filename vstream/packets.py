@@ -40,6 +40,10 @@ class PacketBuffer:
                 return data, at + HEADER, end
         return self._next_slow()
 
+    def skip_to(self, at: int) -> None:
+        """Passes over further packets: the next one begins at `at` of the buffer that `next` gave last."""
+        self._at = at
+
     def _next_slow(self) -> tuple[bytes, int, int] | None:
         if self._waiting and self.size >= self._need:
             self._data = b"".join((self._data[self._at :], *self._waiting))

@@ -15,6 +15,7 @@ from typing import Any
 from dataflow.messages import Pair
 from vstream import layout as kinds
 from vstream.charsets import BINARY_COLLATION, text_decoder
+from vstream.events import DELETE_ROWS, UPDATE_ROWS, WRITE_ROWS
 from vstream.jsonb import json_text
 from vstream.layout import ColumnLayout, LayoutError, TableLayout, decoded_members
 from vstream.values import (
@@ -55,6 +56,10 @@ class RowDecoders:
     inserts: RowsDecoder
     deletes: RowsDecoder
     updates: RowsDecoder
+    of: dict[int, RowsDecoder] = field(init=False)  # by the event's type
+
+    def __post_init__(self) -> None:
+        self.of = {WRITE_ROWS: self.inserts, DELETE_ROWS: self.deletes, UPDATE_ROWS: self.updates}
 
 
 @dataclass
