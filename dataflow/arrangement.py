@@ -22,7 +22,8 @@ from typing import Any
 
 from dataflow.entries import ENTRY_BYTES, Entry, Held, dependents_of, touch
 from dataflow.messages import Pair
-from gtid_tracker.tracker import FillTracker
+from gtid_tracker.gtid import Gtid
+from gtid_tracker.tracker import Cut, Fate, FillTracker
 from planner.fill_text import FillText
 from planner.plan import AggregateArrangement, RowsArrangement, TopKArrangement
 from planner.plan import Arrangement as ArrangementPlan
@@ -74,6 +75,7 @@ class Arrangement(ABC):
         self.number = number
         self.memory = memory
         self.entries: Entries = {}  # one dict for life: readers keep a reference
+        self.ahead: Entries = {}  # entries ahead of the position, likewise; a hole to all but single reads
         self.generation = 0
         self.tracker: FillTracker[Any] = FillTracker()
         self.key_of_answer: Callable[[Row], Key] = lambda row: ()
@@ -125,16 +127,63 @@ class Arrangement(ABC):
         return {key: self.load(key, group) for key, group in groups.items()}
 
     def insert(self, entry: Entry) -> None:
-        """Holds an entry that stands at the position. Requires: its key is a hole."""
-        replaced = self.entries.setdefault(entry.key, entry)
+        """Holds an entry that stands at the position, in place of one ahead of it. Requires: its key is a hole."""
+        ahead = self.ahead.get(entry.key)
+        if ahead is not None:
+            self.discard(ahead)
+        self._place(entry, self.entries)
+
+    def insert_ahead(self, entry: Entry, cut: Cut) -> None:
+        """Holds an entry that stands at its cut. Requires: its key is a hole, and held by nobody ahead either."""
+        if entry.key in self.entries:
+            raise InvariantViolated(f"key {entry.key!r} of arrangement {self.number} is held already")
+        entry.cut = cut
+        self._place(entry, self.ahead)
+
+    def _place(self, entry: Entry, entries: Entries) -> None:
+        replaced = entries.setdefault(entry.key, entry)
         if replaced is not entry:
             raise InvariantViolated(f"key {entry.key!r} of arrangement {self.number} is held already")
         self.memory.used += entry.size
+
+    def promote(self, entry: Entry) -> None:
+        """The position contains the entry's cut: it is held like any other, unless it has gone since."""
+        if self.ahead.get(entry.key) is entry:
+            del self.ahead[entry.key]
+            entry.cut = None
+            self.entries[entry.key] = entry
+
+    def apply_ahead(self, table: str, pairs: Sequence[Pair], gtid: Gtid | None) -> None:
+        """Applies the changes of one transaction to the entries ahead of the position that do not reflect it yet. One
+        that may or may not reflect it becomes a hole."""
+        for key in list(self.touched(table, pairs, self.ahead)):
+            entry = self.ahead.get(key)
+            if entry is None or entry.cut is None:
+                continue
+            match entry.cut.fate(gtid):
+                case Fate.TAGGED:
+                    self.memory.count("records_in_cut_skipped")
+                case Fate.DOUBTFUL:
+                    self.memory.count("conflicts")
+                    self.discard(entry)
+                case Fate.APPLIED:
+                    self._apply_to(table, pairs, entry)
+
+    def _apply_to(self, table: str, pairs: Sequence[Pair], entry: Entry) -> None:
+        """Applies changes to one entry ahead of the position."""
+        size = entry.size
+        self.apply(table, pairs, {entry.key: entry})
+        self.memory.used += entry.size - size
+        if entry.content is None:
+            self.discard(entry)
 
     def discard(self, entry: Entry) -> list[Held]:
         """Makes the entry's key a hole. The answers derived from it are stale; they are returned."""
         if self.entries.get(entry.key) is entry:
             del self.entries[entry.key]
+            self.memory.used -= entry.size
+        elif self.ahead.get(entry.key) is entry:
+            del self.ahead[entry.key]
             self.memory.used -= entry.size
         touch(entry)
         concerned = list(dependents_of(entry))
@@ -158,9 +207,8 @@ class Arrangement(ABC):
 
     def clear(self) -> None:
         """Makes every key a hole."""
-        for entry in list(self.entries.values()):
+        for entry in (*self.entries.values(), *self.ahead.values()):
             self.discard(entry)
-        self.entries.clear()
         self.generation += 1
         self.tracker.clear()
 
@@ -169,7 +217,9 @@ class Arrangement(ABC):
 
     def check_invariants(self) -> None:
         """Raises AssertionError where an entry and its owner disagree."""
-        for key, entry in self.entries.items():
+        assert not self.entries.keys() & self.ahead.keys(), "a key is held at the position and ahead of it"
+        for key, entry in (*self.entries.items(), *self.ahead.items()):
+            assert (entry.cut is None) == (key in self.entries), f"{key!r} stands elsewhere than it says"
             assert entry.owner is self, f"{key!r} has another owner"
             assert entry.key == key, f"{entry.key!r} is held under {key!r}"
             assert entry.content is not None, f"{key!r} is held and dropped"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from dataflow.arrangement import Memory
+from dataflow.arrangement import Arrangement, Memory
 from dataflow.demand import BEHIND
 from dataflow.entries import Held
 from dataflow.eviction import Sieve
@@ -60,6 +60,7 @@ class Engine:
         clock: Callable[[], float],
         ring_transactions: int = 50_000,
         ring_bytes: int = 64 << 20,
+        ahead_fills: bool = True,
     ) -> None:
         self.memory = Memory()
         self.limit = memory_limit
@@ -71,6 +72,8 @@ class Engine:
         self._ring_size = (ring_transactions, ring_bytes)
         self.ring: Ring[Record] = Ring(position, *self._ring_size)
         self._waits: PositionWaits[Fill] = PositionWaits()
+        self._ahead_fills = ahead_fills
+        self._ahead: set[Arrangement] = set()  # those that hold entries ahead of the position
         self._fills: dict[int, Fill] = {}
         self._missed: dict[ReaderNode, list[Read]] = {}
         self._reads: dict[int, Read] = {}
@@ -232,8 +235,7 @@ class Engine:
         effects: list[Effect] = []
         if gtid is not None and self._waits:
             for fill in self._waits.arrived(gtid, self.ring.position):
-                fill.waiting = False
-                effects += self._insert(fill)
+                effects += self._resolved(fill)
         return effects + self._between()
 
     def _process(self, event: Transaction | Ddl | Progress) -> Record | None:
@@ -244,6 +246,8 @@ class Engine:
                 nodes = by_table.get(change.table)
                 if nodes is not None:
                     nodes.process(change.table, change.pairs)
+            if self._ahead:
+                self._process_ahead(event)
             return Record.of(event) if event.changes else None
         if isinstance(event, Ddl):
             record = Record(event)
@@ -253,6 +257,18 @@ class Engine:
                     node.clear()
             return record
         return None
+
+    def _process_ahead(self, transaction: Transaction) -> None:
+        """Applies a transaction to what is held ahead of the position and does not reflect it yet."""
+        for node in list(self._ahead):
+            if not node.ahead:
+                self._ahead.discard(node)
+            for change in transaction.changes:
+                if node.ahead and change.table in node.tables:
+                    try:
+                        node.apply_ahead(change.table, change.pairs, transaction.gtid)
+                    except EvaluationError:
+                        node.cannot_evaluate()
 
     def _between(self) -> list[Effect]:
         """What happens between two transactions: memory is brought below its limit, subscribers are told."""
@@ -268,6 +284,7 @@ class Engine:
         self.ring = Ring(position, *self._ring_size)
         self.source.forget()
         self._waits.clear()
+        self._ahead.clear()
         effects: list[Effect] = []
         for fill in list(self._fills.values()):
             self._end(fill)
@@ -316,6 +333,8 @@ class Engine:
         effects += self._clear_rolled_back(answer, fill)
         if not self._waits.add(bracket.needed, self.ring.position, fill):
             effects += self._insert(fill)
+        elif self._ahead_fills and fill.linear and not any(read.waiter in self._reads for read in fill.reads):
+            self._insert_ahead(fill)
         else:
             fill.waiting = True
             self.memory.count("fills_waiting_for_position")
@@ -334,9 +353,16 @@ class Engine:
             absent = fill.bracket.owned.difference(present)
             if absent and self._waits.clear_absent(absent, self.ring.position, fill):
                 self.memory.count("rolled_back_cleared")
-                fill.waiting = False
-                effects += self._insert(fill)
+                effects += self._resolved(fill)
         return effects
+
+    def _resolved(self, fill: Fill) -> list[Effect]:
+        """The position contains the answer's L and Q."""
+        fill.waiting = False
+        if not fill.ahead:
+            return self._insert(fill)
+        fill.promote()
+        return []
 
     def on_failed(self, failed: UpqueryFailed) -> list[Effect]:
         """An upquery failed: who waits gets the error as it is."""
@@ -354,30 +380,46 @@ class Engine:
 
     def _insert(self, fill: Fill) -> list[Effect]:
         """Inserts an answer at the position, between two transactions. Requires: P contains its L and Q."""
-        bracket = fill.bracket
-        assert bracket is not None
-        ring = self.ring
         self._end(fill)
         if not fill.reader.installed:
             return []
-        if not ring.admits(bracket.lower):
-            self.memory.count("ring_too_short")
-        else:
-            uncertain = [record for gtid in bracket.uncertain if (record := ring.get(gtid)) is not None]
-            try:
-                conflicts = fill.bring_forward(uncertain, ring.after(bracket.lower))
-            except EvaluationError:
-                self.memory.count("evaluation_failed")
-            else:
-                if conflicts:
-                    self.memory.count("conflicts", conflicts)
-                fill.insert(self.hold)
-                self.memory.count("fills_inserted")
+        if self._brought_forward(fill):
+            fill.insert(self.hold)
+            self.memory.count("fills_inserted")
         effects: list[Effect] = []
         for read in list(fill.reads):
             if read.waiter in self._reads:
                 effects += self._settle(read, fill.id)
         return effects
+
+    def _insert_ahead(self, fill: Fill) -> None:
+        """Inserts an answer whose L and Q the stream has still to bring, at its cut; it goes on waiting for the
+        position. Requires: `fill.linear`, and nobody waits for it."""
+        self._end(fill)
+        if not fill.reader.installed or not self._brought_forward(fill):
+            self._waits.remove(fill)
+            return
+        fill.insert_ahead(self.hold)
+        fill.waiting = True
+        self._ahead.add(fill.reader.nodes[0])
+        self.memory.count("fills_ahead")
+
+    def _brought_forward(self, fill: Fill) -> bool:
+        """Brings an answer forward by all that has been received. False: it must not be inserted."""
+        bracket, ring = fill.bracket, self.ring
+        assert bracket is not None
+        if not ring.admits(bracket.lower):
+            self.memory.count("ring_too_short")
+            return False
+        uncertain = [record for gtid in bracket.uncertain if (record := ring.get(gtid)) is not None]
+        try:
+            conflicts = fill.bring_forward(uncertain, ring.after(bracket.lower))
+        except EvaluationError:
+            self.memory.count("evaluation_failed")
+            return False
+        if conflicts:
+            self.memory.count("conflicts", conflicts)
+        return True
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         """The reader's key, linked to all that it is derived from; None if that is not all held."""
@@ -460,6 +502,9 @@ class Engine:
         horizon = self._clock() - FILL_PATIENCE
         for fill in list(self._waits):
             if fill.sent_at < horizon:
+                if fill.ahead:
+                    self._doubt_stream(fill)
+                    continue
                 self.memory.count("fills_timed_out")
                 if fill.bracket is not None and not self.ring.position.covers(fill.bracket.lower):
                     self.memory.count("fills_beyond_stream")  # executed long ago, and not received
@@ -469,6 +514,12 @@ class Engine:
                         effects += self._again(read, fill.id)
         return effects
 
+    def _doubt_stream(self, fill: Fill) -> None:
+        """An entry ahead may wait as long as it likes, but one whose L never comes says that the stream lacks it."""
+        if not fill.overdue and fill.bracket is not None and not self.ring.position.covers(fill.bracket.lower):
+            self.memory.count("fills_beyond_stream")
+        fill.overdue = True
+
     @property
     def misses_pending(self) -> bool:
         """Is there anything for `flush`?"""
@@ -477,7 +528,7 @@ class Engine:
     @property
     def waiting(self) -> int:
         """Answers that wait for the position."""
-        return len(self._waits)
+        return sum(1 for fill in self._waits if not fill.ahead)
 
     @property
     def upqueries_in_flight(self) -> int:

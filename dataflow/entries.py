@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from gtid_tracker.tracker import Cut
 from sqltypes.expression import Key, Row
 
 if TYPE_CHECKING:
@@ -27,15 +28,19 @@ HELD_BYTES = 310  # a Held, its key, list of bodies, tuple of deps and places in
 
 
 class Entry:
-    """One key of one arrangement. `content` is the arrangement's own; None: dropped, no longer alive."""
+    """One key of one arrangement. `content` is the arrangement's own; None: dropped, no longer alive.
 
-    __slots__ = ("content", "dependents", "key", "owner", "size")
+    `cut`: where it stands if it was inserted ahead of the position; None: exactly at the position.
+    """
+
+    __slots__ = ("content", "cut", "dependents", "key", "owner", "size")
 
     def __init__(self, owner: Arrangement, key: Key, content: Any, size: int) -> None:
         self.owner = owner
         self.key = key
         self.content = content
         self.size = size
+        self.cut: Cut | None = None
         self.dependents: Held | set[Held] | None = None
 
 

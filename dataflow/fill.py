@@ -27,11 +27,13 @@ from dataflow.messages import Ddl, Statement, Transaction, UpqueryRequest
 from dataflow.reader import Params, ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
+from gtid_tracker.tracker import Cut
 from planner.plan import AnswerArrangement
 from planner.upquery_sql import answer_sql, semijoin_sql
 from sqltypes.errors import EvaluationError, InvariantViolated
 from sqltypes.expression import Key, Row, Value
 
+Hold = Callable[[ReaderNode, Key, Params], Held | None]
 ROW_BYTES = 300  # of a row change in the ring, without its values
 SLOW_SECONDS = 0.02  # an upquery expected to run longer uses the snapshot form, which keeps its bracket narrow
 
@@ -115,6 +117,8 @@ class Fill:
     bracket: Bracket | None = None
     overlay: list[Entries] = field(default_factory=list)
     waiting: bool = False  # for the position
+    ahead: bool = False  # its entries are held, ahead of the position, and wait for it
+    overdue: bool = False  # has waited so long that the stream was doubted
 
     @property
     def keys(self) -> Iterable[Key]:
@@ -238,10 +242,15 @@ class Fill:
                 _replay(node, entries, record)
         return conflicts
 
-    def insert(self, hold: Callable[[ReaderNode, Key, Params], Held | None]) -> None:
+    @property
+    def linear(self) -> bool:
+        """Is there no join between the entries and the reader? Then one cut holds for all that an answer is made of."""
+        return not self.reader.program.levels
+
+    def insert(self, hold: Hold) -> None:
         """Puts the overlay's entries where there are holes, and the asked reader keys above them.
 
-        Requires: `bring_forward`.
+        Requires: `bring_forward`, and the position contains L and Q.
         """
         inserted = []
         for node, entries in zip(self.reader.nodes, self.overlay, strict=True):
@@ -249,6 +258,35 @@ class Fill:
                 if key not in node.entries and entry.content is not None:
                     node.insert(entry)
                     inserted.append(entry)
+        self._hold(hold, inserted)
+
+    def insert_ahead(self, hold: Hold) -> None:
+        """Likewise, while the position lacks some of L or Q: the entries stand at their cut until `promote`.
+
+        Requires: `bring_forward` with all that has been received, and `linear`.
+        """
+        assert self.bracket is not None
+        cut = Cut.of(self.bracket)
+        (node,), (entries,) = self.reader.nodes, self.overlay
+        inserted = []
+        for key, entry in entries.items():
+            if key not in node.entries and key not in node.ahead and entry.content is not None:
+                node.insert_ahead(entry, cut)
+                inserted.append(entry)
+        self._hold(hold, inserted)
+        self.overlay = [{entry.key: entry for entry in inserted}]
+        self.ahead = True
+
+    def promote(self) -> None:
+        """The position contains L and Q now: what is still held of the entries is like any other.
+
+        Requires: `insert_ahead`.
+        """
+        (node,), (entries,) = self.reader.nodes, self.overlay
+        for entry in entries.values():
+            node.promote(entry)
+
+    def _hold(self, hold: Hold, inserted: Sequence[Entry]) -> None:
         for key, params in (*self.whole.items(), *self.partial.items()):
             with suppress(EvaluationError):  # the key stays a hole; who reads it is told by MySQL
                 hold(self.reader, key, params)

@@ -91,7 +91,7 @@ class Graph:
         used = 0
         for node in self:
             node.check_invariants()
-            used += sum(entry.size for entry in node.entries.values())
+            used += sum(entry.size for entry in (*node.entries.values(), *node.ahead.values()))
             for table in node.tables:
                 assert node in self.by_table[table]
         for reader in self.readers.values():

@@ -24,6 +24,7 @@ from typing import Any
 from dataflow.arrangement import Arrangement, Entries, Memory
 from dataflow.entries import Entry, Held, relink
 from dataflow.operators.aggregate import Accumulator, State, add_value, empty_state, result
+from gtid_tracker.gtid import GtidSet
 from planner.plan import QueryPlan
 from planner.upquery_sql import quoted
 from sqltypes.expression import Key, Row, Value
@@ -230,10 +231,22 @@ class ReaderNode:
             joined += self.passing(found.rows, params)
         return self.finish_passed(joined, keys[0][1])
 
+    def answer_ahead(self, params: Params) -> tuple[list[Row], GtidSet] | None:
+        """One key's answer from an entry ahead of the position, and the lower bound of what it reflects beyond the
+        position; None if there is none. Joins and IN-lists have none: their entries would stand at different cuts."""
+        root = self.nodes[0]
+        if self.program.levels or not root.ahead:
+            return None
+        entry = root.ahead.get(self.program.root_key(params))
+        if entry is None or entry.cut is None:
+            return None
+        return self.finish(root.rows(entry.content), params), entry.cut.lower
+
     def deps_of(self, params: Params) -> tuple[Entry, ...] | None:
         """The entries that the key's answer is derived from; None if one of them is a hole."""
         if not self.program.levels:
-            entry = self.held_levels[0].get(self.program.root_key(params))
+            key, root = self.program.root_key(params), self.nodes[0]
+            entry = root.entries.get(key) or root.ahead.get(key)
             return (entry,) if entry is not None else None
         found = self.derive(params, self.held_levels)
         return None if found.holes else tuple(dict.fromkeys(found.deps))

@@ -5,12 +5,9 @@ A path is (fill arrangement, consumer): its number is the tag. An upquery in fli
 that asked, so
 that equal misses of one path share it, and one path's failure leaves another's alone.
 
-What an insertion does with the ring is in `dataflow/fill.py`; entries are inserted at the position
-(docs/consistency.md, "Insertion").
-Insertion ahead of the position, with a cut for each key and tag, would add `cuts: dict[key, dict[tag, GtidSet]]` here
-and one test in
-`Arrangement.apply`: readers derive everything from their arrangements, so the arrangement's own tag would be the only
-one consulted.
+An entry may be inserted ahead of the position, at the cut of its bracket (`Cut`). A reader above it has no entries of
+its own that a record changes, it derives its answer from this one. So the arrangement's own tag is the only consumer
+of a record, and a cut for each key is the whole of what tags would tell (docs/consistency.md, "Ahead of the position").
 """
 
 from __future__ import annotations
@@ -18,9 +15,43 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Generic, TypeVar
 
+from gtid_tracker.bracket import Bracket
+from gtid_tracker.gtid import Gtid, GtidSet
+
 FillT = TypeVar("FillT")
+
+
+class Fate(Enum):
+    """What becomes of a record for an entry ahead of the position."""
+
+    APPLIED = "applied"
+    TAGGED = "tagged"  # the entry reflects it already
+    DOUBTFUL = "doubtful"  # nobody knows whether the entry reflects it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """Where an entry ahead of the position stands: it reflects all of `lower`, and of `doubt` nobody knows.
+
+    When the position contains both, the entry is like any other: what it reflects was passed over when it came, a
+    record of `doubt` that concerned it has dropped it.
+    """
+
+    lower: GtidSet
+    doubt: GtidSet
+
+    @classmethod
+    def of(cls, bracket: Bracket) -> Cut:
+        return cls(bracket.lower, bracket.uncertain)
+
+    def fate(self, gtid: Gtid | None) -> Fate:
+        """Of a record that concerns the entry. A change without a GTID can be told from no other."""
+        if gtid is None or gtid in self.doubt:
+            return Fate.DOUBTFUL
+        return Fate.TAGGED if gtid in self.lower else Fate.APPLIED
 
 
 @dataclass(slots=True)

@@ -66,7 +66,7 @@ class App:
 def engine_for(config: Config, stream: BinlogSource) -> Engine:
     """An empty engine at the stream's position. The ring gets a tenth of the memory limit at most."""
     ring = max(4 << 20, config.memory_limit // 10)
-    return Engine(stream.position, config.memory_limit, monotonic, ring_transactions=50_000, ring_bytes=ring)
+    return Engine(stream.position, config.memory_limit, monotonic, 50_000, ring, config.ahead_fills)
 
 
 @asynccontextmanager

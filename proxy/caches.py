@@ -14,11 +14,13 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from dataflow.reader import ReaderNode
+from gtid_tracker.gtid import GtidSet
 from planner.plan import AnswerArrangement, QueryPlan
 from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Encoder, ParameterInfo, ParameterValue, Served
 from proxy.keys import Binding, KeyBinder
 from proxy.pump import PassThrough
 from sqltypes.errors import BadParameters, SourceDown, UnknownCache
+from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn
 
 if TYPE_CHECKING:
@@ -241,13 +243,37 @@ class OpenCache:
             if body is not None:
                 return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
             if self._reader is not None:
-                return await self._miss(self._reader, self._bind(parameters))
+                binding = self._bind(parameters)
+                ahead = self.answer_ahead(self._reader, binding)
+                if ahead is not None:
+                    rows, lower = ahead
+                    return Answer(
+                        Served.HIT, cache.columns, self._encode(rows), self._router.position_with(lower), cache.name
+                    )
+                return await self._miss(self._reader, binding)
         except PassThrough as reason:
             why = str(reason)
         except ANSWERED_BY_MYSQL as reason:
             why = f"{reason.reason}: {reason.message}"
         cache.passed += 1
         return await self._router.pass_cache(cache, parameters, self._format, why)
+
+    def answer_ahead(self, reader: ReaderNode, binding: Binding) -> tuple[list[Row], GtidSet] | None:
+        """The rows of a single key that is held ahead of the position, and what it reflects beyond that; its bytes are
+        not stored, for the header of a hit names the position."""
+        if len(binding.keys) != 1:
+            return None
+        ((key, params),) = binding.keys
+        found = reader.answer_ahead(params)
+        if found is None:
+            return None
+        held = self._router.hold(reader, key, params)
+        if held is not None:
+            held.visited = True
+        self._router.keep_limit()
+        self._cache.hits += 1
+        self._router.count("hits_ahead")
+        return found
 
     async def _miss(self, reader: ReaderNode, binding: Binding) -> Answer:
         cache = self._cache

@@ -25,6 +25,7 @@ from proxy.quantities import (
     parse_log_level,
     parse_seconds,
     parse_size,
+    parse_switch,
     parse_text,
 )
 from sqltypes.errors import ConfigError
@@ -74,6 +75,7 @@ class Config:
     log_level: str = "info"
     log_json: bool = False
     check: bool = False
+    ahead_fills: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max-staleness", parse_seconds, "30s", "TIME", "how long hits are served while MySQL cannot be reached"),
     Setting("upquery-connections", parse_count, "8", "N", "connections to MySQL for misses and passed reads"),
     Setting("upquery-timeout", parse_seconds, "30s", "TIME", "the longest that MySQL may take for one of them"),
+    Setting("ahead-fills", parse_switch, "on", "on|off", "hold answers that the stream has still to catch up with"),
     Setting("state-dir", parse_text, None, "DIR", "where caches made at run time are kept"),
     Setting("grpc-tls-cert", parse_text, None, "FILE", "certificate chain of the gRPC listener, PEM"),
     Setting("grpc-tls-key", parse_text, None, "FILE", "its private key, PEM"),
@@ -144,6 +147,7 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         log_level=value("log-level"),
         log_json=value("log-json"),
         check=value("check"),
+        ahead_fills=value("ahead-fills"),
     )
 
 

@@ -26,6 +26,12 @@ def parse_bool(text: str) -> bool:
     raise ValueError("true or false is accepted")
 
 
+def parse_switch(text: str) -> bool:
+    if text.lower() not in ("on", "off"):
+        raise ValueError("on or off is accepted")
+    return text.lower() == "on"
+
+
 def parse_size(text: str) -> int:
     """Bytes: 512MiB, 2GiB, 1GB (a thousand million), 1048576. Positive."""
     matched = _SIZE.fullmatch(text.strip())

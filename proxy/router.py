@@ -16,6 +16,7 @@ from dataflow.messages import Changes
 from dataflow.reader import Params, ReaderNode
 from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream
+from gtid_tracker.gtid import GtidSet
 from planner.explain import dot, explain
 from planner.matcher import QueryMatcher
 from planner.scan import scan
@@ -194,6 +195,14 @@ class Router:
             self._position_count = count
             self._position_text = str(position)
         return self._position_text
+
+    def position_with(self, more: GtidSet) -> str:
+        """The position and these transactions, as text: what an entry ahead of the position reflects."""
+        return str(self._engine.ring.position.freeze().union(more))
+
+    def count(self, name: str) -> None:
+        """Counts one occurrence of a rule."""
+        self._engine.memory.count(name)
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         return self._engine.hold(reader, key, params)

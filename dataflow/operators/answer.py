@@ -6,7 +6,8 @@ never applied: it makes the keys that it may concern holes, found through the co
 else all of them.
 
 Invariants:
-1. `_index[parts]` maps the comparison key of those key parts to exactly the held keys that have it.
+1. `_index[parts]` maps the comparison key of those key parts to exactly the held keys that have it, those ahead of the
+   position included.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class AnswerNode(Arrangement):
 
     def touched(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Iterable[Key]:
         found: set[Key] = set()
-        index = self._index if keys is self.entries else self._index_of(keys)
+        index = self._index if keys is self.entries or keys is self.ahead else self._index_of(keys)
         for watch in self._watches.get(table, ()):
             for before, after in pairs:
                 for image in self._images(watch, before, after):
@@ -105,8 +106,8 @@ class AnswerNode(Arrangement):
             for values in spread(key):
                 index[parts].setdefault(part_key(values), set()).add(key)
 
-    def insert(self, entry: Entry) -> None:
-        super().insert(entry)
+    def _place(self, entry: Entry, entries: Entries) -> None:
+        super()._place(entry, entries)
         self._enter(self._index, entry.key)
 
     def discard(self, entry: Entry) -> list[Held]:

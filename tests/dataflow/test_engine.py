@@ -27,7 +27,7 @@ def test_read_that_joins_an_upquery_in_flight_is_not_told_what_its_snapshot_lack
 
 
 def test_read_that_joins_an_answer_as_new_as_the_position_is_told_at_once() -> None:
-    rig = Rig(ROWS)
+    rig = Rig(ROWS, ahead_fills=False)
     rig.read(7)
     (request,) = rig.asked()
     rig.answer(request, [(7, 1, 10)], lower=gtids(1, 2))

@@ -50,6 +50,9 @@ class Desk:
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         return self._engine.hold(reader, key, params)
 
+    def count(self, name: str) -> None:
+        self._engine.memory.count(name)
+
     def keep_limit(self) -> None:
         if self._engine.memory.used > self._engine.limit:
             self._engine.sieve.evict_to(self._engine.limit)

@@ -14,7 +14,9 @@ import random
 from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass, field
+from itertools import combinations
 
+from dataflow.arrangement import Arrangement
 from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.fill import Read
 from dataflow.messages import (
@@ -38,6 +40,7 @@ from tests.simulation.sql_side import Rows, State
 
 SMALL_LIMITS = (3_000, 6_000, 12_000)  # bytes: eviction is constant
 LARGE_LIMITS = (60_000, 1 << 30)
+MOST_OPEN = 4  # transactions that a cut leaves open, all of whose subsets are tried
 
 
 class Wrong(AssertionError):
@@ -86,6 +89,7 @@ class Simulation:
         self.rng = random.Random(seed)
         self.source = ModelSource(self.rng)
         self.at_position = State(self.source.visible.copy())
+        self.at_first = State(self.source.visible.copy())
         self.number = 0
         self.delivered = 0
         self.failing_over = False
@@ -125,6 +129,7 @@ class Simulation:
         finally:
             self.source.visible.close()
             self.at_position.close()
+            self.at_first.close()
         return self.counts
 
     def step(self) -> None:
@@ -279,10 +284,15 @@ class Simulation:
         if body is not None:
             self.check_hit(name, parameters, unpacked(body))
             return True
-        self.waiter += 1
         cache = self.desk.caches[name].named
         assert cache.reader is not None and cache.binder is not None
-        read = Read(self.waiter, cache.reader, cache.binder.bind(parameters).keys)
+        binding = cache.binder.bind(parameters)
+        ahead = self.desk.caches[name].answer_ahead(cache.reader, binding)
+        if ahead is not None:
+            self.check_ahead(name, parameters, cache.reader.nodes[0], *ahead)
+            return True
+        self.waiter += 1
+        read = Read(self.waiter, cache.reader, binding.keys)
         position = self.engine.ring.position.freeze()
         self.waiting[self.waiter] = Waiting(name, parameters, read, self.number, position)
         self.counts["misses"] += 1
@@ -346,6 +356,35 @@ class Simulation:
         if not query(name).agrees(rows, self.at_position, parameters):
             expected = query(name).truth(self.at_position, parameters)
             raise Wrong(f"{name} {parameters}: hit {rows}, at P it is {expected}")
+
+    def check_ahead(
+        self, name: str, parameters: Parameters, node: Arrangement, rows: list[Row], lower: GtidSet
+    ) -> None:
+        """A hit ahead of the position equals the query at the position and the entry's cut together, with some of the
+        transactions that the cut leaves open."""
+        cuts = [entry.cut for entry in node.ahead.values() if entry.cut is not None and entry.cut.lower is lower]
+        open_ = [gtid for cut in cuts[:1] for gtid in cut.doubt]
+        if len(open_) > MOST_OPEN:
+            return
+        surely = self.engine.ring.position.freeze().union(lower)
+        for count in range(len(open_) + 1):
+            for some in combinations(open_, count):
+                if self._was(name, parameters, rows, surely.union(GtidSet.of(some))):
+                    return
+        raise Wrong(f"{name} {parameters}: hit ahead of P {rows}, at {surely} and with any of {open_} it is not that")
+
+    def _was(self, name: str, parameters: Parameters, rows: list[Row], transactions: GtidSet) -> bool:
+        """Are these the query's rows after these transactions and no others, in the order of the log?"""
+        state = State(self.at_first.copy())
+        try:
+            for commit in self.source.log:
+                if commit.gtid in transactions:
+                    commit.apply(state)
+            return query(name).agrees(rows, state, parameters)
+        except KeyError:  # a transaction without one that it stands on: no such state has been
+            return False
+        finally:
+            state.close()
 
     def check_ready(self, waiting: Waiting, ready: Ready) -> None:
         """A miss is answered with the state at the position, or with what a snapshot saw whose answer came after the

@@ -38,9 +38,9 @@ def gtids(*numbers: int) -> GtidSet:
 class Rig:
     """An engine at position 1, with readers of the tables t, w and s."""
 
-    def __init__(self, *queries: str) -> None:
+    def __init__(self, *queries: str, ahead_fills: bool = True) -> None:
         self.clock = 0.0
-        self.engine = Engine(gtids(1), 1 << 30, lambda: self.clock)
+        self.engine = Engine(gtids(1), 1 << 30, lambda: self.clock, ahead_fills=ahead_fills)
         self.readers = [self.install(query) for query in queries]
         self.waiter = 0
         self.number = 1
