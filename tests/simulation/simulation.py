@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass, field
 from itertools import combinations
+from sqlite3 import IntegrityError
 
 from dataflow.arrangement import Arrangement
 from dataflow.engine import FILL_PATIENCE, Engine
@@ -381,7 +382,7 @@ class Simulation:
                 if commit.gtid in transactions:
                     commit.apply(state)
             return query(name).agrees(rows, state, parameters)
-        except KeyError:  # a transaction without one that it stands on: no such state has been
+        except (KeyError, IntegrityError):  # a transaction without one that it stands on: no such state has been
             return False
         finally:
             state.close()
