@@ -19,11 +19,13 @@ from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.columns import KNOWN_COLLATIONS, to_result_column
 from external_upquery.connection import Connection
 from external_upquery.login import CONNECT_SECONDS
+from external_upquery.passed import Passed, commands, passed
 from external_upquery.pool import Pool
 from external_upquery.protocol import COM_STMT_CLOSE, COM_STMT_PREPARE, Answer, Prepared, ResultSet, command, query
-from external_upquery.snapshot import COMMIT, BracketReader, plan, refused
+from external_upquery.snapshot import COMMIT, LOWER, BracketReader, plan, refused
 from external_upquery.turns import Turns
 from external_upquery.upstream import Upstream
+from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError, UpwellError
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn
@@ -188,6 +190,32 @@ class Executor:
         if isinstance(answer, ResultSet):
             return answer.layout.result_columns(), answer.rows
         return (), []
+
+    async def read(
+        self,
+        sql: str,
+        database: str = "",
+        *,
+        deadline: float | None = None,
+        after: GtidSet | None = None,
+        patience: float = 0.0,
+    ) -> Passed:
+        """As `query`, in the same round trip with what MySQL had executed before it.
+
+        `after`: a set that MySQL first waits for, `patience` seconds at most; whether it came shows in `executed`. The
+        connection is taken meanwhile.
+        """
+        packets = commands(sql, after, patience)
+        job = Job(b"".join(packets), len(packets), _nobody, database, deadline=deadline)
+        job.no_database = not database
+        answers = await self._run(job)
+        self.counters["passed"] += 1
+        _checked(answers, 0)
+        return passed(answers)
+
+    async def executed(self) -> GtidSet:
+        """What MySQL has executed by now. Raises as `query`."""
+        return GtidSet.parse(str(_checked_rows(await self._run(Job(LOWER, 1, _nobody)))[0][0]))
 
     async def describe(
         self, sql: str, database: str = "", *, deadline: float | None = None

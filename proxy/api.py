@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import ComparedElsewhere, EvaluationError
 from sqltypes.expression import Row, Value
 from sqltypes.schema import ResultColumn, SqlType
@@ -26,6 +27,36 @@ ANSWERED_BY_MYSQL = (ComparedElsewhere, EvaluationError)
 """What `Cache.hit` may raise where the parameters are sound: `Cache.read` then has MySQL's own answer."""
 
 
+DEFAULT_WAIT = 1.0
+"""Seconds that a read waits for the freshness that it asks for, if it does not say."""
+
+
+class Otherwise(Enum):
+    """What follows a wait for freshness that was for nothing."""
+
+    PASS = "pass"
+    FAIL = "fail"  # TooStale
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """What a caller asks of an answer: to contain `min_gtid`, and all that was committed `max_staleness` seconds before
+    the read came (None: any). `wait`: seconds that the position may take to get there, where the key is held."""
+
+    min_gtid: GtidSet = GtidSet.empty()  # noqa: RUF009 - immutable
+    max_staleness: float | None = None
+    wait: float = DEFAULT_WAIT
+    otherwise: Otherwise = Otherwise.PASS
+
+
+class Demand(Protocol):
+    """The freshness that one call asks for, from its arrival on."""
+
+    def met(self) -> bool:
+        """May a hit be served now?"""
+        ...
+
+
 class Served(Enum):
     HIT = "hit"
     MISS = "miss"
@@ -40,7 +71,7 @@ class Answer:
     served: Served
     columns: tuple[ResultColumn, ...]
     body: bytes
-    position: str = ""  # the GTID set that it reflects, "" where it was passed through
+    position: str = ""  # the GTID set that it reflects; of one passed through, what was surely in it
     cache: str = ""
     why: str = ""
 
@@ -93,8 +124,11 @@ class Cache(Protocol):
         """
         ...
 
-    async def read(self, parameters: Sequence[ParameterValue]) -> Answer:
-        """As `hit`, else by an upquery. Cancelling the caller abandons the wait, never another caller's."""
+    async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None) -> Answer:
+        """As `hit`, else by an upquery. Cancelling the caller abandons the wait, never another caller's.
+
+        `demand`: of `System.demand`. Raises TooStale where it cannot be met.
+        """
         ...
 
 
@@ -153,9 +187,20 @@ class System(Protocol):
         """(text, Graphviz dot) of a cache by name, or of a SELECT that would be cached."""
         ...
 
-    async def query(self, sql: str, database: str, parameters: Sequence[ParameterValue], format: str) -> Answer:
+    def demand(self, freshness: Freshness) -> Demand:
+        """A call that asks for this freshness has come."""
+        ...
+
+    async def query(
+        self,
+        sql: str,
+        database: str,
+        parameters: Sequence[ParameterValue],
+        format: str,
+        freshness: Freshness | None = None,
+    ) -> Answer:
         """Any single read: from a cache, else passed to MySQL in a READ ONLY transaction. Raises NotARead,
-        SourceError, ..."""
+        SourceError, TooStale, ..."""
         ...
 
     def subscribe(self, name: str, parameters: Sequence[ParameterValue]) -> AsyncGenerator[SubscriptionEvent, None]:

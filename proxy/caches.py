@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from statistics import median
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING
 from dataflow.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
 from planner.plan import AnswerArrangement, QueryPlan
-from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Encoder, ParameterInfo, ParameterValue, Served
+from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, Encoder, ParameterInfo, ParameterValue, Served
+from proxy.freshness import CallDemand
 from proxy.keys import Binding, KeyBinder
-from proxy.pump import PassThrough
+from proxy.pump import Behind, PassThrough
 from sqltypes.errors import BadParameters, SourceDown, UnknownCache
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn
@@ -234,8 +236,11 @@ class OpenCache:
         self._router.keep_limit()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def read(self, parameters: Sequence[ParameterValue]) -> Answer:
-        """As `hit`, else by an upquery, else passed through with the reason."""
+    async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None) -> Answer:
+        """As `hit`, else by an upquery, else passed through with the reason. Raises TooStale."""
+        if demand is not None:
+            assert isinstance(demand, CallDemand), "demands are the router's"
+            return await self._read_fresh(parameters, demand)
         cache = self._cache
         why = cache.why or cache.state
         try:
@@ -246,10 +251,7 @@ class OpenCache:
                 binding = self._bind(parameters)
                 ahead = self.answer_ahead(self._reader, binding)
                 if ahead is not None:
-                    rows, lower = ahead
-                    return Answer(
-                        Served.HIT, cache.columns, self._encode(rows), self._router.position_with(lower), cache.name
-                    )
+                    return self._told_ahead(*ahead)
                 return await self._miss(self._reader, binding)
         except PassThrough as reason:
             why = str(reason)
@@ -258,14 +260,16 @@ class OpenCache:
         cache.passed += 1
         return await self._router.pass_cache(cache, parameters, self._format, why)
 
-    def answer_ahead(self, reader: ReaderNode, binding: Binding) -> tuple[list[Row], GtidSet] | None:
-        """The rows of a single key that is held ahead of the position, and what it reflects beyond that; its bytes are
-        not stored, for the header of a hit names the position."""
+    def answer_ahead(
+        self, reader: ReaderNode, binding: Binding, demand: CallDemand | None = None
+    ) -> tuple[list[Row], GtidSet] | None:
+        """The rows of a single key that is held ahead of the position, and what it reflects beyond that, if that meets
+        the demand; its bytes are not stored, for the header of a hit names the position."""
         if len(binding.keys) != 1:
             return None
         ((key, params),) = binding.keys
         found = reader.answer_ahead(params)
-        if found is None:
+        if found is None or (demand is not None and not demand.met_ahead(found[1])):
             return None
         held = self._router.hold(reader, key, params)
         if held is not None:
@@ -275,10 +279,41 @@ class OpenCache:
         self._router.count("hits_ahead")
         return found
 
-    async def _miss(self, reader: ReaderNode, binding: Binding) -> Answer:
+    def _told_ahead(self, rows: list[Row], lower: GtidSet) -> Answer:
+        cache = self._cache
+        return Answer(Served.HIT, cache.columns, self._encode(rows), self._router.position_with(lower), cache.name)
+
+    async def _read_fresh(self, parameters: Sequence[ParameterValue], demand: CallDemand) -> Answer:
+        """`read`, with an answer that meets the demand. A hole is asked of MySQL at once: the upquery may have what the
+        position lacks. What is held waits for the position."""
+        cache = self._cache
+        why = cache.why or cache.state
+        try:
+            while (reader := self._ready()) is not None:
+                if demand.met() and (body := self.hit(parameters)) is not None:
+                    return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
+                binding = self._bind(parameters)
+                ahead = self.answer_ahead(reader, binding, demand)
+                if ahead is not None:
+                    return self._told_ahead(*ahead)
+                with suppress(Behind):
+                    if demand.met() or self._held_body(reader, binding) is None:
+                        return await self._miss(reader, binding, demand)
+                if not await demand.reached():
+                    demand.refuse()
+                    why = f"too_stale: {demand.shortage()}"
+                    break
+        except PassThrough as reason:
+            why = str(reason)
+        except ANSWERED_BY_MYSQL as reason:
+            why = f"{reason.reason}: {reason.message}"
+        cache.passed += 1
+        return await self._router.pass_cache(cache, parameters, self._format, why, demand)
+
+    async def _miss(self, reader: ReaderNode, binding: Binding, demand: CallDemand | None = None) -> Answer:
         cache = self._cache
         cache.misses += 1
         started = perf_counter_ns()
-        rows, position = await self._router.pump.miss(reader, binding.keys)
+        rows, position = await self._router.pump.miss(reader, binding.keys, demand)
         cache.miss_ns.append(perf_counter_ns() - started)
         return Answer(Served.MISS, cache.columns, self._encode(rows), str(position), cache.name)

@@ -32,6 +32,7 @@ _BY_REASON = {
     "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
     "source_down": grpc.StatusCode.UNAVAILABLE,
     "deadline_passed": grpc.StatusCode.DEADLINE_EXCEEDED,
+    "too_stale": grpc.StatusCode.FAILED_PRECONDITION,
     "overloaded": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "message_too_large": grpc.StatusCode.RESOURCE_EXHAUSTED,
 }

@@ -20,6 +20,7 @@ from proxy.api import (
     Answer,
     Cache,
     CacheInfo,
+    Demand,
     Encoder,
     ParameterValue,
     Served,
@@ -37,7 +38,16 @@ from proxy.grpc_rows import (
     type_message,
     varint,
 )
-from proxy.grpc_values import KeyMemo, StreamTwin, parameter_value, parse_batch, parse_execute, parse_stream
+from proxy.grpc_values import (
+    FreshnessMemo,
+    KeyMemo,
+    StreamTwin,
+    freshness_asked,
+    parameter_value,
+    parse_batch,
+    parse_execute,
+    parse_stream,
+)
 from sqltypes.errors import (
     BadParameters,
     DeadlinePassed,
@@ -177,6 +187,7 @@ class UpwellService:
         self._authorization = None if token is None else f"Bearer {token}"
         self._open: dict[str, OpenCache] = {}
         self._keys = KeyMemo()
+        self._freshness = FreshnessMemo()
 
     # -- hot: caches by name -------------------------------------------------------------------------------------------
 
@@ -201,11 +212,27 @@ class UpwellService:
         message = parse_execute(request)
         name = message.cache
         parameters = self._keys[message.key]
-        body = self._hit(name, parameters)
+        demand = None
+        if message.freshness:
+            demand = self._demand(message.freshness)
+            body = self._hit(name, parameters) if demand.met() else None
+        else:
+            body = self._hit(name, parameters)
         if body is not None:
             return self._open[name].header(message.columns_id) + body
-        answer = await within_deadline(context, self._open[name].cache.read(parameters))
+        answer = await within_deadline(context, self._read(name, parameters, demand))
         return answer_bytes(answer, message.columns_id)
+
+    def _demand(self, freshness: bytes) -> Demand:
+        return self._system.demand(self._freshness[freshness])
+
+    async def _read(self, name: str, parameters: Parameters, demand: Demand | None) -> Answer:
+        """`Cache.read`, also where the cache was dropped and made anew since it was opened."""
+        try:
+            return await self._opened(name).cache.read(parameters, demand)
+        except UnknownCache:
+            self._open.pop(name, None)
+            return await self._opened(name).cache.read(parameters, demand)
 
     async def execute_batch(self, request: bytes, context: Context) -> bytes:
         message = parse_batch(request)
@@ -213,8 +240,10 @@ class UpwellService:
         if len(keys) > BATCH_KEYS:
             raise Overloaded(f"{len(keys)} keys in one batch: up to {BATCH_KEYS} are accepted")
         parameters = self._parameters(keys)
+        demand = self._demand(message.freshness) if message.freshness else None
         try:
-            bodies = self._opened(message.cache).cache.hit_many(parameters)
+            cache = self._opened(message.cache).cache
+            bodies = cache.hit_many(parameters) if demand is None or demand.met() else [None] * len(keys)
         except UnknownCache:
             self._open.pop(message.cache, None)
             bodies = self._opened(message.cache).cache.hit_many(parameters)
@@ -230,7 +259,7 @@ class UpwellService:
             append(_hit_heads[len(body)])
             append(body)
         if missed:
-            reads = (self._key_answer(opened.cache, parameters[index]) for index in missed)
+            reads = (self._key_answer(message.cache, parameters[index], demand) for index in missed)
             answers = await within_deadline(context, asyncio.gather(*reads))
             for index, answer in zip(missed, answers, strict=True):
                 parts[2 * index + 1] = _answer_heads[len(answer)]
@@ -247,13 +276,14 @@ class UpwellService:
             raise BadParameters(f"key {len(parameters) + 1} of {len(keys)}: {error}") from error
         return parameters
 
-    async def _key_answer(self, cache: Cache, parameters: Parameters) -> bytes:
+    async def _key_answer(self, cache: str, parameters: Parameters, demand: Demand | None) -> bytes:
         """A serialised KeyAnswer of one miss: its failure fails no other key."""
         try:
-            answer = await cache.read(parameters)
+            answer = await self._read(cache, parameters, demand)
         except Exception as error:  # noqa: BLE001 - the top level of one key's task; logged by as_upwell_error
             return pb.KeyAnswer(failure=failure(as_upwell_error(error))).SerializeToString()
-        return pb.KeyAnswer(served=_SERVED[answer.served], why=answer.why).SerializeToString() + answer.body
+        head = pb.KeyAnswer(served=_SERVED[answer.served], position=answer.position, why=answer.why)
+        return head.SerializeToString() + answer.body
 
     # -- streams -------------------------------------------------------------------------------------------------------
 
@@ -265,9 +295,9 @@ class UpwellService:
             async with writing:
                 await context.write(b"\x08" + varint(id) + outcome)
 
-        async def miss(message: StreamTwin, parameters: Parameters) -> None:
+        async def miss(message: StreamTwin, parameters: Parameters, demand: Demand | None) -> None:
             try:
-                outcome = await self._stream_miss(message, parameters)
+                outcome = await self._stream_miss(message, parameters, demand)
             finally:
                 waiting.release()
             await send(message.id, outcome)
@@ -278,7 +308,8 @@ class UpwellService:
                 message = parse_stream(request)
                 try:
                     parameters = self._keys[message.key]
-                    body = self._hit(message.cache, parameters)
+                    demand = self._demand(message.freshness) if message.freshness else None
+                    body = self._hit(message.cache, parameters) if demand is None or demand.met() else None
                 except UpwellError as error:
                     await send(message.id, _stream_failure(error))
                     continue
@@ -286,11 +317,11 @@ class UpwellService:
                     await send(message.id, _stream_answer(self._open[message.cache].header(message.columns_id) + body))
                     continue
                 await waiting.acquire()
-                misses.create_task(miss(message, parameters))
+                misses.create_task(miss(message, parameters, demand))
 
-    async def _stream_miss(self, message: StreamTwin, parameters: Parameters) -> bytes:
+    async def _stream_miss(self, message: StreamTwin, parameters: Parameters, demand: Demand | None) -> bytes:
         try:
-            answer = await self._opened(message.cache).cache.read(parameters)
+            answer = await self._read(message.cache, parameters, demand)
         except Exception as error:  # noqa: BLE001 - the top level of one request's task; logged by as_upwell_error
             return _stream_failure(error)
         return _stream_answer(answer_bytes(answer, message.columns_id))
@@ -317,7 +348,8 @@ class UpwellService:
     async def query(self, request: bytes, context: Context) -> bytes:
         message = pb.QueryRequest.FromString(request)
         parameters = [parameter_value(index, value) for index, value in enumerate(message.parameters)]
-        wait = self._system.query(message.sql, message.database, parameters, FORMAT)
+        freshness = freshness_asked(message.freshness) if message.HasField("freshness") else None
+        wait = self._system.query(message.sql, message.database, parameters, FORMAT, freshness)
         return answer_bytes(await within_deadline(context, wait), 0)
 
     async def create_cache(self, request: bytes, context: Context) -> bytes:

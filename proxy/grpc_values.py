@@ -2,7 +2,8 @@
 
 Protobuf writes an embedded message and a bytes field alike. So the hot requests are parsed as twins, messages of the
 same numbers in which a `Key` is `bytes`: equal keys have (from one client library) equal bytes, and a memo gives the
-parsed parameters of those seen before. A batch of 100 keys then costs one parse and 100 dictionary lookups.
+parsed parameters of those seen before. A batch of 100 keys then costs one parse and 100 dictionary lookups. A
+`Freshness` is bytes too, empty in a request that asks for none: one test is all that it costs there.
 """
 
 from __future__ import annotations
@@ -15,10 +16,16 @@ from typing import Any, Protocol
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
-from proxy.api import ParameterValue
+from gtid_tracker.gtid import GtidSet
+from proxy.api import DEFAULT_WAIT, Freshness, Otherwise, ParameterValue
 from sqltypes.errors import BadParameters, MalformedRequest
 from sqltypes.expression import Value
 from upwell.v1 import upwell_pb2 as pb
+
+LONGEST_WAIT = 60.0
+"""Seconds that a read may wait for freshness."""
+NOTHING = GtidSet.empty()
+_OTHERWISE = {pb.PASS: Otherwise.PASS, pb.FAIL: Otherwise.FAIL}
 
 
 class ExecuteTwin(Protocol):
@@ -27,6 +34,7 @@ class ExecuteTwin(Protocol):
     cache: str
     key: bytes
     columns_id: int
+    freshness: bytes
 
 
 class BatchTwin(Protocol):
@@ -35,6 +43,7 @@ class BatchTwin(Protocol):
     cache: str
     keys: list[bytes]
     columns_id: int
+    freshness: bytes
 
 
 class StreamTwin(Protocol):
@@ -44,6 +53,7 @@ class StreamTwin(Protocol):
     cache: str
     key: bytes
     columns_id: int
+    freshness: bytes
 
 
 def _twins() -> dict[str, Any]:
@@ -53,7 +63,7 @@ def _twins() -> dict[str, Any]:
         twin = file.message_type.add()
         descriptor.CopyToProto(twin)
         for field in twin.field:
-            if field.type_name == ".upwell.v1.Key":
+            if field.type_name in (".upwell.v1.Key", ".upwell.v1.Freshness"):
                 field.type = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES
                 field.ClearField("type_name")
     pool = descriptor_pool.DescriptorPool()
@@ -134,6 +144,50 @@ def key_parameters(raw: bytes) -> tuple[ParameterValue, ...]:
     except DecodeError as error:
         raise MalformedRequest(f"a key of {len(raw)} bytes is no upwell.v1.Key: {error}") from None
     return tuple([parameter_value(index, value) for index, value in enumerate(key.parameters)])
+
+
+def freshness_asked(message: pb.Freshness) -> Freshness:
+    """What a caller asks for. Raises BadParameters."""
+    text = message.min_gtid
+    try:
+        min_gtid = GtidSet.parse(text) if text else NOTHING
+    except ValueError as error:
+        shown = text if len(text) <= 200 else text[:200] + "..."
+        raise BadParameters(
+            f"min_gtid {shown!r} is no GTID set ({error!s:.200}): UUID:1-5, UUID:7, UUID:1-5:7, UUID:tag:1-5 and "
+            "several of these joined by commas are accepted"
+        ) from None
+    staleness = message.max_staleness if message.HasField("max_staleness") else None
+    if staleness is not None and not 0 <= staleness < math.inf:
+        raise BadParameters(f"max_staleness {staleness!r} is not accepted: seconds from 0 on are")
+    wait = message.wait if message.HasField("wait") else DEFAULT_WAIT
+    if not 0 <= wait <= LONGEST_WAIT:
+        raise BadParameters(f"wait {wait!r} is not accepted: 0 to {LONGEST_WAIT:g} seconds are")
+    if message.otherwise not in _OTHERWISE:
+        raise BadParameters(f"otherwise {message.otherwise} is not known: PASS (0) and FAIL (1) are accepted")
+    return Freshness(min_gtid, staleness, wait, _OTHERWISE[message.otherwise])
+
+
+class FreshnessMemo(dict[bytes, Freshness]):
+    """What callers ask for, by its raw bytes: the calls of one session at rest, and the requests of one stream, ask for
+    the same. Of at most `entries`; then it starts over."""
+
+    def __init__(self, entries: int = 1 << 10, longest: int = 1 << 10) -> None:
+        super().__init__()
+        self._entries = entries
+        self._longest = longest
+
+    def __missing__(self, raw: bytes) -> Freshness:
+        try:
+            message = pb.Freshness.FromString(raw)
+        except DecodeError as error:
+            raise MalformedRequest(f"{len(raw)} bytes are no upwell.v1.Freshness: {error}") from None
+        asked = freshness_asked(message)
+        if len(raw) <= self._longest:
+            if len(self) >= self._entries:
+                self.clear()
+            self[raw] = asked
+        return asked
 
 
 class KeyMemo(dict[bytes, tuple[ParameterValue, ...]]):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from itertools import count
 from time import monotonic
 
+from dataflow.demand import BEHIND, Demand
 from dataflow.engine import Engine
 from dataflow.fill import Read
 from dataflow.messages import (
@@ -39,6 +40,10 @@ class PassThrough(Exception):
     raised."""
 
 
+class Behind(PassThrough):
+    """Neither the position nor the upquery that the read waited for has what it asked for."""
+
+
 class Pump:
     """Waiters, subscriptions and the scheduling of upqueries."""
 
@@ -50,6 +55,7 @@ class Pump:
         self._numbers = count(1)
         self._waiters: dict[int, asyncio.Future[tuple[list[Row], GtidSet]]] = {}
         self._subscribers: dict[int, Callable[[Changes], None]] = {}
+        self.on_position: Callable[[StreamEvent], None] | None = None  # told of each event that has been processed
         self._scheduled = False
         self._formats: dict[str, int] = {}
         self._encoders_for: list[Callable[[tuple[ResultColumn, ...]], Encoder]] = []
@@ -73,13 +79,13 @@ class Pump:
 
     # -- reads -------------------------------------------------------------------------------------------------------
 
-    async def miss(self, reader: ReaderNode, keys: Bound) -> tuple[list[Row], GtidSet]:
-        """The answer of a read that met a hole, and the position it reflects. Raises the source's errors and
-        PassThrough."""
+    async def miss(self, reader: ReaderNode, keys: Bound, demand: Demand | None = None) -> tuple[list[Row], GtidSet]:
+        """The answer of a read that met a hole, and the position it reflects. Raises the source's errors, PassThrough,
+        and Behind where the answer does not meet the demand."""
         number = next(self._numbers)
         future: asyncio.Future[tuple[list[Row], GtidSet]] = self._loop.create_future()
         self._waiters[number] = future
-        self.handle(self.engine.read(Read(number, reader, keys)))
+        self.handle(self.engine.read(Read(number, reader, keys, demand=demand)))
         try:
             return await future
         finally:
@@ -98,7 +104,7 @@ class Pump:
                 case Failed():
                     future = self._waiters.pop(effect.waiter, None)
                     if future is not None and not future.done():
-                        future.set_exception(effect.error if effect.error is not None else PassThrough(effect.why))
+                        future.set_exception(_failure(effect))
                 case Changes():
                     subscriber = self._subscribers.get(effect.subscription)
                     if subscriber is not None:
@@ -140,6 +146,8 @@ class Pump:
         effects = self.engine.on_stream(event)
         if effects or self.engine.misses_pending:
             self.handle(effects)
+        if self.on_position is not None:
+            self.on_position(event)
 
     def tick(self) -> None:
         self.handle(self.engine.tick())
@@ -157,3 +165,10 @@ class Pump:
     def unsubscribe(self, number: int) -> None:
         self._subscribers.pop(number, None)
         self.engine.unsubscribe(number)
+
+
+def _failure(failed: Failed) -> Exception:
+    """What the waiting read raises."""
+    if failed.error is not None:
+        return failed.error
+    return Behind(failed.why) if failed.why == BEHIND else PassThrough(failed.why)

@@ -24,6 +24,7 @@ from proxy.api import (
     Answer,
     CacheInfo,
     Encoder,
+    Freshness,
     ParameterValue,
     Served,
     SubscriptionEvent,
@@ -31,15 +32,17 @@ from proxy.api import (
 )
 from proxy.caches import NamedCache, OpenCache
 from proxy.catalog import Catalog
+from proxy.freshness import CallDemand, Freshener
 from proxy.pump import Pump
 from proxy.state import StateStore
-from sqltypes.errors import BadParameters, NotARead, SourceDown, UnknownCache
+from sqltypes.errors import BadParameters, NotARead, SourceDown, TooStale, UnknownCache
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
 from sqltypes.values import client_literal
 from vstream.source import ChangeSource
 
 READS = frozenset({"SELECT", "WITH", "TABLE", "VALUES", "SHOW", "EXPLAIN", "DESCRIBE", "DESC"})
+LEAST_PATIENCE = 0.05  # seconds that MySQL may take to execute what the stream has brought already
 SLOW_SUBSCRIBER = 1000  # events that a subscriber may be behind before it is cut off
 EncoderFor = Callable[[tuple[ResultColumn, ...]], Encoder]
 
@@ -71,6 +74,8 @@ class Router:
         self._position_text = ""
         self._position_count = (-1, 0)
         self._open: dict[tuple[str, int], OpenCache] = {}
+        self._freshener = Freshener(engine, stream.age, executor.executed)
+        pump.on_position = self._freshener.on_stream
         self._subscribers: set[asyncio.Queue[SubscriptionEvent]] = set()
         self.server_version = ""
         self.server_uuid = ""
@@ -119,27 +124,53 @@ class Router:
 
     # -- queries -----------------------------------------------------------------------------------------------------
 
-    async def query(self, sql: str, database: str, parameters: Sequence[ParameterValue], format: str) -> Answer:
+    def demand(self, freshness: Freshness) -> CallDemand:
+        return self._freshener.demand(freshness)
+
+    async def query(
+        self,
+        sql: str,
+        database: str,
+        parameters: Sequence[ParameterValue],
+        format: str,
+        freshness: Freshness | None = None,
+    ) -> Answer:
+        demand = self.demand(freshness) if freshness is not None else None
         database = database or self._upstream.database
         format_ = self.pump.format_number(format)
         matched = self._matcher.match(sql, database, parameters)
         if matched is not None:
             name, values = matched
-            return await self._opened(self._catalog.get(name), format_).read(values)
+            return await self._opened(self._catalog.get(name), format_).read(values, demand)
         check_read(sql)
-        return await self._pass(substituted(sql, parameters), database, format_, "no cache for this query")
+        return await self._pass(substituted(sql, parameters), database, format_, "no cache for this query", "", demand)
 
     async def pass_cache(
-        self, cache: NamedCache, parameters: Sequence[ParameterValue], format_: int, why: str
+        self,
+        cache: NamedCache,
+        parameters: Sequence[ParameterValue],
+        format_: int,
+        why: str,
+        demand: CallDemand | None = None,
     ) -> Answer:
-        """The cache's query with these parameters, answered by MySQL."""
-        return await self._pass(substituted(cache.sql, parameters), cache.database, format_, why, cache.name)
+        """The cache's query with these parameters, answered by MySQL. Raises TooStale where MySQL itself lacks what is
+        demanded."""
+        return await self._pass(substituted(cache.sql, parameters), cache.database, format_, why, cache.name, demand)
 
-    async def _pass(self, sql: str, database: str, format_: int, why: str, cache: str = "") -> Answer:
+    async def _pass(
+        self, sql: str, database: str, format_: int, why: str, cache: str, demand: CallDemand | None
+    ) -> Answer:
         self._passed += 1
-        columns, rows = await self._executor.query(sql, database)
-        body = self.encoder(format_, columns)(rows)
-        return Answer(Served.PASSED, columns, body, "", cache, why)
+        passed = await self._executor.read(sql, database)
+        if demand is not None and not demand.met_by_source(passed.executed):
+            # The stream is waited for first, for it takes no connection; it brings what is about to be executed.
+            if await demand.reached():
+                after, patience = demand.needed, max(demand.seconds_left, LEAST_PATIENCE)
+                passed = await self._executor.read(sql, database, after=after, patience=patience)
+            if not demand.met_by_source(passed.executed):
+                raise TooStale(f"MySQL has not executed {demand.lacking(passed.executed)}, which the read asks for")
+        body = self.encoder(format_, passed.columns)(passed.rows)
+        return Answer(Served.PASSED, passed.columns, body, passed.executed, cache, why)
 
     # -- subscriptions -----------------------------------------------------------------------------------------------
 
@@ -237,6 +268,8 @@ class Router:
                 "evicted": engine.sieve.evicted,
                 "ring_transactions": len(engine.ring),
                 "subscriptions": len(engine.subscriptions),
+                "freshness_waits": self._freshener.waits,
+                "freshness_waits_in_vain": self._freshener.late,
             },
         )
 

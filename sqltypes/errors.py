@@ -16,6 +16,7 @@
     +-- SourceError           MySQL's own error: errno, sqlstate, message as they are
     +-- SourceDown            MySQL cannot be reached
     +-- DeadlinePassed        the caller's deadline passed before an answer
+    +-- TooStale              no answer as fresh as the read asked for
     +-- Overloaded            a limit (concurrent upqueries, keys of one call) is reached
     |   +-- MessageTooLarge   a request or an answer over the message size limit
     +-- MalformedRequest      bytes that are no message of the protocol
@@ -146,6 +147,13 @@ class SourceDown(UpwellError):
 class DeadlinePassed(UpwellError):
     reason = "deadline_passed"
     errno = 3024
+
+
+class TooStale(UpwellError):
+    """Neither what is held nor MySQL itself is as fresh as the read asked for, or the caller wanted no answer of
+    MySQL's instead."""
+
+    reason = "too_stale"
 
 
 class Overloaded(UpwellError):

@@ -91,6 +91,16 @@ class BinlogSource:
         silence = self._clock() - reader.received_at
         return self._measured(reader) + (silence if silence > 2 * self._heartbeat else 0.0)
 
+    def age(self) -> float:
+        reader = self._reader
+        if reader is None or not (self._idle or self._assembler.committed_at):
+            return max(0.0, self._wall_clock() - self._current_at)
+        return self._measured(reader) + max(0.0, self._clock() - reader.received_at)
+
+    @property
+    def skew(self) -> float:
+        return self._skew
+
     def _measured(self, reader: DumpReader) -> float:
         if self._idle:
             return 0.0

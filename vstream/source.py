@@ -54,6 +54,17 @@ class ChangeSource(Protocol):
         """How far the position is behind the source, in seconds, as measured last; grows while disconnected."""
         ...
 
+    def age(self) -> float:
+        """Seconds since which the position may lack something: an upper bound, as far as the clocks agree, where `lag`
+        takes a short silence for rest.
+        """
+        ...
+
+    @property
+    def skew(self) -> float:
+        """Seconds by which the source's clock is ahead of ours, as measured at the last login."""
+        ...
+
     async def close(self) -> None:
         """Ends the stream; the sink is not called any more."""
         ...

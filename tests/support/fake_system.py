@@ -8,11 +8,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
+from gtid_tracker.gtid import GtidSet
 from proxy.api import (
     ANSWERED_BY_MYSQL,
     Answer,
     CacheInfo,
+    Demand,
     Encoder,
+    Freshness,
     ParameterInfo,
     ParameterValue,
     Served,
@@ -26,6 +29,7 @@ from sqltypes.errors import (
     ComparedElsewhere,
     NotARead,
     ParseError,
+    TooStale,
     UnknownCache,
     UnsupportedQuery,
     UpwellError,
@@ -91,8 +95,10 @@ class FakeCache:
                 raise BadParameters(f"key {number} of {len(keys)}: {error}") from error
         return bodies
 
-    async def read(self, parameters: Sequence[ParameterValue]) -> Answer:
+    async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None) -> Answer:
         self.misses += 1
+        if demand is not None and not demand.met():
+            raise TooStale("the position lacks what the read asks for")
         self.arrived.set()
         try:
             await self.gate.wait()
@@ -110,12 +116,24 @@ class FakeCache:
 
 
 @dataclass
+class FakeDemand:
+    """Met while the system's position has what is asked for."""
+
+    system: FakeSystem
+    asked: Freshness
+
+    def met(self) -> bool:
+        return self.asked.min_gtid.issubset(GtidSet.parse(self.system.position_text))
+
+
+@dataclass
 class FakeSystem:
     """Caches made by `create_cache` are over an empty source with the columns of STORY."""
 
     caches: dict[str, FakeCache] = field(default_factory=dict)
     position_text: str = SERVER + ":1-5"
     why_not_ready: str = ""
+    asked: Freshness | None = None  # by the last call that asked for freshness, or the last query
     events: list[SubscriptionEvent] = field(default_factory=list)
     endless: bool = False  # the last event of a subscription comes again and again
     subscription_closed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -163,7 +181,19 @@ class FakeSystem:
             self.open_cache(name, "")
         return f"plan of {name or sql}", "digraph {}"
 
-    async def query(self, sql: str, database: str, parameters: Sequence[ParameterValue], format: str) -> Answer:
+    def demand(self, freshness: Freshness) -> FakeDemand:
+        self.asked = freshness
+        return FakeDemand(self, freshness)
+
+    async def query(
+        self,
+        sql: str,
+        database: str,
+        parameters: Sequence[ParameterValue],
+        format: str,
+        freshness: Freshness | None = None,
+    ) -> Answer:
+        self.asked = freshness
         if not sql.upper().startswith("SELECT"):
             raise NotARead(f"{sql!r} is not a read: a single SELECT is accepted")
         if "SLEEP" in sql.upper():

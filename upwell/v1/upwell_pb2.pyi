@@ -65,6 +65,25 @@ PASSED: Served.ValueType  # 3
 """MySQL's own answer; `why` says why it did not come from a cache"""
 Global___Served: _TypeAlias = Served  # noqa: Y015
 
+class _Otherwise:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _OtherwiseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Otherwise.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PASS: _Otherwise.ValueType  # 0
+    """MySQL answers"""
+    FAIL: _Otherwise.ValueType  # 1
+    """the error `too_stale`"""
+
+class Otherwise(_Otherwise, metaclass=_OtherwiseEnumTypeWrapper): ...
+
+PASS: Otherwise.ValueType  # 0
+"""MySQL answers"""
+FAIL: Otherwise.ValueType  # 1
+"""the error `too_stale`"""
+Global___Otherwise: _TypeAlias = Otherwise  # noqa: Y015
+
 @_typing.final
 class Value(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -304,29 +323,80 @@ class Column(_message.Message):
 Global___Column: _TypeAlias = Column  # noqa: Y015
 
 @_typing.final
-class QueryRequest(_message.Message):
-    """-- reads ------------------------------------------------------------------------------------------------------------------------"""
+class Freshness(_message.Message):
+    """-- reads ------------------------------------------------------------------------------------------------------------------------
 
+    How fresh an answer must be. Without it an answer is what is held, as of the position that it names.
+
+    A key that is held is answered at once where the proxy's position has all that is asked for, else after a wait for it of at most
+    `wait` seconds. A key that is not held is asked of MySQL, and that answer serves if its own position has all that is asked for.
+    What to do when the wait is over is the caller's choice. An answer is never less fresh than was asked for: where MySQL itself
+    has not executed `min_gtid` when the wait is over, the call fails with `too_stale`, whatever was chosen.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MIN_GTID_FIELD_NUMBER: _builtins.int
+    MAX_STALENESS_FIELD_NUMBER: _builtins.int
+    WAIT_FIELD_NUMBER: _builtins.int
+    OTHERWISE_FIELD_NUMBER: _builtins.int
+    min_gtid: _builtins.str
+    """a GTID set that the answer must contain, e.g. that of the caller's own write; "": any"""
+    max_staleness: _builtins.float
+    """seconds: all that was committed so long before the read arrived must be in the answer"""
+    wait: _builtins.float
+    """seconds, 0 to 60; 1 where it is not given"""
+    otherwise: Global___Otherwise.ValueType
+    """what follows a wait that was for nothing"""
+    def __init__(
+        self,
+        *,
+        min_gtid: _builtins.str = ...,
+        max_staleness: _builtins.float | None = ...,
+        wait: _builtins.float | None = ...,
+        otherwise: Global___Otherwise.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_staleness", b"_max_staleness", "_wait", b"_wait", "max_staleness", b"max_staleness", "wait", b"wait"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_staleness", b"_max_staleness", "_wait", b"_wait", "max_staleness", b"max_staleness", "min_gtid", b"min_gtid", "otherwise", b"otherwise", "wait", b"wait"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_staleness: _TypeAlias = _typing.Literal["max_staleness"]  # noqa: Y015
+    _WhichOneofArgType__max_staleness: _TypeAlias = _typing.Literal["_max_staleness", b"_max_staleness"]  # noqa: Y015
+    _WhichOneofReturnType__wait: _TypeAlias = _typing.Literal["wait"]  # noqa: Y015
+    _WhichOneofArgType__wait: _TypeAlias = _typing.Literal["_wait", b"_wait"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_staleness) -> _WhichOneofReturnType__max_staleness | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__wait) -> _WhichOneofReturnType__wait | None: ...
+
+Global___Freshness: _TypeAlias = Freshness  # noqa: Y015
+
+@_typing.final
+class QueryRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SQL_FIELD_NUMBER: _builtins.int
     DATABASE_FIELD_NUMBER: _builtins.int
     PARAMETERS_FIELD_NUMBER: _builtins.int
+    FRESHNESS_FIELD_NUMBER: _builtins.int
     sql: _builtins.str
     database: _builtins.str
     """the default database; needed unless the proxy's upstream names one"""
     @_builtins.property
     def parameters(self) -> _containers.RepeatedCompositeFieldContainer[Global___Value]: ...
+    @_builtins.property
+    def freshness(self) -> Global___Freshness: ...
     def __init__(
         self,
         *,
         sql: _builtins.str = ...,
         database: _builtins.str = ...,
         parameters: _abc.Iterable[Global___Value] | None = ...,
+        freshness: Global___Freshness | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["freshness", b"freshness"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["database", b"database", "parameters", b"parameters", "sql", b"sql"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["database", b"database", "freshness", b"freshness", "parameters", b"parameters", "sql", b"sql"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -339,21 +409,25 @@ class ExecuteRequest(_message.Message):
     CACHE_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
     COLUMNS_ID_FIELD_NUMBER: _builtins.int
+    FRESHNESS_FIELD_NUMBER: _builtins.int
     cache: _builtins.str
     columns_id: _builtins.int
     """The columns that the caller already has (`Answer.columns_id`): they are left out of the answer if they are still those."""
     @_builtins.property
     def key(self) -> Global___Key: ...
+    @_builtins.property
+    def freshness(self) -> Global___Freshness: ...
     def __init__(
         self,
         *,
         cache: _builtins.str = ...,
         key: Global___Key | None = ...,
         columns_id: _builtins.int = ...,
+        freshness: Global___Freshness | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["freshness", b"freshness", "key", b"key"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache", b"cache", "columns_id", b"columns_id", "key", b"key"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache", b"cache", "columns_id", b"columns_id", "freshness", b"freshness", "key", b"key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -374,7 +448,9 @@ class Answer(_message.Message):
     cache: _builtins.str
     """which cache answered, "" if none"""
     position: _builtins.str
-    """the GTID set that the answer reflects, "" where it was passed"""
+    """The GTID set that the answer reflects. Of a passed one, what MySQL had executed just before: all of that is in the answer,
+    and perhaps some of what was executed since.
+    """
     why: _builtins.str
     """the reason where it was passed"""
     columns_id: _builtins.int
@@ -409,20 +485,26 @@ class ExecuteBatchRequest(_message.Message):
     CACHE_FIELD_NUMBER: _builtins.int
     KEYS_FIELD_NUMBER: _builtins.int
     COLUMNS_ID_FIELD_NUMBER: _builtins.int
+    FRESHNESS_FIELD_NUMBER: _builtins.int
     cache: _builtins.str
     columns_id: _builtins.int
     @_builtins.property
     def keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___Key]: ...
+    @_builtins.property
+    def freshness(self) -> Global___Freshness:
+        """of each answer"""
+
     def __init__(
         self,
         *,
         cache: _builtins.str = ...,
         keys: _abc.Iterable[Global___Key] | None = ...,
         columns_id: _builtins.int = ...,
+        freshness: Global___Freshness | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["freshness", b"freshness"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache", b"cache", "columns_id", b"columns_id", "keys", b"keys"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache", b"cache", "columns_id", b"columns_id", "freshness", b"freshness", "keys", b"keys"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -439,7 +521,7 @@ class BatchAnswer(_message.Message):
     COLUMNS_ID_FIELD_NUMBER: _builtins.int
     cache: _builtins.str
     position: _builtins.str
-    """of the hits"""
+    """of the answers that have none of their own"""
     columns_id: _builtins.int
     @_builtins.property
     def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___KeyAnswer]: ...
@@ -468,9 +550,12 @@ class KeyAnswer(_message.Message):
 
     ROWS_FIELD_NUMBER: _builtins.int
     SERVED_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
     WHY_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     served: Global___Served.ValueType
+    position: _builtins.str
+    """where it is not the batch's: not of a hit at once"""
     why: _builtins.str
     @_builtins.property
     def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___Row]: ...
@@ -483,12 +568,13 @@ class KeyAnswer(_message.Message):
         *,
         rows: _abc.Iterable[Global___Row] | None = ...,
         served: Global___Served.ValueType = ...,
+        position: _builtins.str = ...,
         why: _builtins.str = ...,
         failure: Global___Failure | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "rows", b"rows", "served", b"served", "why", b"why"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "position", b"position", "rows", b"rows", "served", b"served", "why", b"why"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -532,12 +618,15 @@ class StreamRequest(_message.Message):
     CACHE_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
     COLUMNS_ID_FIELD_NUMBER: _builtins.int
+    FRESHNESS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """the caller's; comes back with the answer"""
     cache: _builtins.str
     columns_id: _builtins.int
     @_builtins.property
     def key(self) -> Global___Key: ...
+    @_builtins.property
+    def freshness(self) -> Global___Freshness: ...
     def __init__(
         self,
         *,
@@ -545,10 +634,11 @@ class StreamRequest(_message.Message):
         cache: _builtins.str = ...,
         key: Global___Key | None = ...,
         columns_id: _builtins.int = ...,
+        freshness: Global___Freshness | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["freshness", b"freshness", "key", b"key"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache", b"cache", "columns_id", b"columns_id", "id", b"id", "key", b"key"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache", b"cache", "columns_id", b"columns_id", "freshness", b"freshness", "id", b"id", "key", b"key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
