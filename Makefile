@@ -71,6 +71,11 @@ differential: $(DEV_READY)  ## random queries and writes compared with MySQL: SE
 	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_DIFFERENTIAL_SECONDS=$(or $(SECONDS),60) UPWELL_DIFFERENTIAL_SEED=$(SEED) \
 		UPWELL_DIFFERENTIAL_FIRST=$(or $(FIRST),1) $(PY) -m pytest -s integration/test_differential.py $(ARGS)
 
+.PHONY: hammer
+hammer: $(DEV_READY)  ## everything at once on a real MySQL, restarts and kills included: SECONDS=n SEED=n
+	@$(COMPILE)
+	@$(PY) -m integration.hammer.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+
 .PHONY: bench
 bench: $(DEV_READY)  ## every figure that the project has promised, measured on this machine: ARGS='--only miss'
 	@$(COMPILE)

@@ -1,0 +1,221 @@
+"""Who reads through gRPC: versioned caches, each answer judged; templates and whole pages of the sample."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from time import monotonic
+from typing import Any
+
+import pymysql
+
+from examples.lobsters.cached import Cached, Made
+from examples.lobsters.data import Shape
+from examples.lobsters.direct import Direct
+from examples.lobsters.load import DATABASE as SAMPLE
+from examples.lobsters.load import connect
+from examples.lobsters.pages import PageStream, Write, run_page
+from examples.lobsters.queries import CATALOGUE, Parameters, Sample
+from integration.hammer.judge import SWAPS, Finding, History, Seen, judge
+from integration.hammer.tables import GROUPS, VERSIONED
+from integration.hammer.writers import IMPATIENT, RECONNECT, Worker
+from integration.mysql_server import Server
+from upwell.client import Client
+from upwell.errors import DeadlinePassed, Unavailable, UnknownCache, UpwellError
+from upwell.rows import Answer
+
+TIMEOUT = 20.0  # seconds that a read may take, reconnections included
+# What MySQL says of a statement that was killed, was under way when it shut down, or met a DDL statement.
+INTERRUPTED = frozenset({1053, 1317, 1412, 3169})
+
+
+@dataclass
+class Trouble:
+    """Until when reads may be begun that fail because of a disturbance (`time.monotonic()`)."""
+
+    until: float = 0.0
+    remade: str = ""  # the cache that is being dropped and created
+
+    def excuses(self, error: UpwellError, cache: str, begun: float) -> bool:
+        if isinstance(error, UnknownCache):
+            return cache == self.remade
+        known = isinstance(error, Unavailable | DeadlinePassed) or error.errno in INTERRUPTED
+        return known and begun < self.until
+
+
+@dataclass
+class Asked:
+    """Parameters of the sample that were read, for the comparison at rest."""
+
+    most: int  # of each template
+    by_template: dict[str, dict[Parameters, None]] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+
+    def add(self, id: str, parameters: Parameters) -> None:
+        with self.lock:
+            kept = self.by_template.setdefault(id, {})
+            kept[parameters] = None
+            if len(kept) > self.most:
+                del kept[next(iter(kept))]
+
+    def all(self) -> list[tuple[str, Parameters]]:
+        with self.lock:
+            return [(id, parameters) for id, kept in self.by_template.items() for parameters in kept]
+
+
+class Reader(Worker):
+    """Something that reads with a client of its own."""
+
+    def __init__(self, name: str, target: str, trouble: Trouble, findings: list[Finding], tally: Counter[str]) -> None:
+        super().__init__(name, findings, tally)
+        self.client = Client(target, timeout=TIMEOUT)
+        self.trouble = trouble
+
+    def refused(self, error: UpwellError, cache: str, parameters: object, begun: float) -> None:
+        """A read begun then failed: excused by a disturbance, or a finding."""
+        if self.trouble.excuses(error, cache, begun):
+            self.tally["reads refused while something was down"] += 1
+            self.stop.wait(RECONNECT)
+        else:
+            what = f"{type(error).__name__} {error.reason} {error.errno}: {error}"
+            self.findings.append(Finding("error", f"cache {cache}, parameters {parameters!r}: {what}"))
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class VersionReader(Reader):
+    """Reads versioned caches; every answer is judged."""
+
+    def __init__(
+        self, target: str, history: History, ahead: bool, seed: str, trouble: Trouble, findings: list[Finding],
+        tally: Counter[str],
+    ) -> None:  # fmt: skip
+        super().__init__(f"reader {seed}", target, trouble, findings, tally)
+        self._history, self._ahead = history, ahead
+        self._rng = random.Random(seed)
+        self._floor = ""
+
+    def step(self) -> None:
+        name = self._rng.choice(list(VERSIONED))
+        group = min(self._rng.randrange(GROUPS), self._rng.randrange(GROUPS))
+        parameters = VERSIONED[name].ask(self._rng, group)
+        before = {group: self._history.last(group) for group in (*range(GROUPS), SWAPS)}
+        begun = monotonic()
+        try:
+            answer = self.client.cache(name).get(*parameters)
+        except UpwellError as error:
+            return self.refused(error, name, parameters, begun)
+        self.tally["judged"] += 1
+        self.tally[answer.served] += 1
+        if answer.why:
+            self.tally[f"passed because {answer.why}"] += 1
+        exact = VERSIONED[name].several or not self._ahead
+        self.findings += judge(self._history, seen(name, parameters, answer, before, exact, self._floor))
+        if answer.served == "hit" and exact:
+            self._floor = answer.position
+
+
+def seen(
+    cache: str,
+    parameters: tuple[Any, ...],
+    answer: Answer,
+    before: dict[int, int],
+    exact: bool = True,
+    floor: str = "",
+) -> Seen:
+    """An answer as the judge takes it. An answer whose form is wrong (no rows, say) is one that shows nothing."""
+    try:
+        shown, sides, wrong = VERSIONED[cache].read(answer, parameters)
+    except (ValueError, IndexError, TypeError, ZeroDivisionError) as error:
+        shown, sides, wrong = [], set(), f"the answer cannot be read: {error!r}"
+    return Seen(
+        cache, parameters, answer.served, answer.position, shown, sides, wrong, before, exact, floor, list(answer)
+    )
+
+
+class SampleReader(Reader):
+    """Reads templates of the sample with random parameters, so that more is asked for than memory holds."""
+
+    def __init__(
+        self, target: str, made: Made, shape: Shape, seed: int, asked: Asked, trouble: Trouble,
+        findings: list[Finding], tally: Counter[str],
+    ) -> None:  # fmt: skip
+        super().__init__(f"sample reader {seed}", target, trouble, findings, tally)
+        self._cached, self._sample, self._asked = Cached(self.client, SAMPLE, made), Sample(shape, seed), asked
+        self._rng = random.Random(seed)
+        self._ids = list(made.names)
+
+    def step(self) -> None:
+        template = CATALOGUE[self._rng.choice(self._ids)]
+        parameters = self._sample.of(template)
+        begun = monotonic()
+        try:
+            answer = self._cached.cache(template.id).get(*parameters)
+        except UpwellError as error:
+            return self.refused(error, template.id, parameters, begun)
+        self.tally[f"sample {answer.served}"] += 1
+        self._asked.add(template.id, parameters)
+
+
+class Visitor(Reader):
+    """Walks through pages of the sample: reads through the proxy, writes to MySQL, a page's writes one transaction."""
+
+    def __init__(
+        self, server: Server, target: str, made: Made, shape: Shape, seed: int, asked: Asked, trouble: Trouble,
+        findings: list[Finding], tally: Counter[str],
+    ) -> None:  # fmt: skip
+        super().__init__(f"visitor {seed}", target, trouble, findings, tally)
+        self._server, self._asked = server, asked
+        self._cached = Cached(self.client, SAMPLE, made)
+        self._stream = PageStream(shape, "DN"[seed % 2], seed)
+        self._stream.number = seed * 100_000  # no two stories of the same moment: their order would be MySQL's choice
+        self._rng = random.Random(seed)
+        self._direct: Direct | None = None
+        self._begun = False
+        self._last: tuple[str, Parameters] = ("", ())
+        self._since = 0.0
+
+    def step(self) -> None:
+        _, page = next(self._stream)
+        self._begun = False
+        try:
+            reads, _ = run_page(page, self._read, self._write)
+            self.tally["sample reads of pages"] += reads
+            if self._begun and self._direct is not None:
+                self._direct.query("ROLLBACK" if self._rng.random() < 0.1 else "COMMIT")
+        except UpwellError as error:
+            self.refused(error, "of a page", self._last, self._since)
+            self._drop()
+        except pymysql.MySQLError:
+            self.tally["pages cut off"] += 1
+            self._drop()
+            self.stop.wait(RECONNECT)
+
+    def _read(self, id: str, parameters: Parameters) -> Sequence[Sequence[Any]]:
+        self._last, self._since = (id, parameters), monotonic()
+        rows = self._cached.read(id, parameters)
+        self._asked.add(id, parameters)
+        return rows
+
+    def _write(self, write: Write) -> None:
+        if self._direct is None:
+            self._direct = Direct(connect(self._server, SAMPLE))
+            self._direct.query(f"SET SESSION {IMPATIENT}")
+        if not self._begun:
+            self._direct.query("BEGIN")
+            self._begun = True
+        self._direct.write(write)
+        self.tally["sample writes"] += 1
+
+    def _drop(self) -> None:
+        direct, self._direct = self._direct, None
+        if direct is not None and direct.connection.open:
+            direct.close()
+
+    def close(self) -> None:
+        self._drop()
+        super().close()
