@@ -63,6 +63,8 @@ from upwell.v1 import upwell_pb2 as pb
 SERVICE = "upwell.v1.Upwell"
 BATCH_KEYS = 20_000
 """The most keys of one ExecuteBatch."""
+KNOWN_REQUESTS, KNOWN_LENGTH = 1 << 15, 256
+"""How many requests that were hits are known by their bytes, and of how many bytes at most: 20 MiB at worst."""
 STREAM_MISSES = 1_000
 """How many misses one ExecuteStream may wait for before it stops reading requests."""
 SLOW_SUBSCRIBER_SECONDS = 10.0
@@ -187,6 +189,7 @@ class UpwellService:
         self._authorization = None if token is None else f"Bearer {token}"
         self._open: dict[str, OpenCache] = {}
         self._keys = KeyMemo()
+        self._known: dict[bytes, tuple[OpenCache, Parameters, int]] = {}  # requests that were hits; columns_id
         self._freshness = FreshnessMemo()
 
     # -- hot: caches by name -------------------------------------------------------------------------------------------
@@ -208,6 +211,22 @@ class UpwellService:
         except ANSWERED_BY_MYSQL:
             return None
 
+    def known_hit(self, request: bytes) -> bytes | None:
+        """The answer to a request that was a hit before and is one again; None: `execute` has to look at it.
+
+        Equal requests have (from one client library) equal bytes, so that nothing needs to be parsed.
+        """
+        known = self._known.get(request)
+        if known is None:
+            return None
+        opened, parameters, columns_id = known
+        try:
+            body = opened.hit(parameters)
+        except UpwellError:  # the cache was dropped, the source is down: `execute` tells
+            del self._known[request]
+            return None
+        return None if body is None else opened.header(columns_id) + body
+
     async def execute(self, request: bytes, context: Context) -> bytes:
         message = parse_execute(request)
         name = message.cache
@@ -218,6 +237,10 @@ class UpwellService:
             body = self._hit(name, parameters) if demand.met() else None
         else:
             body = self._hit(name, parameters)
+            if body is not None and len(request) <= KNOWN_LENGTH:
+                if len(self._known) >= KNOWN_REQUESTS:
+                    self._known.clear()
+                self._known[request] = self._open[name], parameters, message.columns_id
         if body is not None:
             return self._open[name].header(message.columns_id) + body
         answer = await within_deadline(context, self._read(name, parameters, demand))
@@ -389,18 +412,21 @@ class UpwellService:
             "ListCaches": self.list_caches,
             "ExplainCache": self.explain_cache,
             "Query": self.query,
-            "Execute": self.execute,
             "ExecuteBatch": self.execute_batch,
             "Status": self.status,
         }
         methods = {name: grpc.unary_unary_rpc_method_handler(self._unary(call)) for name, call in unary.items()}
+        methods["Execute"] = grpc.unary_unary_rpc_method_handler(self._unary(self.execute, self.known_hit))
         methods["ExecuteStream"] = grpc.stream_stream_rpc_method_handler(self._streaming(self.execute_stream))
         methods["Subscribe"] = grpc.unary_stream_rpc_method_handler(self._streaming(self.subscribe))
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
     def _unary(
-        self, call: Callable[[bytes, Context], Awaitable[bytes]]
+        self,
+        call: Callable[[bytes, Context], Awaitable[bytes]],
+        at_once: Callable[[bytes], bytes | None] = lambda request: None,
     ) -> Callable[[bytes, Context], Awaitable[bytes]]:
+        """A handler around a call; `at_once` may have the answer without it."""
         limit = self._limit
         authorization = self._authorization
 
@@ -410,7 +436,9 @@ class UpwellService:
                     self._check_token(context)
                 if len(request) > limit:
                     self._check_size(len(request), "request")
-                answer = await call(request, context)
+                answer = at_once(request)
+                if answer is None:
+                    answer = await call(request, context)
                 if len(answer) > limit:
                     self._check_size(len(answer), "answer")
                 return answer

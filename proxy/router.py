@@ -72,7 +72,7 @@ class Router:
         self._state = state
         self._passed = 0
         self._position_text = ""
-        self._position_count = (-1, 0)
+        self._position_pushed, self._position_ring = -1, engine.ring
         self._open: dict[tuple[str, int], OpenCache] = {}
         self._freshener = Freshener(engine, stream.age, executor.executed)
         pump.on_position = self._freshener.on_stream
@@ -220,11 +220,10 @@ class Router:
     # -- status ------------------------------------------------------------------------------------------------------
 
     def position(self) -> str:
-        position = self._engine.ring.position
-        count = (self._engine.generation, self._engine.ring.pushed)
-        if count != self._position_count:
-            self._position_count = count
-            self._position_text = str(position)
+        ring = self._engine.ring  # another one after each reset
+        if ring.pushed != self._position_pushed or ring is not self._position_ring:
+            self._position_pushed, self._position_ring = ring.pushed, ring
+            self._position_text = str(ring.position)
         return self._position_text
 
     def position_with(self, more: GtidSet) -> str:
