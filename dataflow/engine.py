@@ -445,7 +445,8 @@ class Engine:
             self.memory.count("snapshots_too_old")
             return []  # it is told when the fill is at the position
         del self._reads[read.waiter]
-        return [Ready(read.waiter, rows, fill.bracket.lower)]
+        bracket = fill.bracket
+        return [Ready(read.waiter, rows, bracket.lower, bracket.needed if bracket.uncertain else None)]
 
     def _cannot_tell(self, read: Read, error: EvaluationError) -> list[Effect]:
         """A value of the answer is out of range, or not known to be MySQL's: MySQL says what comes of it."""

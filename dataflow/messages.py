@@ -128,6 +128,7 @@ class Ready:
     waiter: int
     rows: list[Row]
     position: GtidSet
+    horizon: GtidSet | None = None  # where more than `position` may be in it: all that may be
 
 
 @dataclass(slots=True)

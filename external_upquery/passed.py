@@ -1,6 +1,7 @@
-"""A client's own statement, sent to the source as it is, with what the source had executed just before.
+"""A client's own statement, sent to the source as it is, between two readings of what the source had executed.
 
-The reading stands in the same round trip before the transaction, so all of it is visible to the statement.
+They stand in the same round trip. All of the one before the transaction is visible to the statement; all that is
+visible to it is in the one after it, or owned when that was read (`gtid_tracker/bracket.py`).
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from external_upquery.protocol import Answer, ResultSet, query
-from external_upquery.snapshot import COMMIT, LOWER
-from gtid_tracker.gtid import GtidSet
+from external_upquery.snapshot import COMMIT, LOWER, UPPER
+from gtid_tracker.gtid import GtidSet, parse_owned
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn
 
@@ -20,16 +21,17 @@ READ_ONLY = query("START TRANSACTION READ ONLY")
 @dataclass(frozen=True, slots=True)
 class Passed:
     """What came of a statement: no columns where it gives no rows. `executed`: gtid_executed before it, as MySQL writes
-    it."""
+    it. `horizon`: where more may be visible to it, all that may be."""
 
     columns: tuple[ResultColumn, ...]
     rows: list[Row]
     executed: str
+    horizon: str = ""
 
 
 def commands(sql: str, after: GtidSet | None = None, patience: float = 0.0) -> tuple[bytes, ...]:
     """What is to be sent. `after`: MySQL waits until it has executed that, `patience` seconds at most."""
-    sent = (LOWER, READ_ONLY, query(sql), COMMIT)
+    sent = (LOWER, READ_ONLY, query(sql), COMMIT, UPPER)
     if after is None:
         return sent
     seconds = max(patience, 0.001)  # with 0 MySQL waits without end
@@ -38,9 +40,13 @@ def commands(sql: str, after: GtidSet | None = None, patience: float = 0.0) -> t
 
 def passed(answers: Sequence[Answer]) -> Passed:
     """What the answers to `commands` say. Requires: none is an error."""
-    before, _, answer, _ = answers[-4:]
-    assert isinstance(before, ResultSet), "a variable has a value"
+    before, _, answer, _, after = answers[-5:]
+    assert isinstance(before, ResultSet) and isinstance(after, ResultSet), "a variable has a value"
     executed = str(before.rows[0][0])
+    _, owned, later = after.rows[0]
+    horizon = ""
+    if owned or later != executed:
+        horizon = str(GtidSet.parse(str(later)).union(parse_owned(str(owned)) if owned else GtidSet.empty()))
     if isinstance(answer, ResultSet):
-        return Passed(answer.layout.result_columns(), answer.rows, executed)
-    return Passed((), [], executed)
+        return Passed(answer.layout.result_columns(), answer.rows, executed, horizon)
+    return Passed((), [], executed, horizon)

@@ -41,12 +41,14 @@ class Otherwise(Enum):
 @dataclass(frozen=True, slots=True)
 class Freshness:
     """What a caller asks of an answer: to contain `min_gtid`, and all that was committed `max_staleness` seconds before
-    the read came (None: any). `wait`: seconds that the position may take to get there, where the key is held."""
+    the read came (None: any). `wait`: seconds that the position may take to get there, where the key is held.
+    `not_before`: what may have been in earlier answers; the answer is not older than those."""
 
     min_gtid: GtidSet = GtidSet.empty()  # noqa: RUF009 - immutable
     max_staleness: float | None = None
     wait: float = DEFAULT_WAIT
     otherwise: Otherwise = Otherwise.PASS
+    not_before: GtidSet = GtidSet.empty()  # noqa: RUF009 - immutable
 
 
 class Demand(Protocol):
@@ -74,6 +76,7 @@ class Answer:
     position: str = ""  # the GTID set that it reflects; of one passed through, what was surely in it
     cache: str = ""
     why: str = ""
+    horizon: str = ""  # where more than `position` may be in it: all that may be
 
 
 @dataclass(slots=True)

@@ -251,7 +251,7 @@ class OpenCache:
                 binding = self._bind(parameters)
                 ahead = self.answer_ahead(self._reader, binding)
                 if ahead is not None:
-                    return self._told_ahead(*ahead)
+                    return self._told_ahead(binding, *ahead)
                 return await self._miss(self._reader, binding)
         except PassThrough as reason:
             why = str(reason)
@@ -279,9 +279,15 @@ class OpenCache:
         self._router.count("hits_ahead")
         return found
 
-    def _told_ahead(self, rows: list[Row], lower: GtidSet) -> Answer:
-        cache = self._cache
-        return Answer(Served.HIT, cache.columns, self._encode(rows), self._router.position_with(lower), cache.name)
+    def _told_ahead(self, binding: Binding, rows: list[Row], lower: GtidSet) -> Answer:
+        cache, router = self._cache, self._router
+        assert self._reader is not None
+        ((key, params),) = binding.keys
+        held = router.hold(self._reader, key, params)
+        cut = held.deps[0].cut if held is not None else None
+        horizon = router.position_with(lower.union(cut.doubt)) if cut is not None and cut.doubt else ""
+        body = self._encode(rows)
+        return Answer(Served.HIT, cache.columns, body, router.position_with(lower), cache.name, horizon=horizon)
 
     async def _read_fresh(self, parameters: Sequence[ParameterValue], demand: CallDemand) -> Answer:
         """`read`, with an answer that meets the demand. A hole is asked of MySQL at once: the upquery may have what the
@@ -295,7 +301,7 @@ class OpenCache:
                 binding = self._bind(parameters)
                 ahead = self.answer_ahead(reader, binding, demand)
                 if ahead is not None:
-                    return self._told_ahead(*ahead)
+                    return self._told_ahead(binding, *ahead)
                 with suppress(Behind):
                     if demand.met() or self._held_body(reader, binding) is None:
                         return await self._miss(reader, binding, demand)
@@ -314,6 +320,9 @@ class OpenCache:
         cache = self._cache
         cache.misses += 1
         started = perf_counter_ns()
-        rows, position = await self._router.pump.miss(reader, binding.keys, demand)
+        ready = await self._router.pump.miss(reader, binding.keys, demand)
         cache.miss_ns.append(perf_counter_ns() - started)
-        return Answer(Served.MISS, cache.columns, self._encode(rows), str(position), cache.name)
+        horizon = str(ready.horizon) if ready.horizon is not None else ""
+        return Answer(
+            Served.MISS, cache.columns, self._encode(ready.rows), str(ready.position), cache.name, horizon=horizon
+        )

@@ -122,15 +122,18 @@ class CallDemand:
     """One call's demand, which begins with its arrival. Implements `proxy.api.Demand` and `dataflow.demand.Demand`.
 
     Invariants:
-    1. Whatever contains `needed` serves once `_recent`, which never becomes false again: all that must be in the answer
-       had been committed before the call came.
+    1. Whatever contains `needed` and `_shown` serves once `_recent`, which never becomes false again: all that must be
+       in the answer had been committed before the call came. MySQL's own answer need not contain `_shown`, of which
+       some may never be executed: it comes after the call, so it is no older than what was shown before.
     """
 
-    __slots__ = ("_deadline", "_freshener", "_oldest", "_recent", "asked", "needed")
+    __slots__ = ("_arrived", "_deadline", "_freshener", "_oldest", "_recent", "_shown", "asked", "needed")
 
     def __init__(self, freshener: Freshener, asked: Freshness, arrived: float) -> None:
         self.asked = asked
         self.needed = asked.min_gtid
+        self._shown = asked.not_before
+        self._arrived = arrived
         self._freshener = freshener
         self._deadline = arrived + asked.wait
         staleness = asked.max_staleness
@@ -141,21 +144,24 @@ class CallDemand:
         staleness = self.asked.max_staleness
         if not self._recent and staleness is not None:
             self._recent = self._freshener.age() <= staleness
-        return self._recent and self._freshener.covers(self.needed)
+        freshener = self._freshener
+        return self._recent and freshener.covers(self.needed) and freshener.covers(self._shown)
 
     def met_ahead(self, lower: GtidSet) -> bool:
         """Does an entry serve that has all of the position and all of `lower`?"""
-        return self.met() or (self._recent and self._freshener.missing(self.needed).issubset(lower))
+        return self.met() or (self._recent and self._missing().issubset(lower))
 
     def met_by(self, lower: GtidSet, sent_at: float) -> bool:
-        return sent_at >= self._oldest and self.needed.issubset(lower)
+        if not self.needed.issubset(lower):
+            return False
+        return sent_at >= self._arrived or (sent_at >= self._oldest and self._shown.issubset(lower))
 
     async def reached(self) -> bool:
         """Waits until a hit may be served; False if that takes too long. Raises the source's errors."""
         if not self.met() and not self._recent:
             self.needed = self.needed.union(await self._freshener.executed(self._oldest))
             self._recent = True
-        return await self._freshener.reached(self.needed, self._deadline)
+        return await self._freshener.reached(self.needed.union(self._shown), self._deadline)
 
     def met_by_source(self, executed: str) -> bool:
         """Does MySQL's own answer serve, which has all of `executed`? As to staleness it does: it was made just now."""
@@ -175,4 +181,7 @@ class CallDemand:
 
     def shortage(self) -> str:
         """What is missing, as a sentence's beginning."""
-        return f"the position lacks {self._freshener.missing(self.needed)} of what the read asks for"
+        return f"the position lacks {self._missing()} of what the read asks for"
+
+    def _missing(self) -> GtidSet:
+        return self._freshener.missing(self.needed.union(self._shown))

@@ -137,6 +137,7 @@ def answer_bytes(answer: Answer, known_columns: int) -> bytes:
         cache=answer.cache,
         position=answer.position,
         why=answer.why,
+        horizon=answer.horizon,
         columns=columns if id != known_columns else (),
         columns_id=id,
     )
@@ -305,7 +306,8 @@ class UpwellService:
             answer = await self._read(cache, parameters, demand)
         except Exception as error:  # noqa: BLE001 - the top level of one key's task; logged by as_upwell_error
             return pb.KeyAnswer(failure=failure(as_upwell_error(error))).SerializeToString()
-        head = pb.KeyAnswer(served=_SERVED[answer.served], position=answer.position, why=answer.why)
+        served, position, horizon = _SERVED[answer.served], answer.position, answer.horizon
+        head = pb.KeyAnswer(served=served, position=position, why=answer.why, horizon=horizon)
         return head.SerializeToString() + answer.body
 
     # -- streams -------------------------------------------------------------------------------------------------------

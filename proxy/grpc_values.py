@@ -146,17 +146,22 @@ def key_parameters(raw: bytes) -> tuple[ParameterValue, ...]:
     return tuple([parameter_value(index, value) for index, value in enumerate(key.parameters)])
 
 
-def freshness_asked(message: pb.Freshness) -> Freshness:
-    """What a caller asks for. Raises BadParameters."""
-    text = message.min_gtid
+def _gtids(name: str, text: str) -> GtidSet:
+    if not text:
+        return NOTHING
     try:
-        min_gtid = GtidSet.parse(text) if text else NOTHING
+        return GtidSet.parse(text)
     except ValueError as error:
         shown = text if len(text) <= 200 else text[:200] + "..."
         raise BadParameters(
-            f"min_gtid {shown!r} is no GTID set ({error!s:.200}): UUID:1-5, UUID:7, UUID:1-5:7, UUID:tag:1-5 and "
+            f"{name} {shown!r} is no GTID set ({error!s:.200}): UUID:1-5, UUID:7, UUID:1-5:7, UUID:tag:1-5 and "
             "several of these joined by commas are accepted"
         ) from None
+
+
+def freshness_asked(message: pb.Freshness) -> Freshness:
+    """What a caller asks for. Raises BadParameters."""
+    min_gtid, not_before = _gtids("min_gtid", message.min_gtid), _gtids("not_before", message.not_before)
     staleness = message.max_staleness if message.HasField("max_staleness") else None
     if staleness is not None and not 0 <= staleness < math.inf:
         raise BadParameters(f"max_staleness {staleness!r} is not accepted: seconds from 0 on are")
@@ -165,7 +170,7 @@ def freshness_asked(message: pb.Freshness) -> Freshness:
         raise BadParameters(f"wait {wait!r} is not accepted: 0 to {LONGEST_WAIT:g} seconds are")
     if message.otherwise not in _OTHERWISE:
         raise BadParameters(f"otherwise {message.otherwise} is not known: PASS (0) and FAIL (1) are accepted")
-    return Freshness(min_gtid, staleness, wait, _OTHERWISE[message.otherwise])
+    return Freshness(min_gtid, staleness, wait, _OTHERWISE[message.otherwise], not_before)
 
 
 class FreshnessMemo(dict[bytes, Freshness]):

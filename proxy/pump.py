@@ -25,10 +25,8 @@ from dataflow.messages import (
 )
 from dataflow.reader import ReaderNode
 from external_upquery.executor import Executor
-from gtid_tracker.gtid import GtidSet
 from proxy.api import Encoder
 from proxy.keys import Bound
-from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn
 
 BATCH_WINDOW = 0.0003  # seconds that a miss waits for others while upqueries are under way
@@ -53,7 +51,7 @@ class Pump:
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
         self._numbers = count(1)
-        self._waiters: dict[int, asyncio.Future[tuple[list[Row], GtidSet]]] = {}
+        self._waiters: dict[int, asyncio.Future[Ready]] = {}
         self._subscribers: dict[int, Callable[[Changes], None]] = {}
         self.on_position: Callable[[StreamEvent], None] | None = None  # told of each event that has been processed
         self._scheduled = False
@@ -79,11 +77,11 @@ class Pump:
 
     # -- reads -------------------------------------------------------------------------------------------------------
 
-    async def miss(self, reader: ReaderNode, keys: Bound, demand: Demand | None = None) -> tuple[list[Row], GtidSet]:
-        """The answer of a read that met a hole, and the position it reflects. Raises the source's errors, PassThrough,
+    async def miss(self, reader: ReaderNode, keys: Bound, demand: Demand | None = None) -> Ready:
+        """The answer of a read that met a hole, with the position it reflects. Raises the source's errors, PassThrough,
         and Behind where the answer does not meet the demand."""
         number = next(self._numbers)
-        future: asyncio.Future[tuple[list[Row], GtidSet]] = self._loop.create_future()
+        future: asyncio.Future[Ready] = self._loop.create_future()
         self._waiters[number] = future
         self.handle(self.engine.read(Read(number, reader, keys, demand=demand)))
         try:
@@ -100,7 +98,7 @@ class Pump:
                 case Ready():
                     future = self._waiters.pop(effect.waiter, None)
                     if future is not None and not future.done():
-                        future.set_result((effect.rows, effect.position))
+                        future.set_result(effect)
                 case Failed():
                     future = self._waiters.pop(effect.waiter, None)
                     if future is not None and not future.done():

@@ -170,7 +170,7 @@ class Router:
             if not demand.met_by_source(passed.executed):
                 raise TooStale(f"MySQL has not executed {demand.lacking(passed.executed)}, which the read asks for")
         body = self.encoder(format_, passed.columns)(passed.rows)
-        return Answer(Served.PASSED, passed.columns, body, passed.executed, cache, why)
+        return Answer(Served.PASSED, passed.columns, body, passed.executed, cache, why, passed.horizon)
 
     # -- subscriptions -----------------------------------------------------------------------------------------------
 

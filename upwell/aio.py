@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -21,10 +21,11 @@ import grpc
 
 from upwell import wire
 from upwell.errors import DeadlinePassed, UpwellError, from_rpc_error
+from upwell.freshness import ANY, NO_TOKEN, Freshness, Token
 from upwell.rows import Answer, Event, key_message, row_type
 from upwell.v1 import upwell_pb2 as pb
 
-__all__ = ["Answer", "Cache", "Client", "Event", "UpwellError"]
+__all__ = ["Answer", "Cache", "Client", "Event", "Freshness", "Session", "UpwellError"]
 
 
 class Client:
@@ -94,11 +95,35 @@ class Client:
     # -- reads ---------------------------------------------------------------------------------------------------------
 
     async def query(
-        self, sql: str, parameters: Iterable[object] = (), *, database: str = "", timeout: float | None = None
+        self,
+        sql: str,
+        parameters: Iterable[object] = (),
+        *,
+        database: str = "",
+        timeout: float | None = None,
+        fresh: Freshness | None = None,
     ) -> Answer:
         """Any single read: from a cache where one fits, else MySQL's own answer (`served` says which)."""
-        request = wire.query_request(sql, parameters, database)
-        return wire.answer_from(await self._call("Query", request, timeout, read=True), wire.Shapes())
+        return await self._query(sql, parameters, database, timeout, fresh, NO_TOKEN)
+
+    async def _query(
+        self,
+        sql: str,
+        parameters: Iterable[object],
+        database: str,
+        timeout: float | None,
+        fresh: Freshness | None,
+        token: Token,
+    ) -> Answer:
+        message, asked = token.ask(fresh)
+        request = wire.query_request(sql, parameters, database, message)
+        answer = wire.answer_from(await self._call("Query", request, timeout, read=True), wire.Shapes())
+        token.took(asked, answer.horizon)
+        return answer
+
+    def session(self, fresh: Freshness = ANY) -> Session:
+        """Reads that show what the session wrote and never go back. `fresh`: what each of them asks for besides."""
+        return Session(self, fresh)
 
     async def status(self, *, timeout: float | None = None) -> pb.StatusResponse:
         status: pb.StatusResponse = await self._call("Status", pb.StatusRequest(), timeout, read=True)
@@ -125,11 +150,10 @@ class Client:
                 raise DeadlinePassed(f"no answer within {limit} s; the last error was: {error}") from error
             await asyncio.sleep(pause)
 
-    def _stream(self, cache: str, keys: Iterable[object], shapes: wire.Shapes, timeout: float | None) -> Any:
+    def _stream(self, requests: Iterator[pb.StreamRequest], timeout: float | None) -> Any:
         start = self._channel.stream_stream(
             wire.PATH + "ExecuteStream", pb.StreamRequest.SerializeToString, pb.StreamResponse.FromString
         )
-        requests = (wire.stream_request(id, cache, key, shapes) for id, key in enumerate(keys))
         return start(requests, timeout=self._timeout if timeout is None else timeout, metadata=self._metadata)
 
     def _subscribe(self, request: pb.SubscribeRequest, timeout: float | None) -> Any:
@@ -140,35 +164,54 @@ class Client:
 
 
 class Cache:
-    """A cache by name."""
+    """A cache by name. Reads take `fresh`, how fresh the answer must be; without it, it is what is held."""
 
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(self, client: Client, name: str, token: Token = NO_TOKEN) -> None:
         self._client = client
         self.name = name
         self._shapes = wire.Shapes()
+        self._token = token
 
-    async def get(self, *parameters: object, timeout: float | None = None) -> Answer:
+    async def get(self, *parameters: object, timeout: float | None = None, fresh: Freshness | None = None) -> Answer:
         """The rows for these parameters, in the order of the query's placeholders."""
-        request = wire.execute_request(self.name, parameters, self._shapes)
-        return wire.answer_from(await self._client._call("Execute", request, timeout, read=True), self._shapes)
+        message, asked = self._token.ask(fresh)
+        request = wire.execute_request(self.name, parameters, self._shapes, message)
+        answer = wire.answer_from(await self._client._call("Execute", request, timeout, read=True), self._shapes)
+        self._token.took(asked, answer.horizon)
+        return answer
 
-    async def get_many(self, keys: Iterable[object], *, timeout: float | None = None) -> list[Answer]:
+    async def get_many(
+        self, keys: Iterable[object], *, timeout: float | None = None, fresh: Freshness | None = None
+    ) -> list[Answer]:
         """An answer for each key, in one call. A key is a list or tuple of parameters, or the only parameter itself."""
-        return wire.all_answers(await self.try_many(keys, timeout=timeout))
+        return wire.all_answers(await self.try_many(keys, timeout=timeout, fresh=fresh))
 
-    async def try_many(self, keys: Iterable[object], *, timeout: float | None = None) -> list[Answer | UpwellError]:
+    async def try_many(
+        self, keys: Iterable[object], *, timeout: float | None = None, fresh: Freshness | None = None
+    ) -> list[Answer | UpwellError]:
         """As `get_many`, with the error in the place of each key that failed."""
-        request = wire.batch_request(self.name, keys, self._shapes)
-        return wire.batch_from(await self._client._call("ExecuteBatch", request, timeout, read=True), self._shapes)
+        message, asked = self._token.ask(fresh)
+        request = wire.batch_request(self.name, keys, self._shapes, message)
+        batch = await self._client._call("ExecuteBatch", request, timeout, read=True)
+        outcomes = wire.batch_from(batch, self._shapes)
+        if self._token is not NO_TOKEN:
+            self._token.took(asked, wire.horizon_of(outcomes))
+        return outcomes
 
     async def stream(
-        self, keys: Iterable[object], *, timeout: float | None = None
+        self, keys: Iterable[object], *, timeout: float | None = None, fresh: Freshness | None = None
     ) -> AsyncGenerator[tuple[int, Answer | UpwellError], None]:
         """Pipelined reads: (place of the key, answer or error) as they come, in any order. `keys` is read ahead."""
-        call = self._client._stream(self.name, keys, self._shapes, timeout)
+        asked: dict[int, int] = {}
+        requests = wire.stream_requests(self.name, keys, self._shapes, self._token, fresh, asked)
+        call = self._client._stream(requests, timeout)
         try:
             async for message in call:
-                yield message.id, wire.stream_outcome(message, self._shapes)
+                outcome = wire.stream_outcome(message, self._shapes)
+                number = asked.pop(message.id)
+                if isinstance(outcome, Answer):
+                    self._token.took(number, outcome.horizon)
+                yield message.id, outcome
         except grpc.RpcError as failed:
             raise from_rpc_error(failed) from None
         finally:
@@ -186,3 +229,44 @@ class Cache:
             raise from_rpc_error(failed) from None
         finally:
             call.cancel()
+
+
+class Session:
+    """What one user does, in order: his reads show what he wrote, and never less than what he was shown before.
+
+    `token`: what the next read will ask for, for a session that goes on elsewhere.
+    """
+
+    def __init__(self, client: Client, fresh: Freshness) -> None:
+        self.token = Token(fresh)
+        self._client = client
+        self._caches: dict[str, Cache] = {}
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Nothing is held open: the token is the whole of a session."""
+
+    def wrote(self, gtids: str) -> None:
+        """The user's own transactions, as MySQL names them (`upwell.written` asks a driver). Raises BadParameters."""
+        self.token.wrote(gtids)
+
+    def cache(self, name: str) -> Cache:
+        """A cache by its name, whose reads are the session's."""
+        cache = self._caches.get(name)
+        if cache is None:
+            cache = self._caches[name] = Cache(self._client, name, self.token)
+        return cache
+
+    async def get(self, name: str, *parameters: object, timeout: float | None = None) -> Answer:
+        """As `cache(name).get`."""
+        return await self.cache(name).get(*parameters, timeout=timeout)
+
+    async def query(
+        self, sql: str, parameters: Iterable[object] = (), *, database: str = "", timeout: float | None = None
+    ) -> Answer:
+        """As `Client.query`."""
+        return await self._client._query(sql, parameters, database, timeout, None, self.token)

@@ -12,6 +12,7 @@
     +-- Unavailable           the proxy cannot be reached
     |   +-- SourceDown        the proxy can, MySQL behind it cannot
     +-- DeadlinePassed        no answer within the timeout
+    +-- TooStale              no answer as fresh as was asked for
     +-- Overloaded            a limit of the proxy is reached
     |   +-- MessageTooLarge
     +-- Unauthenticated       no token, or a wrong one
@@ -84,6 +85,10 @@ class DeadlinePassed(UpwellError):
     default_reason = "deadline_passed"
 
 
+class TooStale(UpwellError):
+    default_reason = "too_stale"
+
+
 class Overloaded(UpwellError):
     default_reason = "overloaded"
 
@@ -104,7 +109,8 @@ _BY_REASON: dict[str, type[UpwellError]] = {
     error.default_reason: error
     for error in (
         BadParameters, ParseError, UnknownName, UnsupportedQuery, NotARead, UnknownCache, CacheExists, SourceError,
-        Unavailable, SourceDown, DeadlinePassed, Overloaded, MessageTooLarge, Unauthenticated, SubscriptionEnded,
+        Unavailable, SourceDown, DeadlinePassed, TooStale, Overloaded, MessageTooLarge, Unauthenticated,
+        SubscriptionEnded,
     )
 }  # fmt: skip
 # What gRPC itself says, without the proxy: the call never came there, or its end was lost.

@@ -71,11 +71,13 @@ class Answer(list[Row]):
     """The rows of an answer, and where they came from.
 
     `served`: "hit", "miss" or "passed"; `why`: the reason for "passed". `position`: the GTID set that the rows reflect.
+    `horizon`: all of which some may be in the rows; mostly the same.
     """
 
     served: str = ""
     cache: str = ""
     position: str = ""
+    horizon: str = ""
     why: str = ""
     columns: tuple[str, ...] = ()
 

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 
 from upwell.errors import SubscriptionEnded, Unauthenticated, Unavailable, UpwellError, error_of
+from upwell.freshness import Freshness, Token, union
 from upwell.rows import Answer, Event, RowType, key_message, row_type, rows_from_wire, to_wire
 from upwell.v1 import upwell_pb2 as pb
 
@@ -104,17 +105,16 @@ class Shapes:
 
 def answer_from(message: pb.Answer, shapes: Shapes) -> Answer:
     type = shapes.type_of(message.columns_id, message.columns)
-    return _answer(rows_from_wire(message.rows, type), type, message.served, message.why, message)
+    return _answer(message, type, message)
 
 
-def _answer(
-    rows: Iterable[Any], type: RowType, served: pb.Served.ValueType, why: str, whole: pb.Answer | pb.BatchAnswer
-) -> Answer:
-    answer = Answer(rows)
-    answer.served = _SERVED.get(served, "")
-    answer.why = why
+def _answer(own: pb.Answer | pb.KeyAnswer, type: RowType, whole: pb.Answer | pb.BatchAnswer) -> Answer:
+    answer = Answer(rows_from_wire(own.rows, type))
+    answer.served = _SERVED.get(own.served, "")
+    answer.why = own.why
     answer.cache = whole.cache
-    answer.position = whole.position
+    answer.position = own.position or whole.position
+    answer.horizon = own.horizon or answer.position
     answer.columns = type.columns
     return answer
 
@@ -123,9 +123,7 @@ def batch_from(message: pb.BatchAnswer, shapes: Shapes) -> list[Answer | UpwellE
     """An answer or an error for each key."""
     type = shapes.type_of(message.columns_id, message.columns)
     return [
-        failure_from(item.failure)
-        if item.HasField("failure")
-        else _answer(rows_from_wire(item.rows, type), type, item.served, item.why, message)
+        failure_from(item.failure) if item.HasField("failure") else _answer(item, type, message)
         for item in message.answers
     ]
 
@@ -162,22 +160,47 @@ def event_from(message: pb.SubscribeEvent, type: RowType) -> tuple[Event, RowTyp
     return Event(False, removed, rows_from_wire(message.change.added.rows, type), message.position), type
 
 
-def execute_request(cache: str, parameters: Iterable[object], shapes: Shapes) -> pb.ExecuteRequest:
-    return pb.ExecuteRequest(cache=cache, key=key_message(parameters), columns_id=shapes.known)
+def execute_request(
+    cache: str, parameters: Iterable[object], shapes: Shapes, fresh: pb.Freshness | None = None
+) -> pb.ExecuteRequest:
+    return pb.ExecuteRequest(cache=cache, key=key_message(parameters), columns_id=shapes.known, freshness=fresh)
 
 
-def batch_request(cache: str, keys: Iterable[object], shapes: Shapes) -> pb.ExecuteBatchRequest:
+def batch_request(
+    cache: str, keys: Iterable[object], shapes: Shapes, fresh: pb.Freshness | None = None
+) -> pb.ExecuteBatchRequest:
     """A key is a list or tuple of parameters, or the only parameter itself."""
-    return pb.ExecuteBatchRequest(cache=cache, keys=[one_key(key) for key in keys], columns_id=shapes.known)
+    known = shapes.known
+    return pb.ExecuteBatchRequest(cache=cache, keys=[one_key(key) for key in keys], columns_id=known, freshness=fresh)
 
 
-def stream_request(id: int, cache: str, key: object, shapes: Shapes) -> pb.StreamRequest:
-    return pb.StreamRequest(id=id, cache=cache, key=one_key(key), columns_id=shapes.known)
+def stream_request(
+    id: int, cache: str, key: object, shapes: Shapes, fresh: pb.Freshness | None = None
+) -> pb.StreamRequest:
+    return pb.StreamRequest(id=id, cache=cache, key=one_key(key), columns_id=shapes.known, freshness=fresh)
+
+
+def stream_requests(
+    cache: str, keys: Iterable[object], shapes: Shapes, token: Token, fresh: Freshness | None, asked: dict[int, int]
+) -> Iterator[pb.StreamRequest]:
+    """One request a key, each made when it is sent; `asked` gets what the token said of it, by the key's place."""
+    for id, key in enumerate(keys):
+        message, asked[id] = token.ask(fresh)
+        yield stream_request(id, cache, key, shapes, message)
+
+
+def horizon_of(outcomes: Iterable[Answer | UpwellError]) -> str:
+    """All that may be in these answers."""
+    horizons = {answer.horizon for answer in outcomes if isinstance(answer, Answer)}
+    return horizons.pop() if len(horizons) == 1 else union(horizons)
 
 
 def one_key(key: object) -> pb.Key:
     return key_message(key if isinstance(key, (list, tuple)) else (key,))
 
 
-def query_request(sql: str, parameters: Iterable[object], database: str) -> pb.QueryRequest:
-    return pb.QueryRequest(sql=sql, database=database, parameters=[to_wire(value) for value in parameters])
+def query_request(
+    sql: str, parameters: Iterable[object], database: str, fresh: pb.Freshness | None = None
+) -> pb.QueryRequest:
+    values = [to_wire(value) for value in parameters]
+    return pb.QueryRequest(sql=sql, database=database, parameters=values, freshness=fresh)

@@ -340,6 +340,7 @@ class Freshness(_message.Message):
     MAX_STALENESS_FIELD_NUMBER: _builtins.int
     WAIT_FIELD_NUMBER: _builtins.int
     OTHERWISE_FIELD_NUMBER: _builtins.int
+    NOT_BEFORE_FIELD_NUMBER: _builtins.int
     min_gtid: _builtins.str
     """a GTID set that the answer must contain, e.g. that of the caller's own write; "": any"""
     max_staleness: _builtins.float
@@ -348,6 +349,10 @@ class Freshness(_message.Message):
     """seconds, 0 to 60; 1 where it is not given"""
     otherwise: Global___Otherwise.ValueType
     """what follows a wait that was for nothing"""
+    not_before: _builtins.str
+    """An earlier answer's `horizon`, or several joined by commas: the answer is not older than those. Unlike `min_gtid` it may hold
+    GTIDs that never come: what MySQL says itself is never older than what it said before.
+    """
     def __init__(
         self,
         *,
@@ -355,10 +360,11 @@ class Freshness(_message.Message):
         max_staleness: _builtins.float | None = ...,
         wait: _builtins.float | None = ...,
         otherwise: Global___Otherwise.ValueType = ...,
+        not_before: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_staleness", b"_max_staleness", "_wait", b"_wait", "max_staleness", b"max_staleness", "wait", b"wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_staleness", b"_max_staleness", "_wait", b"_wait", "max_staleness", b"max_staleness", "min_gtid", b"min_gtid", "otherwise", b"otherwise", "wait", b"wait"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_staleness", b"_max_staleness", "_wait", b"_wait", "max_staleness", b"max_staleness", "min_gtid", b"min_gtid", "not_before", b"not_before", "otherwise", b"otherwise", "wait", b"wait"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_staleness: _TypeAlias = _typing.Literal["max_staleness"]  # noqa: Y015
     _WhichOneofArgType__max_staleness: _TypeAlias = _typing.Literal["_max_staleness", b"_max_staleness"]  # noqa: Y015
@@ -444,6 +450,7 @@ class Answer(_message.Message):
     WHY_FIELD_NUMBER: _builtins.int
     COLUMNS_FIELD_NUMBER: _builtins.int
     COLUMNS_ID_FIELD_NUMBER: _builtins.int
+    HORIZON_FIELD_NUMBER: _builtins.int
     served: Global___Served.ValueType
     cache: _builtins.str
     """which cache answered, "" if none"""
@@ -455,6 +462,10 @@ class Answer(_message.Message):
     """the reason where it was passed"""
     columns_id: _builtins.int
     """equal columns have equal ids; never 0"""
+    horizon: _builtins.str
+    """Where the answer may hold more than `position`: all of which some may be in it. MySQL does not say at which position it
+    answers, only between which two.
+    """
     @_builtins.property
     def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___Row]: ...
     @_builtins.property
@@ -469,10 +480,11 @@ class Answer(_message.Message):
         why: _builtins.str = ...,
         columns: _abc.Iterable[Global___Column] | None = ...,
         columns_id: _builtins.int = ...,
+        horizon: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache", b"cache", "columns", b"columns", "columns_id", b"columns_id", "position", b"position", "rows", b"rows", "served", b"served", "why", b"why"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache", b"cache", "columns", b"columns", "columns_id", b"columns_id", "horizon", b"horizon", "position", b"position", "rows", b"rows", "served", b"served", "why", b"why"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -553,10 +565,13 @@ class KeyAnswer(_message.Message):
     POSITION_FIELD_NUMBER: _builtins.int
     WHY_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    HORIZON_FIELD_NUMBER: _builtins.int
     served: Global___Served.ValueType
     position: _builtins.str
     """where it is not the batch's: not of a hit at once"""
     why: _builtins.str
+    horizon: _builtins.str
+    """as in Answer"""
     @_builtins.property
     def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___Row]: ...
     @_builtins.property
@@ -571,10 +586,11 @@ class KeyAnswer(_message.Message):
         position: _builtins.str = ...,
         why: _builtins.str = ...,
         failure: Global___Failure | None = ...,
+        horizon: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "position", b"position", "rows", b"rows", "served", b"served", "why", b"why"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "horizon", b"horizon", "position", b"position", "rows", b"rows", "served", b"served", "why", b"why"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
