@@ -57,6 +57,8 @@ async def proxy_beside(mysql: Server, database: str, state_dir: Path, **options:
     try:
         async with running(config) as app, Client(f"127.0.0.1:{app.grpc_port}") as client:
             yield Proxy(app, client, mysql, database)
+            if app.failed_look is not None:  # a broken invariant, or an error that nobody waits for
+                raise app.failed_look
     finally:
         gc.unfreeze()  # the proxy freezes the collector for its process, which here is the tests'
         gc.set_threshold(*collected)

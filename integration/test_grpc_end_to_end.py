@@ -30,6 +30,28 @@ STORY = "SELECT id, title FROM stories WHERE id = ?"
 BY_AUTHOR = "SELECT id, title FROM stories WHERE author = ?"
 
 
+def test_a_look_that_fails_is_logged_and_told_to_the_tests_and_the_next_is_made(
+    mysql: Server, database: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    def broken() -> None:
+        nonlocal looks
+        looks += 1
+        raise AssertionError("an invariant")
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path) as proxy:
+            monkeypatch.setattr(proxy.app.engine, "check_invariants", broken)
+            while looks < 2:
+                await proxy.client.status()
+
+    with pytest.raises(AssertionError, match="an invariant"):
+        run(scenario)
+    captured = capfd.readouterr()
+    assert "what must happen now and then has failed" in captured.out + captured.err
+
+
 def test_a_miss_a_hit_and_a_change_that_mysql_makes(mysql: Server, database: str, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path) as proxy:

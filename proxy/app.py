@@ -47,7 +47,7 @@ YOUNG_COLLECTIONS = (1_000, 10, 1 << 30)  # gc.set_threshold: the oldest objects
 
 @dataclass
 class App:
-    """A running proxy. Ports are those in fact bound."""
+    """A running proxy. Ports are those in fact bound. `failed_look`: how the last failure of `keep` was."""
 
     config: Config
     router: Router
@@ -57,6 +57,7 @@ class App:
     catalog: Catalog
     grpc_port: int = 0
     http_port: int = 0
+    failed_look: Exception | None = None
 
     @property
     def system(self) -> Router:
@@ -66,7 +67,15 @@ class App:
 def engine_for(config: Config, stream: BinlogSource) -> Engine:
     """An empty engine at the stream's position. The ring gets a tenth of the memory limit at most."""
     ring = max(4 << 20, config.memory_limit // 10)
-    return Engine(stream.position, config.memory_limit, monotonic, 50_000, ring, config.ahead_fills)
+    return Engine(
+        stream.position,
+        config.memory_limit,
+        monotonic,
+        ring_transactions=50_000,
+        ring_bytes=ring,
+        ahead_fills=config.ahead_fills,
+        followed=lambda: stream.server_uuid,
+    )
 
 
 @asynccontextmanager
@@ -164,21 +173,34 @@ async def listen(app: App) -> list[GrpcListener | HttpListener]:
 
 
 async def keep(app: App, gate: Gate) -> None:
-    """What must happen now and then."""
+    """What must happen now and then. A look that fails is logged, and the next is made all the same: without the gate,
+    stale hits would be served for ever.
+    """
     guard = MemoryGuard(app.engine, app.config.memory_limit)
     beyond = 0
     while True:
         await asyncio.sleep(TICK)
-        doubt = stream_doubt(app.engine, app.stream.server_uuid, app.stream.lag(), beyond)
-        if doubt:
-            app.stream.reconnect(doubt)
-        beyond = app.engine.memory.counters.get("fills_beyond_stream", 0)
         gate.tick()
-        guard.tick()
-        app.router.pump.tick()
-        app.catalog.retry()
-        if app.config.check:
-            app.engine.check_invariants()
+        try:
+            beyond = look(app, guard, beyond)
+        except Exception as error:
+            app.failed_look = error
+            log.exception("what must happen now and then has failed")
+
+
+def look(app: App, guard: MemoryGuard, beyond: int) -> int:
+    """At the stream, memory, answers that wait too long, caches that could not be planned. `beyond` and what is
+    returned: see `stream_doubt`. Raises AssertionError where an invariant is checked and broken."""
+    doubt = stream_doubt(app.engine, app.stream.server_uuid, app.stream.lag(), beyond)
+    if doubt:
+        app.stream.reconnect(doubt)
+    beyond = app.engine.memory.counters.get("fills_beyond_stream", 0)
+    guard.tick()
+    app.router.pump.tick()
+    app.catalog.retry()
+    if app.config.check:
+        app.engine.check_invariants()
+    return beyond
 
 
 def stream_doubt(engine: Engine, followed: str, lag: float, beyond: int) -> str:
