@@ -40,7 +40,7 @@ from gtid_tracker.gtid import GtidSet
 from gtid_tracker.progress import PositionWaits
 from gtid_tracker.ring import Ring
 from planner.plan import QueryPlan
-from sqltypes.errors import EvaluationError, InvariantViolated
+from sqltypes.errors import EvaluationError, InvariantViolated, SourceDown, UpwellError
 from sqltypes.expression import Key
 
 MAX_ATTEMPTS = 3  # upqueries for one read before it is passed through
@@ -61,6 +61,7 @@ class Engine:
         ring_transactions: int = 50_000,
         ring_bytes: int = 64 << 20,
         ahead_fills: bool = True,
+        followed: Callable[[], str] = lambda: "",
     ) -> None:
         self.memory = Memory()
         self.limit = memory_limit
@@ -72,6 +73,7 @@ class Engine:
         self._ring_size = (ring_transactions, ring_bytes)
         self.ring: Ring[Record] = Ring(position, *self._ring_size)
         self._waits: PositionWaits[Fill] = PositionWaits()
+        self._followed = followed  # the server_uuid whose stream this is, "" if not known
         self._ahead_fills = ahead_fills
         self._ahead: set[Arrangement] = set()  # those that hold entries ahead of the position
         self._fills: dict[int, Fill] = {}
@@ -325,11 +327,17 @@ class Engine:
             )
         except EvaluationError as error:
             self._end(fill)
-            return [effect for read in list(fill.reads) for effect in self._cannot_tell(read, error)]
+            return [effect for read in list(fill.reads) for effect in self._cannot_tell(read, behind)]
         effects: list[Effect] = []
         for read in list(fill.reads):
             if read.waiter in self._reads:
                 effects += self._tell(read, fill)
+        if self._followed() not in ("", bracket.server_uuid):
+            # Nothing would keep it current: the stream is another server's, as far as is known.
+            self.memory.count("answers_of_another_server")
+            self._end(fill)
+            behind = SourceDown(f"server {bracket.server_uuid} answers, whose changes are not followed yet")
+            return effects + [effect for read in list(fill.reads) for effect in self._cannot_tell(read, behind)]
         effects += self._clear_rolled_back(answer, fill)
         if not self._waits.add(bracket.needed, self.ring.position, fill):
             effects += self._insert(fill)
@@ -448,8 +456,9 @@ class Engine:
         bracket = fill.bracket
         return [Ready(read.waiter, rows, bracket.lower, bracket.needed if bracket.uncertain else None)]
 
-    def _cannot_tell(self, read: Read, error: EvaluationError) -> list[Effect]:
-        """A value of the answer is out of range, or not known to be MySQL's: MySQL says what comes of it."""
+    def _cannot_tell(self, read: Read, error: UpwellError) -> list[Effect]:
+        """For example a value of the answer is out of range, or not known to be MySQL's: MySQL says what comes of
+        it."""
         if read.waiter not in self._reads:
             return []
         return [*self._give_up(read, error.reason), *self.subscriptions.failed(read.waiter, error)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataflow.messages import Failed, Gap, Ready
-from tests.support.engine_rig import NEW, ROWS, Rig, gtids
+from tests.support.engine_rig import NEW, OLD, ROWS, Rig, gtids
 
 
 def test_read_is_not_told_what_was_seen_before_a_change_that_the_position_has() -> None:
@@ -61,6 +61,21 @@ def test_answer_of_a_server_that_the_stream_does_not_follow_moves_no_position() 
     (request,) = rig.asked()
     rig.answer(request, [], lower=gtids(1), server=NEW)
     assert rig.engine.ring.position.freeze() == gtids(1, 2)
+
+
+def test_answer_of_a_server_whose_stream_is_not_followed_is_told_and_not_held() -> None:
+    rig = Rig(ROWS)
+    rig.followed = OLD
+    rig.read(7)
+    (request,) = rig.asked()
+    (ready,) = rig.answer(request, [(7, 1, 10)], lower=gtids(1), server=NEW)
+    assert isinstance(ready, Ready) and ready.rows == [(1, 10)]
+    assert rig.held(7) is None
+    rig.followed = NEW
+    rig.read(7)
+    (request,) = rig.asked()
+    rig.answer(request, [(7, 1, 10)], lower=gtids(1), server=NEW)
+    assert rig.held(7) == [(1, 10)]
 
 
 def test_read_of_held_keys_beside_a_miss_of_the_same_batch_is_answered() -> None:

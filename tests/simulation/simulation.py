@@ -94,6 +94,7 @@ class Simulation:
         self.number = 0
         self.delivered = 0
         self.failing_over = False
+        self.followed = self.source.server  # whose stream it is
         self.flights: list[Flight] = []
         self.answered: list[Flight] = []
         self.waiting: dict[int, Waiting] = {}
@@ -104,7 +105,11 @@ class Simulation:
         self.limit = self.rng.choice((*SMALL_LIMITS, *LARGE_LIMITS))
         small = self.rng.random() < 0.2
         self.engine = Engine(
-            GtidSet.empty(), self.limit, lambda: self.clock, *((6, 3000) if small else (1000, 1 << 22))
+            GtidSet.empty(),
+            self.limit,
+            lambda: self.clock,
+            *((6, 3000) if small else (1000, 1 << 22)),
+            followed=lambda: self.followed,
         )
         self.desk = Desk(self.engine)
         for name in self.rng.sample(sorted(QUERIES), self.rng.randint(2, 6)):
@@ -197,6 +202,7 @@ class Simulation:
         executed = self.source.executed()
         if self.failing_over and self.engine.ring.position.freeze().issubset(executed):
             self.failing_over = False
+            self.followed = self.source.server
             self.lose_history("another server answers", executed)
         elif not self.failing_over:
             self.failing_over = True

@@ -40,7 +40,10 @@ class Rig:
 
     def __init__(self, *queries: str, ahead_fills: bool = True) -> None:
         self.clock = 0.0
-        self.engine = Engine(gtids(1), 1 << 30, lambda: self.clock, ahead_fills=ahead_fills)
+        self.followed = ""
+        self.engine = Engine(
+            gtids(1), 1 << 30, lambda: self.clock, ahead_fills=ahead_fills, followed=lambda: self.followed
+        )
         self.readers = [self.install(query) for query in queries]
         self.waiter = 0
         self.number = 1
