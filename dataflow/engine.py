@@ -327,7 +327,7 @@ class Engine:
             )
         except EvaluationError as error:
             self._end(fill)
-            return [effect for read in list(fill.reads) for effect in self._cannot_tell(read, behind)]
+            return [effect for read in list(fill.reads) for effect in self._cannot_tell(read, error)]
         effects: list[Effect] = []
         for read in list(fill.reads):
             if read.waiter in self._reads:
