@@ -164,6 +164,12 @@ class SystemStatus:
     passed: int
     upqueries_in_flight: int
     counters: dict[str, int] = field(default_factory=dict)
+    # From a commit in MySQL until hits show it: quantiles of the last transactions; since start, how many took at most
+    # so many seconds, and the sum of all.
+    visible_p50_seconds: float = 0.0
+    visible_p99_seconds: float = 0.0
+    visible_buckets: tuple[tuple[float, int], ...] = ()
+    visible_sum_seconds: float = 0.0
 
 
 class System(Protocol):

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
@@ -65,6 +71,18 @@ def _status_metrics(status: SystemStatus, *, ready: bool) -> Iterable[Metric]:
     for event, count in sorted(status.counters.items()):
         events.add_metric((event,), float(count))
     yield events
+    if status.visible_buckets:
+        yield HistogramMetricFamily(
+            "upwell_visible_seconds",
+            "Time from a commit in MySQL until hits show it, of transactions that concern a cache",
+            buckets=[(_bound(bound), float(count)) for bound, count in status.visible_buckets],
+            sum_value=status.visible_sum_seconds,
+        )
+
+
+def _bound(seconds: float) -> str:
+    """A histogram bucket's label."""
+    return "+Inf" if seconds == float("inf") else repr(seconds)
 
 
 def _cache_metrics(caches: list[CacheInfo]) -> Iterable[Metric]:

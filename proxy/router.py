@@ -12,7 +12,7 @@ from time import monotonic
 import upwell
 from dataflow.engine import Engine
 from dataflow.entries import Held
-from dataflow.messages import Changes
+from dataflow.messages import Changes, StreamEvent
 from dataflow.reader import Params, ReaderNode
 from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream
@@ -35,6 +35,7 @@ from proxy.catalog import Catalog
 from proxy.freshness import CallDemand, Freshener
 from proxy.pump import Pump
 from proxy.state import StateStore
+from proxy.visible import VisibleTimes
 from sqltypes.errors import BadParameters, NotARead, SourceDown, TooStale, UnknownCache
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
@@ -75,7 +76,8 @@ class Router:
         self._position_pushed, self._position_ring = -1, engine.ring
         self._open: dict[tuple[str, int], OpenCache] = {}
         self._freshener = Freshener(engine, stream.age, executor.executed)
-        pump.on_position = self._freshener.on_stream
+        self._visible = VisibleTimes(lambda: stream.skew)
+        pump.on_position = self._on_position
         self._subscribers: set[asyncio.Queue[SubscriptionEvent]] = set()
         self.server_version = ""
         self.server_uuid = ""
@@ -217,6 +219,11 @@ class Router:
                 queue.put_nowait(SubscriptionEvent(end=reason))
         self.closed = reason
 
+    def _on_position(self, event: StreamEvent) -> None:
+        """An event of the stream has been processed."""
+        self._visible.on_stream(event)
+        self._freshener.on_stream(event)
+
     # -- status ------------------------------------------------------------------------------------------------------
 
     def position(self) -> str:
@@ -248,6 +255,7 @@ class Router:
     def status(self) -> SystemStatus:
         engine = self._engine
         caches = self._catalog.caches.values()
+        p50, p99 = self._visible.quantiles(0.5, 0.99)
         return SystemStatus(
             version=upwell.__version__,
             source=self._upstream.redacted,
@@ -262,6 +270,10 @@ class Router:
             misses=sum(cache.misses for cache in caches),
             passed=self._passed,
             upqueries_in_flight=engine.upqueries_in_flight,
+            visible_p50_seconds=p50,
+            visible_p99_seconds=p99,
+            visible_buckets=self._visible.buckets(),
+            visible_sum_seconds=self._visible.sum,
             counters={
                 **engine.memory.counters,
                 "evicted": engine.sieve.evicted,

@@ -1107,6 +1107,8 @@ class StatusResponse(_message.Message):
     PASSED_FIELD_NUMBER: _builtins.int
     UPQUERIES_IN_FLIGHT_FIELD_NUMBER: _builtins.int
     COUNTERS_FIELD_NUMBER: _builtins.int
+    VISIBLE_P50_SECONDS_FIELD_NUMBER: _builtins.int
+    VISIBLE_P99_SECONDS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     source: _builtins.str
     """without the password"""
@@ -1121,6 +1123,9 @@ class StatusResponse(_message.Message):
     misses: _builtins.int
     passed: _builtins.int
     upqueries_in_flight: _builtins.int
+    visible_p50_seconds: _builtins.float
+    """Seconds from a commit in MySQL until hits show it, of the last 4,096 transactions that concerned a cache."""
+    visible_p99_seconds: _builtins.float
     @_builtins.property
     def counters(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """since start"""
@@ -1142,10 +1147,12 @@ class StatusResponse(_message.Message):
         passed: _builtins.int = ...,
         upqueries_in_flight: _builtins.int = ...,
         counters: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        visible_p50_seconds: _builtins.float = ...,
+        visible_p99_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counters", b"counters", "hits", b"hits", "lag_seconds", b"lag_seconds", "memory_bytes", b"memory_bytes", "memory_limit", b"memory_limit", "misses", b"misses", "passed", b"passed", "position", b"position", "server_uuid", b"server_uuid", "server_version", b"server_version", "source", b"source", "source_up", b"source_up", "upqueries_in_flight", b"upqueries_in_flight", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counters", b"counters", "hits", b"hits", "lag_seconds", b"lag_seconds", "memory_bytes", b"memory_bytes", "memory_limit", b"memory_limit", "misses", b"misses", "passed", b"passed", "position", b"position", "server_uuid", b"server_uuid", "server_version", b"server_version", "source", b"source", "source_up", b"source_up", "upqueries_in_flight", b"upqueries_in_flight", "version", b"version", "visible_p50_seconds", b"visible_p50_seconds", "visible_p99_seconds", b"visible_p99_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
