@@ -21,6 +21,7 @@ from dataflow.entries import Held
 from dataflow.eviction import Sieve
 from dataflow.fill import SLOW_SECONDS, Fill, Read, Record
 from dataflow.graph import Graph
+from dataflow.hot_keys import HotKeys
 from dataflow.messages import (
     Ddl,
     Effect,
@@ -62,6 +63,7 @@ class Engine:
         ring_bytes: int = 64 << 20,
         ahead_fills: bool = True,
         followed: Callable[[], str] = lambda: "",
+        exact_fills: bool = True,
     ) -> None:
         self.memory = Memory()
         self.limit = memory_limit
@@ -74,6 +76,7 @@ class Engine:
         self.ring: Ring[Record] = Ring(position, *self._ring_size)
         self._waits: PositionWaits[Fill] = PositionWaits()
         self._followed = followed  # the server_uuid whose stream this is, "" if not known
+        self.hot_keys = HotKeys(exact_fills)
         self._ahead_fills = ahead_fills
         self._ahead: set[Arrangement] = set()  # those that hold entries ahead of the position
         self._fills: dict[int, Fill] = {}
@@ -102,6 +105,7 @@ class Engine:
         self._missed.pop(reader, None)
         effects += self.subscriptions.end(reader, "the cache was dropped or is being rebuilt")
         self.graph.remove(reader)
+        self.hot_keys.forget(reader)
         self.sieve.prune()
         return effects
 
@@ -170,15 +174,15 @@ class Engine:
                 for key, params in read.keys:
                     if reader.program.root.tracker.find(key, reader.tag) is None:
                         keys[key] = params
-            items = list(keys.items())
-            for at in range(0, len(items), MAX_BATCH):
-                effects += self._start(reader, dict(items[at : at + MAX_BATCH]), reads)
+            seconds = self._latency.get(reader.tag, 0.0)
+            for batch, exact in self.hot_keys.batches(reader, keys, MAX_BATCH, seconds):
+                effects += self._start(reader, batch, reads, exact)
             for read in reads:
                 if read.waiter in self._reads and not read.fills:
                     effects += self._settle(read)  # another reader's fills have left all that it needs
         return effects + self._between()
 
-    def _start(self, reader: ReaderNode, keys: dict[Key, Params], reads: Iterable[Read]) -> list[Effect]:
+    def _start(self, reader: ReaderNode, keys: dict[Key, Params], reads: Iterable[Read], exact: bool) -> list[Effect]:
         """One fill. Keys below which nothing is missing any more need none."""
         whole: dict[Key, Params] = {}
         partial: dict[Key, Params] = {}
@@ -203,6 +207,9 @@ class Engine:
         fill.floor = self.source.floor
         request = fill.request(self._latency.get(reader.tag, 0.0) > SLOW_SECONDS)
         request.lower = self.source.known_lower(self.ring.pushed, self.ring.position.freeze())
+        if exact:
+            request.exact = True
+            self.memory.count("exact_fills")
         if request.lower is not None and not all(
             read.demand.needed.issubset(request.lower) for read in reads if read.demand is not None
         ):
@@ -370,6 +377,7 @@ class Engine:
         if not fill.ahead:
             return self._insert(fill)
         fill.promote()
+        self._note_conflicts(fill)
         return []
 
     def on_failed(self, failed: UpqueryFailed) -> list[Effect]:
@@ -394,6 +402,7 @@ class Engine:
         if self._brought_forward(fill):
             fill.insert(self.hold)
             self.memory.count("fills_inserted")
+            self._note_conflicts(fill)
         effects: list[Effect] = []
         for read in list(fill.reads):
             if read.waiter in self._reads:
@@ -428,6 +437,15 @@ class Engine:
         if conflicts:
             self.memory.count("conflicts", conflicts)
         return True
+
+    def _note_conflicts(self, fill: Fill) -> None:
+        """Remembers which keys a transaction of Q has kept from being held."""
+        assert fill.bracket is not None
+        for key, kept in fill.kept.items():
+            if kept:
+                self.hot_keys.held(fill.reader, key)
+            elif fill.bracket.uncertain:
+                self.hot_keys.dropped(fill.reader, key)
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         """The reader's key, linked to all that it is derived from; None if that is not all held."""
@@ -486,7 +504,8 @@ class Engine:
 
     def _again(self, read: Read, ended: int) -> list[Effect]:
         read.fills.discard(ended)
-        if read.attempts >= MAX_ATTEMPTS and not self.subscriptions.concerns(read.waiter):
+        tired = read.attempts >= MAX_ATTEMPTS and not self.hot_keys.due(read.reader, (key for key, _ in read.keys))
+        if tired and not self.subscriptions.concerns(read.waiter):
             return self._give_up(read, "hot_key")
         self.memory.count("retried")
         return self._ask(read)

@@ -119,6 +119,7 @@ class Fill:
     waiting: bool = False  # for the position
     ahead: bool = False  # its entries are held, ahead of the position, and wait for it
     overdue: bool = False  # has waited so long that the stream was doubted
+    kept: dict[Key, bool] = field(default_factory=dict)  # of the asked keys, once inserted: are they held?
 
     @property
     def keys(self) -> Iterable[Key]:
@@ -285,11 +286,16 @@ class Fill:
         (node,), (entries,) = self.reader.nodes, self.overlay
         for entry in entries.values():
             node.promote(entry)
+        for key, params in self.whole.items():
+            inserted = entries.get(self.reader.program.root_key(params))
+            if inserted is not None and inserted.content is None:
+                self.kept[key] = False
 
     def _hold(self, hold: Hold, inserted: Sequence[Entry]) -> None:
         for key, params in (*self.whole.items(), *self.partial.items()):
+            self.kept[key] = False
             with suppress(EvaluationError):  # the key stays a hole; who reads it is told by MySQL
-                hold(self.reader, key, params)
+                self.kept[key] = hold(self.reader, key, params) is not None
         for entry in inserted:
             if entry.dependents is None and entry.content is not None:
                 entry.owner.discard(entry)  # its reader's key stayed a hole: nobody would ever evict it

@@ -15,6 +15,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from external_upquery.login import connect
+from external_upquery.snapshot import EXACT_END, EXACT_OPENING
 from external_upquery.upstream import Upstream
 from sqltypes.errors import SourceDown, SourceError
 
@@ -26,6 +27,7 @@ ACCESS_DENIED = frozenset({1044, 1142, 1143, 1227})
 SYNTAX_ERROR = 1064
 SYSTEM_SCHEMAS = "('mysql', 'sys', 'information_schema', 'performance_schema')"
 NO_VARIABLE = ""
+EXACT_FORM = [packet[5:].decode() for packet in (*EXACT_OPENING, *EXACT_END)]  # without the statements between
 
 Cursor = Any  # a PyMySQL cursor
 Rows = tuple[tuple[Any, ...], ...]
@@ -133,6 +135,7 @@ def _findings(source: _Source, connections: int) -> Iterator[Finding]:
     yield _cascades(source)
     yield _right_to_stream(source)
     yield _right_to_read(source)
+    yield _right_to_lock(source)
     yield _views(source)
     yield _retention(source.variables)
     yield _connections(source.variables, connections)
@@ -305,6 +308,19 @@ def _right_to_read(source: _Source) -> Finding:
     # A database that is empty looks the same as one that the user may not see.
     severity = Severity.ERROR if tables else Severity.WARNING
     return Finding(name, severity, f"{source.account} sees no table of {where} that it may read", "SELECT", mend)
+
+
+def _right_to_lock(source: _Source) -> Finding:
+    """MySQL wants no right for shared locks beyond SELECT; what stands between may not let them through."""
+    name = "exact_fills"
+    try:
+        for sql in EXACT_FORM:
+            source.rows(sql)
+    except pymysql.err.Error as error:
+        seen = f"{source.account} may not lock what it reads: {error.args[-1]}"
+        needed = "SET SESSION and SERIALIZABLE transactions, to hold keys that are written all the time sooner"
+        return Finding(name, Severity.WARNING, seen, needed)
+    return Finding(name, Severity.OK, f"{source.account} may lock what it reads")
 
 
 def _views(source: _Source) -> Finding:

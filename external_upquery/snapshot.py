@@ -154,11 +154,8 @@ class BracketReader:
             raise ValueError("no O'")
         server_uuid, owned, executed = upper
         before, _ = settled.rows[0]
-        reading = self._executed.parse(_text(executed))
-        still = NOTHING_OWNED
-        if before and owned:
-            still = parse_owned(_text(before)).intersection(parse_owned(_text(owned)))
-        return Bracket(_text(server_uuid), reading, still, reading)
+        owned_before, still = (parse_owned(_text(text)) if text else NOTHING_OWNED for text in (before, owned))
+        return Bracket.exact(_text(server_uuid), owned_before, still, self._executed.parse(_text(executed)))
 
 
 def _text(value: object) -> str:

@@ -32,5 +32,15 @@ class Bracket:
             self.uncertain = executed.union(owned).difference(lower)
             self.needed = lower.union(self.uncertain)
 
+    @classmethod
+    def exact(cls, server_uuid: str, before: GtidSet, owned: GtidSet, executed: GtidSet) -> Bracket:
+        """Of an upquery that kept what it read locked until `executed` was read; `before` and `owned`: gtid_owned, read
+        after its statements and before `executed`, in this order.
+
+        What is executed and touches what was read was there when it was read: nobody could change it since. What had
+        come to be visible and is not executed was owned before, and still is.
+        """
+        return cls(server_uuid, executed, before.intersection(owned), executed)
+
     def __repr__(self) -> str:
         return f"Bracket({self.server_uuid!r}, {self.lower!r}, {self.owned!r}, {self.executed!r})"

@@ -74,6 +74,7 @@ def engine_for(config: Config, stream: BinlogSource) -> Engine:
         ring_transactions=50_000,
         ring_bytes=ring,
         ahead_fills=config.ahead_fills,
+        exact_fills=config.exact_fills,
         followed=lambda: stream.server_uuid,
     )
 

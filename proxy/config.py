@@ -19,6 +19,7 @@ from external_upquery.upstream import is_loopback, parse_upstream
 from proxy.grpc_server import DEFAULT_MESSAGE_LIMIT
 from proxy.machine import default_memory_limit
 from proxy.quantities import (
+    parse_auto,
     parse_bool,
     parse_count,
     parse_listen,
@@ -67,6 +68,7 @@ class Config:
     upquery_connections: int
     upquery_timeout: float
     state_dir: Path
+    exact_fills: bool = True
     caches: tuple[CacheDefinition, ...] = ()
     grpc_certificate: bytes | None = None
     grpc_key: bytes | None = field(default=None, repr=False)
@@ -108,6 +110,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("upquery-connections", parse_count, "8", "N", "connections to MySQL for misses and passed reads"),
     Setting("upquery-timeout", parse_seconds, "30s", "TIME", "the longest that MySQL may take for one of them"),
     Setting("ahead-fills", parse_switch, "on", "on|off", "hold answers that the stream has still to catch up with"),
+    Setting("exact-fills", parse_auto, "auto", "auto|off", "locks what hot keys are filled from, for milliseconds"),
     Setting("state-dir", parse_text, None, "DIR", "where caches made at run time are kept"),
     Setting("grpc-tls-cert", parse_text, None, "FILE", "certificate chain of the gRPC listener, PEM"),
     Setting("grpc-tls-key", parse_text, None, "FILE", "its private key, PEM"),
@@ -139,6 +142,7 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         upquery_connections=value("upquery-connections"),
         upquery_timeout=value("upquery-timeout"),
         state_dir=Path(state).expanduser() if state else default_state_dir(environment, home),
+        exact_fills=value("exact-fills"),
         caches=caches,
         grpc_certificate=certificate,
         grpc_key=key,

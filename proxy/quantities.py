@@ -32,6 +32,13 @@ def parse_switch(text: str) -> bool:
     return text.lower() == "on"
 
 
+def parse_auto(text: str) -> bool:
+    """True for auto, False for off."""
+    if text.lower() not in ("auto", "off"):
+        raise ValueError("auto or off is accepted")
+    return text.lower() == "auto"
+
+
 def parse_size(text: str) -> int:
     """Bytes: 512MiB, 2GiB, 1GB (a thousand million), 1048576. Positive."""
     matched = _SIZE.fullmatch(text.strip())

@@ -276,6 +276,7 @@ class Router:
             visible_sum_seconds=self._visible.sum,
             counters={
                 **engine.memory.counters,
+                "exact_fills_failed": self._executor.counters["exact_fills_failed"],
                 "evicted": engine.sieve.evicted,
                 "ring_transactions": len(engine.ring),
                 "subscriptions": len(engine.subscriptions),

@@ -39,6 +39,10 @@ def test_an_option_comes_before_the_environment_and_that_before_the_file(tmp_pat
     assert (config.log_json, config.upquery_timeout) == (True, 1.0)
 
 
+def test_what_locks_can_be_switched_off() -> None:
+    assert load().exact_fills and not load({"exact-fills": "off"}).exact_fills
+
+
 def test_an_empty_variable_counts_as_not_set() -> None:
     assert load(environment={"UPWELL_MAX_STALENESS": ""}).max_staleness == 30.0
 
@@ -75,6 +79,7 @@ def test_caches_of_the_file(tmp_path: Path) -> None:
         ({"config": "/nowhere"}, "--config: '/nowhere' cannot be read: No such file"),
         ({"memory-limit": "lots"}, "--memory-limit is 'lots': a size such as 512MiB or 2GiB is accepted"),
         ({"memory-limit": "0"}, "--memory-limit is '0': a size above zero"),
+        ({"exact-fills": "always"}, "--exact-fills is 'always': auto or off is accepted"),
         ({"max-staleness": "-1s"}, "--max-staleness is '-1s': a time such as 30s, 500ms or 2m is accepted"),
         ({"upquery-connections": "0"}, "--upquery-connections is '0': a number from 1 to 10000 is accepted"),
         ({"grpc-listen": "50051"}, "--grpc-listen is '50051': HOST:PORT is accepted"),

@@ -59,8 +59,10 @@ class Flight:
     results: tuple[list[Row], ...] = ()
     seen: Rows = field(default_factory=dict)
     owned: GtidSet = field(default_factory=GtidSet.empty)
+    still_owned: GtidSet = field(default_factory=GtidSet.empty)  # of an exact one: read after O
     executed: GtidSet = field(default_factory=GtidSet.empty)
     answered: int = 0  # the step of the answer
+    locked: frozenset[str] = frozenset()  # tables that nobody may change, from the SQL of an exact upquery to its X
 
 
 @dataclass(eq=False)
@@ -89,6 +91,7 @@ class Simulation:
         self.left_out = left_out
         self.rng = random.Random(seed)
         self.source = ModelSource(self.rng)
+        self.source.shared = lambda: {table for flight in self.flights for table in flight.locked}
         self.at_position = State(self.source.visible.copy())
         self.at_first = State(self.source.visible.copy())
         self.number = 0
@@ -234,8 +237,12 @@ class Simulation:
             self.flights.remove(flight)
             self.handle(self.engine.on_failed(UpqueryFailed(flight.request.id, SourceDown("connection lost"))))
             return
+        if flight.request.exact and flight.stage == 1 and not self._lock(flight):
+            return
         flight.stage += 1
-        if flight.stage == 1:
+        if flight.request.exact and flight.stage >= 4:
+            self._end_exact(flight)
+        elif flight.stage == 1:
             flight.server = self.source.server
             known = flight.request.lower
             flight.lower = known if known is not None else self.source.executed()
@@ -247,6 +254,29 @@ class Simulation:
             flight.executed = self.source.executed()
         else:
             self._answer(flight)
+
+    def _lock(self, flight: Flight) -> bool:
+        """The locks of an exact upquery; where they do not come, it is sent without."""
+        tables = [name.split("`")[-2] for name in flight.request.tables]
+        if self.source.lockable(tables):
+            flight.locked = frozenset(tables)
+        elif self.rng.random() < 0.2:
+            self.note("  its locks do not come")
+            flight.request.exact, flight.stage = False, 0
+            return False
+        return bool(flight.locked)
+
+    def _end_exact(self, flight: Flight) -> None:
+        if flight.stage == 4:
+            flight.still_owned = self.source.owned()
+        elif flight.stage == 5:
+            flight.executed = self.source.executed()
+            flight.locked = frozenset()
+        else:
+            bracket = Bracket.exact(flight.server, flight.owned, flight.still_owned, flight.executed)
+            flight.lower = bracket.lower
+            self.counts["exact"] += 1
+            self._deliver(flight, bracket)
 
     def _run(self, flight: Flight) -> None:
         """Runs the SQL on what is visible now, and keeps what that was."""
@@ -261,10 +291,12 @@ class Simulation:
         )
 
     def _answer(self, flight: Flight) -> None:
+        self._deliver(flight, Bracket(flight.server, flight.lower, flight.owned, flight.executed))
+
+    def _deliver(self, flight: Flight, bracket: Bracket) -> None:
         self.flights.remove(flight)
         self.answered.append(flight)
         flight.answered = self.number
-        bracket = Bracket(flight.server, flight.lower, flight.owned, flight.executed)
         self.note(f"  it saw {bracket.lower} or {bracket.uncertain} too: {flight.results}")
         self.handle(self.engine.on_answer(UpqueryAnswer(flight.request.id, bracket, flight.results)))
         self.counts["answers"] += 1
@@ -332,6 +364,7 @@ class Simulation:
                 case Changes():
                     self._changed(effect)
                 case UpqueryRequest():
+                    effect.exact = effect.exact or self.rng.random() < 0.15
                     self.flights.append(Flight(effect))
 
     def _changed(self, changes: Changes) -> None:

@@ -13,7 +13,7 @@ visible, so that two transactions never wait with changes of one row.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dataflow.messages import Ddl, Pair, Progress, StreamEvent, TableChanges, Transaction
@@ -40,6 +40,7 @@ class Commit:
     rows: tuple[Row, ...] = ()
     named: bool = True  # the stream can tell which table the DDL statement is about
     ghost: bool = False
+    early: bool = False  # it was given its GTID before it changes anything, as on replicas
     stage: int = 0
     gtid: Gtid = field(default_factory=lambda: Gtid(SERVERS[0], 0))
 
@@ -90,6 +91,7 @@ class ModelSource:
         self._owned: set[Gtid] = set()
         self._executed: set[Gtid] = set()
         self.quiet = False
+        self.shared: Callable[[], set[str]] = set  # tables that upqueries keep locked
         for name in TABLES:
             for number in range(3):
                 self._put(name, self._row(name, number))
@@ -115,6 +117,14 @@ class ModelSource:
     def owned(self) -> GtidSet:
         return GtidSet.of(self._owned)
 
+    def lockable(self, tables: Iterable[str]) -> bool:
+        """Does nobody hold a change of these tables that is not visible yet?"""
+        wanted = set(tables)
+        return not any(
+            commit.stage <= 2 and (commit.replaces in wanted or any(name in wanted for name, _ in commit.changes))
+            for commit in self._live
+        )
+
     # -- progress ----------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
@@ -133,17 +143,28 @@ class ModelSource:
         rng = self._rng
         if any(commit.replaces for commit in self._live):
             return  # the metadata lock: everybody waits for the DDL
-        if rng.random() < 0.15 and not self._live:
+        if rng.random() < 0.15 and not self._live and not self.shared():
             self._live.append(self._ddl())
             return
         if rng.random() < 0.05:
             self._live.append(Commit([]))  # of a table that nobody reads
             return
-        commit = Commit([], ghost=rng.random() < 0.05)
-        for _ in range(rng.choice((1, 1, 2, 3))):
-            self._change(commit)
-        if commit.changes:
+        commit = Commit([], ghost=rng.random() < 0.05, early=rng.random() < 0.1)
+        if commit.early:
+            self._name(commit)
+        else:
+            self._change_some(commit)
+        if commit.changes or commit.early:
             self._live.append(commit)
+
+    def _change_some(self, commit: Commit) -> None:
+        for _ in range(self._rng.choice((1, 1, 2, 3))):
+            self._change(commit)
+
+    def _name(self, commit: Commit) -> None:
+        commit.gtid = Gtid(self.server, self._next)
+        self._next += 1
+        self._owned.add(commit.gtid)
 
     def _ddl(self) -> Commit:
         rng = self._rng
@@ -156,7 +177,7 @@ class ModelSource:
         rng = self._rng
         name = rng.choice(("a", "a", "a", "b", "b", "n"))
         number = rng.randrange(WIDTHS[name])
-        if self._locked.get((name, number), commit) is not commit:
+        if name in self.shared() or self._locked.get((name, number), commit) is not commit:
             return
         rows = self._latest[name]
         before = rows.get(number)
@@ -173,10 +194,12 @@ class ModelSource:
             rows[number] = after
 
     def _advance(self, commit: Commit) -> None:
+        if commit.early and not commit.changes:
+            self._change_some(commit)
+            return
         if commit.stage == 0:
-            commit.gtid = Gtid(self.server, self._next)
-            self._next += 1
-            self._owned.add(commit.gtid)
+            if not commit.early:
+                self._name(commit)
         elif commit.stage == 1:
             if commit.ghost:
                 self._owned.discard(commit.gtid)

@@ -15,6 +15,8 @@ from dataflow.arrangement import Arrangement
 from dataflow.engine import Engine
 from dataflow.fill import Fill, Record
 from dataflow.operators.answer import AnswerNode
+from gtid_tracker.bracket import Bracket
+from gtid_tracker.gtid import GtidSet
 from gtid_tracker.progress import PositionWaits
 from gtid_tracker.ring import Ring
 from tests.simulation.run import STEPS_PER_SCHEDULE, failure
@@ -85,6 +87,15 @@ def ddl_empties_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Record, "concerns", lambda self, node: False)
 
 
+def locks_taken_for_all_that_is_owned(patch: pytest.MonkeyPatch) -> None:
+    """Whoever is owned while what was read is locked is held for visible, or for later."""
+
+    def exact(server: str, before: GtidSet, owned: GtidSet, executed: GtidSet) -> Bracket:
+        return Bracket(server, executed, GtidSet.empty(), executed)
+
+    patch.setattr(Bracket, "exact", exact)
+
+
 def before_images_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     def after_only(self: Arrangement, table: str, pairs: Any, keys: Any) -> Any:
         return touched(self, table, [(None, after) for _, after in pairs], keys)  # type: ignore[arg-type] # it is one
@@ -105,6 +116,7 @@ CAUGHT = (
     semijoin_covers_what_was_not_asked,
     ddl_empties_nothing,
     before_images_are_not_looked_at,
+    locks_taken_for_all_that_is_owned,
 )
 
 
