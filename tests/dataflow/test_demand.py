@@ -93,6 +93,15 @@ def test_upquery_reads_its_lower_bound_anew_where_the_known_one_lacks_it() -> No
     assert asked.lower is None
 
 
+def test_answer_says_what_else_may_be_in_it() -> None:
+    rig = Rig(ROWS)
+    rig.read(7)
+    (request,) = rig.asked()
+    assert told(rig.answer(request, [], lower=gtids(1), executed=gtids(1, 2), owned=gtids(3))) == Ready(
+        1, [], gtids(1), gtids(1, 2, 3)
+    )
+
+
 def test_upquery_sent_too_long_ago_does_not_serve() -> None:
     rig = Rig(ROWS)
     rig.clock = 5.0

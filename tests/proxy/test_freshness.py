@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -210,6 +211,17 @@ def test_refusal_names_what_is_missing() -> None:
     stream.freshener.demand(Freshness(gtids(2))).refuse()  # MySQL is to answer
     with pytest.raises(TooStale, match=f"lacks {OLD}:2 of what the read asks for, after 0.2 s of waiting"):
         stream.freshener.demand(Freshness(gtids(1, 2), wait=0.2, otherwise=Otherwise.FAIL)).refuse()
+
+
+def test_what_was_shown_must_be_in_a_hit_but_not_in_a_newer_answer_of_mysql() -> None:
+    shown = Freshness(not_before=gtids(2), max_staleness=3600.0)
+    demand = Stream().freshener.demand(shown)
+    assert not demand.met()
+    assert demand.met_by(gtids(1), monotonic()), "it was sent after the read came"
+    assert not demand.met_by(gtids(1), monotonic() - 60), "it may be older than what was shown"
+    assert demand.met_by(gtids(1, 2), monotonic() - 60)
+    assert demand.met_by_source(f"{OLD}:1")
+    assert not demand.met_ahead(gtids(1)) and demand.met_ahead(gtids(2))
 
 
 def test_answer_of_mysql_serves_if_it_had_executed_what_is_asked_for() -> None:
