@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import changes, freshness, hits, memory, miss, pages, per_query, start, vote
+from benchmarks import changes, freshness, hits, hot, memory, miss, pages, per_query, start, vote
 from benchmarks.bench import Bench
 from benchmarks.result import Result, show, write
 from examples.lobsters.data import shape_of
@@ -32,6 +32,7 @@ BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
     "vote": vote.run,
     "changes": changes.run,
     "freshness": freshness.run,
+    "hot": hot.run,
     "start": start.run,
     "memory": memory.run,
     "pages": pages.run,
