@@ -198,6 +198,13 @@ def test_a_row_that_lacks_is_found(cache: str) -> None:
     assert SHAPE in [finding.kind for finding in found]
 
 
+def test_a_fresh_query_has_a_condition_more_that_all_keys_pass() -> None:
+    assert VERSIONED["rows"].fresh(99) == "SELECT id, version FROM pieces WHERE k = ? AND k < 99"
+    assert "WHERE p.k IN (?) AND p.k < 99 ORDER BY" in VERSIONED["list_joined"].fresh(99)
+    assert "WHERE g = ? AND g < 99 GROUP BY" in VERSIONED["group_total"].fresh(99)
+    assert VERSIONED["united"].fresh(99).count("? AND k < 99") == 2
+
+
 def test_a_transaction_writes_every_row_of_its_group() -> None:
     for seed in range(50):
         text = "; ".join(statements(random.Random(seed), 3, 9))

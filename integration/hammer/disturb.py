@@ -212,7 +212,7 @@ def big_transaction(scene: Scene) -> None:
         (
             ("votes", "vote = 1 - vote WHERE id % 2"),
             ("comments", "upvotes = upvotes + 1"),
-            ("taggings", "tag_id = 1 + tag_id % 99"),
+            ("stories", "hotness = hotness + 0.25, downvotes = downvotes + 1"),
         )
     )
     scene.server.execute(f"UPDATE {SAMPLE}.{table} SET {change}")

@@ -19,7 +19,8 @@ from examples.lobsters.load import DATABASE as SAMPLE
 from examples.lobsters.load import connect
 from examples.lobsters.pages import PageStream, Write, run_page
 from examples.lobsters.queries import CATALOGUE, Parameters, Sample
-from integration.hammer.judge import SWAPS, Finding, History, Seen, judge
+from integration.hammer.judge import SWAPS, Finding, Group, History, Seen, judge
+from integration.hammer.tables import DATABASE as VERSIONS
 from integration.hammer.tables import GROUPS, VERSIONED
 from integration.hammer.writers import IMPATIENT, RECONNECT, Worker
 from integration.mysql_server import Server
@@ -28,6 +29,7 @@ from upwell.errors import DeadlinePassed, Unavailable, UnknownCache, UpwellError
 from upwell.rows import Answer
 
 TIMEOUT = 20.0  # seconds that a read may take, reconnections included
+FRESH = tuple(name for name, versioned in VERSIONED.items() if "?" in versioned.sql)
 # What MySQL says of a statement that was killed, was under way when it shut down, or met a DDL statement.
 INTERRUPTED = frozenset({1053, 1317, 1412, 3169})
 
@@ -101,14 +103,17 @@ class VersionReader(Reader):
 
     def step(self) -> None:
         name = self._rng.choice(list(VERSIONED))
-        group = min(self._rng.randrange(GROUPS), self._rng.randrange(GROUPS))
+        self.read(name, name, min(self._rng.randrange(GROUPS), self._rng.randrange(GROUPS)))
+
+    def read(self, cache: str, name: str, group: Group) -> None:
+        """Reads a key of that group from `cache`, which has the query called `name`."""
         parameters = VERSIONED[name].ask(self._rng, group)
         before = {group: self._history.last(group) for group in (*range(GROUPS), SWAPS)}
         begun = monotonic()
         try:
-            answer = self.client.cache(name).get(*parameters)
+            answer = self.client.cache(cache).get(*parameters)
         except UpwellError as error:
-            return self.refused(error, name, parameters, begun)
+            return self.refused(error, cache, parameters, begun)
         self.tally["judged"] += 1
         self.tally[answer.served] += 1
         if answer.why:
@@ -117,6 +122,28 @@ class VersionReader(Reader):
         self.findings += judge(self._history, seen(name, parameters, answer, before, exact, self._floor))
         if answer.served == "hit" and exact:
             self._floor = answer.position
+
+
+class FreshReader(VersionReader):
+    """Makes caches that share nothing with others, reads all of their keys twice, drops them: every first read is
+    filled while others write."""
+
+    number = 1_000
+
+    def step(self) -> None:
+        # A sum tells best whether a change was counted twice or not at all.
+        name = self._rng.choice(("group_total", self._rng.choice(FRESH)))
+        FreshReader.number += 1
+        cache, begun = f"fresh_{FreshReader.number}", monotonic()
+        try:
+            self.client.create_cache(VERSIONED[name].fresh(FreshReader.number), name=cache, database=VERSIONS)
+            for group in (*range(GROUPS), *range(GROUPS)):
+                self.read(cache, name, group)
+            begun = monotonic()
+            self.client.drop_cache(cache)
+            self.tally["fresh caches"] += 1
+        except UpwellError as error:
+            self.refused(error, cache, (), begun)
 
 
 def seen(

@@ -27,7 +27,7 @@ from examples.lobsters.proxy_process import ProxyFailed, ProxyProcess
 from examples.lobsters.queries import CATALOGUE
 from integration.hammer.disturb import USER, Scene, lap
 from integration.hammer.judge import SWAPS, Finding, History
-from integration.hammer.readers import Asked, Reader, SampleReader, Trouble, VersionReader, Visitor
+from integration.hammer.readers import Asked, FreshReader, Reader, SampleReader, Trouble, VersionReader, Visitor
 from integration.hammer.rest import at_rest
 from integration.hammer.tables import DATABASE, GROUPS, TABLES, VERSIONED, first_rows
 from integration.hammer.writers import VersionWriter, Worker
@@ -38,7 +38,7 @@ from upwell.errors import UpwellError
 SHAPE = Shape("hammered", users=80, stories=400, comments=1_200, votes=6_000)
 BRIEF = Shape("brief", users=30, stories=120, comments=300, votes=1_200)
 MEMORY = ("1MiB", "3MiB", "6MiB")  # less than what is read, by much or by little
-WRITERS, READERS, VISITORS, SAMPLE_READERS = 3, 3, 2, 1
+WRITERS, READERS, FRESH_READERS, VISITORS, SAMPLE_READERS = 3, 2, 1, 2, 1
 BETWEEN = 0.25  # seconds of load before each disturbance
 STUCK = 60.0  # seconds in which a worker that was told to stop must end
 DURABLE = ("--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1")  # else a transaction is on the stream sooner
@@ -137,6 +137,9 @@ def one_lap(scene: Scene, made: Made, shape: Shape, seed: str, end: float) -> No
     ]
     readers: list[Reader] = [
         VersionReader(target, scene.history, scene.ahead, f"{seed} {n}", *common) for n in range(READERS)
+    ]
+    readers += [
+        FreshReader(target, scene.history, scene.ahead, f"{seed} fresh {n}", *common) for n in range(FRESH_READERS)
     ]
     readers += [SampleReader(target, made, shape, number + n, asked, *common) for n in range(SAMPLE_READERS)]
     for n in range(VISITORS):

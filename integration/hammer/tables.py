@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -64,6 +65,11 @@ class Versioned:
     def several(self) -> bool:
         """Whether an answer is made of several entries: then none of them is held ahead of the position."""
         return " JOIN " in self.sql or "IN (?)" in self.sql
+
+    def fresh(self, number: int) -> str:
+        """The same query in words that no cache has had, so that it shares nothing that is held. `number`: above all
+        keys and groups."""
+        return re.sub(r"((?:\w\.)?[kg]) (= \?|IN \(\?\))", rf"\g<0> AND \1 < {number}", self.sql)
 
 
 def one_key(rng: random.Random, group: Group) -> tuple[Any, ...]:
