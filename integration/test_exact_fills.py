@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import structlog
 from pymysql.connections import Connection
 
 from dataflow.messages import UpqueryAnswer, UpqueryRequest
@@ -170,6 +171,22 @@ def test_error_of_the_statement_is_the_ordinary_one(mysql: Server, table: str) -
         assert executor.counters["exact_fills"] == 2
 
     run(mysql, body)
+
+
+def test_server_that_refuses_the_exact_form_is_asked_for_it_once(
+    mysql: Server, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = query("SET SESSION nothing_that_exists = 1")
+    monkeypatch.setattr(snapshot, "EXACT_OPENING", (refused, *snapshot.EXACT_OPENING[1:]))
+
+    async def body(executor: Executor) -> None:
+        for _ in range(3):
+            assert (await answer(executor, exact(table, "SELECT n FROM {t} WHERE id = 3"))).results == ([(0,)],)
+        assert executor.counters["exact_fills"] == executor.counters["exact_fills_failed"] == 1
+
+    with structlog.testing.capture_logs() as logs:
+        run(mysql, body)
+    assert [entry["event"] for entry in logs] == ["exact_fills_refused"]
 
 
 # -- locks that do not come, and callers who do not wait ---------------------------------------------------------------
