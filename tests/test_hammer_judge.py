@@ -54,16 +54,16 @@ def test_an_answer_older_than_its_position_is_found(served: str) -> None:
     assert kinds(history(), 3, served=served) == [STALE]
 
 
-def test_an_answer_ahead_of_its_position_is_found_where_it_is_a_hit() -> None:
-    assert kinds(history(), 4, at=3) == [AHEAD]
-    assert kinds(history(), 4, at=3, served="miss") == []
-    assert kinds(history(), 4, at=3, exact=False) == []
-    assert kinds(history(), 3, at=4, exact=False) == [STALE]
+@pytest.mark.parametrize("served", ["hit", "miss", "passed"])
+def test_an_answer_beyond_its_horizon_is_found(served: str) -> None:
+    assert kinds(history(), 4, at=3, served=served) == [AHEAD]
+    assert kinds(history(), 4, at=2, served=served, horizon=position(3)) == [AHEAD]
+    assert kinds(history(), 3, at=2, served=served, horizon=position(3)) == []
 
 
 def test_what_mysql_itself_answers_has_all_that_was_committed_before() -> None:
-    assert kinds(history(), 3, served="passed", before={0: 3}) == []
-    assert kinds(history(), 2, served="passed", before={0: 3}) == [STALE]
+    assert kinds(history(), 3, at=1, served="passed", before={0: 3}, horizon=position(4)) == []
+    assert kinds(history(), 2, at=1, served="passed", before={0: 3}, horizon=position(4)) == [STALE]
 
 
 def test_a_hit_before_an_earlier_hit_is_found() -> None:
@@ -132,8 +132,8 @@ def test_sides_of_swapped_tables() -> None:
     assert kinds(made, 4, at=4, sides={0}) == kinds(made, 4, at=5, sides={1}) == []
     assert kinds(made, 4, at=5, sides={0}) == kinds(made, 4, at=4, sides={1}) == [STALE]
     assert kinds(made, 4, at=4, sides={0, 1}) == [MIX]
-    assert kinds(made, 4, served="miss", at=4, sides={1}) == []
-    assert kinds(made, 4, served="passed", sides={0}, before={SWAPS: 1}) == [STALE]
+    assert kinds(made, 4, served="miss", at=4, sides={1}, horizon=position(5)) == []
+    assert kinds(made, 4, served="passed", sides={0}, before={SWAPS: 1}, horizon=position(5)) == [STALE]
 
 
 # -- how answers are read ---------------------------------------------------------------------------------------------

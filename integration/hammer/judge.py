@@ -122,11 +122,11 @@ class History:
         may.add(0)
         return may
 
-    def after(self, group: Group, number: int) -> set[int]:
-        """The versions from `number` on that may have been seen."""
+    def between(self, group: Group, least: int, most: int) -> set[int]:
+        """The versions from `least` to `most` that may have been seen."""
         with self._lock:
             versions = self._versions[group]
-            return {n for n in range(number, len(versions)) if versions[n].outcome in VISIBLE}
+            return {number for number in range(least, most + 1) if versions[number].outcome in VISIBLE}
 
     def count(self) -> int:
         with self._lock:
@@ -139,9 +139,8 @@ class Seen:
 
     `shown`: (group, version) of each place in it where a version stands; one that is no integer (a SUM that does not
     divide) is a mix. `sides`: which of two swapped tables each row is from.
-    `before`: what was committed for sure before it was asked for. `exact`: if it is a hit, it is the state at exactly
-    its position; else (a key held ahead of P) it may also show transactions that were under way when it was filled.
-    `floor`: the position of an earlier exact hit.
+    `before`: what was committed for sure before it was asked for. `position` and `horizon`: all of the one is in it,
+    nothing but what is in the other. `floor`: a position that its own must contain if it is a hit, "" for none.
     """
 
     cache: str
@@ -152,7 +151,7 @@ class Seen:
     sides: Collection[int] = ()
     wrong: str = ""  # what is wrong with it whatever the versions are
     before: Mapping[Group, int] = field(default_factory=dict)
-    exact: bool = True
+    horizon: str = ""  # "": the position
     floor: str = ""
     rows: Sequence[Any] = ()
 
@@ -171,7 +170,8 @@ class Finding:
             return f"{self.kind}: {self.what}"
         return (
             f"{self.kind}: {self.what}\n  cache {seen.cache}, parameters {seen.parameters!r}, {seen.served}\n"
-            f"  position {seen.position!r}\n  rows {list(map(tuple, seen.rows))}"
+            f"  position {seen.position!r}\n  horizon {seen.horizon!r}\n  floor {seen.floor!r}\n"
+            f"  rows {list(map(tuple, seen.rows))}"
         )
 
 
@@ -190,7 +190,7 @@ def judge(history: History, seen: Seen) -> list[Finding]:
         found += _judge_version(history, seen, group, version)
     if seen.sides:
         found += _judge_side(history, seen)
-    if seen.served == "hit" and seen.exact and seen.floor not in ("", seen.position):
+    if seen.served == "hit" and seen.floor not in ("", seen.position):
         lost = parse(seen.floor).difference(parse(seen.position))
         if lost:
             found.append((BACK, f"an earlier hit was at a position that contained {lost}"))
@@ -200,14 +200,14 @@ def judge(history: History, seen: Seen) -> list[Finding]:
 def _judge_version(history: History, seen: Seen, group: Group, version: int) -> list[tuple[str, str]]:
     if not history.visible(group, version):
         return [(IMPOSSIBLE, f"group {group} shows {version}, which was never committed")]
-    if seen.served == "passed":
-        least = seen.before.get(group, 0)
-        return [(STALE, f"group {group} shows {version}, {least} was committed before")] if version < least else []
-    may = history.at(group, parse(seen.position))
-    if version < min(may):
-        return [(STALE, f"group {group} shows {version}, the position has {min(may)}")]
-    if seen.served == "hit" and seen.exact and version not in may:
-        return [(AHEAD, f"group {group} shows {version}, the position has {sorted(may)}")]
+    if seen.served == "passed" and version < (known := seen.before.get(group, 0)):
+        return [(STALE, f"group {group} shows {version}, {known} was committed before it was asked for")]
+    least = min(history.at(group, parse(seen.position)))
+    if version < least:
+        return [(STALE, f"group {group} shows {version}, the position has {least}")]
+    most = max(history.at(group, parse(seen.horizon or seen.position)))
+    if version > most:
+        return [(AHEAD, f"group {group} shows {version}, the horizon has {most}")]
     return []
 
 
@@ -215,12 +215,11 @@ def _judge_side(history: History, seen: Seen) -> list[tuple[str, str]]:
     sides = set(seen.sides)
     if len(sides) > 1:
         return [(MIX, f"rows of both sides of a RENAME: {sorted(sides)}")]
+    least = min(history.at(SWAPS, parse(seen.position)))
     if seen.served == "passed":
-        may = history.after(SWAPS, seen.before.get(SWAPS, 0))
-    else:
-        may = history.at(SWAPS, parse(seen.position))
-        if seen.served != "hit" or not seen.exact:
-            may = history.after(SWAPS, min(may))
+        least = max(least, seen.before.get(SWAPS, 0))
+    most = max(history.at(SWAPS, parse(seen.horizon or seen.position)))
+    may = history.between(SWAPS, least, most)
     if not any(number % 2 == side for number in may for side in sides):
         return [(STALE, f"side {sides} is shown, where there had been {sorted(may)} swaps")]
     return []

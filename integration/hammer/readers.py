@@ -118,9 +118,10 @@ class VersionReader(Reader):
         self.tally[answer.served] += 1
         if answer.why:
             self.tally[f"passed because {answer.why}"] += 1
-        exact = VERSIONED[name].several or not self._ahead
-        self.findings += judge(self._history, seen(name, parameters, answer, before, exact, self._floor))
-        if answer.served == "hit" and exact:
+        # Keys ahead of P may stand anywhere; who reads the others never goes back.
+        floor = self._floor if (at_p := VERSIONED[name].several or not self._ahead) else ""
+        self.findings += judge(self._history, seen(name, parameters, answer, before, floor))
+        if answer.served == "hit" and at_p:
             self._floor = answer.position
 
 
@@ -151,7 +152,6 @@ def seen(
     parameters: tuple[Any, ...],
     answer: Answer,
     before: dict[int, int],
-    exact: bool = True,
     floor: str = "",
 ) -> Seen:
     """An answer as the judge takes it. An answer whose form is wrong (no rows, say) is one that shows nothing."""
@@ -160,7 +160,17 @@ def seen(
     except (ValueError, IndexError, TypeError, ZeroDivisionError) as error:
         shown, sides, wrong = [], set(), f"the answer cannot be read: {error!r}"
     return Seen(
-        cache, parameters, answer.served, answer.position, shown, sides, wrong, before, exact, floor, list(answer)
+        cache,
+        parameters,
+        answer.served,
+        answer.position,
+        shown,
+        sides,
+        wrong,
+        before,
+        answer.horizon,
+        floor,
+        list(answer),
     )
 
 
