@@ -72,7 +72,7 @@ differential: $(DEV_READY)  ## random queries and writes compared with MySQL: SE
 		UPWELL_DIFFERENTIAL_FIRST=$(or $(FIRST),1) $(PY) -m pytest -s integration/test_differential.py $(ARGS)
 
 .PHONY: hammer
-hammer: $(DEV_READY)  ## everything at once on a real MySQL, restarts and kills included: SECONDS=n SEED=n
+hammer: $(RUN_READY)  ## everything at once on a real MySQL, restarts and kills included: SECONDS=n SEED=n
 	@$(COMPILE)
 	@$(PY) -m integration.hammer.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 

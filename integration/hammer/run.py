@@ -197,6 +197,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (NoMySQL, ProxyFailed, OSError) as error:
         print(error, file=sys.stderr)
         return 3
+    except KeyboardInterrupt:
+        print(f"stopped; the seed was {seed}", file=sys.stderr)
+        return 130
     print(result)
     return 1 if result.findings else 0
 
