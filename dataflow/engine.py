@@ -348,7 +348,7 @@ class Engine:
         effects += self._clear_rolled_back(answer, fill)
         if not self._waits.add(bracket.needed, self.ring.position, fill):
             effects += self._insert(fill)
-        elif self._ahead_fills and fill.linear and not any(read.waiter in self._reads for read in fill.reads):
+        elif self._may_stand_ahead(fill):
             self._insert_ahead(fill)
         else:
             fill.waiting = True
@@ -408,6 +408,17 @@ class Engine:
             if read.waiter in self._reads:
                 effects += self._settle(read, fill.id)
         return effects
+
+    def _may_stand_ahead(self, fill: Fill) -> bool:
+        """Nobody waits for it, no join is above it, and its snapshot had all of P. A server that has lost transactions
+        of P may answer before the stream notices: with what it has committed since, they are no state that was."""
+        return (
+            self._ahead_fills
+            and fill.linear
+            and not any(read.waiter in self._reads for read in fill.reads)
+            and fill.bracket is not None
+            and self.ring.position.freeze().issubset(fill.bracket.lower)
+        )
 
     def _insert_ahead(self, fill: Fill) -> None:
         """Inserts an answer whose L and Q the stream has still to bring, at its cut; it goes on waiting for the
