@@ -62,9 +62,12 @@ test: $(DEV_READY)  ## every test, on a real MySQL
 unit: $(DEV_READY)  ## the tests that need no MySQL
 	@$(PY) -m pytest tests $(ARGS)
 
-.PHONY: sim
-sim: $(DEV_READY)  ## random schedules of the engine against a model of MySQL: SEED=n STEPS=n
-	@$(PY) -m tests.simulation.run $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
+.PHONY: sim mutants
+sim: $(DEV_READY)  ## random schedules of the engine against a model of MySQL: SEED=n STEPS=n JOBS=n
+	@$(PY) -m tests.simulation.run $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS)) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
+
+mutants: $(DEV_READY)  ## each rule of consistency switched off: the simulation must find out
+	@$(PY) -m tests.simulation.mutants $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: differential
 differential: $(DEV_READY)  ## random queries and writes compared with MySQL: SECONDS=n FIRST=seed, or one SEED=n

@@ -36,6 +36,7 @@ from sqltypes.schema import BIGINT, SqlType, Table
 from sqltypes.values import sql_literal
 
 TOPK_SLACK = 2  # one more row for so many of the limit is fetched, so that deletions do not empty the key at once
+TOPK_SPARE = 8  # rows besides, where the limit is small
 
 KeyValues = tuple[Value, ...]
 Filling = RowsArrangement | AggregateArrangement | TopKArrangement
@@ -48,7 +49,7 @@ def quoted(table: Table) -> str:
 
 def topk_fetch(arrangement: TopKArrangement) -> int:
     """How many rows of a key a fill asks for."""
-    return arrangement.limit + arrangement.limit // TOPK_SLACK + 8
+    return arrangement.limit + arrangement.limit // TOPK_SLACK + TOPK_SPARE
 
 
 # -- what is selected -------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from planner.api import plan_query, with_result_columns
 from planner.plan import AnswerArrangement, QueryPlan, ReadLimit
@@ -22,6 +22,8 @@ QUERIES = {
     "rows": "SELECT id, v FROM a WHERE k = ? AND f = 1",
     "other_index": "SELECT id, k, v FROM a WHERE j = ?",
     "by_id": "SELECT k, j, v FROM a WHERE id = ?",
+    "left_rows": "SELECT id, j FROM a WHERE k = ?",
+    "value_of": "SELECT id, v FROM a WHERE id = ?",
     "right_rows": "SELECT id, w FROM b WHERE j = ?",
     "two_parts": "SELECT id, v FROM a WHERE k = ? AND j = ?",
     "range": "SELECT id, v FROM a WHERE k = ? AND v > ?",
@@ -92,6 +94,19 @@ QUERIES = {
 ORDERED = frozenset({"top", "top_of_key", "top_behind", "top_of_list", "top_as_asked"})
 NUMBERS = (0, 1, 2)
 WORDS = ("a", "A", "b", "B")
+_ALIKE = (
+    "rows other_index by_id two_parts range distinct",
+    "total groups averages everything having having_parameter derived_table in_groups in_count names_least",
+    "in_list in_groups in_count in_join two_lists list_above top_of_list lists_in_union",
+    "inner outer outer_pairs in_join right_rows chain",
+    "self anti left_rows value_of diamond",
+    "outer_some chain_of_nothing diamond chain anti",
+    "pushed_count derived_count count_by_key count_by_row distinct",
+    "top top_of_key top_behind top_of_list top_as_asked",
+    "names names_list names_join names_union",
+    "names_groups names_least names_distinct names_list names_join",
+    "union exists not_exists or_exists in_subquery not_in outer_of_groups lists_in_union",
+)
 Parameters = tuple[ParameterValue, ...]
 
 
@@ -133,6 +148,11 @@ class Query:
         return ours == theirs if in_order and self.name in ORDERED else Counter(ours) == Counter(theirs)
 
 
+def alike() -> list[list[str]]:
+    """Names of queries that share tables, keys and operators."""
+    return [names.split() for names in _ALIKE]
+
+
 def _folded(row: Row) -> Row:
     return tuple(value.lower() if isinstance(value, str) else value for value in row)
 
@@ -157,13 +177,20 @@ def query(name: str) -> Query:
     return Query(name, QUERIES[name], plan, tuple(types))
 
 
+_FILL_TYPES: dict[tuple[int, int], list[SqlType]] = {}
+
+
 def fill_types(plan: QueryPlan, level: int) -> list[SqlType]:
-    """The types of what a fill of this level returns."""
-    reader = plan.reader
-    arrangement = reader.root if level == 0 else reader.lookups[level - 1].arrangement
-    return [type_ for _, type_ in fill_columns(arrangement)]
+    """The types of what a fill of this level returns. Requires: the plan is one of `query`, which are never freed."""
+    found = _FILL_TYPES.get((id(plan), level))
+    if found is None:
+        reader = plan.reader
+        arrangement = reader.root if level == 0 else reader.lookups[level - 1].arrangement
+        found = _FILL_TYPES[id(plan), level] = [type_ for _, type_ in fill_columns(arrangement)]
+    return found
 
 
+@lru_cache(maxsize=100_000)
 def bound(sql: str, parameters: Parameters) -> str:
     for value in parameters:
         text = ", ".join(map(client_literal, value)) if isinstance(value, tuple) else client_literal(value)
@@ -171,4 +198,4 @@ def bound(sql: str, parameters: Parameters) -> str:
     return sql
 
 
-__all__ = ["INT", "ORDERED", "QUERIES", "TEXT", "Parameters", "Query", "fill_types", "query"]
+__all__ = ["INT", "ORDERED", "QUERIES", "TEXT", "Parameters", "Query", "alike", "fill_types", "query"]

@@ -7,86 +7,227 @@ make sim STEPS=1000000 SEED=7
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
+import random
+import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
 
-from tests.simulation.simulation import Simulation
+from tests.simulation.queries import QUERIES
+from tests.simulation.schedule import Schedule
+from tests.simulation.script import Script, shrunk
+from tests.simulation.simulation import Results, Simulation
 
 STEPS_PER_SCHEDULE = 400
-LONGEST_TRACE = 60  # lines that are printed of a schedule that went wrong
+SCHEDULES_PER_JOB = 20
+SOURCES = Path(__file__).parents[2] / "dataflow"
+# A rule's counter that stays at zero: what no schedule can bring about.
+NOT_REACHED = frozenset({"answers_not_understood", "removed_row_not_held"})
 
 
-def failure(seed: int, steps: int, left_out: frozenset[int] = frozenset()) -> str:
-    """What goes wrong in this schedule; "" if nothing does."""
+@dataclass
+class Ran:
+    """What some schedules came to. `schedules` and `graphs`: digests of those that were different."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    schedules: set[bytes] = field(default_factory=set)
+    graphs: set[bytes] = field(default_factory=set)
+    failed: tuple[int, str] | None = None  # a seed, and what went wrong
+
+    def add(self, other: Ran) -> None:
+        self.counts += other.counts
+        self.schedules |= other.schedules
+        self.graphs |= other.graphs
+        self.failed = self.failed or other.failed
+
+
+class Altering:
+    """Takes a row out of some answers, or changes one: a simulation that looks must fail."""
+
+    def __init__(self, share: float, seed: int) -> None:
+        self._share = share
+        self._rng = random.Random(seed)
+
+    def __call__(self, results: Results) -> None:
+        rng = self._rng
+        filled = [rows for rows in results if rows]
+        if not filled or rng.random() >= self._share:
+            return
+        rows = rng.choice(filled)
+        at = rng.randrange(len(rows))
+        numbers = [place for place, value in enumerate(rows[at]) if isinstance(value, int)]
+        if numbers and rng.random() < 0.5:
+            row = list(rows[at])
+            row[rng.choice(numbers)] += 7  # type: ignore[operator]  # it is a number
+            rows[at] = tuple(row)
+        else:
+            del rows[at]
+
+
+def digest(thing: object) -> bytes:
+    return blake2b(repr(thing).encode(), digest_size=8).digest()
+
+
+def run(seeds: Sequence[int], steps: int = STEPS_PER_SCHEDULE, alter: float = 0.0) -> Ran:
+    """Runs the schedules until one fails."""
+    ran = Ran()
+    for seed in seeds:
+        schedule = Schedule(seed)
+        simulation = Simulation(schedule.setup, Altering(alter, seed) if alter else None)
+        try:
+            schedule.run(simulation, steps)
+            simulation.rest()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
+            ran.failed = seed, described(error)
+            return ran
+        finally:
+            simulation.close()
+        ran.counts += simulation.counts
+        ran.schedules.add(digest(simulation.actions))
+        ran.graphs.update(digest(sorted(graph)) for graph in simulation.graphs)
+    return ran
+
+
+def described(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def kind_of(error: str) -> str:
+    """What an error says without its values and the name of the query."""
+    words = re.sub(r"\([^)]*\)|\[.*\]|\{.*\}|[0-9a-f]+-[-0-9a-f:]+|\d+", "", error).replace(",", " ").split()
+    return " ".join(word for word in words if word not in QUERIES)
+
+
+def script_of(seed: int, steps: int = STEPS_PER_SCHEDULE) -> Script:
+    """The schedule's steps until it ends or fails."""
+    schedule = Schedule(seed)
+    simulation = Simulation(schedule.setup)
     try:
-        Simulation(seed, left_out).run(steps)
+        schedule.run(simulation, steps)
+        simulation.rest()
+    except Exception:  # noqa: BLE001, S110 - the steps are wanted, not what is wrong with them
+        pass
+    finally:
+        simulation.close()
+    return Script(schedule.setup, tuple(simulation.actions))
+
+
+def failure(script: Script, log: Callable[[str], None] | None = None) -> str:
+    """What goes wrong when the script is run; "" if nothing does."""
+    simulation = Simulation(script.setup)
+    simulation.log = log
+    try:
+        for action in script.actions:
+            simulation.perform(action)
+        simulation.rest()
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
-        return f"{type(error).__name__}: {error}"
+        return described(error)
+    finally:
+        simulation.close()
     return ""
 
 
-def shrunk(seed: int, steps: int, fails: Callable[[frozenset[int]], bool]) -> frozenset[int]:
-    """Steps that can be left out, in ever smaller pieces, so that the schedule still fails."""
-    left_out: frozenset[int] = frozenset()
-    size = steps // 2
-    while size:
-        for start in range(0, steps, size):
-            tried = left_out | frozenset(range(start, min(start + size, steps)))
-            if tried != left_out and fails(tried):
-                left_out = tried
-        size //= 2
-    return left_out
+def small(seed: int, steps: int = STEPS_PER_SCHEDULE) -> Script:
+    """The smallest script that is found to fail as this schedule does."""
+    script = script_of(seed, steps)
+    found = failure(script)
+    kind = kind_of(found)
+    made = shrunk(script, lambda tried: kind_of(failure(tried)) == kind) if found else script
+    return Script(made.setup, made.actions, f"{failure(made)}\nFound with seed {seed}.")
 
 
-def report(seed: int, steps: int, error: str) -> None:
-    """Prints the smallest failing schedule that is found, step by step."""
+def report(seed: int, error: str, steps: int) -> None:
+    """Prints the smallest failing script that is found, and keeps it in a file."""
     print(f"seed {seed}: {error}", file=sys.stderr)
-    kind = error.split(":")[0]
-    left_out = shrunk(seed, steps, lambda tried: failure(seed, steps, tried).startswith(kind))
-    simulation = Simulation(seed, left_out)
-    try:
-        simulation.run(steps)
-    except Exception as smallest:  # noqa: BLE001 - it is reported
-        print(f"with {steps - len(left_out)} steps: {smallest}", file=sys.stderr)
-    trace = [line for line in simulation.trace if line.split(": ")[1] not in ("step", "deliver", "advance_upquery")]
-    print("\n".join(trace[-LONGEST_TRACE:]), file=sys.stderr)
-    print(f"again: python -m tests.simulation.run --seed {seed} --steps {steps}", file=sys.stderr)
+    script = small(seed, steps)
+    failure(script, lambda line: print(line, file=sys.stderr))
+    path = Path(f"seed-{seed}.sim")
+    path.write_text(script.text())
+    print(
+        f"the {len(script.actions)} steps are in {path}; python -m tests.simulation.run --script {path}",
+        file=sys.stderr,
+    )
 
 
-def run(seeds: range, steps: int) -> tuple[Counter[str], int]:
-    """(what happened, how many schedules were different from each other). Raises AssertionError where one fails."""
-    counts: Counter[str] = Counter()
-    different: set[int] = set()
-    for seed in seeds:
-        simulation = Simulation(seed)
-        try:
-            counts += simulation.run(steps)
-        except Exception as error:
-            report(seed, steps, f"{type(error).__name__}: {error}")
-            raise
-        different.add(hash(tuple(simulation.trace)))
-    return counts, len(different)
+def pieces(first: int, schedules: int, steps: int, alter: float) -> Iterator[tuple[range, int, float]]:
+    for start in range(first, first + schedules, SCHEDULES_PER_JOB):
+        yield range(start, min(start + SCHEDULES_PER_JOB, first + schedules)), steps, alter
+
+
+def _run_piece(piece: tuple[range, int, float]) -> Ran:
+    return run(*piece)
+
+
+def campaign(first: int, schedules: int, steps: int = STEPS_PER_SCHEDULE, alter: float = 0.0, jobs: int = 1) -> Ran:
+    """All the schedules, or those until one fails, in so many processes."""
+    total = Ran()
+    work = pieces(first, schedules, steps, alter)
+    if jobs == 1:
+        for piece in work:
+            total.add(_run_piece(piece))
+            if total.failed:
+                break
+        return total
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        for ran in pool.imap_unordered(_run_piece, work):
+            total.add(ran)
+            if total.failed:
+                break
+    return total
+
+
+def rule_counters() -> set[str]:
+    """The counters of the engine's rules, as its sources name them."""
+    text = "".join(path.read_text() for path in SOURCES.rglob("*.py"))
+    return set(re.findall(r"count\(\s*\"(\w+)\"", text)) | set(re.findall(r"\.fail\(.*?\"(\w+)\"\)", text))
+
+
+def silent(counts: Counter[str]) -> list[str]:
+    """The rules' counters that no schedule has raised."""
+    return sorted(name for name in rule_counters() - NOT_REACHED if not counts[name])
+
+
+def show(ran: Ran, steps: int, seconds: float) -> None:
+    print(
+        f"{steps} steps, {len(ran.schedules)} different schedules, {len(ran.graphs)} different graphs: nothing found, "
+        f"{steps / seconds:.0f} steps a second"
+    )
+    for name, count in sorted(ran.counts.items()):
+        print(f"  {name:32} {count}")
+    for name in silent(ran.counts):
+        print(f"  {name:32} never")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Simulate schedules of upqueries against the change stream.")
     parser.add_argument("--steps", type=int, default=20_000, help="steps in all (default 20000)")
     parser.add_argument("--seed", type=int, default=1, help="the first schedule's seed (default 1)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a CPU)")
+    parser.add_argument("--alter", type=float, default=0.0, help="the share of answers that are altered: must fail")
+    parser.add_argument("--script", type=Path, help="run one script and print what happens")
     options = parser.parse_args(arguments)
+    if options.script is not None:
+        found = failure(Script.read(options.script), print)
+        print(found or "nothing found")
+        return 1 if found else 0
     started = time.perf_counter()
     schedules = max(1, options.steps // STEPS_PER_SCHEDULE)
-    counts, different = run(range(options.seed, options.seed + schedules), STEPS_PER_SCHEDULE)
-    seconds = time.perf_counter() - started
-    steps = schedules * STEPS_PER_SCHEDULE
-    print(
-        f"{steps} steps in {schedules} schedules from seed {options.seed} ({different} different): nothing found, "
-        f"{steps / seconds:.0f} steps a second"
-    )
-    for name, count in sorted(counts.items()):
-        print(f"  {name:32} {count}")
-    return 0
+    ran = campaign(options.seed, schedules, alter=options.alter, jobs=max(1, min(options.jobs, schedules)))
+    if ran.failed is None:
+        show(ran, schedules * STEPS_PER_SCHEDULE, time.perf_counter() - started)
+        return 0
+    seed, error = ran.failed
+    if options.alter:
+        print(f"seed {seed}, with altered answers: {error}", file=sys.stderr)
+    else:
+        report(seed, error, STEPS_PER_SCHEDULE)
+    return 1
 
 
 if __name__ == "__main__":

@@ -2,51 +2,56 @@
 from each other.
 
 As MySQL does it: a transaction is in gtid_owned from before it is written to the binlog until, atomically, it is in
-gtid_executed; the
-stream may send it as soon as it is in the binlog, before it is visible; it is visible before it is executed. With
-ordered commits the
-steps happen in the binlog's order, else in any. Some transactions are owned and roll back. Row locks are held until a
-transaction is
-visible, so that two transactions never wait with changes of one row.
+gtid_executed; the stream may send it as soon as it is in the binlog, before it is visible; it is visible before it is
+executed. With ordered commits the steps happen in the binlog's order, else in any. Some transactions are owned and roll
+back. Row locks are held until a transaction is visible, so that two transactions never wait with changes of one row.
+
+A server that takes over, or comes back, may lack the last transactions of the binlog. It numbers none of its own as
+they were numbered: of a server that does, nobody can tell.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dataflow.messages import Ddl, Pair, Progress, StreamEvent, TableChanges, Transaction
+from dataflow.messages import Ddl, Gap, Pair, Progress, StreamEvent, TableChanges, Transaction
 from gtid_tracker.gtid import Gtid, GtidSet
 from sqltypes.expression import Row
 from sqltypes.schema import Table
-from tests.simulation.queries import WORDS
-from tests.simulation.sql_side import DATABASE, TABLES, State, number_of
+from tests.simulation.sql_side import DATABASE, TABLES, Rows, State, number_of
 
-SERVERS = ("5e1ec7ed-0000-4000-8000-000000000001", "5e1ec7ed-0000-4000-8000-000000000002")
-WIDTHS = {"a": 9, "b": 5, "n": 5}  # how many primary keys each table draws from
 Wanted = Mapping[str, tuple[Table, frozenset[str]]]
+Change = tuple[str, int, Row | None]  # a table, a primary key, the row that it then has
+NO_GTID = Gtid("", 0)
+OWNED, LOGGED, VISIBLE, EXECUTED = 1, 2, 3, 4
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Commit:
-    """One transaction on its way. `stage`: 1 owned, 2 in the binlog, 3 visible, 4 executed.
+    """One transaction on its way; `stage` is the last of the moments that it has reached.
 
-    `replaces`: a DDL statement after which the table holds `rows`, without row events: TRUNCATE, a swap by RENAME.
+    `kind`: "rows"; "early", which is given its GTID before it changes anything, as on replicas; "ghost", which rolls
+    back after it was owned; "ddl", after which the table `replaces` holds `rows`, without row events (TRUNCATE, a swap
+    by RENAME), and `named` says whether the stream can tell which table it was; "load", whose changes the stream cannot
+    tell.
     """
 
-    changes: list[tuple[str, Pair]]
+    number: int
+    kind: str
+    changes: list[tuple[str, Pair]] = field(default_factory=list)
     replaces: str = ""
-    rows: tuple[Row, ...] = ()
-    named: bool = True  # the stream can tell which table the DDL statement is about
-    ghost: bool = False
-    early: bool = False  # it was given its GTID before it changes anything, as on replicas
+    rows: Mapping[int, Row] = field(default_factory=dict)
+    named: bool = True
     stage: int = 0
-    gtid: Gtid = field(default_factory=lambda: Gtid(SERVERS[0], 0))
+    gtid: Gtid = NO_GTID
+    later: Sequence[Change] = ()  # of one that is given its GTID before it changes anything, as on replicas
 
-    def event(self, wanted: Wanted) -> StreamEvent:
+    def event(self, wanted: Wanted, position: GtidSet) -> StreamEvent:
         """As the stream gives it: of the wanted tables the wanted columns, None in place of the others."""
-        if self.replaces:
+        if self.kind == "load":
+            return Gap("rows were loaded by a statement", position.add(self.gtid))
+        if self.kind == "ddl":
             name = f"{DATABASE}.{self.replaces}"
             return Ddl(self.gtid, f"RENAME TABLE {name}", frozenset({name}) if self.named else None)
         changes: list[TableChanges] = []
@@ -75,160 +80,205 @@ def narrowed(row: Row | None, table: Table, columns: frozenset[str]) -> Row | No
 
 
 class ModelSource:
-    """One server. `log` is the binlog from the start; `visible` is what a select sees now."""
+    """The server that answers now. `log` is its binlog from the start; `visible` is what a select sees now.
 
-    def __init__(self, rng: random.Random) -> None:
-        self._rng = rng
-        self.ordered = rng.random() < 0.8
-        self.keys = rng.choice([(0, 1, 2), (0, 0, 0, 1, 2), (0, 1)])
-        self.visible = State()
-        self.server = SERVERS[0]  # who answers now
+    `incarnation` rises when another server takes over or this one comes back without its last transactions.
+    """
+
+    def __init__(self, rows: Rows, ordered: bool) -> None:
+        self.ordered = ordered
+        self._start = rows
+        self.locked: Callable[[], set[str]] = set  # tables that upqueries keep locked
+        self.visible = State(rows)
+        self.latest = self.visible.copy()  # with the changes of transactions under way
+        self.incarnation = 1
+        self.server = server_uuid(1)
         self.log: list[Commit] = []
-        self._live: list[Commit] = []
+        self._past: list[list[Commit]] = []  # binlogs of servers that are gone
+        self.live: dict[int, Commit] = {}
+        self.purged: set[Gtid] = set()  # executed, and in no binlog
         self._locked: dict[tuple[str, int], Commit] = {}
-        self._latest: dict[str, dict[int, Row]] = {name: {} for name in TABLES}
-        self._next = 1
+        self._next: dict[str, int] = {}
+        self._visible: list[Gtid] = []
         self._owned: set[Gtid] = set()
         self._executed: set[Gtid] = set()
-        self.quiet = False
-        self.shared: Callable[[], set[str]] = set  # tables that upqueries keep locked
-        for name in TABLES:
-            for number in range(3):
-                self._put(name, self._row(name, number))
-
-    def _put(self, name: str, row: Row) -> None:
-        self._latest[name][number_of(row)] = row
-        self.visible.apply(name, [(None, row)])
-
-    def _row(self, name: str, number: int) -> Row:
-        rng = self._rng
-        link = rng.choice((0, 1, 2, None)) if rng.random() < 0.3 else rng.choice((0, 1, 2))
-        if name == "n":
-            return (number, rng.choice(WORDS) if rng.random() < 0.9 else None, rng.choice(self.keys))
-        if name == "a":
-            return (number, rng.choice(self.keys), link, int(rng.random() < 0.7), rng.randint(0, 5))
-        return (number, link, rng.randint(0, 5))
+        self._executed_set: GtidSet | None = None
 
     # -- what the proxy may ask --------------------------------------------------------------------------------------
 
     def executed(self) -> GtidSet:
-        return GtidSet.of(self._executed)
+        if self._executed_set is None:
+            self._executed_set = GtidSet.of(self._executed)
+        return self._executed_set
+
+    def purged_set(self) -> GtidSet:
+        return GtidSet.of(self.purged)
 
     def owned(self) -> GtidSet:
         return GtidSet.of(self._owned)
+
+    def seen(self) -> tuple[Rows, GtidSet]:
+        """What a snapshot sees now: the rows, and the transactions."""
+        return self.visible.copy(), GtidSet.of(self._visible)
+
+    # -- progress ----------------------------------------------------------------------------------------------------
+
+    @property
+    def exclusive(self) -> bool:
+        """Everybody waits for a DDL statement's metadata lock."""
+        return any(commit.replaces for commit in self.live.values())
+
+    def begin(self, number: int, kind: str, changes: Sequence[Change]) -> None:
+        """Changes of rows that another transaction has locked are left out."""
+        if self.exclusive:
+            return
+        self.live[number] = commit = Commit(number, kind)
+        if kind == "early":
+            commit.gtid, commit.later = self._number(), changes
+            self._owned.add(commit.gtid)
+        else:
+            self._change(commit, changes)
+
+    def _change(self, commit: Commit, changes: Sequence[Change]) -> None:
+        locked = self.locked()
+        for name, row, after in changes:
+            if name in locked or self._locked.get((name, row), commit) is not commit:
+                continue
+            rows = self.latest[name]
+            before = rows.get(row)
+            if before == after:
+                continue
+            self._locked[name, row] = commit
+            commit.changes.append((name, (before, after)))
+            if commit.kind == "ghost":
+                continue
+            if after is None:
+                del rows[row]
+            else:
+                rows[row] = after
 
     def lockable(self, tables: Iterable[str]) -> bool:
         """Does nobody hold a change of these tables that is not visible yet?"""
         wanted = set(tables)
         return not any(
-            commit.stage <= 2 and (commit.replaces in wanted or any(name in wanted for name, _ in commit.changes))
-            for commit in self._live
+            commit.stage <= LOGGED and (commit.replaces in wanted or any(name in wanted for name, _ in commit.changes))
+            for commit in self.live.values()
         )
 
-    # -- progress ----------------------------------------------------------------------------------------------------
+    def begin_ddl(self, number: int, name: str, rows: Sequence[Row], named: bool) -> None:
+        """Waits for nobody, so it is left out while a transaction is under way."""
+        if not self.live and name not in self.locked():
+            held = {number_of(row): row for row in rows}
+            self.latest[name] = dict(held)
+            self.live[number] = Commit(number, "ddl", replaces=name, rows=held, named=named)
 
-    def step(self) -> None:
-        """One moment of one transaction."""
-        rng = self._rng
-        if not self.quiet and (not self._live or (len(self._live) < 5 and rng.random() < 0.4)):
-            self._begin()
-        elif self._live:
-            self._advance(rng.choice(self._live))
+    def execute_unseen(self) -> None:
+        """A GTID is executed that no binlog has: gtid_purged was set by hand."""
+        gtid = self._number()
+        self.purged.add(gtid)
+        self._executed.add(gtid)
+        self._executed_set = None
 
-    @property
-    def resting(self) -> bool:
-        return not self._live
+    def _number(self) -> Gtid:
+        number = self._next.get(self.server, 0) + 1
+        self._next[self.server] = number
+        return Gtid(self.server, number)
 
-    def _begin(self) -> None:
-        rng = self._rng
-        if any(commit.replaces for commit in self._live):
-            return  # the metadata lock: everybody waits for the DDL
-        if rng.random() < 0.15 and not self._live and not self.shared():
-            self._live.append(self._ddl())
+    def advance(self, number: int) -> None:
+        """One moment of one transaction; nothing if it must wait for another, or has ended."""
+        commit = self.live.get(number)
+        if commit is None:
             return
-        if rng.random() < 0.05:
-            self._live.append(Commit([]))  # of a table that nobody reads
-            return
-        commit = Commit([], ghost=rng.random() < 0.05, early=rng.random() < 0.1)
-        if commit.early:
-            self._name(commit)
-        else:
-            self._change_some(commit)
-        if commit.changes or commit.early:
-            self._live.append(commit)
-
-    def _change_some(self, commit: Commit) -> None:
-        for _ in range(self._rng.choice((1, 1, 2, 3))):
-            self._change(commit)
-
-    def _name(self, commit: Commit) -> None:
-        commit.gtid = Gtid(self.server, self._next)
-        self._next += 1
-        self._owned.add(commit.gtid)
-
-    def _ddl(self) -> Commit:
-        rng = self._rng
-        name = rng.choice(list(TABLES))
-        rows = tuple(self._row(name, number) for number in range(rng.choice((0, 0, 3))))
-        self._latest[name] = {number_of(row): row for row in rows}
-        return Commit([], replaces=name, rows=rows, named=rng.random() < 0.8)
-
-    def _change(self, commit: Commit) -> None:
-        rng = self._rng
-        name = rng.choice(("a", "a", "a", "b", "b", "n"))
-        number = rng.randrange(WIDTHS[name])
-        if name in self.shared() or self._locked.get((name, number), commit) is not commit:
-            return
-        rows = self._latest[name]
-        before = rows.get(number)
-        after = None if before is not None and rng.random() < 0.3 else self._row(name, number)
-        if before == after:
-            return
-        self._locked[name, number] = commit
-        commit.changes.append((name, (before, after)))
-        if commit.ghost:
-            return
-        if after is None:
-            del rows[number]
-        else:
-            rows[number] = after
-
-    def _advance(self, commit: Commit) -> None:
-        if commit.early and not commit.changes:
-            self._change_some(commit)
+        if commit.later:
+            later, commit.later = commit.later, ()
+            self._change(commit, later)
             return
         if commit.stage == 0:
-            if not commit.early:
-                self._name(commit)
-        elif commit.stage == 1:
-            if commit.ghost:
+            if commit.kind != "early":
+                commit.gtid = self._number()
+                self._owned.add(commit.gtid)
+        elif commit.stage == OWNED:
+            if commit.kind == "ghost":
                 self._owned.discard(commit.gtid)
-                self._end(commit)
+                self._unlock(commit)
+                del self.live[number]
                 return
             self.log.append(commit)
         elif self._must_wait(commit):
             return
-        elif commit.stage == 2:
+        elif commit.stage == LOGGED:
             commit.apply(self.visible)
+            self._visible.append(commit.gtid)
             self._unlock(commit)
         else:
             self._owned.discard(commit.gtid)
-            self._executed.add(commit.gtid)
-            self._live.remove(commit)
+            self._execute(commit)
+            del self.live[number]
         commit.stage += 1
+
+    def _execute(self, commit: Commit) -> None:
+        self._executed.add(commit.gtid)
+        self._executed_set = None
 
     def _must_wait(self, commit: Commit) -> bool:
         """With ordered commits nobody overtakes in the binlog's order."""
         if not self.ordered:
             return False
-        return any(other is not commit and 2 <= other.stage <= commit.stage for other in self._earlier(commit))
-
-    def _earlier(self, commit: Commit) -> list[Commit]:
-        return [other for other in self.log[: self.log.index(commit)][-8:] if other in self._live]
+        earlier = self.log[: self.log.index(commit)][-8:]
+        return any(other.stage <= commit.stage and other.number in self.live for other in earlier)
 
     def _unlock(self, commit: Commit) -> None:
         self._locked = {row: holder for row, holder in self._locked.items() if holder is not commit}
 
-    def _end(self, commit: Commit) -> None:
-        self._unlock(commit)
-        self._live.remove(commit)
+    # -- another server ----------------------------------------------------------------------------------------------
+
+    def fail_over(self, lost: int, same: bool) -> None:
+        """The server comes back (`same`), or another takes over, without the last `lost` transactions of the binlog and
+        without those that are not in it. The old binlog, which somebody may still read, is another list."""
+        survivors = self.log[: max(0, len(self.log) - lost)]
+        for commit in survivors:
+            commit.stage = EXECUTED
+        self._past.append(self.log)
+        self.log = survivors
+        self.incarnation += 1
+        if not same:
+            self.server = server_uuid(self.incarnation)
+        self._executed = {commit.gtid for commit in survivors} | self.purged
+        self._executed_set = None
+        self._owned.clear()
+        self._locked.clear()
+        self.live.clear()
+        self._visible = [commit.gtid for commit in survivors]
+        rows = self._replayed(survivors)
+        assert rows is not None, "the binlog's order is not that of the changes"
+        self.visible.become(rows)
+        self.latest = self.visible.copy()
+
+    def state_at(self, position: GtidSet) -> Rows | None:
+        """All tables' rows after exactly the transactions of the position, as they have been or may have been on one
+        server; None if no server had all of them."""
+        for log in (self.log, *self._past):
+            had = {commit.gtid for commit in log}
+            if not any(commit.gtid in position and commit.gtid not in had for past in self._past for commit in past):
+                return self._replayed([commit for commit in log if commit.gtid in position])
+        return None
+
+    def _replayed(self, commits: Sequence[Commit]) -> Rows | None:
+        """None if one is missing on which another stands."""
+        rows = {name: dict(held) for name, held in self._start.items()}
+        for commit in commits:
+            if commit.replaces:
+                rows[commit.replaces] = dict(commit.rows)
+            for name, (before, after) in commit.changes:
+                if before is not None and rows[name].pop(number_of(before), None) is None:
+                    return None
+                if after is not None:
+                    rows[name][number_of(after)] = after
+        return rows
+
+
+def server_uuid(incarnation: int) -> str:
+    return f"5e1ec7ed-0000-4000-8000-{incarnation:012}"
+
+
+__all__ = ["TABLES", "Change", "Commit", "ModelSource", "server_uuid"]

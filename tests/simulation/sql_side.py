@@ -3,6 +3,7 @@ by sqlglot."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -19,7 +20,7 @@ DATABASE = "sim"
 INT = SqlType("int")
 TEXT = SqlType("varchar", length=10, collation="utf8mb4_0900_ai_ci")  # of ASCII letters it is SQLite's NOCASE
 
-Rows = Mapping[str, Mapping[int, Row]]  # all tables' rows by primary key
+Rows = dict[str, dict[int, Row]]  # all tables' rows by primary key
 
 
 def table(name: str, **columns: SqlType) -> Table:
@@ -36,11 +37,16 @@ TABLES = {
 }
 
 
+_PUT = {name: f"INSERT OR REPLACE INTO {name} VALUES ({', '.join('?' * len(TABLES[name].columns))})" for name in TABLES}
+_REMOVE = {name: f"DELETE FROM {name} WHERE id = ?" for name in TABLES}
+
+
 class State:
-    """The tables' content at one moment."""
+    """The tables' content at one moment. What was asked since the last change is not asked SQLite again."""
 
     def __init__(self, rows: Rows | None = None) -> None:
         self.rows: dict[str, dict[int, Row]] = {name: {} for name in TABLES}
+        self._answers: dict[str, list[Row]] = {}
         self._db = sqlite3.connect(":memory:", isolation_level=None)
         for made in TABLES.values():
             columns = ", ".join(
@@ -48,37 +54,55 @@ class State:
                 for column in made.columns
             )
             self._db.execute(f"CREATE TABLE {made.name} ({columns}, PRIMARY KEY ({made.primary_key[0]}))")
-        for name, held in (rows or {}).items():
-            self.replace(name, list(held.values()))
+        if rows is not None:
+            self.become(rows)
 
     def close(self) -> None:
         self._db.close()
 
     def apply(self, name: str, pairs: Iterable[Pair]) -> None:
         for before, after in pairs:
-            if before is not None:
-                self._db.execute(f"DELETE FROM {name} WHERE id = ?", (before[0],))
-                del self.rows[name][number_of(before)]
+            if before is not None and (after is None or after[0] != before[0]):
+                self._remove(name, number_of(before))
             if after is not None:
-                self._insert(name, after)
+                self._put(name, after)
 
-    def _insert(self, name: str, row: Row) -> None:
-        self._db.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
+    def _put(self, name: str, row: Row) -> None:
+        self._answers.clear()
+        self._db.execute(_PUT[name], row)
         self.rows[name][number_of(row)] = row
 
-    def replace(self, name: str, rows: Iterable[Row]) -> None:
+    def _remove(self, name: str, number: int) -> None:
+        self._answers.clear()
+        self._db.execute(_REMOVE[name], (number,))
+        del self.rows[name][number]
+
+    def replace(self, name: str, rows: Mapping[int, Row]) -> None:
         """The table holds these rows and no others: TRUNCATE, or a table of that name that was swapped in."""
-        self._db.execute(f"DELETE FROM {name}")
-        self.rows[name].clear()
-        for row in rows:
-            self._insert(name, row)
+        held = self.rows[name]
+        for number in [number for number in held if number not in rows]:
+            self._remove(name, number)
+        for number, row in rows.items():
+            if held.get(number) != row:
+                self._put(name, row)
+
+    def become(self, rows: Rows) -> None:
+        """All tables hold these rows and no others."""
+        for name in TABLES:
+            self.replace(name, rows[name])
 
     def copy(self) -> Rows:
         return {name: dict(rows) for name, rows in self.rows.items()}
 
     def query(self, sql: str, types: Sequence[SqlType]) -> list[Row]:
-        """The rows of a MySQL SELECT, in the canonical forms of the types."""
-        return [canonical(row, types) for row in self._db.execute(transpiled(sql))]
+        """The rows of a MySQL SELECT, in the canonical forms of the types: a list of the caller's own."""
+        found = self._answers.get(sql)
+        if found is None:
+            rows: list[Row] = self._db.execute(transpiled(sql)).fetchall()
+            if any(type_.name == "decimal" for type_ in types):
+                rows = [canonical(row, types) for row in rows]
+            found = self._answers[sql] = rows
+        return list(found)
 
     def spellings(self) -> set[Value]:
         """All strings that a row holds."""
@@ -103,9 +127,24 @@ def _canonical(value: Value, type_: SqlType) -> Value:
     return value
 
 
+_NUMBER = re.compile(r"\b\d+\b")
+_SENTINEL = re.compile(r"\b9\d{6}\b")
+
+
 @lru_cache(maxsize=100_000)
 def transpiled(sql: str) -> str:
-    """MySQL's text in SQLite's dialect: no databases, no row constructors in IN."""
+    """MySQL's text in SQLite's dialect: no databases, no row constructors in IN.
+
+    Texts that differ in their numbers only are taken apart once.
+    """
+    numbers = _NUMBER.findall(sql)
+    places = iter(range(len(numbers)))
+    shape = _shape(_NUMBER.sub(lambda _: str(9_000_000 + next(places)), sql))
+    return _SENTINEL.sub(lambda found: numbers[int(found[0]) - 9_000_000], shape)
+
+
+@lru_cache(maxsize=10_000)
+def _shape(sql: str) -> str:
     tree = sqlglot.parse_one(sql, read="mysql").transform(_for_sqlite)
     return tree.sql(dialect="sqlite")
 

@@ -1,0 +1,487 @@
+"""Each rule of docs/consistency.md switched off, one at a time: the simulation must find out, or it does not look.
+
+python -m tests.simulation.mutants
+make mutants
+
+prints for each rule the seed that showed it, after how many schedules and seconds. Exits with 1 where one is not caught
+within `LONGEST` seconds.
+
+Not among them, because something else also holds what they hold:
+* the generation of a node: the DDL statement is in the ring, too, and all fills end where history begins anew. Both
+  together are `ddl_forgotten_by_fills`.
+* the ring forgets where a statement has no GTID: the generation of the nodes says the same.
+"""
+
+from __future__ import annotations
+import __future__
+
+import argparse
+import inspect
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import dataflow.eviction
+import dataflow.fill
+import dataflow.operators.aggregate
+import dataflow.operators.rows
+import dataflow.reader
+from dataflow.arrangement import Arrangement
+from dataflow.engine import Engine
+from dataflow.fill import Fill, Record
+from dataflow.operators.aggregate import AggregateNode
+from dataflow.operators.answer import AnswerNode
+from dataflow.operators.rows import RowsNode
+from dataflow.operators.topk import TopKNode
+from dataflow.reader import ReaderNode
+from dataflow.source_history import SourceHistory
+from gtid_tracker.bracket import Bracket
+from gtid_tracker.progress import PositionWaits
+from gtid_tracker.ring import Ring
+from gtid_tracker.tracker import Cut
+from proxy.caches import OpenCache
+from tests.simulation.flights import NOTHING, Asked
+from tests.simulation.run import run
+from tests.simulation.simulation import Simulation
+
+# Caught by `make mutants`, too late for the tests that run on every change.
+RARE = frozenset(
+    {
+        "an entry ahead is a hole to joins",
+        "an extreme that goes makes a hole",
+        "the snapshot had all of the position",
+    }
+)
+LONGEST = 60.0  # seconds of processor time until a mutant must have been caught
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A rule that is switched off. `section`: of docs/consistency.md's argument, in a word."""
+
+    section: str
+    rule: str
+    switch_off: Patch
+
+    @property
+    def name(self) -> str:
+        return f"{self.section}: {self.rule}"
+
+
+def edit(owner: Any, name: str, *changes: tuple[str, str]) -> Patch:
+    """Replaces pieces of a function's text. Raises AssertionError where one is not there: the rule has moved."""
+
+    def switch_off(patch: pytest.MonkeyPatch) -> None:
+        function = getattr(owner, name)
+        text = textwrap.dedent(inspect.getsource(function))
+        for old, new in changes:
+            assert old in text, f"{name} has no {old!r}"
+            text = text.replace(old, new)
+        made: dict[str, Any] = {}
+        module = sys.modules[function.__module__]
+        code = compile(text, f"<{name} without a rule>", "exec", __future__.annotations.compiler_flag)
+        exec(code, vars(module), made)
+        patch.setattr(owner, name, made[name])
+
+    return switch_off
+
+
+def all_of(*patches: Patch) -> Patch:
+    def switch_off(patch: pytest.MonkeyPatch) -> None:
+        for each in patches:
+            each(patch)
+
+    return switch_off
+
+
+def always(*arguments: object) -> bool:
+    return True
+
+
+def nothing(*arguments: object) -> None: ...
+
+
+def attribute(owner: Any, name: str, value: Any) -> Patch:
+    return lambda patch: patch.setattr(owner, name, value)
+
+
+touched = AnswerNode.touched
+
+
+def after_images_only(self: AnswerNode, table: str, pairs: Any, keys: Any) -> Any:
+    return touched(self, table, [(None, after) for _, after in pairs], keys)
+
+
+def insert_all_that_wait(self: Engine) -> list[Any]:
+    effects: list[Any] = []
+    for fill in list(self._waits):
+        effects += self._insert(fill)
+    return effects
+
+
+insert_ahead = Engine._insert_ahead
+
+
+def forgetting_the_cut(self: Engine, fill: Fill) -> None:
+    insert_ahead(self, fill)
+    if fill.ahead:
+        fill.promote()
+
+
+def unsettled(self: Fill) -> None:
+    """Keys that the rows lead to only after they were brought forward count as known to be empty."""
+    for params in self.whole.values():
+        self.reader.derive(params, self.overlay)
+
+
+MUTANTS = (
+    # the bracket
+    Mutant(
+        "bracket", "what the snapshot may have seen is in doubt", edit(Fill, "bring_forward", ("list(uncertain)", "[]"))
+    ),
+    Mutant(
+        "bracket",
+        "what was owned may have been seen",
+        edit(Bracket, "__init__", ("executed.union(owned).difference(lower)", "executed.difference(lower)")),
+    ),
+    Mutant(
+        "bracket",
+        "what was executed after the snapshot may have been seen",
+        edit(Bracket, "__init__", ("executed.union(owned).difference(lower)", "owned.difference(lower)")),
+    ),
+    Mutant(
+        "bracket",
+        "owned is read before executed",
+        attribute(Simulation, "moments", ("lower", "snapshot", "executed", "owned")),
+    ),
+    Mutant(
+        "bracket",
+        "the lower bound is read before the snapshot",
+        attribute(Simulation, "moments", ("snapshot", "lower", "owned", "executed")),
+    ),
+    Mutant("bracket", "all statements of a fill share one snapshot", attribute(Simulation, "one_snapshot", False)),
+    Mutant(
+        "bracket",
+        "an answer waits for the position",
+        attribute(PositionWaits, "add", lambda self, needed, position, waiter: False),
+    ),
+    Mutant(
+        "bracket",
+        "an answer waits for what is in doubt, too",
+        edit(Engine, "on_answer", ("bracket.needed", "bracket.lower")),
+    ),
+    Mutant("bracket", "a timeout resolves nothing", attribute(Engine, "tick", insert_all_that_wait)),
+    Mutant(
+        "bracket",
+        "only a later reading tells of a rollback",
+        edit(Engine, "_clear_rolled_back", (" or current.sent <= fill.answered", "")),
+    ),
+    Mutant(
+        "bracket",
+        "what is executed was not rolled back",
+        edit(
+            Engine,
+            "_clear_rolled_back",
+            ("answer.bracket.owned.union(answer.bracket.executed)", "answer.bracket.owned"),
+        ),
+    ),
+    Mutant(
+        "bracket",
+        "what is owned beside the locks may have been seen",
+        attribute(
+            Bracket, "exact", lambda server, before, owned, executed: Bracket(server, executed, NOTHING, executed)
+        ),
+    ),
+    # the ring
+    Mutant("ring", "what was received and not seen is applied", attribute(Ring, "after", lambda self, lower: [])),
+    Mutant(
+        "ring",
+        "what was seen is not applied again",
+        attribute(Ring, "after", lambda self, lower: [record for _, record in self._records.values()]),
+    ),
+    Mutant(
+        "ring",
+        "in the order received",
+        edit(Ring, "after", ("found.sort(key=lambda held: held[0])", "found.reverse()")),
+    ),
+    Mutant("ring", "it must reach back to the snapshot", attribute(Ring, "admits", lambda self, lower: True)),
+    Mutant("ring", "it is emptied for a new column", edit(Engine, "install", ("self.ring.forget()", "pass"))),
+    # insertion
+    Mutant(
+        "insertion",
+        "a key that is held meanwhile is kept",
+        edit(Fill, "insert", ("if key not in node.entries and ", "if ")),
+    ),
+    Mutant(
+        "insertion",
+        "an answer that a change touched is not stored",
+        edit(AnswerNode, "apply", ("if not entries:", "if not entries or entries is not self.entries:")),
+    ),
+    Mutant(
+        "insertion",
+        "a group without rows does not exist",
+        edit(AggregateNode, "_subtract", ("if state[COUNT_STAR] <= 0:", "if False:")),
+    ),
+    Mutant(
+        "insertion",
+        "a sum over nothing is NULL",
+        edit(dataflow.operators.aggregate, "result", ("None if state[slot + 1] == 0 else ", "")),
+    ),
+    Mutant(
+        "insertion",
+        "an extreme that goes makes a hole",
+        edit(
+            AggregateNode, "_subtract", ("if program.subtract(state, row):", "if program.subtract(state, row) or True:")
+        ),
+    ),
+    Mutant(
+        "insertion",
+        "top-k is a hole where rows are short",
+        edit(TopKNode, "_remove", ("len(top.rows) < self._limit", "False")),
+    ),
+    Mutant(
+        "insertion",
+        "top-k takes nothing behind its tail",
+        edit(TopKNode, "_add", ("if not top.complete and (not top.keys or sort_key > top.keys[-1]):", "if False:")),
+    ),
+    # ahead of the position
+    Mutant(
+        "ahead",
+        "what the snapshot saw is passed over",
+        edit(Cut, "fate", ("Fate.TAGGED if gtid in self.lower else Fate.APPLIED", "Fate.APPLIED")),
+    ),
+    Mutant(
+        "ahead", "what it may have seen makes a hole when it comes", edit(Cut, "fate", ("or gtid in self.doubt", ""))
+    ),
+    Mutant(
+        "ahead",
+        "doubt is no part of the cut",
+        edit(
+            Cut,
+            "fate",
+            (
+                "return Fate.TAGGED if gtid in self.lower",
+                "return Fate.TAGGED if gtid in self.lower or gtid in self.doubt",
+            ),
+            ("gtid is None or gtid in self.doubt", "gtid is None"),
+        ),
+    ),
+    Mutant("ahead", "what comes is applied", edit(Cut, "fate", ("if gtid in self.lower else Fate.APPLIED", ""))),
+    Mutant(
+        "ahead",
+        "an entry ahead is a hole to lists and subscribers",
+        edit(
+            ReaderNode,
+            "derive",
+            ("entry = levels[0].get(key)", "entry = levels[0].get(key) or self.nodes[0].ahead.get(key)"),
+        ),
+    ),
+    Mutant(
+        "ahead",
+        "an entry ahead is a hole to joins",
+        edit(
+            ReaderNode, "_expand", ("entry = entries.get(key)", "entry = entries.get(key) or level.node.ahead.get(key)")
+        ),
+    ),
+    Mutant(
+        "ahead", "the cut is kept", attribute(Arrangement, "insert_ahead", lambda self, entry, cut: self.insert(entry))
+    ),
+    Mutant(
+        "ahead",
+        "the cut is kept until the position contains it",
+        attribute(Engine, "_insert_ahead", forgetting_the_cut),
+    ),
+    Mutant(
+        "ahead",
+        "an entry that is evicted is not held when its cut is reached",
+        edit(
+            Arrangement,
+            "promote",
+            ("if self.ahead.get(entry.key) is entry:", "if True:"),
+            ("del self.ahead[entry.key]", "self.ahead.pop(entry.key, None)"),
+        ),
+    ),
+    Mutant(
+        "ahead",
+        "the snapshot had all of the position",
+        edit(Engine, "_may_stand_ahead", ("self.ring.position.freeze().issubset(fill.bracket.lower)", "True")),
+    ),
+    Mutant(
+        "ahead",
+        "a change reaches what is held ahead",
+        edit(Engine, "_process_ahead", ("if node.ahead and change.table in node.tables:", "if False:")),
+    ),
+    # joins
+    Mutant(
+        "joins",
+        "an answer is forgotten when an entry changes",
+        attribute(dataflow.operators.rows, "touch", nothing),
+    ),
+    Mutant(
+        "joins",
+        "an answer is linked to its entries",
+        all_of(attribute(dataflow.reader, "relink", nothing), attribute(dataflow.eviction, "relink", nothing)),
+    ),
+    Mutant("joins", "a semi-join covers what it was asked", attribute(Fill, "_settle", unsettled)),
+    Mutant("joins", "a key is held only if all it leads to is", edit(Arrangement, "discard", ("touch(entry)", "pass"))),
+    # never stale
+    Mutant(
+        "never stale",
+        "a change empties the answers it touches",
+        edit(AnswerNode, "apply", ("if not entries:", "if not entries or entries is self.entries:")),
+    ),
+    Mutant("never stale", "the before image counts (answers)", attribute(AnswerNode, "touched", after_images_only)),
+    Mutant(
+        "never stale",
+        "the before image counts (rows)",
+        edit(RowsNode, "change", ("self._remove(entries, old, self._narrow(before))", "pass")),
+    ),
+    Mutant("never stale", "memory is bounded", edit(Engine, "_between", ("self.sieve.evict_to(self.limit)", "pass"))),
+    # what a read may be told
+    Mutant(
+        "reads",
+        "a list is answered whole",
+        edit(
+            OpenCache,
+            "_held_body",
+            ("            return None\n        held.visited", "            continue\n        held.visited"),
+        ),
+    ),
+    Mutant(
+        "reads",
+        "the keys of a list are of one version",
+        edit(
+            Fill,
+            "answer",
+            ("if key not in self.whole:", "if key in self.partial:"),
+            ("for _, params in keys:", "for key, params in keys:"),
+            ("params, self.overlay", "params, self.overlay if key in self.whole else self.reader.held_levels"),
+        ),
+    ),
+    Mutant(
+        "reads",
+        "an answer is not mixed with what is held",
+        edit(
+            Fill,
+            "answer",
+            ("if key not in self.whole:", "if key not in self.keys:"),
+            ("params, self.overlay", "params, [{**a, **b} for a, b in zip(self.reader.held_levels, self.overlay)]"),
+        ),
+    ),
+    Mutant(
+        "reads",
+        "nothing is told older than the position at its start",
+        edit(Engine, "_tell", ("not read.since.issubset(fill.bracket.lower)", "False")),
+    ),
+    Mutant("reads", "who asks for GTIDs is told them (upqueries)", attribute(Asked, "met_by", always)),
+    Mutant("reads", "who asks for GTIDs is told them (the position)", attribute(Asked, "met", always)),
+    # all else
+    Mutant(
+        "events",
+        "a transaction that comes again is ignored",
+        edit(Engine, "on_stream", ("gtid is not None and gtid in self.ring.position", "False")),
+    ),
+    Mutant(
+        "events",
+        "a DDL statement empties what is held",
+        edit(Engine, "_process", ("if record.concerns(node):", "if False:")),
+    ),
+    Mutant(
+        "events",
+        "answers from before a DDL statement are not stored",
+        all_of(
+            edit(dataflow.fill, "_replay", ("if record.concerns(node):", "if False:")),
+            edit(dataflow.fill, "_drop_touched", ("not record.concerns(node)", "True")),
+            edit(Fill, "bring_forward", ("if generation != node.generation:", "if False:")),
+        ),
+    ),
+    Mutant("events", "a DDL statement concerns its tables", attribute(Record, "concerns", lambda self, node: False)),
+    Mutant(
+        "events",
+        "another server is another history",
+        edit(SourceHistory, "contradiction", ("if self.server_uuid and server != self.server_uuid:", "if False:")),
+    ),
+    Mutant(
+        "events",
+        "a server that has lost transactions is another history",
+        edit(
+            SourceHistory,
+            "contradiction",
+            ("not lower.issubset(bracket.executed) or (floor is not None and not floor.issubset(lower))", "False"),
+        ),
+    ),
+    Mutant(
+        "events",
+        "an older reading that comes later is not the newest",
+        edit(
+            SourceHistory,
+            "contradiction",
+            ("newest is None or (newest is not bracket.executed and newest.issubset(bracket.executed))", "True"),
+        ),
+    ),
+    Mutant(
+        "events",
+        "after lost history all is a hole",
+        edit(Engine, "reset", ("reader.clear()", "pass"), ("node.clear()", "pass")),
+    ),
+    Mutant(
+        "events",
+        "after lost history upqueries are sent again",
+        edit(Engine, "reset", ("list(self._fills.values())", "()")),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Caught:
+    """`error` is "" where nothing went wrong."""
+
+    seed: int
+    schedules: int
+    seconds: float
+    error: str
+
+
+def catch(mutant: Mutant, first: int = 1, longest: float = LONGEST) -> Caught:
+    """Runs schedules without the rule until one fails, or for `longest` seconds."""
+    started = time.process_time()
+    seed = first
+    with pytest.MonkeyPatch.context() as patch:
+        mutant.switch_off(patch)
+        while True:
+            ran = run([seed])
+            seconds = time.process_time() - started
+            if ran.failed is not None:
+                return Caught(seed, seed - first + 1, seconds, ran.failed[1])
+            seed += 1
+            if seconds > longest:
+                return Caught(seed, seed - first, seconds, "")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Switch each rule off; the simulation must find out.")
+    parser.add_argument("--seed", type=int, default=1, help="the first schedule's seed (default 1)")
+    parser.add_argument("--only", default="", help="part of the names of the rules to try")
+    options = parser.parse_args(arguments)
+    missed = 0
+    print(f"{'rule':74} {'seed':>6} {'schedules':>9} {'seconds':>8}  what was wrong")
+    for mutant in MUTANTS:
+        if options.only not in mutant.name:
+            continue
+        caught = catch(mutant, options.seed)
+        missed += not caught.error
+        seed = str(caught.seed) if caught.error else "missed"
+        what = caught.error[:70].replace("\n", " ")
+        print(f"{mutant.name:74} {seed:>6} {caught.schedules:9} {caught.seconds:8.2f}  {what}", flush=True)
+    print(f"{missed} missed")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
