@@ -92,7 +92,7 @@ def measured(bench: Bench, seconds: float, share: float, exact: str) -> tuple[fl
         counters = dict(client.status().counters)
     total = sum(served.values())
     hits = 100 * served["hit"] / total
-    return rate, total, hits, counters.get("exact_fills", 0), counters.get("exact_fills_failed", 0)
+    return rate, total, hits, counters.get("exact_fills", 0), counters.get("source_exact_fills_failed", 0)
 
 
 def hottest(now: float) -> int:

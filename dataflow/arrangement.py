@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dataflow.counters import ENGINE
 from dataflow.entries import ENTRY_BYTES, Entry, Held, dependents_of, touch
 from dataflow.messages import Pair
 from gtid_tracker.gtid import Gtid
@@ -52,10 +53,11 @@ def _no_text(keys: Sequence[Row]) -> str:
 
 @dataclass(slots=True)
 class Memory:
-    """Bytes held by entries and answers, as estimated, and counters of why things went."""
+    """Bytes held by entries and answers, as estimated, and how often each rule has acted (`dataflow/counters.py`)."""
 
     used: int = 0
-    counters: dict[str, int] = field(default_factory=dict)
+    applied: int = 0  # row changes applied to held entries: too many for `count`
+    counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ENGINE, 0))
 
     def count(self, name: str, by: int = 1) -> None:
         self.counters[name] = self.counters.get(name, 0) + by

@@ -76,27 +76,34 @@ class TableNodes:
 
     def _process_direct(self, pairs: Sequence[Pair]) -> None:
         direct = self._direct
+        applied = 0
         for before, after in pairs:
             if before is None:
                 assert after is not None
                 for node, at, get in direct:
                     new = get(after[at])
                     if new is not None:
+                        applied += 1
                         _change(node, None, after, None, new)
             elif after is None:
                 for node, at, get in direct:
                     old = get(before[at])
                     if old is not None:
+                        applied += 1
                         _change(node, before, None, old, None)
             else:
                 for node, at, get in direct:
                     old, new = get(before[at]), get(after[at])
                     if old is not None or new is not None:
+                        applied += 1
                         _change(node, before, after, old, new)
+        if applied:
+            direct[0][0].memory.applied += applied
 
 
 def _process_located(locate: Locate, places: Sequence[Place], pairs: Sequence[Pair]) -> None:
     """The changes for arrangements that share what locates a row."""
+    applied = 0
     for before, after in pairs:
         try:
             leaves = locate(before) if before is not None else NOWHERE
@@ -108,7 +115,10 @@ def _process_located(locate: Locate, places: Sequence[Place], pairs: Sequence[Pa
         for node, _, get in places:
             old, new = get(leaves), get(enters)
             if old is not None or new is not None:
+                applied += 1
                 _change(node, before, after, old, new)
+    if applied:
+        places[0][0].memory.applied += applied
 
 
 def _change(

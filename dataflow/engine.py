@@ -231,6 +231,7 @@ class Engine:
     def on_stream(self, event: StreamEvent) -> list[Effect]:
         """Processes one event of the change stream to completion."""
         if isinstance(event, Gap):
+            self.memory.count("resets_by_stream")
             return self.reset(event.position, event.reason)
         gtid = event.gtid
         if gtid is not None and gtid in self.ring.position:
@@ -289,6 +290,7 @@ class Engine:
         """History is lost or another server answers: everything becomes a hole, and the stream goes on after
         `position`."""
         self.memory.count("resets")
+        self.memory.count("transactions", self.ring.pushed)
         self.generation += 1
         self.ring = Ring(position, *self._ring_size)
         self.source.forget()
@@ -321,6 +323,7 @@ class Engine:
         bracket = answer.bracket
         contradiction = self.source.contradiction(bracket, fill.floor)
         if contradiction:
+            self.memory.count("resets_by_answer")
             # Not at `lower`: the stream goes on from where it is, and does not bring again what `lower` may lack.
             return self.reset(self.ring.position.freeze(), contradiction)
         self._count += 1

@@ -298,6 +298,7 @@ class Fill:
                 self.kept[key] = hold(self.reader, key, params) is not None
         for entry in inserted:
             if entry.dependents is None and entry.content is not None:
+                entry.owner.memory.count("dropped_below_a_hole")
                 entry.owner.discard(entry)  # its reader's key stayed a hole: nobody would ever evict it
 
 

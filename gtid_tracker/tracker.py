@@ -12,7 +12,6 @@ of a record, and a cut for each key is the whole of what tags would tell (docs/c
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -62,7 +61,6 @@ class FillTracker(Generic[FillT]):
     """
 
     in_flight: dict[Hashable, dict[int, FillT]] = field(default_factory=dict)
-    counters: Counter[str] = field(default_factory=Counter)
 
     def find(self, key: Hashable, tag: int) -> FillT | None:
         """The upquery under way for this key and path."""
@@ -74,7 +72,6 @@ class FillTracker(Generic[FillT]):
         tags = self.in_flight.setdefault(key, {})
         assert tag not in tags, f"two upqueries for key {key!r} of path {tag}"
         tags[tag] = fill
-        self.counters["asked"] += 1
 
     def end(self, key: Hashable, tag: int, fill: FillT) -> None:
         """Ends this fill for the key; nothing happens if another has taken its place."""

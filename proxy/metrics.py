@@ -17,6 +17,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from proxy.api import CacheInfo, System, SystemStatus
+from proxy.counters import GAUGES
 
 __all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
 
@@ -67,9 +68,12 @@ def _status_metrics(status: SystemStatus, *, ready: bool) -> Iterable[Metric]:
     )
     for name, text, count in counters:
         yield CounterMetricFamily(name, text, value=float(count))
-    events = CounterMetricFamily("upwell_events", "Further counters of the engine, by name", labels=("event",))
+    for name, text in GAUGES.items():
+        yield GaugeMetricFamily(f"upwell_{name}", text, value=float(status.counters.get(name, 0)))
+    events = CounterMetricFamily("upwell_events", "How often each rule has acted, by name", labels=("event",))
     for event, count in sorted(status.counters.items()):
-        events.add_metric((event,), float(count))
+        if event not in GAUGES:
+            events.add_metric((event,), float(count))
     yield events
     if status.visible_buckets:
         yield HistogramMetricFamily(

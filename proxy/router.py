@@ -32,6 +32,7 @@ from proxy.api import (
 )
 from proxy.caches import NamedCache, OpenCache
 from proxy.catalog import Catalog
+from proxy.counters import COUNTERS, SOURCE
 from proxy.freshness import CallDemand, Freshener
 from proxy.pump import Pump
 from proxy.state import StateStore
@@ -275,8 +276,11 @@ class Router:
             visible_buckets=self._visible.buckets(),
             visible_sum_seconds=self._visible.sum,
             counters={
+                **dict.fromkeys(COUNTERS, 0),
                 **engine.memory.counters,
-                "exact_fills_failed": self._executor.counters["exact_fills_failed"],
+                "transactions": engine.memory.counters["transactions"] + engine.ring.pushed,
+                "records_applied": engine.memory.applied,
+                **{name: self._executor.counters[name.removeprefix("source_")] for name in SOURCE},
                 "evicted": engine.sieve.evicted,
                 "ring_transactions": len(engine.ring),
                 "subscriptions": len(engine.subscriptions),

@@ -1,0 +1,31 @@
+"""Every counter that `Status` and /metrics show by name, with what it counts. docs/metrics.md lists them."""
+
+from __future__ import annotations
+
+from dataflow.counters import ENGINE
+
+SOURCE: dict[str, str] = {
+    # From the executor, whose own names are those without `source_`.
+    "source_upqueries": "Upqueries given to the connections",
+    "source_exact_fills": "Upqueries sent in the form that locks what it reads",
+    "source_exact_fills_failed": "Of those: refused or not in time; sent again without locks",
+    "source_passed": "Statements passed through to MySQL",
+    "source_retried": "Statements sent once more, because their connection was lost",
+    "source_cancelled": "Statements that nobody waited for any more",
+    "source_killed": "Statements of those that had to be killed at MySQL",
+    "source_deadlines": "Statements that MySQL did not answer in time",
+    "source_overloaded": "Statements refused, because too many waited for a connection",
+}
+
+PROXY: dict[str, str] = {
+    "evicted": "Keys forgotten because memory was short",
+    "freshness_waits": "Reads that waited for the position, as they had asked for",
+    "freshness_waits_in_vain": "Of those: the position did not come in time",
+}
+
+GAUGES: dict[str, str] = {
+    "ring_transactions": "Transactions in the ring, by which answers are brought forward to the position",
+    "subscriptions": "Subscriptions now",
+}
+
+COUNTERS: dict[str, str] = {**ENGINE, **SOURCE, **PROXY}
