@@ -27,6 +27,7 @@ from tests.simulation.simulation import Results, Simulation
 STEPS_PER_SCHEDULE = 400
 SCHEDULES_PER_JOB = 20
 SOURCES = Path(__file__).parents[2] / "dataflow"
+FOUND = Path("build")  # where failing scripts are put
 # A rule's counter that stays at zero: what no schedule can bring about.
 NOT_REACHED = frozenset({"answers_not_understood", "removed_row_not_held"})
 
@@ -147,7 +148,8 @@ def report(seed: int, error: str, steps: int) -> None:
     print(f"seed {seed}: {error}", file=sys.stderr)
     script = small(seed, steps)
     failure(script, lambda line: print(line, file=sys.stderr))
-    path = Path(f"seed-{seed}.sim")
+    path = FOUND / f"seed-{seed}.sim"
+    FOUND.mkdir(exist_ok=True)
     path.write_text(script.text())
     print(
         f"the {len(script.actions)} steps are in {path}; python -m tests.simulation.run --script {path}",
