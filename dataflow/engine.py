@@ -205,10 +205,9 @@ class Engine:
         self._count += 1
         fill = Fill(self._count, reader, whole, partial, sent=self._count, sent_at=self._clock())
         fill.floor = self.source.floor
-        request = fill.request(self._latency.get(reader.tag, 0.0) > SLOW_SECONDS)
+        request = fill.request(self._latency.get(reader.tag, 0.0) > SLOW_SECONDS, exact)
         request.lower = self.source.known_lower(self.ring.pushed, self.ring.position.freeze())
         if exact:
-            request.exact = True
             self.memory.count("exact_fills")
         if request.lower is not None and not all(
             read.demand.needed.issubset(request.lower) for read in reads if read.demand is not None

@@ -127,8 +127,12 @@ class Fill:
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
-    def request(self, slow: bool) -> UpqueryRequest:
-        """Builds the statements. Requires: called once, before anything is sent."""
+    def request(self, slow: bool, exact: bool = False) -> UpqueryRequest:
+        """Builds the statements. Requires: called once, before anything is sent.
+
+        `exact`: only of those that read one table and can lock it without waiting; what a semi-join would bring is a
+        hole still when they are inserted, and then asked for by value.
+        """
         reader = self.reader
         plan = reader.plan
         self.generations = tuple(node.generation for node in reader.nodes)
@@ -141,8 +145,8 @@ class Fill:
         else:
             statements += self._root_statement()
             for number in range(len(reader.program.levels)):
-                statements += self._lookup_statements(number)
-        return UpqueryRequest(self.id, tuple(statements), reader.tables, plan.database, slow)
+                statements += self._lookup_statements(number, exact)
+        return UpqueryRequest(self.id, tuple(statements), reader.tables, plan.database, slow, exact=exact)
 
     def _root_statement(self) -> list[Statement]:
         program = self.reader.program
@@ -152,7 +156,7 @@ class Fill:
         self.asks.append(Ask(0, keys))
         return [Statement(program.root.fill_text(list(keys.values())))]
 
-    def _lookup_statements(self, number: int) -> list[Statement]:
+    def _lookup_statements(self, number: int, exact: bool) -> list[Statement]:
         """By value: the holes that are known, and keys that follow from the parameters. The rest by a semi-join."""
         level = self.reader.program.levels[number]
         keys: dict[Key, Row] = {}
@@ -165,7 +169,7 @@ class Fill:
                 key = level.direct_key((), params)
                 if key is not None:
                     keys[key] = level.direct((), params)
-        elif self.whole:
+        elif self.whole and not exact:
             self.asks.append(Ask(number + 1, {}, semijoin=True))
             statements.append(Statement(semijoin_sql(self.reader.plan, number, self._key_values())))
         if keys:

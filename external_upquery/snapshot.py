@@ -6,8 +6,8 @@
     O, X                           DO (SELECT 1 FROM t LIMIT 0), ...      the metadata locks: no RENAME can swap a
     table unseen O, X statements COMMIT
 
-    exact, the only form that locks: SERIALIZABLE, START TRANSACTION READ ONLY, statements, O', a moment until O' has
-    been executed, O, X, COMMIT
+    exact, the only form that locks: SERIALIZABLE, START TRANSACTION READ ONLY, statements FOR SHARE NOWAIT, O', a
+    moment until O' has been executed, O, X, COMMIT
 
 L is gtid_executed before the snapshot, all of it visible to what follows. O is gtid_owned and X gtid_executed after
 it, in this order: everything visible is in one of them or in L. In the long form O and X are read at once after the
@@ -18,6 +18,8 @@ In the exact form shared locks lie on all that was read until X has been read. S
 there when it was read: X serves as L. What may have been read and is not in X was owned before, in O', and still is, in
 O: mostly nothing, for who had changed what was read had committed, and needs a moment only to become executed. (A
 transaction that was given its GTID beforehand, as on replicas, is owned while it waits for the locks: Q keeps it.)
+It never waits for a lock: who waits for one while it holds another can be half of a deadlock, and the other half, which
+MySQL might roll back, would be the application's. (SERIALIZABLE locks, without NOWAIT, also what a subquery reads.)
 """
 
 from __future__ import annotations
@@ -62,8 +64,9 @@ SETTLED = query(
 )
 EXACT_OPENING = (LIMITED, SERIALIZABLE, LOCKING)
 EXACT_END = (OWNED, SETTLED, UPPER, COMMIT, UNLIMITED)
-# What is no refusal: a lock that did not come, a deadlock, a statement that ran long or was killed.
-NOT_NOW = frozenset({1205, 1213, 1317, 3024})
+NOW_OR_NEVER = " FOR SHARE NOWAIT"
+# What is no refusal: a lock that somebody else has, a deadlock, a statement that ran long or was killed.
+NOT_NOW = frozenset({1205, 1213, 1317, 3024, 3572})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,8 @@ def plan(request: UpqueryRequest) -> Plan:
     if request.exact:
         first = len(EXACT_OPENING)
         settled = first + len(statements) + EXACT_END.index(SETTLED)
-        exact = (*EXACT_OPENING, *(query(statement.sql) for statement in statements), *EXACT_END)
+        locking = [query(statement.sql + NOW_OR_NEVER) for statement in statements]
+        exact = (*EXACT_OPENING, *locking, *EXACT_END)
         return Plan(b"".join(exact), len(exact), first, settled + 1, settled=settled)
     packets = [LOWER] if request.lower is None else []
     if len(statements) == 1 and not request.slow:

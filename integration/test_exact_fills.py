@@ -29,6 +29,10 @@ WAITS = "SELECT COUNT(*) FROM performance_schema.data_lock_waits"
 OTHERS = "aaaaaaaa-0000-4000-8000-000000000001"
 
 
+# The rows of a subquery are locked too, and those are waited for.
+WAITING = "SELECT n FROM (SELECT id, n FROM {t} ORDER BY id LIMIT 10) d ORDER BY id"
+
+
 @pytest.fixture
 def table(mysql: Server, database: str) -> str:
     name = f"{database}.t"
@@ -192,7 +196,10 @@ def test_server_that_refuses_the_exact_form_is_asked_for_it_once(
 # -- locks that do not come, and callers who do not wait ---------------------------------------------------------------
 
 
-def test_lock_that_does_not_come_makes_it_an_ordinary_answer(mysql: Server, table: str) -> None:
+@pytest.mark.usefixtures("patient")
+def test_row_that_somebody_has_locked_is_not_waited_for(mysql: Server, table: str) -> None:
+    """So no exact fill is ever half of a deadlock."""
+
     async def body(executor: Executor) -> UpqueryAnswer:
         found = await answer(executor, exact(table, "SELECT k, n FROM {t} ORDER BY id"))
         assert executor.counters["exact_fills_failed"] == 1
@@ -208,7 +215,7 @@ def test_lock_that_does_not_come_makes_it_an_ordinary_answer(mysql: Server, tabl
 @pytest.mark.usefixtures("patient")
 def test_cancelled_while_it_waits_for_a_lock_it_leaves_none(mysql: Server, table: str) -> None:
     async def body(executor: Executor) -> None:
-        unwanted = exact(table, "SELECT n FROM {t} ORDER BY id")
+        unwanted = exact(table, WAITING)
         executor.submit(unwanted, lambda result: pytest.fail("a cancelled request was answered"))
         await until(asks(mysql, WAITS, 1))
         executor.cancel(unwanted.id)
@@ -226,7 +233,7 @@ def test_cancelled_while_it_waits_for_a_lock_it_leaves_none(mysql: Server, table
 def test_deadline_while_it_waits_for_a_lock_leaves_none(mysql: Server, table: str) -> None:
     async def body(executor: Executor) -> None:
         deadline = asyncio.get_running_loop().time() + 0.05
-        error = await failure(executor, exact(table, "SELECT n FROM {t} ORDER BY id"), deadline)
+        error = await failure(executor, exact(table, WAITING), deadline)
         assert isinstance(error, DeadlinePassed)
         await until(asks(mysql, LOCKS.format(table.split(".")[0]), 2))
 
@@ -238,7 +245,7 @@ def test_deadline_while_it_waits_for_a_lock_leaves_none(mysql: Server, table: st
 @pytest.mark.usefixtures("patient")
 def test_killed_connection_leaves_no_lock_and_the_read_is_answered(mysql: Server, table: str) -> None:
     async def body(executor: Executor) -> None:
-        running = asyncio.ensure_future(answer(executor, exact(table, "SELECT n FROM {t} ORDER BY id")))
+        running = asyncio.ensure_future(answer(executor, exact(table, WAITING)))
         await until(asks(mysql, WAITS, 1))
         found = "SELECT PROCESSLIST_ID FROM performance_schema.threads JOIN performance_schema.data_lock_waits"
         (waiting,) = await asyncio.to_thread(mysql.execute, f"{found} ON THREAD_ID = REQUESTING_THREAD_ID")
@@ -259,7 +266,7 @@ def test_connection_that_is_cut_while_it_waits_leaves_no_lock(
     lengthen(monkeypatch, 2)
 
     async def body(executor: Executor) -> None:
-        executor.submit(exact(table, "SELECT n FROM {t} ORDER BY id"), lambda result: None)
+        executor.submit(exact(table, WAITING), lambda result: None)
         await until(asks(mysql, WAITS, 1))
 
     with holding(mysql, f"UPDATE {table} SET n = 100 WHERE id = 2"):
@@ -294,7 +301,7 @@ def test_client_that_falls_silent_with_locks_held_loses_them(mysql: Server, tabl
 @pytest.mark.usefixtures("patient")
 def test_one_of_a_table_at_a_time_and_a_deadline_counts_for_who_waits(mysql: Server, table: str) -> None:
     async def body(executor: Executor) -> None:
-        first = asyncio.ensure_future(answer(executor, exact(table, "SELECT n FROM {t} ORDER BY id")))
+        first = asyncio.ensure_future(answer(executor, exact(table, WAITING)))
         await until(asks(mysql, WAITS, 1))
         second = asyncio.ensure_future(answer(executor, exact(table, "SELECT n FROM {t} WHERE id = 3")))
         unwanted = exact(table, "SELECT n FROM {t} WHERE id = 3")
@@ -318,7 +325,7 @@ def test_one_of_a_table_at_a_time_and_a_deadline_counts_for_who_waits(mysql: Ser
 @pytest.mark.usefixtures("patient")
 def test_closed_executor_ends_those_who_wait_for_their_turn(mysql: Server, table: str) -> None:
     async def body(executor: Executor) -> None:
-        first = asyncio.ensure_future(failure(executor, exact(table, "SELECT n FROM {t} ORDER BY id")))
+        first = asyncio.ensure_future(failure(executor, exact(table, WAITING)))
         await until(asks(mysql, WAITS, 1))
         second = asyncio.ensure_future(failure(executor, exact(table, "SELECT n FROM {t} WHERE id = 3")))
         await turn()

