@@ -63,4 +63,6 @@ class SourceHistory:
         self.server_uuid = server
         if self._newest_lower is None or self._newest_lower.issubset(lower):
             self._newest_lower = lower
+        elif not lower.issubset(self._newest_lower):  # told before transactions were lost, arrived after
+            self._newest_lower = self._newest_lower.union(lower)
         return ""
