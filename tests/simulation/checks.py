@@ -15,7 +15,7 @@ from tests.simulation.sql_side import Rows, State
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
 
-LARGE_LIMIT = 60_000  # bytes that hold all keys of a schedule
+LARGE_LIMIT = 300_000  # bytes that hold all keys of a schedule
 # What must never be counted: an entry that lacks a row which goes, an answer that does not fit what was asked.
 NEVER = ("removed_row_not_held", "answers_not_understood")
 
