@@ -1,41 +1,37 @@
 """The engine: takes messages, returns effects. Synchronous, on one thread, no I/O, no clock of its own.
 
 One transaction of the source is processed to completion before anything else happens; fills are inserted, keys evicted
-and subscribers
-told between two transactions. So no delta is in flight while a lookup is made, and a reader never shows half a
-transaction.
+and subscribers told between two transactions. So no delta is in flight while a lookup is made, and a reader never shows
+half a transaction.
+
+What is held, and what events and fills do to it, is in `dataflow/state.py`; here are the reads, the upqueries under way
+and who waits for what.
 
 Invariants:
-1. `ring.position` (P) contains a transaction iff every held entry reflects it.
-2. A held key reflects every change at most once.
-3. Memory is bounded: `memory.used` exceeds `limit` only inside a call.
+1. A read is in `_reads` until it has got its `Ready` or `Failed`, and then it waits for a fill or is in `_missed`.
+2. Memory is bounded: `memory.used` exceeds `limit` only inside a call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from dataflow.arrangement import Arrangement, Memory
 from dataflow.demand import BEHIND
 from dataflow.entries import Held
-from dataflow.eviction import Sieve
-from dataflow.fill import SLOW_SECONDS, Fill, Read, Record
-from dataflow.graph import Graph
+from dataflow.fill import SLOW_SECONDS, Fill, Read, Record, missing
 from dataflow.hot_keys import HotKeys
 from dataflow.messages import (
-    Ddl,
     Effect,
     Failed,
     Gap,
-    Progress,
     Ready,
     StreamEvent,
-    Transaction,
     UpqueryAnswer,
     UpqueryFailed,
 )
 from dataflow.reader import Params, ReaderNode
 from dataflow.source_history import SourceHistory
+from dataflow.state import State
 from dataflow.subscription import Subscriptions
 from gtid_tracker.gtid import GtidSet
 from gtid_tracker.progress import PositionWaits
@@ -46,9 +42,7 @@ from sqltypes.expression import Key
 
 MAX_ATTEMPTS = 3  # upqueries for one read before it is passed through
 MAX_BATCH = 100  # keys of one upquery
-FILL_PATIENCE = (
-    10.0  # seconds that an answer waits for the position; a timeout is not a resolution: the fill is dropped
-)
+FILL_PATIENCE = 10.0  # seconds that an answer waits for the position; a timeout resolves nothing: the fill is dropped
 
 
 class Engine:
@@ -65,20 +59,16 @@ class Engine:
         followed: Callable[[], str] = lambda: "",
         exact_fills: bool = True,
     ) -> None:
-        self.memory = Memory()
+        self.hot_keys = HotKeys(exact_fills)
+        self.state = State(position, ring_transactions, ring_bytes, self.hot_keys)
+        self.memory, self.graph, self.sieve = self.state.memory, self.state.graph, self.state.sieve
         self.limit = memory_limit
-        self.graph = Graph(self.memory)
-        self.sieve = Sieve(self.memory)
         self.subscriptions = Subscriptions()
         self.generation = 0
         self._clock = clock
-        self._ring_size = (ring_transactions, ring_bytes)
-        self.ring: Ring[Record] = Ring(position, *self._ring_size)
         self._waits: PositionWaits[Fill] = PositionWaits()
         self._followed = followed  # the server_uuid whose stream this is, "" if not known
-        self.hot_keys = HotKeys(exact_fills)
         self._ahead_fills = ahead_fills
-        self._ahead: set[Arrangement] = set()  # those that hold entries ahead of the position
         self._fills: dict[int, Fill] = {}
         self._missed: dict[ReaderNode, list[Read]] = {}
         self._reads: dict[int, Read] = {}
@@ -86,16 +76,16 @@ class Engine:
         self.source = SourceHistory()
         self._count = 0
 
+    @property
+    def ring(self) -> Ring[Record]:
+        """The recent transactions and the position; another one after each `reset`."""
+        return self.state.ring
+
     # -- plans -------------------------------------------------------------------------------------------------------
 
     def install(self, plan: QueryPlan) -> ReaderNode:
-        """Adds the plan to the graph. What the ring holds was received without the new plan's columns, so it is
-        forgotten."""
-        before = self.graph.wanted()
-        reader = self.graph.install(plan)
-        if self.graph.wanted() != before:
-            self.ring.forget()
-        return reader
+        """Adds the plan to the graph."""
+        return self.state.install(plan)
 
     def remove(self, reader: ReaderNode) -> list[Effect]:
         """Takes a reader out. Reads that wait for it are to be passed through."""
@@ -104,9 +94,7 @@ class Engine:
             effects += self._give_up(read, "cache_dropped")
         self._missed.pop(reader, None)
         effects += self.subscriptions.end(reader, "the cache was dropped or is being rebuilt")
-        self.graph.remove(reader)
-        self.hot_keys.forget(reader)
-        self.sieve.prune()
+        self.state.remove(reader)
         return effects
 
     # -- reads -------------------------------------------------------------------------------------------------------
@@ -184,22 +172,7 @@ class Engine:
 
     def _start(self, reader: ReaderNode, keys: dict[Key, Params], reads: Iterable[Read], exact: bool) -> list[Effect]:
         """One fill. Keys below which nothing is missing any more need none."""
-        whole: dict[Key, Params] = {}
-        partial: dict[Key, Params] = {}
-        if reader.program.levels:
-            for key, params in keys.items():
-                try:
-                    found = reader.derive(params, reader.held_levels)
-                except EvaluationError:
-                    whole[key] = params  # MySQL says what comes of it
-                    continue
-                if found.blind or any(hole.level < 0 for hole in found.holes):
-                    whole[key] = params
-                elif found.holes:
-                    partial[key] = params
-        else:
-            root_key, entries = reader.program.root_key, reader.held_levels[0]
-            whole = {key: params for key, params in keys.items() if root_key(params) not in entries}
+        whole, partial = missing(reader, keys)
         if not whole and not partial:
             return []
         self._count += 1
@@ -236,48 +209,12 @@ class Engine:
         if gtid is not None and gtid in self.ring.position:
             self.memory.count("replayed_ignored")
             return []
-        record = self._process(event)
-        if gtid is None:
-            self.ring.forget()
-        else:
-            self.ring.push(gtid, record)
+        self.state.advance(event)
         effects: list[Effect] = []
         if gtid is not None and self._waits:
             for fill in self._waits.arrived(gtid, self.ring.position):
                 effects += self._resolved(fill)
         return effects + self._between()
-
-    def _process(self, event: Transaction | Ddl | Progress) -> Record | None:
-        """Applies an event to all that is held. Returns what the ring must remember of it."""
-        if isinstance(event, Transaction):
-            by_table = self.graph.by_table
-            for change in event.changes:
-                nodes = by_table.get(change.table)
-                if nodes is not None:
-                    nodes.process(change.table, change.pairs)
-            if self._ahead:
-                self._process_ahead(event)
-            return Record.of(event) if event.changes else None
-        if isinstance(event, Ddl):
-            record = Record(event)
-            self.memory.count("ddl")
-            for node in self.graph:
-                if record.concerns(node):
-                    node.clear()
-            return record
-        return None
-
-    def _process_ahead(self, transaction: Transaction) -> None:
-        """Applies a transaction to what is held ahead of the position and does not reflect it yet."""
-        for node in list(self._ahead):
-            if not node.ahead:
-                self._ahead.discard(node)
-            for change in transaction.changes:
-                if node.ahead and change.table in node.tables:
-                    try:
-                        node.apply_ahead(change.table, change.pairs, transaction.gtid)
-                    except EvaluationError:
-                        node.cannot_evaluate()
 
     def _between(self) -> list[Effect]:
         """What happens between two transactions: memory is brought below its limit, subscribers are told."""
@@ -286,34 +223,25 @@ class Engine:
         return self._publish() if self.subscriptions.stale else []
 
     def reset(self, position: GtidSet, reason: str) -> list[Effect]:
-        """History is lost or another server answers: everything becomes a hole, and the stream goes on after
-        `position`."""
+        """History is lost, or another server answers: all becomes a hole; the stream goes on after `position`."""
         self.memory.count("resets")
-        self.memory.count("transactions", self.ring.pushed)
         self.generation += 1
-        self.ring = Ring(position, *self._ring_size)
         self.source.forget()
         self._waits.clear()
-        self._ahead.clear()
         effects: list[Effect] = []
         for fill in list(self._fills.values()):
             self._end(fill)
             for read in list(fill.reads):
                 if read.waiter in self._reads:
                     effects += self._again(read, fill.id)
-        for reader in self.graph.readers.values():
-            reader.clear()
-        for node in self.graph:
-            node.clear()
-        self.sieve.prune()
+        self.state.clear(position)
         effects += self._publish()
         return effects
 
     # -- upqueries ---------------------------------------------------------------------------------------------------
 
     def on_answer(self, answer: UpqueryAnswer) -> list[Effect]:
-        """An upquery's answer: who waits gets it at once if all of it came from the snapshot; it is inserted at the
-        position."""
+        """An upquery's answer: who waits gets it at once if all of it came from the snapshot; then it is inserted."""
         fill = self._fills.get(answer.id)
         if fill is None:
             return []
@@ -378,8 +306,7 @@ class Engine:
         fill.waiting = False
         if not fill.ahead:
             return self._insert(fill)
-        fill.promote()
-        self._note_conflicts(fill)
+        self.state.promote(fill)
         return []
 
     def on_failed(self, failed: UpqueryFailed) -> list[Effect]:
@@ -401,10 +328,7 @@ class Engine:
         self._end(fill)
         if not fill.reader.installed:
             return []
-        if self._brought_forward(fill):
-            fill.insert(self.hold)
-            self.memory.count("fills_inserted")
-            self._note_conflicts(fill)
+        self.state.insert(fill)
         effects: list[Effect] = []
         for read in list(fill.reads):
             if read.waiter in self._reads:
@@ -412,57 +336,21 @@ class Engine:
         return effects
 
     def _may_stand_ahead(self, fill: Fill) -> bool:
-        """Nobody waits for it, no join is above it, and its snapshot had all of P. A server that has lost transactions
-        of P may answer before the stream notices: with what it has committed since, they are no state that was."""
-        return (
-            self._ahead_fills
-            and fill.linear
-            and not any(read.waiter in self._reads for read in fill.reads)
-            and fill.bracket is not None
-            and self.ring.position.freeze().issubset(fill.bracket.lower)
-        )
+        """Nobody waits for it: who does must be told at the position."""
+        waited_for = any(read.waiter in self._reads for read in fill.reads)
+        return self._ahead_fills and not waited_for and self.state.may_stand_ahead(fill)
 
     def _insert_ahead(self, fill: Fill) -> None:
-        """Inserts an answer whose L and Q the stream has still to bring, at its cut; it goes on waiting for the
-        position. Requires: `fill.linear`, and nobody waits for it."""
+        """Inserts an answer at its cut; it goes on waiting for the position."""
         self._end(fill)
-        if not fill.reader.installed or not self._brought_forward(fill):
+        if self.state.insert_ahead(fill):
+            fill.waiting = True
+        else:
             self._waits.remove(fill)
-            return
-        fill.insert_ahead(self.hold)
-        fill.waiting = True
-        self._ahead.add(fill.reader.nodes[0])
-        self.memory.count("fills_ahead")
-
-    def _brought_forward(self, fill: Fill) -> bool:
-        """Brings an answer forward by all that has been received. False: it must not be inserted."""
-        bracket, ring = fill.bracket, self.ring
-        assert bracket is not None
-        if not ring.admits(bracket.lower):
-            self.memory.count("ring_too_short")
-            return False
-        uncertain = [record for gtid in bracket.uncertain if (record := ring.get(gtid)) is not None]
-        try:
-            conflicts = fill.bring_forward(uncertain, ring.after(bracket.lower))
-        except EvaluationError:
-            self.memory.count("evaluation_failed")
-            return False
-        if conflicts:
-            self.memory.count("conflicts", conflicts)
-        return True
-
-    def _note_conflicts(self, fill: Fill) -> None:
-        """Remembers which keys a transaction of Q has kept from being held."""
-        assert fill.bracket is not None
-        for key, kept in fill.kept.items():
-            if kept:
-                self.hot_keys.held(fill.reader, key)
-            elif fill.bracket.uncertain:
-                self.hot_keys.dropped(fill.reader, key)
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         """The reader's key, linked to all that it is derived from; None if that is not all held."""
-        return self.sieve.hold(reader, key, params)
+        return self.state.hold(reader, key, params)
 
     # -- answers to reads --------------------------------------------------------------------------------------------
 
@@ -488,15 +376,13 @@ class Engine:
         return [Ready(read.waiter, rows, bracket.lower, bracket.needed if bracket.uncertain else None)]
 
     def _cannot_tell(self, read: Read, error: UpwellError) -> list[Effect]:
-        """For example a value of the answer is out of range, or not known to be MySQL's: MySQL says what comes of
-        it."""
+        """A value is out of range, or not known to be MySQL's, or the like: MySQL says what comes of the read."""
         if read.waiter not in self._reads:
             return []
         return [*self._give_up(read, error.reason), *self.subscriptions.failed(read.waiter, error)]
 
     def _settle(self, read: Read, ended: int = 0) -> list[Effect]:
-        """The read is answered from the reader if all its keys are at the position now. `ended`: a fill that has
-        ended."""
+        """The read is answered from the reader if all its keys are at the position now. `ended`: a fill that has."""
         read.fills.discard(ended)
         try:
             rows = read.reader.answer(read.keys)
@@ -544,12 +430,10 @@ class Engine:
         horizon = self._clock() - FILL_PATIENCE
         for fill in list(self._waits):
             if fill.sent_at < horizon:
+                self._doubt_stream(fill)
                 if fill.ahead:
-                    self._doubt_stream(fill)
                     continue
                 self.memory.count("fills_timed_out")
-                if fill.bracket is not None and not self.ring.position.covers(fill.bracket.lower):
-                    self.memory.count("fills_beyond_stream")  # executed long ago, and not received
                 self._end(fill)
                 for read in list(fill.reads):
                     if read.waiter in self._reads:
@@ -557,7 +441,7 @@ class Engine:
         return effects
 
     def _doubt_stream(self, fill: Fill) -> None:
-        """An entry ahead may wait as long as it likes, but one whose L never comes says that the stream lacks it."""
+        """What was executed long ago, and has not been received, the stream may lack. (An entry ahead may wait.)"""
         if not fill.overdue and fill.bracket is not None and not self.ring.position.covers(fill.bracket.lower):
             self.memory.count("fills_beyond_stream")
         fill.overdue = True
@@ -609,8 +493,7 @@ class Engine:
     def check_invariants(self) -> None:
         """Raises AssertionError where the engine's state contradicts itself. For tests, the simulation and
         `--check`."""
-        self.graph.check_invariants()
-        self.ring.check_invariants()
+        self.state.check_invariants()
         evictable = any(
             held.watch is None for reader in self.graph.readers.values() for held in reader.entries.values()
         )

@@ -40,6 +40,7 @@ from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
 from dataflow.reader import ReaderNode
 from dataflow.source_history import SourceHistory
+from dataflow.state import State
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.progress import PositionWaits
 from gtid_tracker.ring import Ring
@@ -211,7 +212,7 @@ MUTANTS = (
         edit(Ring, "after", ("found.sort(key=lambda held: held[0])", "found.reverse()")),
     ),
     Mutant("ring", "it must reach back to the snapshot", attribute(Ring, "admits", lambda self, lower: True)),
-    Mutant("ring", "it is emptied for a new column", edit(Engine, "install", ("self.ring.forget()", "pass"))),
+    Mutant("ring", "it is emptied for a new column", edit(State, "install", ("self.ring.forget()", "pass"))),
     # insertion
     Mutant(
         "insertion",
@@ -310,12 +311,12 @@ MUTANTS = (
     Mutant(
         "ahead",
         "the snapshot had all of the position",
-        edit(Engine, "_may_stand_ahead", ("self.ring.position.freeze().issubset(fill.bracket.lower)", "True")),
+        edit(State, "may_stand_ahead", ("self.ring.position.freeze().issubset(fill.bracket.lower)", "True")),
     ),
     Mutant(
         "ahead",
         "a change reaches what is held ahead",
-        edit(Engine, "_process_ahead", ("if node.ahead and change.table in node.tables:", "if False:")),
+        edit(State, "_process_ahead", ("if node.ahead and change.table in node.tables:", "if False:")),
     ),
     # joins
     Mutant(
@@ -390,7 +391,7 @@ MUTANTS = (
     Mutant(
         "events",
         "a DDL statement empties what is held",
-        edit(Engine, "_process", ("if record.concerns(node):", "if False:")),
+        edit(State, "_process", ("if record.concerns(node):", "if False:")),
     ),
     Mutant(
         "events",
@@ -428,7 +429,7 @@ MUTANTS = (
     Mutant(
         "events",
         "after lost history all is a hole",
-        edit(Engine, "reset", ("reader.clear()", "pass"), ("node.clear()", "pass")),
+        edit(State, "clear", ("reader.clear()", "pass"), ("node.clear()", "pass")),
     ),
     Mutant(
         "events",

@@ -1,0 +1,171 @@
+"""What is held, at which position, and what a change or a fill does to it. `dataflow/engine.py` says when.
+
+Invariants:
+1. `ring.position` (P) contains a transaction iff every entry held at the position reflects it.
+2. A held key reflects every change at most once.
+"""
+
+from __future__ import annotations
+
+from dataflow.arrangement import Arrangement, Memory
+from dataflow.entries import Held
+from dataflow.eviction import Sieve
+from dataflow.fill import Fill, Record
+from dataflow.graph import Graph
+from dataflow.hot_keys import HotKeys
+from dataflow.messages import Ddl, Progress, Transaction
+from dataflow.reader import Params, ReaderNode
+from gtid_tracker.gtid import GtidSet
+from gtid_tracker.ring import Ring
+from planner.plan import QueryPlan
+from sqltypes.errors import EvaluationError
+from sqltypes.expression import Key
+
+
+class State:
+    """Arrangements, readers, the ring and the position."""
+
+    def __init__(self, position: GtidSet, ring_transactions: int, ring_bytes: int, hot_keys: HotKeys) -> None:
+        self.memory = Memory()
+        self.graph = Graph(self.memory)
+        self.sieve = Sieve(self.memory)
+        self.hot_keys = hot_keys
+        self._ring_size = (ring_transactions, ring_bytes)
+        self.ring: Ring[Record] = Ring(position, *self._ring_size)
+        self._ahead: set[Arrangement] = set()  # those that hold entries ahead of the position
+
+    # -- plans -------------------------------------------------------------------------------------------------------
+
+    def install(self, plan: QueryPlan) -> ReaderNode:
+        """Adds the plan to the graph. What the ring holds was received without the new plan's columns, so it is
+        forgotten."""
+        before = self.graph.wanted()
+        reader = self.graph.install(plan)
+        if self.graph.wanted() != before:
+            self.ring.forget()
+        return reader
+
+    def remove(self, reader: ReaderNode) -> None:
+        self.graph.remove(reader)
+        self.hot_keys.forget(reader)
+        self.sieve.prune()
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def advance(self, event: Transaction | Ddl | Progress) -> None:
+        """Applies an event to all that is held; the position contains it afterwards, and the ring what it must know.
+
+        Requires: its GTID is not inside the position.
+        """
+        record = self._process(event)
+        if event.gtid is None:
+            self.ring.forget()
+        else:
+            self.ring.push(event.gtid, record)
+
+    def _process(self, event: Transaction | Ddl | Progress) -> Record | None:
+        """Returns what the ring must remember of it."""
+        if isinstance(event, Transaction):
+            by_table = self.graph.by_table
+            for change in event.changes:
+                nodes = by_table.get(change.table)
+                if nodes is not None:
+                    nodes.process(change.table, change.pairs)
+            if self._ahead:
+                self._process_ahead(event)
+            return Record.of(event) if event.changes else None
+        if isinstance(event, Ddl):
+            record = Record(event)
+            self.memory.count("ddl")
+            for node in self.graph:
+                if record.concerns(node):
+                    node.clear()
+            return record
+        return None
+
+    def _process_ahead(self, transaction: Transaction) -> None:
+        """Applies a transaction to what is held ahead of the position and does not reflect it yet."""
+        for node in list(self._ahead):
+            if not node.ahead:
+                self._ahead.discard(node)
+            for change in transaction.changes:
+                if node.ahead and change.table in node.tables:
+                    try:
+                        node.apply_ahead(change.table, change.pairs, transaction.gtid)
+                    except EvaluationError:
+                        node.cannot_evaluate()
+
+    def clear(self, position: GtidSet) -> None:
+        """Makes everything a hole; what is received from now on follows `position`."""
+        self.memory.count("transactions", self.ring.pushed)
+        self.ring = Ring(position, *self._ring_size)
+        self._ahead.clear()
+        for reader in self.graph.readers.values():
+            reader.clear()
+        for node in self.graph:
+            node.clear()
+        self.sieve.prune()
+
+    # -- fills -------------------------------------------------------------------------------------------------------
+
+    def insert(self, fill: Fill) -> None:
+        """Inserts an answer at the position, if it can be brought there. Requires: P contains its L and Q."""
+        if self._brought_forward(fill):
+            fill.insert(self.hold)
+            self.memory.count("fills_inserted")
+            self._note_conflicts(fill)
+
+    def insert_ahead(self, fill: Fill) -> bool:
+        """Inserts an answer whose L and Q the stream has still to bring, at its cut; `promote` follows when it has.
+        False: it cannot be. Requires: `may_stand_ahead`."""
+        if not fill.reader.installed or not self._brought_forward(fill):
+            return False
+        fill.insert_ahead(self.hold)
+        self._ahead.add(fill.reader.nodes[0])
+        self.memory.count("fills_ahead")
+        return True
+
+    def may_stand_ahead(self, fill: Fill) -> bool:
+        """No join is above it, and its snapshot had all of P. A server that has lost transactions of P may answer
+        before the stream notices: with what it has committed since, they are no state that was."""
+        return fill.linear and fill.bracket is not None and self.ring.position.freeze().issubset(fill.bracket.lower)
+
+    def promote(self, fill: Fill) -> None:
+        """The position contains what the entries ahead of it waited for."""
+        fill.promote()
+        self._note_conflicts(fill)
+
+    def _brought_forward(self, fill: Fill) -> bool:
+        """Brings an answer forward by all that has been received. False: it must not be inserted."""
+        bracket, ring = fill.bracket, self.ring
+        assert bracket is not None
+        if not ring.admits(bracket.lower):
+            self.memory.count("ring_too_short")
+            return False
+        uncertain = [record for gtid in bracket.uncertain if (record := ring.get(gtid)) is not None]
+        try:
+            conflicts = fill.bring_forward(uncertain, ring.after(bracket.lower))
+        except EvaluationError:
+            self.memory.count("evaluation_failed")
+            return False
+        if conflicts:
+            self.memory.count("conflicts", conflicts)
+        return True
+
+    def _note_conflicts(self, fill: Fill) -> None:
+        """Remembers which keys a transaction of Q has kept from being held."""
+        assert fill.bracket is not None
+        for key, kept in fill.kept.items():
+            if kept:
+                self.hot_keys.held(fill.reader, key)
+            elif fill.bracket.uncertain:
+                self.hot_keys.dropped(fill.reader, key)
+
+    def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
+        """The reader's key, linked to all that it is derived from; None if that is not all held."""
+        return self.sieve.hold(reader, key, params)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError where the state contradicts itself."""
+        self.graph.check_invariants()
+        self.ring.check_invariants()
