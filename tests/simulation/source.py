@@ -254,23 +254,23 @@ class ModelSource:
         self.visible.become(rows)
         self.latest = self.visible.copy()
 
-    def state_at(self, position: GtidSet) -> Rows | None:
+    def state_at(self, position: GtidSet, strict: bool = True) -> Rows | None:
         """All tables' rows after exactly the transactions of the position, as they have been or may have been on one
-        server; None if no server had all of them."""
+        server; None if no server had all of them, or, if `strict`, one is missing on which another stands. (Commits out
+        of order can be executed without that; whatever they both touch cannot be told then.)"""
         for log in (self.log, *self._past):
             had = {commit.gtid for commit in log}
             if not any(commit.gtid in position and commit.gtid not in had for past in self._past for commit in past):
-                return self._replayed([commit for commit in log if commit.gtid in position])
+                return self._replayed([commit for commit in log if commit.gtid in position], strict)
         return None
 
-    def _replayed(self, commits: Sequence[Commit]) -> Rows | None:
-        """None if one is missing on which another stands."""
+    def _replayed(self, commits: Sequence[Commit], strict: bool = True) -> Rows | None:
         rows = {name: dict(held) for name, held in self._start.items()}
         for commit in commits:
             if commit.replaces:
                 rows[commit.replaces] = dict(commit.rows)
             for name, (before, after) in commit.changes:
-                if before is not None and rows[name].pop(number_of(before), None) is None:
+                if before is not None and rows[name].pop(number_of(before), None) is None and strict:
                     return None
                 if after is not None:
                     rows[name][number_of(after)] = after
