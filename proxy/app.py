@@ -99,7 +99,7 @@ async def running(config: Config, formats: Mapping[str, EncoderFor] = NO_FORMATS
     schema = SchemaSource(upstream)
     catalog = Catalog(engine, pump, executor, schema, stream, matcher)
     state = StateStore(config.state_dir, upstream.redacted)
-    router = Router(upstream, engine, pump, executor, stream, catalog, matcher, state)
+    router = Router(upstream, engine, pump, executor, stream, catalog, matcher, state, config.check_sample)
     router.server_version = version
     for name, encoder in {FORMAT: encoder_for, **formats}.items():
         router.register_format(name, encoder)
@@ -198,6 +198,7 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     beyond = app.engine.memory.counters.get("fills_beyond_stream", 0)
     guard.tick()
     app.router.pump.tick()
+    app.router.sampler.tick()
     app.catalog.retry()
     if app.config.check:
         app.engine.check_invariants()

@@ -190,19 +190,34 @@ class OpenCache:
                 append(None)
             except BadParameters as error:
                 raise BadParameters(f"key {len(bodies) + 1} of {len(keys)}: {error}") from error
-        self._cache.hits += quick
+        cache = self._cache
+        sampled = cache.hits % SAMPLE + quick >= SAMPLE
+        cache.hits += quick
+        if sampled and (body := bodies[-1]) is not None:
+            self._offer(reader, self._bind(keys[-1]), keys[-1], body)
         return bodies
 
     def _hit_slow(self, reader: ReaderNode, parameters: Sequence[ParameterValue]) -> bytes | None:
         """Any parameters; answers that must be derived or encoded first."""
         cache = self._cache
         started = perf_counter_ns() if cache.hits % SAMPLE == 0 else 0
-        body = self._held_body(reader, self._bind(parameters))
+        binding = self._bind(parameters)
+        body = self._held_body(reader, binding)
         if body is not None:
             cache.hits += 1
             if started:
                 cache.hit_ns.append(perf_counter_ns() - started)
+                self._offer(reader, binding, parameters, body)
         return body
+
+    def _offer(self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], body: bytes) -> None:
+        """A hit that may be compared with MySQL's answer."""
+        together = self._together(len(binding.keys))
+        self._router.sampler.offer(self._cache, reader, binding, parameters, self._format, body, together=together)
+
+    def _together(self, keys: int) -> bool:
+        """Is the answer of so many keys derived from all of them together, and not stored?"""
+        return self._single or (keys > 1 and not self._concatenates)
 
     def _bind(self, parameters: Sequence[ParameterValue]) -> Binding:
         if self._plain_int and len(parameters) == 1 and parameters[0].__class__ is int:
@@ -215,7 +230,7 @@ class OpenCache:
         keys = binding.keys
         if not keys:
             return self._encode(reader.finish([], binding.params))
-        if self._single or (len(keys) > 1 and not self._concatenates):
+        if self._together(len(keys)):
             rows = reader.answer(keys)
             if rows is None:
                 return None

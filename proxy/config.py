@@ -25,6 +25,7 @@ from proxy.quantities import (
     parse_listen,
     parse_log_level,
     parse_seconds,
+    parse_share,
     parse_size,
     parse_switch,
     parse_text,
@@ -77,6 +78,7 @@ class Config:
     log_level: str = "info"
     log_json: bool = False
     check: bool = False
+    check_sample: float = 0.0  # of all hits
     ahead_fills: bool = True
 
 
@@ -119,6 +121,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max-message-size", parse_size, "16MiB", "SIZE", "of one gRPC request and of one answer"),
     Setting("log-level", parse_log_level, "info", "LEVEL", "debug, info, warning or error"),
     Setting("log-json", parse_bool, "false", "", "log lines as JSON"),
+    Setting("check-sample", parse_share, "on", "on|off|SHARE", "compare a share of hits with MySQL; on: 0.0001"),
     Setting("check", parse_bool, "false", "", "check the engine's invariants after every step: slow"),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}
@@ -151,6 +154,7 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         log_level=value("log-level"),
         log_json=value("log-json"),
         check=value("check"),
+        check_sample=value("check-sample"),
         ahead_fills=value("ahead-fills"),
     )
 

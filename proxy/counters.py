@@ -6,7 +6,7 @@ from dataflow.counters import ENGINE
 
 SOURCE: dict[str, str] = {
     # From the executor, whose own names are those without `source_`.
-    "source_upqueries": "Upqueries given to the connections",
+    "source_upqueries": "Upqueries given to the connections, those of samples included",
     "source_exact_fills": "Upqueries sent in the form that locks what it reads",
     "source_exact_fills_failed": "Of those: refused or not in time; sent again without locks",
     "source_passed": "Statements passed through to MySQL",
@@ -17,10 +17,17 @@ SOURCE: dict[str, str] = {
     "source_overloaded": "Statements refused, because too many waited for a connection",
 }
 
+SAMPLE: dict[str, str] = {
+    "sample_equal": "Sampled hits that MySQL answers alike at the same position",
+    "sample_different": "Sampled hits that MySQL answers otherwise: a fault, logged with all that is needed to find it",
+    "sample_inconclusive": "Sampled hits of which that cannot be told, mostly because the key was written meanwhile",
+}
+
 PROXY: dict[str, str] = {
     "evicted": "Keys forgotten because memory was short",
     "freshness_waits": "Reads that waited for the position, as they had asked for",
     "freshness_waits_in_vain": "Of those: the position did not come in time",
+    **SAMPLE,
 }
 
 GAUGES: dict[str, str] = {

@@ -9,6 +9,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B?)", re.IGNORECASE)
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+DEFAULT_SHARE = 0.0001
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -30,6 +31,19 @@ def parse_switch(text: str) -> bool:
     if text.lower() not in ("on", "off"):
         raise ValueError("on or off is accepted")
     return text.lower() == "on"
+
+
+def parse_share(text: str) -> float:
+    """A share of hits: on, off, or a number from 0 to 1."""
+    if text.lower() in ("on", "off"):
+        return DEFAULT_SHARE if text.lower() == "on" else 0.0
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise ValueError("on, off or a share such as 0.001 is accepted")
+    return share
 
 
 def parse_auto(text: str) -> bool:

@@ -35,6 +35,7 @@ from proxy.catalog import Catalog
 from proxy.counters import COUNTERS, SOURCE
 from proxy.freshness import CallDemand, Freshener
 from proxy.pump import Pump
+from proxy.sample import Sampler
 from proxy.state import StateStore
 from proxy.visible import VisibleTimes
 from sqltypes.errors import BadParameters, NotARead, SourceDown, TooStale, UnknownCache
@@ -62,6 +63,7 @@ class Router:
         catalog: Catalog,
         matcher: QueryMatcher,
         state: StateStore,
+        check_sample: float = 0.0,
     ) -> None:
         self.pump = pump
         self.closed = ""
@@ -78,6 +80,14 @@ class Router:
         self._open: dict[tuple[str, int], OpenCache] = {}
         self._freshener = Freshener(engine, stream.age, executor.executed)
         self._visible = VisibleTimes(lambda: stream.skew)
+        self.sampler = Sampler(
+            engine,
+            executor.submit,
+            substituted,
+            share=check_sample,
+            source_up=lambda: stream.connected and not executor.queued,
+            followed=lambda: stream.server_uuid,
+        )
         pump.on_position = self._on_position
         self._subscribers: set[asyncio.Queue[SubscriptionEvent]] = set()
         self.server_version = ""
@@ -224,6 +234,7 @@ class Router:
         """An event of the stream has been processed."""
         self._visible.on_stream(event)
         self._freshener.on_stream(event)
+        self.sampler.on_stream(event)
 
     # -- status ------------------------------------------------------------------------------------------------------
 
@@ -281,6 +292,7 @@ class Router:
                 "transactions": engine.memory.counters["transactions"] + engine.ring.pushed,
                 "records_applied": engine.memory.applied,
                 **{name: self._executor.counters[name.removeprefix("source_")] for name in SOURCE},
+                **self.sampler.counters,
                 "evicted": engine.sieve.evicted,
                 "ring_transactions": len(engine.ring),
                 "subscriptions": len(engine.subscriptions),

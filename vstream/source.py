@@ -27,6 +27,11 @@ class ChangeSource(Protocol):
         ...
 
     @property
+    def server_uuid(self) -> str:
+        """The server whose stream it is; "" before it was reached."""
+        ...
+
+    @property
     def connected(self) -> bool:
         """True while transactions or heartbeats arrive."""
         ...

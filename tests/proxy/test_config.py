@@ -43,6 +43,14 @@ def test_what_locks_can_be_switched_off() -> None:
     assert load().exact_fills and not load({"exact-fills": "off"}).exact_fills
 
 
+def test_the_share_of_hits_that_is_checked() -> None:
+    shares = [load({"check-sample": text}).check_sample for text in ("on", "off", "0", "0.001", "1")]
+    assert shares == [0.0001, 0.0, 0.0, 0.001, 1.0] and load().check_sample == 0.0001
+    for text in ("2", "-1", "nan", "often"):
+        with pytest.raises(ConfigError, match="on, off or a share"):
+            load({"check-sample": text})
+
+
 def test_an_empty_variable_counts_as_not_set() -> None:
     assert load(environment={"UPWELL_MAX_STALENESS": ""}).max_staleness == 30.0
 

@@ -1,0 +1,160 @@
+"""Are two answers to one query at one position equal, as far as MySQL has no choice?
+
+MySQL may give rows without ORDER BY, and rows that tie, in any order; a LIMIT may cut through ties; of a group it shows
+any of the equal spellings; a sum of doubles depends on the order of its rows. What differs in nothing else is equal, or
+where a held answer does not tell enough of that, it is not decided.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from itertools import groupby
+from typing import Any
+
+from dataflow.reader import Encode, Params, ReaderNode, aggregate
+from planner.plan import AnswerArrangement, QueryPlan
+from planner.scan import scan, words
+from sqltypes.collation import key_function, supported
+from sqltypes.expression import ColumnRef, Key, Row
+from sqltypes.schema import ResultColumn
+
+CHOOSES_SPELLING = words("GROUP DISTINCT DISTINCTROW UNION INTERSECT EXCEPT MIN MAX SUM AVG ROLLUP USING NATURAL")
+CHOOSES_ROWS = words(
+    "LIMIT OVER ANY_VALUE GROUP_CONCAT JSON_ARRAYAGG JSON_OBJECTAGG STD STDDEV STDDEV_POP STDDEV_SAMP VARIANCE VAR_POP"
+    " VAR_SAMP RECURSIVE"
+)
+
+
+class Verdict(Enum):
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    UNDECIDED = "undecided"
+
+
+def agreement(
+    reader: ReaderNode,
+    keys: Sequence[tuple[Key, Params]],
+    columns: Sequence[ResultColumn],
+    encode: Encode,
+    held: Sequence[Row],
+    source: Sequence[Row],
+) -> Verdict:
+    """Compares what is held for the keys with MySQL's rows. Raises EvaluationError, InvariantViolated."""
+    mine, theirs = _encoded(_plain(held, columns), encode), _encoded(_plain(source, columns), encode)
+    if mine == theirs:
+        return Verdict.EQUAL
+    named = frozenset(token.text.upper() for token in scan(reader.plan.sql) if token.kind == "word")
+    ours, wanted = list[Any](mine), list[Any](theirs)
+    if named & CHOOSES_SPELLING:
+        shown = _equal_values(columns, encode)
+        ours, wanted = [shown(row) for row in held], [shown(row) for row in source]
+    if reader.program.order is not None:
+        return _in_order(reader, keys, ours, wanted)
+    if Counter(ours) == Counter(wanted):
+        return Verdict.EQUAL
+    evict = isinstance(reader.plan.reader.root, AnswerArrangement)
+    free = bool(named & CHOOSES_ROWS) if evict else reader.program.limit is not None
+    return Verdict.UNDECIDED if free else Verdict.DIFFERENT
+
+
+def _plain(rows: Iterable[Row], columns: Sequence[ResultColumn]) -> Sequence[Row]:
+    """FLOAT as MySQL writes it for a client, with six digits: what is held has all that it has."""
+    floats = [at for at, column in enumerate(columns) if column.type.name == "float"]
+    if not floats:
+        return list(rows)
+    out = []
+    for row in rows:
+        values = list(row)
+        for at in floats:
+            if isinstance(values[at], float):
+                values[at] = float(format(values[at], ".6g"))
+        out.append(tuple(values))
+    return out
+
+
+def _encoded(rows: Iterable[Row], encode: Encode) -> list[bytes]:
+    return [encode((row,)) for row in rows]
+
+
+def _equal_values(columns: Sequence[ResultColumn], encode: Encode) -> Callable[[Row], tuple[Any, ...]]:
+    """Maps a row to what is the same for values that MySQL may take for each other. It raises EvaluationError."""
+    keys: dict[int, Callable[[Any], Any]] = {}
+    for at, column in enumerate(columns):
+        if column.type.is_string and supported(column.type.collation):
+            keys[at] = key_function(column.type.collation)
+        elif column.type.is_approximate:
+            keys[at] = lambda value: format(value + 0.0, ".9g")
+
+    def shown(row: Row) -> tuple[Any, ...]:
+        rest = tuple(None if at in keys else value for at, value in enumerate(row))
+        equal = [key(row[at]) if row[at] is not None else None for at, key in keys.items()]
+        return (encode((rest,)), *equal)
+
+    return shown
+
+
+def _in_order(
+    reader: ReaderNode, keys: Sequence[tuple[Key, Params]], ours: Sequence[Any], theirs: Sequence[Any]
+) -> Verdict:
+    """Both in the order that the query asks for, rows that tie in any; where a LIMIT may cut through a tie, which of
+    them are shown is free."""
+    if len(ours) != len(theirs):
+        return Verdict.DIFFERENT
+    offset, limited, order = order_keys(reader, keys)
+    if len(order) != len(ours):
+        return Verdict.UNDECIDED
+    verdict = Verdict.EQUAL
+    at = 0
+    ties = [len(list(group)) for _, group in groupby(order)]
+    for number, size in enumerate(ties):
+        end = at + size
+        if Counter(ours[at:end]) != Counter(theirs[at:end]):
+            cut = (limited and number == len(ties) - 1) or (offset and number == 0)
+            if not cut or ordered_totally(reader.plan):
+                return Verdict.DIFFERENT
+            verdict = Verdict.UNDECIDED
+        at = end
+    return verdict
+
+
+def order_keys(reader: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> tuple[bool, bool, list[Any]]:
+    """For each row of the held answer (`ReaderNode.answer`) what it is ordered by; before that, whether rows were left
+    out in front of them, and behind. Requires: the reader orders, and all is held."""
+    program, params = reader.program, keys[0][1]
+    assert program.order is not None
+    rows: list[Row] = []
+    for _, single in keys:
+        rows += reader.passing(reader.derive(single, reader.held_levels).rows, single)
+    if program.grouping is not None:
+        rows = aggregate(program.grouping, rows, params)
+    if program.having is not None:
+        rows = [row for row in rows if program.having(row, params)]
+    pairs = sorted(((program.order(row, params), row) for row in rows), key=lambda pair: pair[0])
+    if program.distinct is not None:
+        first: dict[Key, tuple[Any, Row]] = {}
+        for order, row in pairs:
+            answer = program.project(row, params) if program.project is not None else row
+            first.setdefault(program.distinct(answer), (order, row))
+        pairs = list(first.values())
+    count, offset = program.limit(params) if program.limit is not None else (None, 0)
+    end = None if count is None else offset + count
+    # Of a top-k arrangement only the first rows are held: there may be more behind as many as the limit.
+    limited = count is not None and len(pairs) >= offset + count
+    return offset > 0, limited, [order for order, _ in pairs[offset:end]]
+
+
+def ordered_totally(plan: QueryPlan) -> bool:
+    """Can no two rows tie? True only where that is plain: the order has every table's primary key, or every group."""
+    reader = plan.reader
+    refs = {(term.expr.source, term.expr.name.lower()) for term in reader.order if isinstance(term.expr, ColumnRef)}
+    if reader.aggregated:
+        return {("group", f"g{at}") for at in range(len(reader.group))} <= refs
+    sources = [(reader.alias, reader.root), *((step.alias, step.arrangement) for step in reader.lookups)]
+    for alias, arrangement in sources:
+        if isinstance(arrangement, AnswerArrangement) or not arrangement.table.primary_key:
+            return False
+        if not {(alias, name.lower()) for name in arrangement.table.primary_key} <= refs:
+            return False
+    return True

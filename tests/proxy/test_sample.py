@@ -1,0 +1,262 @@
+"""The sampler between a stream and a MySQL that the test plays: what is told of a sampled hit, and when nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import structlog
+
+from dataflow.messages import Gap, TableChanges, Transaction, UpqueryAnswer, UpqueryFailed, UpqueryRequest
+from gtid_tracker.bracket import Bracket
+from gtid_tracker.gtid import Gtid, GtidSet
+from proxy.caches import NamedCache
+from proxy.keys import Binding
+from proxy.router import substituted
+from proxy.sample import MAX_BYTES, OFFERED, PATIENCE, Sampler
+from sqltypes.errors import SourceDown
+from sqltypes.expression import Row
+from sqltypes.schema import BIGINT, ResultColumn
+from tests.support.engine_rig import NEW, NOTHING, OLD, ROWS, Rig, gtids
+
+HELD: list[Row] = [(1, 10), (2, 20)]
+Deliver = Callable[[UpqueryAnswer | UpqueryFailed], None]
+
+
+@dataclass
+class Sampled:
+    """Key 7 is held at position 2: `HELD`. `asked`: what the sampler has sent to MySQL."""
+
+    rig: Rig = field(default_factory=lambda: Rig(ROWS))
+    clock: float = 100.0
+    up: bool = True
+    draw: float = 0.0
+    asked: list[tuple[UpqueryRequest, Deliver]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        rig = self.rig
+        self.sampler = Sampler(
+            rig.engine, lambda request, deliver, _: self.asked.append((request, deliver)), substituted,
+            share=0.001, source_up=lambda: self.up, followed=lambda: OLD, clock=lambda: self.clock,
+            chance=lambda: self.draw,
+        )  # fmt: skip
+        columns = tuple(ResultColumn(name, BIGINT, True) for name in ("id", "v"))
+        self.cache = NamedCache("rows", ROWS, "test", columns=columns)
+        self.change(2, (None, (9, 9, 9)))
+        rig.fill_from({1: (1, 7, 10), 2: (2, 7, 20)}, 7)
+        assert rig.hit(7) is not None
+
+    def change(self, number: int, *pairs: Any) -> None:
+        event = Transaction(Gtid(OLD, number), [TableChanges("test.t", list(pairs))])
+        self.rig.engine.on_stream(event)
+        self.sampler.on_stream(event)
+
+    def offer(self, key: int = 7, together: bool = False) -> None:
+        body = self.rig.hit(key)
+        assert body is not None
+        reader = self.rig.readers[0]
+        binding = Binding([(reader.key_of((key,)), (key,))], (key,))
+        self.sampler.offer(self.cache, reader, binding, (key,), 0, body, together=together)
+
+    def answer(
+        self, rows: Sequence[Row], lower: GtidSet, owned: GtidSet = NOTHING, server: str = OLD, seconds: float = 0.0
+    ) -> None:
+        request, deliver = self.asked.pop()
+        deliver(UpqueryAnswer(request.id, Bracket(server, lower, owned, lower), (list(rows),), seconds))
+
+    @property
+    def told(self) -> dict[str, int]:
+        return {name.removeprefix("sample_"): count for name, count in self.sampler.counters.items()}
+
+
+@pytest.fixture
+def sampled() -> Sampled:
+    return Sampled()
+
+
+def test_the_clients_own_query_is_asked_with_the_hits_parameters(sampled: Sampled) -> None:
+    sampled.offer()
+    ((request, _),) = sampled.asked
+    assert [statement.sql for statement in request.statements] == ["SELECT id, v FROM t WHERE k = 7"]
+    assert (request.database, request.lower, request.slow) == ("test", None, True)
+    assert request.id < 0  # the engine numbers its own from 1
+
+
+def test_an_equal_answer_in_any_order(sampled: Sampled) -> None:
+    sampled.offer()
+    sampled.answer(HELD[::-1], lower=gtids(1, 2))
+    assert sampled.told == {"equal": 1}
+    assert sampled.rig.held(7) == HELD
+
+
+def test_a_difference_is_logged_counted_and_the_key_forgotten(sampled: Sampled) -> None:
+    sampled.offer()
+    with structlog.testing.capture_logs() as logs:
+        sampled.answer([(1, 10), (2, 21)], lower=gtids(1, 2))
+    assert sampled.told == {"different": 1}
+    assert sampled.rig.held(7) is None and not sampled.rig.readers[0].entries
+    (line,) = logs
+    assert (line["event"], line["cache"], line["parameters"]) == ("sample_different", "rows", "(7,)")
+    assert (line["too_many"], line["missing"]) == (["(2, 20)"], ["(2, 21)"])
+    assert line["position_of_the_hit"] == line["lower"] == str(gtids(1, 2)) and line["uncertain"] == ""
+    assert line["bytes_are_of_the_rows"] is True
+
+
+def test_bytes_that_are_not_those_of_the_rows_are_a_difference(sampled: Sampled) -> None:
+    held = sampled.rig.readers[0].entries[7]
+    assert held.bodies is not None
+    held.bodies[0] = b"spoilt"
+    sampled.offer()
+    with structlog.testing.capture_logs() as logs:
+        sampled.answer(HELD, lower=gtids(1, 2))
+    assert sampled.told == {"different": 1} and logs[0]["bytes_are_of_the_rows"] is False
+    assert sampled.rig.held(7) is None
+
+
+def test_other_answers_from_the_wrong_entry_are_forgotten_too() -> None:
+    made = Sampled(Rig(ROWS, ROWS + " ORDER BY v"))
+    assert made.rig.hit(7, reader=1) is not None
+    made.offer()
+    with structlog.testing.capture_logs():
+        made.answer([], lower=gtids(1, 2))
+    assert made.rig.held(7) is None and made.rig.hit(7, reader=1) is None
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_key_that_was_touched_meanwhile_tells_nothing_even_if_it_is_as_before(sampled: Sampled, times: int) -> None:
+    sampled.offer()
+    sampled.change(3, ((2, 7, 20), (2, 7, 21)))
+    if times == 2:
+        sampled.change(4, ((2, 7, 21), (2, 7, 20)))
+    assert sampled.rig.hit(7) is not None
+    sampled.answer([(1, 10), (2, 21)], lower=gtids(1, 2, 3))
+    assert sampled.told == {"inconclusive": 1} and sampled.rig.held(7) is not None
+
+
+def test_an_empty_answer_that_was_touched_meanwhile_is_not_taken_for_untouched(sampled: Sampled) -> None:
+    sampled.rig.readers[0].encoders = [lambda rows: b"".join(repr(row).encode() for row in rows)]
+    sampled.rig.fill_from({}, 8)
+    sampled.offer(8)
+    sampled.change(3, (None, (3, 8, 30)))
+    sampled.change(4, ((3, 8, 30), None))
+    assert sampled.rig.hit(8) == b""  # the very same object as before
+    sampled.answer([(3, 30)], lower=gtids(1, 2, 3))
+    assert sampled.told == {"inconclusive": 1}
+
+
+def test_an_evicted_key_tells_nothing(sampled: Sampled) -> None:
+    sampled.offer()
+    sampled.rig.readers[0].clear()
+    sampled.answer([], lower=gtids(1, 2))
+    assert sampled.told == {"inconclusive": 1}
+
+
+def test_an_answer_that_may_be_older_than_the_hit_tells_nothing(sampled: Sampled) -> None:
+    sampled.offer()
+    sampled.answer([], lower=gtids(1))
+    assert sampled.told == {"inconclusive": 1} and sampled.rig.held(7) == HELD
+
+
+def test_an_answer_of_another_server_or_none_tells_nothing(sampled: Sampled) -> None:
+    sampled.offer()
+    sampled.answer([], lower=gtids(1, 2), server=NEW)
+    sampled.clock += 10
+    sampled.offer()
+    request, deliver = sampled.asked.pop()
+    deliver(UpqueryFailed(request.id, SourceDown("gone")))
+    assert sampled.told == {"inconclusive": 2}
+
+
+def test_it_waits_until_the_position_contains_all_that_the_answer_may_have_seen(sampled: Sampled) -> None:
+    sampled.offer()
+    sampled.answer(HELD, lower=gtids(1, 2, 3), owned=gtids(4))
+    sampled.change(3, (None, (3, 8, 30)))
+    assert sampled.told == {}
+    sampled.change(4, (None, (4, 8, 40)))
+    assert sampled.told == {"equal": 1}
+
+
+def test_what_comes_while_it_waits_may_concern_the_key(sampled: Sampled) -> None:
+    sampled.offer()
+    sampled.answer([(1, 10), (2, 21)], lower=gtids(1, 2, 3))
+    sampled.change(3, ((2, 7, 20), (2, 7, 21)))
+    assert sampled.told == {"inconclusive": 1}
+
+
+def test_it_does_not_wait_without_end(sampled: Sampled) -> None:
+    sampled.offer()
+    sampled.answer(HELD, lower=gtids(1, 2, 3))
+    sampled.sampler.tick()
+    assert sampled.told == {}
+    sampled.clock += 2 * PATIENCE + 1
+    sampled.sampler.tick()
+    assert sampled.told == {"inconclusive": 1}
+    sampled.change(3, (None, (3, 8, 30)))
+    assert sampled.told == {"inconclusive": 1}
+
+
+def test_a_gap_ends_the_wait(sampled: Sampled) -> None:
+    sampled.offer()
+    sampled.answer(HELD, lower=gtids(1, 2, 3))
+    event = Gap("purged", gtids(1, 2, 3, 4))
+    sampled.rig.engine.on_stream(event)
+    sampled.sampler.on_stream(event)
+    assert sampled.told == {"inconclusive": 1}
+
+
+def test_one_at_a_time_with_pauses_that_grow_with_what_mysql_took(sampled: Sampled) -> None:
+    sampled.offer()
+    sampled.offer()
+    assert len(sampled.asked) == 1
+    sampled.answer(HELD, lower=gtids(1, 2), seconds=2.0)
+    sampled.clock += 19.0
+    sampled.offer()
+    assert not sampled.asked
+    sampled.clock += 2.0
+    sampled.offer()
+    assert len(sampled.asked) == 1
+
+
+def test_few_are_asked_and_none_while_mysql_is_out_of_reach(sampled: Sampled) -> None:
+    sampled.draw = 0.001 * OFFERED
+    sampled.offer()
+    sampled.draw, sampled.up = 0.0, False
+    sampled.offer()
+    assert not sampled.asked
+    sampled.up = True
+    sampled.offer()
+    assert sampled.asked
+
+
+def test_answers_that_take_long_to_compare_are_left_alone(sampled: Sampled) -> None:
+    sampled.rig.readers[0].encoders = [lambda rows: bytes(MAX_BYTES + 1)]
+    sampled.rig.readers[0].entries[7].bodies = None
+    sampled.offer()
+    assert not sampled.asked
+
+
+def test_an_answer_that_is_not_stored_is_watched_too(sampled: Sampled) -> None:
+    sampled.rig.readers[0].entries[7].bodies = None
+    reader = sampled.rig.readers[0]
+    rows = reader.answer([(7, (7,))])
+    assert rows is not None
+    sampled.sampler.offer(
+        sampled.cache, reader, Binding([(7, (7,))], (7,)), (7,), 0, reader.encoders[0](rows), together=True
+    )
+    sampled.answer(HELD, lower=gtids(1, 2))
+    assert sampled.told == {"equal": 1}
+
+
+def test_a_fault_of_the_comparison_is_logged_and_ends_nothing_else(sampled: Sampled) -> None:
+    sampled.offer()
+
+    def broken(rows: Sequence[Row]) -> bytes:
+        raise AssertionError("broken")
+
+    sampled.rig.readers[0].encoders = [broken]
+    with structlog.testing.capture_logs() as logs:
+        sampled.answer(HELD, lower=gtids(1, 2))
+    assert [line["event"] for line in logs] == ["sample_not_compared"]
+    assert sampled.told == {"inconclusive": 1}
