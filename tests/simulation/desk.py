@@ -9,12 +9,13 @@ from typing import cast
 
 from dataflow.engine import Engine
 from dataflow.entries import Held
-from dataflow.messages import Effect
+from dataflow.messages import Effect, UpqueryRequest
 from dataflow.reader import Params, ReaderNode
 from proxy.api import Encoder
 from proxy.caches import NamedCache, OpenCache
 from proxy.keys import KeyBinder
-from proxy.router import Router
+from proxy.router import Router, substituted
+from proxy.sample import Sampler
 from sqltypes.expression import Key, Row
 from sqltypes.schema import ResultColumn
 from tests.simulation.queries import Query
@@ -28,6 +29,7 @@ class Desk:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.sampler = Sampler(engine, _unasked, substituted)  # it takes none: the simulation judges every hit itself
         self.caches: dict[str, OpenCache] = {}
 
     def open(self, query: Query) -> None:
@@ -56,6 +58,10 @@ class Desk:
     def keep_limit(self) -> None:
         if self._engine.memory.used > self._engine.limit:
             self._engine.sieve.evict_to(self._engine.limit)
+
+
+def _unasked(request: UpqueryRequest, deliver: object, deadline: float) -> None:
+    raise AssertionError(f"a sample was taken: {request}")
 
 
 def packed(rows: Sequence[Row]) -> bytes:
