@@ -287,7 +287,7 @@ class Engine:
 
     def _clear_rolled_back(self, answer: UpqueryAnswer, current: Fill) -> list[Effect]:
         """A GTID that was owned, and is neither owned nor executed in a later reading, was rolled back: nobody needs
-        to wait for it."""
+        to wait for it. Unless the server was restarted in between, and lost what had been seen."""
         effects: list[Effect] = []
         if not self._waits:
             return effects
@@ -295,7 +295,7 @@ class Engine:
         for fill in list(self._waits):
             if fill is current or fill.bracket is None or not fill.bracket.owned or current.sent <= fill.answered:
                 continue
-            absent = fill.bracket.owned.difference(present)
+            absent = GtidSet.empty() if answer.connected_at >= fill.sent_at else fill.bracket.owned.difference(present)
             if absent and self._waits.clear_absent(absent, self.ring.position, fill):
                 self.memory.count("rolled_back_cleared")
                 effects += self._resolved(fill)

@@ -103,12 +103,15 @@ class UpqueryRequest:
 
 @dataclass(slots=True)
 class UpqueryAnswer:
-    """`results`: for each statement its rows, values in canonical form. `seconds`: time the source took."""
+    """`results`: for each statement its rows, values in canonical form. `seconds`: time the source took.
+    `connected_at`: when the connection that it came by was opened, by the engine's clock; the server has not been
+    restarted since."""
 
     id: int
     bracket: Bracket
     results: tuple[list[Row], ...]
     seconds: float = 0.0
+    connected_at: float = float("-inf")
 
 
 @dataclass(slots=True)

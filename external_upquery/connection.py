@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import Callable, Sequence
 
 from external_upquery.login import Login
@@ -37,6 +38,7 @@ class Connection:
     ) -> None:
         self.thread_id = login.thread_id
         self.server_version = login.server_version
+        self.opened_at = time.monotonic()
         self.database = ""
         self.alive = True
         self.encrypted = isinstance(login.socket, ssl.SSLSocket)

@@ -134,7 +134,9 @@ class Executor:
                 return
             read = self._brackets.read(sending, outcome, len(request.statements))
             if not isinstance(read, UpwellError):
-                deliver(UpqueryAnswer(request.id, read[0], read[1], monotonic() - started))
+                now = monotonic()
+                connected = job.connection.opened_at if job.connection is not None else now
+                deliver(UpqueryAnswer(request.id, read[0], read[1], now - started, connected))
             elif request.exact:
                 self._not_exact(refused(sending, outcome, len(request.statements)))
                 self.submit(replace(request, exact=False), deliver, deadline)

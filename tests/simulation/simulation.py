@@ -80,6 +80,7 @@ class Simulation:
         self.actions: list[Action] = []
         self.log: Callable[[str], None] | None = None
         self.clock = 0.0
+        self.began: dict[int, float] = {}  # when a server took over, or came back, by incarnation
         self.engine = Engine(
             GtidSet.empty(), setup.limit, lambda: self.clock, *setup.ring, followed=lambda: self.followed
         )
@@ -139,6 +140,7 @@ class Simulation:
         """Another server takes over, or the same comes back; the stream finds out some steps later. Upqueries that are
         being run fail; an answer that is on its way arrives."""
         self.source.fail_over(lost, same)
+        self.began[self.source.incarnation] = self.clock
         if same:  # whoever answers comes back later than what it had sent arrives, or does not
             self.feed = self.feed[: self.delivered]
         for flight in [flight for flight in self.flights if 0 < flight.stage < len(self._moments(flight))]:
@@ -354,7 +356,9 @@ class Simulation:
             if self.told.must_contradict(flight):
                 self.checks.contradicts(self.told)
                 self._expect_reset()
-        answer = UpqueryAnswer(flight.request.id, bracket, tuple(flight.results))
+        # No connection is older than the run of the server that it is to.
+        connected = self.began.get(flight.incarnation, float("-inf"))
+        answer = UpqueryAnswer(flight.request.id, bracket, tuple(flight.results), 0.0, connected)
         self.handle(self.engine.on_answer(answer))
         self.counts["exact_answers" if flight.request.exact else "answers"] += 1
 
