@@ -87,6 +87,7 @@ class Router:
             share=check_sample,
             source_up=lambda: stream.connected and not executor.queued,
             followed=lambda: stream.server_uuid,
+            publish=lambda: pump.handle(engine.flush()),
         )
         pump.on_position = self._on_position
         self._subscribers: set[asyncio.Queue[SubscriptionEvent]] = set()

@@ -23,7 +23,7 @@ import structlog
 
 from dataflow.engine import Engine
 from dataflow.entries import Held
-from dataflow.messages import Gap, Statement, StreamEvent, UpqueryAnswer, UpqueryFailed, UpqueryRequest
+from dataflow.messages import Ddl, Gap, Statement, StreamEvent, UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from dataflow.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
@@ -89,7 +89,8 @@ class Sample:
 
 class Sampler:
     """At most one sample at a time. `share`: of all hits; 0: none. `source_up`: may MySQL be asked now? `followed`:
-    the server whose stream it is. `substituted`: a query with literals for its parameters."""
+    the server whose stream it is. `substituted`: a query with literals for its parameters.
+    `publish`: tells the subscribers to what was forgotten, now: on a source at rest nothing else would."""
 
     def __init__(
         self,
@@ -102,6 +103,7 @@ class Sampler:
         followed: Callable[[], str] = lambda: "",
         clock: Callable[[], float] = monotonic,
         chance: Callable[[], float] = random.random,
+        publish: Callable[[], None] = lambda: None,
     ) -> None:
         self.pause = PAUSE
         self.counters: Counter[str] = Counter()
@@ -113,6 +115,7 @@ class Sampler:
         self._followed = followed
         self._clock = clock
         self._chance = chance
+        self._publish = publish
         self._numbers = 0
         self._running: Sample | None = None
         self._lacks: Gtid | None = None  # what the position must still contain, the last of it
@@ -169,6 +172,8 @@ class Sampler:
         if sample is not self._running:
             return
         if isinstance(result, UpqueryFailed):
+            # What never ends in time must not be asked for all the time.
+            sample.seconds = self._clock() - sample.asked_at
             self._end("sample_inconclusive")
             return
         bracket = result.bracket
@@ -183,7 +188,10 @@ class Sampler:
 
     def on_stream(self, event: StreamEvent) -> None:
         """The engine has processed the event."""
-        if self._lacks is not None and (isinstance(event, Gap) or event.gtid == self._lacks):
+        if self._lacks is not None and isinstance(event, Ddl):
+            # A view may be another one from here on: the caches that name it learn of that only after this.
+            self._end("sample_inconclusive")
+        elif self._lacks is not None and (isinstance(event, Gap) or event.gtid == self._lacks):
             self._look_again()
 
     def tick(self) -> None:
@@ -260,14 +268,14 @@ class Sampler:
             server_uuid=bracket.server_uuid,
         )
 
-    @staticmethod
-    def _forget(sample: Sample) -> None:
+    def _forget(self, sample: Sample) -> None:
         """Makes the keys holes, and all that they were derived from, whoever else needs it."""
         for held, _ in sample.marks:
             for entry in held.deps:
                 if entry.content is not None:
                     entry.owner.discard(entry)
             held.reader.drop(held)
+        self._publish()
 
     def _end(self, outcome: str) -> None:
         assert self._running is not None

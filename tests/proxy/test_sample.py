@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import structlog
 
-from dataflow.messages import Gap, TableChanges, Transaction, UpqueryAnswer, UpqueryFailed, UpqueryRequest
+from dataflow.messages import Ddl, Gap, TableChanges, Transaction, UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from proxy.caches import NamedCache
 from proxy.keys import Binding
 from proxy.router import substituted
-from proxy.sample import MAX_BYTES, OFFERED, PATIENCE, Sampler
-from sqltypes.errors import SourceDown
+from proxy.sample import BURDEN, MAX_BYTES, OFFERED, PATIENCE, Sampler
+from sqltypes.errors import DeadlinePassed, SourceDown
 from sqltypes.expression import Row
 from sqltypes.schema import BIGINT, ResultColumn
 from tests.support.engine_rig import NEW, NOTHING, OLD, ROWS, Rig, gtids
@@ -34,13 +34,14 @@ class Sampled:
     up: bool = True
     draw: float = 0.0
     asked: list[tuple[UpqueryRequest, Deliver]] = field(default_factory=list)
+    published: int = 0
 
     def __post_init__(self) -> None:
         rig = self.rig
         self.sampler = Sampler(
             rig.engine, lambda request, deliver, _: self.asked.append((request, deliver)), substituted,
             share=0.001, source_up=lambda: self.up, followed=lambda: OLD, clock=lambda: self.clock,
-            chance=lambda: self.draw,
+            chance=lambda: self.draw, publish=self.publish,
         )  # fmt: skip
         columns = tuple(ResultColumn(name, BIGINT, True) for name in ("id", "v"))
         self.cache = NamedCache("rows", ROWS, "test", columns=columns)
@@ -52,6 +53,10 @@ class Sampled:
         event = Transaction(Gtid(OLD, number), [TableChanges("test.t", list(pairs))])
         self.rig.engine.on_stream(event)
         self.sampler.on_stream(event)
+
+    def publish(self) -> None:
+        assert not self.rig.readers[0].entries, "subscribers are told when the key has gone"
+        self.published += 1
 
     def offer(self, key: int = 7, together: bool = False) -> None:
         body = self.rig.hit(key)
@@ -102,6 +107,7 @@ def test_a_difference_is_logged_counted_and_the_key_forgotten(sampled: Sampled) 
     assert (line["too_many"], line["missing"]) == (["(2, 20)"], ["(2, 21)"])
     assert line["position_of_the_hit"] == line["lower"] == str(gtids(1, 2)) and line["uncertain"] == ""
     assert line["bytes_are_of_the_rows"] is True
+    assert sampled.published == 1
 
 
 def test_bytes_that_are_not_those_of_the_rows_are_a_difference(sampled: Sampled) -> None:
@@ -204,6 +210,30 @@ def test_a_gap_ends_the_wait(sampled: Sampled) -> None:
     sampled.rig.engine.on_stream(event)
     sampled.sampler.on_stream(event)
     assert sampled.told == {"inconclusive": 1}
+
+
+def test_a_view_that_is_replaced_while_it_waits_is_no_difference(sampled: Sampled) -> None:
+    sampled.offer()
+    sampled.answer([], lower=gtids(1, 2, 3))
+    # No table of the key is concerned, so that it stays untouched until its cache is told.
+    event = Ddl(Gtid(OLD, 3), "ALTER VIEW w AS SELECT 1", frozenset({"test.w"}))
+    sampled.rig.engine.on_stream(event)
+    sampled.sampler.on_stream(event)
+    assert sampled.rig.held(7) == HELD
+    assert sampled.told == {"inconclusive": 1}
+
+
+def test_what_mysql_does_not_answer_in_time_is_not_asked_again_at_once(sampled: Sampled) -> None:
+    sampled.offer()
+    request, deliver = sampled.asked.pop()
+    sampled.clock += PATIENCE
+    deliver(UpqueryFailed(request.id, DeadlinePassed("late")))
+    sampled.clock += BURDEN * PATIENCE - 1
+    sampled.offer()
+    assert not sampled.asked
+    sampled.clock += 2
+    sampled.offer()
+    assert sampled.asked
 
 
 def test_one_at_a_time_with_pauses_that_grow_with_what_mysql_took(sampled: Sampled) -> None:
