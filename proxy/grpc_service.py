@@ -19,13 +19,18 @@ from proxy.api import (
     ANSWERED_BY_MYSQL,
     Answer,
     Cache,
-    CacheInfo,
     Demand,
-    Encoder,
     ParameterValue,
-    Served,
-    SubscriptionEvent,
     System,
+)
+from proxy.grpc_answers import (
+    ANSWER_HEADS,
+    SERVED,
+    answer_bytes,
+    cache_message,
+    event_bytes,
+    stream_answer,
+    stream_failure,
 )
 from proxy.grpc_errors import as_upwell_error, failure, sentence, status_code, trailing_metadata
 from proxy.grpc_rows import (
@@ -34,8 +39,6 @@ from proxy.grpc_rows import (
     column_messages,
     columns_id,
     encoder_for,
-    length_delimited,
-    type_message,
     varint,
 )
 from proxy.grpc_values import (
@@ -74,14 +77,8 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Result = TypeVar("Result")
 Parameters = tuple[ParameterValue, ...]
 
-_SERVED = {Served.HIT: pb.HIT, Served.MISS: pb.MISS, Served.PASSED: pb.PASSED}
 # A KeyAnswer of a hit inside a BatchAnswer: the field's head, then `served: HIT`, then the rows' bytes.
 _KEY_HIT = b"\x10\x01"
-_answer_heads = length_delimited(0x0A)
-_outcome_heads = length_delimited(0x12)  # StreamResponse.answer, SubscribeEvent.change
-_failure_heads = length_delimited(0x1A)
-_removed_heads = length_delimited(0x12)
-_added_heads = length_delimited(0x1A)
 _hit_heads = Heads(lambda length: b"\x0a" + varint(length + len(_KEY_HIT)) + _KEY_HIT)
 
 
@@ -126,44 +123,6 @@ class OpenCache:
         common = {"cache": self._name, "position": self._position, "columns_id": self._id}
         self._bare = _KEY_HIT + pb.Answer(**common).SerializeToString()  # type: ignore[arg-type]  # a str and an int
         self._full = self._bare + pb.Answer(columns=column_messages(self._columns)).SerializeToString()
-
-
-def answer_bytes(answer: Answer, known_columns: int) -> bytes:
-    """A whole Answer message: what is no hit of a known cache."""
-    columns = column_messages(answer.columns)
-    id = columns_id(columns)
-    message = pb.Answer(
-        served=_SERVED[answer.served],
-        cache=answer.cache,
-        position=answer.position,
-        why=answer.why,
-        horizon=answer.horizon,
-        columns=columns if id != known_columns else (),
-        columns_id=id,
-    )
-    return message.SerializeToString() + answer.body
-
-
-def cache_message(info: CacheInfo) -> pb.Cache:
-    return pb.Cache(
-        name=info.name,
-        sql=info.sql,
-        database=info.database,
-        mode=info.mode,
-        state=info.state,
-        why=info.why,
-        parameters=[
-            pb.Parameter(name=parameter.name, type=type_message(parameter.type), list=parameter.list)
-            for parameter in info.parameters
-        ],
-        columns=column_messages(info.columns),
-        keys=info.keys,
-        bytes=info.bytes,
-        hits=info.hits,
-        misses=info.misses,
-        hit_p50_us=info.hit_p50_us,
-        miss_p50_us=info.miss_p50_us,
-    )
 
 
 async def within_deadline(context: Context, wait: Awaitable[Result]) -> Result:
@@ -286,7 +245,7 @@ class UpwellService:
             reads = (self._key_answer(message.cache, parameters[index], demand) for index in missed)
             answers = await within_deadline(context, asyncio.gather(*reads))
             for index, answer in zip(missed, answers, strict=True):
-                parts[2 * index + 1] = _answer_heads[len(answer)]
+                parts[2 * index + 1] = ANSWER_HEADS[len(answer)]
                 parts[2 * index + 2] = answer
         return b"".join(parts)
 
@@ -306,7 +265,7 @@ class UpwellService:
             answer = await self._read(cache, parameters, demand)
         except Exception as error:  # noqa: BLE001 - the top level of one key's task; logged by as_upwell_error
             return pb.KeyAnswer(failure=failure(as_upwell_error(error))).SerializeToString()
-        served, position, horizon = _SERVED[answer.served], answer.position, answer.horizon
+        served, position, horizon = SERVED[answer.served], answer.position, answer.horizon
         head = pb.KeyAnswer(served=served, position=position, why=answer.why, horizon=horizon)
         return head.SerializeToString() + answer.body
 
@@ -336,10 +295,10 @@ class UpwellService:
                     demand = self._demand(message.freshness) if message.freshness else None
                     body = self._hit(message.cache, parameters) if demand is None or demand.met() else None
                 except UpwellError as error:
-                    await send(message.id, _stream_failure(error))
+                    await send(message.id, stream_failure(error))
                     continue
                 if body is not None:
-                    await send(message.id, _stream_answer(self._open[message.cache].header(message.columns_id) + body))
+                    await send(message.id, stream_answer(self._open[message.cache].header(message.columns_id) + body))
                     continue
                 await waiting.acquire()
                 misses.create_task(miss(message, parameters, demand))
@@ -348,8 +307,8 @@ class UpwellService:
         try:
             answer = await self._read(message.cache, parameters, demand)
         except Exception as error:  # noqa: BLE001 - the top level of one request's task; logged by as_upwell_error
-            return _stream_failure(error)
-        return _stream_answer(answer_bytes(answer, message.columns_id))
+            return stream_failure(error)
+        return stream_answer(answer_bytes(answer, message.columns_id))
 
     async def subscribe(self, request: bytes, context: Context) -> None:
         message = pb.SubscribeRequest.FromString(request)
@@ -476,30 +435,6 @@ class UpwellService:
                     return
                 raise Unauthenticated("the bearer token is not the one of --grpc-token-file")
         raise Unauthenticated("no credentials: `authorization: Bearer TOKEN` in the metadata is accepted")
-
-
-def event_bytes(event: SubscriptionEvent, columns: Sequence[ResultColumn], encode: Encoder) -> bytes:
-    """A serialised SubscribeEvent."""
-    if event.end:
-        end = pb.Failure(reason="subscription_ended", message=event.end)
-        return pb.SubscribeEvent(end=end, position=event.position).SerializeToString()
-    if event.snapshot:
-        body = pb.Snapshot(columns=column_messages(columns)).SerializeToString() + encode(event.added)
-        head = _answer_heads[len(body)]
-    else:
-        removed, added = encode(event.removed), encode(event.added)
-        body = b"".join([_removed_heads[len(removed)], removed, _added_heads[len(added)], added])
-        head = _outcome_heads[len(body)]
-    return head + body + pb.SubscribeEvent(position=event.position).SerializeToString()
-
-
-def _stream_answer(answer: bytes) -> bytes:
-    return _outcome_heads[len(answer)] + answer
-
-
-def _stream_failure(error: Exception) -> bytes:
-    body = failure(as_upwell_error(error)).SerializeToString()
-    return _failure_heads[len(body)] + body
 
 
 async def abort(context: Context, error: Exception) -> NoReturn:
