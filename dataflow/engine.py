@@ -471,6 +471,7 @@ class Engine:
     def unsubscribe(self, number: int) -> None:
         self._reads.pop(number, None)
         self.subscriptions.stop(number)
+        self.sieve.evict_to(self.limit)  # what only it kept may go now
 
     def _publish(self) -> list[Effect]:
         return self._refill(self.subscriptions.take_stale())
@@ -491,8 +492,7 @@ class Engine:
         return effects
 
     def check_invariants(self) -> None:
-        """Raises AssertionError where the engine's state contradicts itself. For tests, the simulation and
-        `--check`."""
+        """Raises AssertionError where the state contradicts itself. For tests, the simulation and `--check`."""
         self.state.check_invariants()
         evictable = any(
             held.watch is None for reader in self.graph.readers.values() for held in reader.entries.values()

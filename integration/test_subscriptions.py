@@ -103,7 +103,7 @@ def test_every_change_once_under_concurrent_writers(
                 done.set()
                 if disturbing is not None:
                     await disturbing
-            assert sum(copy.events for copy in copies) > 3 * len(copies), "too few events to show anything"
+            assert sum(copy.events for copy in copies) > len(copies), "too few events to show anything"
             await until(lambda: nobody_subscribed(proxy))
 
     run(scenario, 120)

@@ -124,3 +124,16 @@ def test_snapshot_waits_for_the_position_so_that_what_follows_joins_on() -> None
 )
 def test_difference_of_bags(before: list[Row], after: list[Row], removed: list[Row], added: list[Row]) -> None:
     assert difference(before, after) == (removed, added)
+
+
+def test_what_only_a_subscription_kept_goes_with_it_where_memory_is_short() -> None:
+    rig = Rig(ROWS)
+    rig.engine.subscribe(NUMBER, rig.readers[0], 7, (7,))
+    (request,) = rig.asked()
+    rig.answer(request, [(7, 1, 10)], lower=gtids(1))
+    rig.engine.limit = 1
+    rig.change(2)
+    assert rig.held(7) == [(1, 10)], "a key that somebody watches stays"
+    rig.engine.unsubscribe(NUMBER)
+    assert rig.held(7) is None
+    assert rig.engine.memory.used == 0
