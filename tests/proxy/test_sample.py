@@ -290,3 +290,13 @@ def test_a_fault_of_the_comparison_is_logged_and_ends_nothing_else(sampled: Samp
         sampled.answer(HELD, lower=gtids(1, 2))
     assert [line["event"] for line in logs] == ["sample_not_compared"]
     assert sampled.told == {"inconclusive": 1}
+
+
+def test_a_view_in_evict_mode_may_leave_mysql_a_choice() -> None:
+    made = Sampled(Rig(ROWS + " AND id IN (SELECT id FROM t)"))
+    made.cache.relations = frozenset({("test", "t"), ("test", "newest")})
+    made.offer()
+    with structlog.testing.capture_logs() as logs:
+        made.answer([(1, 10), (2, 21)], lower=gtids(1, 2))
+    assert (made.told, logs) == ({"inconclusive": 1}, [])
+    assert made.rig.held(7) is None
