@@ -45,5 +45,6 @@ ENGINE: dict[str, str] = {
     "given_up_cache_dropped": "Reads left to MySQL: the cache was dropped or rebuilt meanwhile",
     "given_up_cannot_compute": "Reads left to MySQL: a value of the answer is out of range",
     "given_up_unproven_string": "Reads left to MySQL: a string whose collation is not reproduced for it",
+    "given_up_source_down": "Reads left to MySQL: another server answers than the one whose stream is followed",
     "hits_ahead": "Hits told from a key ahead of the position",
 }

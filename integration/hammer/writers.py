@@ -10,6 +10,7 @@ import random
 import re
 import threading
 import uuid
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -57,7 +58,7 @@ class Tracked:
         self.connection.close()
 
 
-class Worker(threading.Thread):
+class Worker(threading.Thread, ABC):
     """Does `step` again and again until stopped. What goes wrong that is nobody's disturbance is a finding."""
 
     def __init__(self, name: str, findings: list[Finding], tally: Counter[str]) -> None:
@@ -66,8 +67,9 @@ class Worker(threading.Thread):
         self.findings = findings
         self.tally = tally
 
+    @abstractmethod
     def step(self) -> None:
-        raise NotImplementedError
+        """What is done again and again."""
 
     def close(self) -> None:
         """Called at the end, on the thread."""

@@ -14,7 +14,7 @@ from dataflow.counters import ENGINE
 from dataflow.demand import BEHIND
 from proxy.counters import COUNTERS, GAUGES, SOURCE
 from proxy.metrics import Metrics
-from sqltypes.errors import EvaluationError
+from sqltypes.errors import EvaluationError, SourceDown, UpwellError
 from tests.support.engine_rig import OLD, ROWS, Rig, gtids
 from tests.support.fake_system import FakeSystem
 
@@ -70,7 +70,7 @@ def test_every_name_that_is_counted_is_in_the_tables() -> None:
 
 
 def test_every_reason_to_give_a_read_up_is_in_the_tables() -> None:
-    errors: list[type[EvaluationError]] = [EvaluationError, *EvaluationError.__subclasses__()]
+    errors: list[type[UpwellError]] = [SourceDown, EvaluationError, *EvaluationError.__subclasses__()]
     assert {f"given_up_{why}" for why in (BEHIND, *(error.reason for error in errors))} <= ENGINE.keys()
 
 
