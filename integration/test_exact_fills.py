@@ -110,7 +110,11 @@ def test_beside_writers_of_the_row_the_answer_is_the_state_at_its_position(mysql
     before = executed(mysql)
 
     async def body(executor: Executor) -> list[UpqueryAnswer]:
-        return [await answer(executor, exact(table, "SELECT n FROM {t} WHERE id = 1")) for _ in range(200)]
+        found: list[UpqueryAnswer] = []
+        # How many find the row locked depends on the machine; 50 that do not are enough to judge.
+        while sum(not one.bracket.uncertain for one in found) < 50:
+            found.append(await answer(executor, exact(table, "SELECT n FROM {t} WHERE id = 1")))
+        return found
 
     with writing(mysql, f"UPDATE {table} SET n = n + 1 WHERE id = 1", writers=3):
         found = run(mysql, body)
@@ -120,7 +124,6 @@ def test_beside_writers_of_the_row_the_answer_is_the_state_at_its_position(mysql
     for one in certain:
         value = number(one.results[0][0][0])
         assert 0 <= one.bracket.lower.difference(before).count() - value <= others
-    assert len(certain) > len(found) // 2
     assert len({number(one.results[0][0][0]) for one in certain}) > 1
 
 

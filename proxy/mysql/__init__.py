@@ -1,0 +1,1 @@
+"""The listener for MySQL's own protocol."""
