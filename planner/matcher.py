@@ -32,12 +32,14 @@ class QueryMatcher:
     """
 
     def __init__(self, version: ServerVersion = DEFAULT_VERSION) -> None:
+        self.changes = 0  # of what texts are for
         self._version = version
         self._by_shape: dict[tuple[str, str], list[_Candidate]] = {}
         self._texts: OrderedDict[tuple[str, str], Fingerprint | None] = OrderedDict()
 
     def add(self, plan: QueryPlan, name: str) -> None:
         """Requires: no cache of that name is known."""
+        self.changes += 1
         found = fingerprint(plan.sql, plan.database, self._version)
         candidates = self._by_shape.setdefault((plan.database, found.shape), [])
         candidates.append(_Candidate(name, found.slots, len(plan.parameters)))
@@ -45,6 +47,7 @@ class QueryMatcher:
 
     def remove(self, name: str) -> None:
         """Forgets the cache; unknown names are nothing to forget."""
+        self.changes += 1
         for key, candidates in list(self._by_shape.items()):
             kept = [candidate for candidate in candidates if candidate.name != name]
             if kept:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import ComparedElsewhere, EvaluationError
-from sqltypes.expression import Row, Value
+from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn, SqlType
 
 # A parameter's value as the client gave it, canonical for the client's own type; a tuple for a list parameter.
@@ -225,4 +225,55 @@ class System(Protocol):
 
     def not_ready(self) -> str:
         """ "" when callers can be served, else the reason why not: for health checks and /readyz."""
+        ...
+
+
+class SessionCache(Cache, Protocol):
+    """What the listener for MySQL's protocol asks of a cache beyond the others."""
+
+    def peek(self, parameters: Sequence[ParameterValue]) -> bytes | None:
+        """As `hit`, without being one: nothing is counted, and the key is not kept for it. Raises nothing."""
+        ...
+
+    async def fill(self, parameters: Sequence[ParameterValue], demand: Demand | None = None) -> Answer | str:
+        """As `read`, but where MySQL is to answer, the reason is all that is given: the caller asks it."""
+        ...
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Session variables, beside those that always count, on whose values the answers depend."""
+        ...
+
+    def bound(self, parameters: Sequence[ParameterValue]) -> Key | None:
+        """The one key that the parameters give, for `stored`; None where they give none, several, or one whose answer
+        is not stored. Good until `SessionSystem.caches_version` is another. Raises as `hit`."""
+        ...
+
+    def stored(self, key: Key) -> bytes | None:
+        """The hit of a key of `bound`, where its bytes are at hand; None: `hit` may yet have one."""
+        ...
+
+
+class SessionSystem(System, Protocol):
+    """What the listener for MySQL's protocol asks of the system beyond the others."""
+
+    def open_cache(self, name: str, format: str) -> SessionCache: ...
+
+    def match(
+        self, sql: str, database: str, parameters: Sequence[ParameterValue]
+    ) -> tuple[str, tuple[ParameterValue, ...]] | None:
+        """The name of the cache that this text is for, and its parameters' values."""
+        ...
+
+    @property
+    def caches_version(self) -> int:
+        """Another number after each change of what `match` answers."""
+        ...
+
+    def count(self, name: str) -> None:
+        """Counts one occurrence of a rule (`proxy/counters.py`)."""
+        ...
+
+    def demand_after(self, own: GtidSet) -> Demand:
+        """Of a call whose answer must have the session's own writes, and be not older than any hit until now."""
         ...

@@ -21,8 +21,8 @@ from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, Encoder, Par
 from proxy.freshness import CallDemand
 from proxy.keys import Binding, KeyBinder
 from proxy.pump import Behind, PassThrough
-from sqltypes.errors import BadParameters, SourceDown, UnknownCache
-from sqltypes.expression import Row
+from sqltypes.errors import BadParameters, SourceDown, UnknownCache, UpwellError
+from sqltypes.expression import Key, Row
 from sqltypes.schema import ResultColumn
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class NamedCache:
     state: str = "rebuilding"
     why: str = ""
     from_file: bool = False
+    needs: frozenset[str] = frozenset()  # session variables on which answers depend
     hits: int = 0
     misses: int = 0
     passed: int = 0
@@ -117,6 +118,10 @@ class OpenCache:
     def columns(self) -> tuple[ResultColumn, ...]:
         return self._cache.columns
 
+    @property
+    def needs(self) -> frozenset[str]:
+        return self._cache.needs
+
     def _renew(self) -> None:
         """The cache has another plan, or none, than when last looked."""
         cache = self._cache
@@ -162,6 +167,35 @@ class OpenCache:
                         self._cache.hits += 1
                         return body
         return self._hit_slow(reader, parameters)
+
+    def peek(self, parameters: Sequence[ParameterValue]) -> bytes | None:
+        """As `hit`, without being one."""
+        try:
+            reader = self._ready()
+            return self._held_body(reader, self._bind(parameters)) if reader is not None else None
+        except UpwellError:
+            return None
+
+    def bound(self, parameters: Sequence[ParameterValue]) -> Key | None:
+        """The one key that the parameters give, if its answer is stored."""
+        if self._ready() is None or self._single:
+            return None
+        keys = self._bind(parameters).keys
+        return keys[0][0] if len(keys) == 1 else None
+
+    def stored(self, key: Key) -> bytes | None:
+        """The hit of a key of `bound` whose bytes are at hand. One in so many goes the long way, where it is timed."""
+        cache, reader = self._cache, self._reader
+        if reader is None or self._generation != cache.generation or self._router.closed:
+            return None
+        held = reader.entries.get(key)
+        if held is None or (bodies := held.bodies) is None or not cache.hits % SAMPLE:
+            return None
+        body = bodies[self._format]
+        if body is not None:
+            held.visited = True
+            cache.hits += 1
+        return body
 
     def hit_many(self, keys: Sequence[Sequence[ParameterValue]]) -> list[bytes | None]:
         """`hit` for each key, at one position; None also where MySQL must compare the parameters itself."""
@@ -253,11 +287,19 @@ class OpenCache:
 
     async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None) -> Answer:
         """As `hit`, else by an upquery, else passed through with the reason. Raises TooStale."""
+        assert demand is None or isinstance(demand, CallDemand), "demands are the router's"
+        answer = await self.fill(parameters, demand)
+        if isinstance(answer, Answer):
+            return answer
+        self._cache.passed += 1
+        return await self._router.pass_cache(self._cache, parameters, self._format, answer, demand)
+
+    async def fill(self, parameters: Sequence[ParameterValue], demand: Demand | None = None) -> Answer | str:
+        """As `hit`, else by an upquery; the reason where MySQL itself is to answer. Raises TooStale."""
         if demand is not None:
             assert isinstance(demand, CallDemand), "demands are the router's"
-            return await self._read_fresh(parameters, demand)
+            return await self._fill_fresh(parameters, demand)
         cache = self._cache
-        why = cache.why or cache.state
         try:
             body = self.hit(parameters)
             if body is not None:
@@ -269,11 +311,10 @@ class OpenCache:
                     return self._told_ahead(binding, *ahead)
                 return await self._miss(self._reader, binding)
         except PassThrough as reason:
-            why = str(reason)
+            return str(reason)
         except ANSWERED_BY_MYSQL as reason:
-            why = f"{reason.reason}: {reason.message}"
-        cache.passed += 1
-        return await self._router.pass_cache(cache, parameters, self._format, why)
+            return f"{reason.reason}: {reason.message}"
+        return cache.why or cache.state
 
     def answer_ahead(
         self, reader: ReaderNode, binding: Binding, demand: CallDemand | None = None
@@ -304,11 +345,10 @@ class OpenCache:
         body = self._encode(rows)
         return Answer(Served.HIT, cache.columns, body, router.position_with(lower), cache.name, horizon=horizon)
 
-    async def _read_fresh(self, parameters: Sequence[ParameterValue], demand: CallDemand) -> Answer:
-        """`read`, with an answer that meets the demand. A hole is asked of MySQL at once: the upquery may have what the
+    async def _fill_fresh(self, parameters: Sequence[ParameterValue], demand: CallDemand) -> Answer | str:
+        """`fill`, with an answer that meets the demand. A hole is asked of MySQL at once: the upquery may have what the
         position lacks. What is held waits for the position."""
         cache = self._cache
-        why = cache.why or cache.state
         try:
             while (reader := self._ready()) is not None:
                 if demand.met() and (body := self.hit(parameters)) is not None:
@@ -322,14 +362,12 @@ class OpenCache:
                         return await self._miss(reader, binding, demand)
                 if not await demand.reached():
                     demand.refuse()
-                    why = f"too_stale: {demand.shortage()}"
-                    break
+                    return f"too_stale: {demand.shortage()}"
         except PassThrough as reason:
-            why = str(reason)
+            return str(reason)
         except ANSWERED_BY_MYSQL as reason:
-            why = f"{reason.reason}: {reason.message}"
-        cache.passed += 1
-        return await self._router.pass_cache(cache, parameters, self._format, why, demand)
+            return f"{reason.reason}: {reason.message}"
+        return cache.why or cache.state
 
     async def _miss(self, reader: ReaderNode, binding: Binding, demand: CallDemand | None = None) -> Answer:
         cache = self._cache

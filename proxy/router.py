@@ -142,6 +142,9 @@ class Router:
     def demand(self, freshness: Freshness) -> CallDemand:
         return self._freshener.demand(freshness)
 
+    def demand_after(self, own: GtidSet) -> CallDemand:
+        return self.demand(Freshness(min_gtid=own, not_before=self._engine.ring.position.freeze()))
+
     async def query(
         self,
         sql: str,
@@ -190,6 +193,15 @@ class Router:
                 raise TooStale(f"MySQL has not executed {demand.lacking(passed.executed)}, which the read asks for")
         body = self.encoder(format_, passed.columns)(passed.rows)
         return Answer(Served.PASSED, passed.columns, body, passed.executed, cache, why, passed.horizon)
+
+    def match(
+        self, sql: str, database: str, parameters: Sequence[ParameterValue]
+    ) -> tuple[str, tuple[ParameterValue, ...]] | None:
+        return self._matcher.match(sql, database, parameters)
+
+    @property
+    def caches_version(self) -> int:
+        return self._matcher.changes
 
     # -- subscriptions -----------------------------------------------------------------------------------------------
 

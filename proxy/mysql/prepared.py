@@ -1,0 +1,193 @@
+"""Prepared statements as the proxy sees them: what MySQL announced, and the parameters' values of an execution. Pure.
+
+https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_execute.html
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+
+from proxy.grpc_values import time_text
+from proxy.mysql.packets import Malformed, read_lenenc, read_lenenc_int
+from sqltypes.expression import Value
+
+FIXED = 10  # bytes before the parameters: command, statement id, flags, iteration count
+CURSOR = 0x07  # of the flags
+PARAMETER_COUNT = 0x08  # of the flags: with query attributes, how many parameters there are stands behind
+UNSIGNED = 0x8000  # of a type
+
+_INT8, _INT16, _INT32, _INT64 = struct.Struct("<b"), struct.Struct("<h"), struct.Struct("<i"), struct.Struct("<q")
+_UINT8, _UINT16, _UINT32, _UINT64 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")
+_DOUBLE = struct.Struct("<d")
+
+Reader = Callable[[bytes, int], tuple[Value, int]]
+
+
+class NotDecoded(Exception):
+    """Parameters whose meaning is left to MySQL. The text says why."""
+
+
+def _number(form: struct.Struct) -> Reader:
+    def read(data: bytes, at: int) -> tuple[Value, int]:
+        try:
+            return form.unpack_from(data, at)[0], at + form.size
+        except struct.error:
+            raise Malformed(f"a parameter at byte {at} of {len(data)} is cut off") from None
+
+    return read
+
+
+def _text(data: bytes, at: int) -> tuple[Value, int]:
+    raw, at = read_lenenc(data, at)
+    try:
+        return raw.decode(), at
+    except UnicodeDecodeError:
+        raise NotDecoded("a string parameter is not valid UTF-8") from None
+
+
+def _decimal(data: bytes, at: int) -> tuple[Value, int]:
+    raw, at = read_lenenc(data, at)
+    try:
+        number = Decimal(raw.decode("ascii", "replace"))
+    except InvalidOperation:
+        raise NotDecoded("a decimal parameter is no number") from None
+    if not number.is_finite():
+        raise NotDecoded("a decimal parameter is no number")
+    return number, at
+
+
+def _moment(data: bytes, at: int) -> tuple[Value, int]:
+    """DATE, DATETIME and TIMESTAMP, as the literal that MySQL would compare."""
+    raw, at = read_lenenc(data, at)
+    if len(raw) not in (0, 4, 7, 11):
+        raise Malformed(f"a date of {len(raw)} bytes")
+    raw = raw.ljust(11, b"\0")
+    year, micro = int.from_bytes(raw[:2], "little"), int.from_bytes(raw[7:11], "little")
+    text = f"{year:04}-{raw[2]:02}-{raw[3]:02} {raw[4]:02}:{raw[5]:02}:{raw[6]:02}"
+    return f"{text}.{micro:06}" if micro else text, at
+
+
+def _date(data: bytes, at: int) -> tuple[Value, int]:
+    text, at = _moment(data, at)
+    assert isinstance(text, str)
+    return (text[:10], at) if text.endswith(" 00:00:00") else (text, at)
+
+
+def _time(data: bytes, at: int) -> tuple[Value, int]:
+    raw, at = read_lenenc(data, at)
+    if len(raw) not in (0, 8, 12):
+        raise Malformed(f"a time of {len(raw)} bytes")
+    raw = raw.ljust(12, b"\0")
+    days, micro = int.from_bytes(raw[1:5], "little"), int.from_bytes(raw[8:12], "little")
+    total = (((days * 24 + raw[5]) * 60 + raw[6]) * 60 + raw[7]) * 1_000_000 + micro
+    return time_text(-total if raw[0] else total), at
+
+
+def _bytes(data: bytes, at: int) -> tuple[Value, int]:
+    return read_lenenc(data, at)
+
+
+# MySQL's type codes of parameters -> how their values are read.
+READERS: dict[int, Reader] = {
+    0x01: _number(_INT8),
+    0x02: _number(_INT16),
+    0x0D: _number(_INT16),  # YEAR
+    0x03: _number(_INT32),
+    0x09: _number(_INT32),
+    0x08: _number(_INT64),
+    0x01 | UNSIGNED: _number(_UINT8),
+    0x02 | UNSIGNED: _number(_UINT16),
+    0x0D | UNSIGNED: _number(_UINT16),
+    0x03 | UNSIGNED: _number(_UINT32),
+    0x09 | UNSIGNED: _number(_UINT32),
+    0x08 | UNSIGNED: _number(_UINT64),
+    0x05: _number(_DOUBLE),
+    0x07: _moment,
+    0x0C: _moment,
+    0x0A: _date,
+    0x0B: _time,
+    0x0F: _text,
+    0xFD: _text,
+    0xFE: _text,
+    0x00: _decimal,
+    0xF6: _decimal,
+    0xF9: _bytes,
+    0xFA: _bytes,
+    0xFB: _bytes,
+    0xFC: _bytes,
+}
+NULL_TYPE = 0x06
+
+
+class Statement:
+    """A prepared statement of one session.
+
+    `definitions`: payloads of its result's column definitions, as MySQL announced them. `types`: of the parameters, as
+    the client bound them last; None before the first execution.
+    """
+
+    def __init__(self, id: int, text: bytes, database: str, parameters: int, definitions: tuple[bytes, ...]) -> None:
+        self.id = id
+        self.text = text
+        self.database = database
+        self.parameters = parameters
+        self.definitions = definitions
+        self.types: tuple[int, ...] | None = None
+        self.long_data = False  # sent since the last execution or reset
+
+    def note_types(self, payload: bytes) -> None:
+        """Remembers the types that an execution binds: the next one may leave them out. Raises Malformed,
+        NotDecoded."""
+        self._values_at(payload)
+
+    def values(self, payload: bytes) -> tuple[Value, ...]:
+        """The parameters' values of an execution (the packet's payload). Raises Malformed, NotDecoded."""
+        at, nulls = self._values_at(payload)
+        found: list[Value] = []
+        for number, type_ in enumerate(self.types or ()):
+            if nulls[number >> 3] >> (number & 7) & 1 or type_ & 0xFF == NULL_TYPE:
+                found.append(None)
+                continue
+            reader = READERS.get(type_ if type_ in READERS else type_ & 0xFF)
+            if reader is None:
+                raise NotDecoded(f"a parameter is of type {type_ & 0xFF}")
+            value, at = reader(payload, at)
+            found.append(value)
+        return tuple(found)
+
+    def _values_at(self, payload: bytes) -> tuple[int, bytes]:
+        """(where the values begin, the bitmap of NULLs)."""
+        at = FIXED
+        if len(payload) < at:
+            raise Malformed(f"an execution of {len(payload)} bytes")
+        count = self.parameters
+        named = bool(payload[5] & PARAMETER_COUNT)
+        if named:
+            given, at = read_lenenc_int(payload, at)
+            if given != count:
+                raise NotDecoded("the execution has query attributes")
+        if not count:
+            self.types = ()
+            return at, b""
+        size = (count + 7) >> 3
+        nulls = payload[at : at + size]
+        at += size
+        if at >= len(payload):
+            raise Malformed("an execution without parameters")
+        bound = payload[at]
+        at += 1
+        if bound:
+            types = []
+            for _ in range(count):
+                if at + 2 > len(payload):
+                    raise Malformed("the types of an execution are cut off")
+                types.append(payload[at] | payload[at + 1] << 8)
+                at += 2
+                if named:
+                    _, at = read_lenenc(payload, at)
+            self.types = tuple(types)
+        elif self.types is None:
+            raise NotDecoded("the parameters' types were never sent")
+        return at, nulls

@@ -1,0 +1,308 @@
+"""MySQL's answers as they stream by: where one ends, and what its end says about the session. Pure, no I/O.
+
+Bytes are forwarded as they came: no row is decoded, and no packet is kept back that need not be looked at. What is
+looked at: the first packet of an answer, the one that ends its rows, and everything of an exchange that is collected
+(commands of our own, and COM_STMT_PREPARE). OK packets are written anew where the client must not see what is in them:
+the session trackers are switched on for us (`session_state.py`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from proxy.mysql.packets import (
+    EOF,
+    ERR,
+    LARGEST,
+    LOCAL_INFILE,
+    OK,
+    STATUS_CURSOR_EXISTS,
+    STATUS_MORE_RESULTS,
+    STATUS_SESSION_STATE_CHANGED,
+    ErrorAnswer,
+    Malformed,
+    OkAnswer,
+    ok_bytes,
+    parse_error,
+    parse_ok,
+    read_lenenc_int,
+)
+
+NO_STATUS = -1  # an error says nothing about the session's status
+
+
+class Kind(IntEnum):
+    """What an answer may consist of."""
+
+    RESULT = 0  # OK, an error, a request for a file, or rows; and more of them
+    ONE = 1  # one packet
+    PREPARED = 2
+    ROWS = 3  # rows of a cursor, or the columns of a table, without a head
+    ENDLESS = 4  # a stream of events
+
+
+class Phase(IntEnum):
+    HEAD = 0
+    DEFINITIONS = 1
+    DEFINITIONS_END = 2
+    ROWS = 3
+    FILE = 4  # the client sends a file
+    ENDLESS = 5
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How an answer ended. `status`: the flags, NO_STATUS after an error. `state`: what the trackers say, in all its
+    OK packets. `payloads`: the packets of an exchange that was collected."""
+
+    status: int
+    error: ErrorAnswer | None
+    state: bytes
+    payloads: list[bytes]
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A command that was sent. `visible`: its answer is the client's; else it is ours and collected."""
+
+    kind: Kind
+    done: Callable[[Outcome], None]
+    visible: bool = True
+
+    @property
+    def collected(self) -> bool:
+        return not self.visible or self.kind == Kind.PREPARED
+
+
+class Responses:
+    """The answers to the commands in `exchanges`, in order.
+
+    `forward`: takes the bytes that are the client's. `keep_state`: what of the session-state information the client
+    may see (b"" for none). `unasked`: takes the payload of what nothing asked for: MySQL says goodbye so.
+
+    Invariants:
+    1. `_held` begins with the header of an incomplete packet, or is empty.
+    2. `_skip` > 0 only within a packet that needs no look, and then `_held` is empty.
+    3. The phase is HEAD while no exchange is under way.
+    """
+
+    def __init__(
+        self,
+        forward: Callable[[bytes], None],
+        unasked: Callable[[bytes], None],
+        *,
+        deprecate_eof: bool,
+        session_track: bool,
+        keep_state: Callable[[bytes], bytes],
+    ) -> None:
+        self.exchanges: deque[Exchange] = deque()
+        self._forward = forward
+        self._unasked = unasked
+        self._deprecate_eof = deprecate_eof
+        self._client_tracks = session_track
+        self._keep_state = keep_state
+        self._held = b""
+        self._skip = 0
+        self._goes_on = False  # the packet before was of the largest size
+        self._phase = Phase.HEAD
+        self._left = 0  # column definitions
+        self._state = b""
+        self._payloads: list[bytes] = []
+        self._replacement: bytes | None = None  # the payload that the client gets instead of the one just looked at
+
+    @property
+    def wants_file(self) -> bool:
+        """Whether MySQL waits for the client's file: what the client sends is no command."""
+        return self._phase == Phase.FILE
+
+    def expect(self, exchange: Exchange) -> None:
+        self.exchanges.append(exchange)
+
+    def feed(self, data: bytes) -> None:
+        """More bytes. Raises Malformed."""
+        data, self._held = self._held + data, b""
+        start = 0  # data[start:at] is looked at and not yet forwarded
+        end = len(data)
+        at = min(self._skip, end)
+        self._skip -= at
+        while at < end:
+            if not self.exchanges:
+                self._nothing_asked(data[at:])
+                return
+            exchange = self.exchanges[0]
+            visible = exchange.visible
+            if visible and exchange.kind != Kind.PREPARED:
+                at = self._pass_over(data, at, end, exchange)
+                if at == end:
+                    break
+            after = packet_end(data, at, end)
+            if not after:
+                self._held = data[at:]
+                end = at
+                break
+            ended = self._look(data[at + 4 : after], exchange)
+            if not visible:
+                start = after
+            elif self._replacement is not None:
+                start = self._replace(data, start, at, after)
+            at = after
+            if ended is not None:
+                if start < at:
+                    self._forward(data[start:at])
+                start = at
+                self._finish(ended)
+        if start < end:
+            self._forward(data[start:end])
+
+    def _replace(self, data: bytes, start: int, at: int, after: int) -> int:
+        """Forwards data[start:at], and another payload in the place of data[at:after]."""
+        payload, self._replacement = self._replacement or b"", None
+        self._forward(data[start:at] + len(payload).to_bytes(3, "little") + data[at + 3 : at + 4] + payload)
+        return after
+
+    def _pass_over(self, data: bytes, at: int, end: int, exchange: Exchange) -> int:
+        """Passes over packets that need no look, what is there of the last one too (`_skip` is the rest of it). The
+        position of one that needs a look, or whose header is not complete."""
+        phase = self._phase
+        if phase == Phase.HEAD and exchange.kind >= Kind.ROWS:
+            phase = self._phase = Phase.ENDLESS if exchange.kind == Kind.ENDLESS else Phase.ROWS
+        if phase == Phase.DEFINITIONS:
+            left = self._left
+            while left and at + 4 <= end:
+                at += 4 + (data[at] | data[at + 1] << 8 | data[at + 2] << 16)
+                left -= 1
+            self._left = left
+            if not left:
+                phase = self._phase = Phase.ROWS if self._deprecate_eof else Phase.DEFINITIONS_END
+        if phase == Phase.ROWS and at < end:
+            at = self._rows(data, at, end)
+        elif phase == Phase.ENDLESS:
+            while at + 4 <= end:
+                at += 4 + (data[at] | data[at + 1] << 8 | data[at + 2] << 16)
+        if at > end:
+            self._skip = at - end
+            return end
+        return at
+
+    def _rows(self, data: bytes, at: int, end: int) -> int:
+        goes_on = self._goes_on
+        while at + 4 < end or (goes_on and at + 4 == end):
+            size = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+            if not goes_on and data[at + 4] >= EOF and size != LARGEST:
+                break
+            goes_on = size == LARGEST
+            at += 4 + size
+        self._goes_on = goes_on
+        return at
+
+    # -- one packet ----------------------------------------------------------------------------------------------------
+
+    def _look(self, payload: bytes, exchange: Exchange) -> Outcome | None:
+        """Goes on by one packet; the outcome where it is the exchange's last."""
+        if exchange.collected:
+            self._payloads.append(payload)
+        phase = self._phase
+        if phase == Phase.DEFINITIONS:
+            self._left -= 1
+            if self._left:
+                return None
+            if exchange.kind == Kind.PREPARED:
+                return self._ended(NO_STATUS)
+            self._phase = Phase.ROWS if self._deprecate_eof else Phase.DEFINITIONS_END
+            return None
+        if phase == Phase.DEFINITIONS_END:
+            self._phase = Phase.ROWS
+            # Rows of a cursor are fetched later: nothing follows.
+            cursor = len(payload) >= 5 and payload[3] & STATUS_CURSOR_EXISTS
+            return self._end(payload, EOF, eof=True) if cursor else None
+        if not payload:
+            if phase == Phase.ROWS:  # the empty rest of a collected row of the largest size
+                return None
+            raise Malformed("an empty packet from MySQL")
+        first = payload[0]
+        if first == ERR:
+            return self._ended(NO_STATUS, parse_error(payload))
+        if phase == Phase.ROWS:
+            if first == EOF and len(payload) < LARGEST:
+                return self._end(payload, first, eof=not self._deprecate_eof)
+            return None
+        return self._head(payload, first, exchange.kind)
+
+    def _head(self, payload: bytes, first: int, kind: Kind) -> Outcome | None:
+        if kind == Kind.ONE:
+            if first in (OK, EOF):
+                return self._end(payload, first, eof=first == EOF and not self._deprecate_eof)
+            return self._ended(NO_STATUS)
+        if kind == Kind.PREPARED:
+            return self._prepared(payload)
+        if first == OK:
+            return self._end(payload, first, eof=False)
+        if first == LOCAL_INFILE:
+            self._phase = Phase.FILE
+            return None
+        self._left, _ = read_lenenc_int(payload, 0)
+        self._phase = Phase.DEFINITIONS
+        return None
+
+    def _prepared(self, payload: bytes) -> Outcome | None:
+        """COM_STMT_PREPARE: definitions of the parameters, then of the columns."""
+        if len(payload) < 9:
+            raise Malformed(f"a prepared statement of {len(payload)} bytes from MySQL")
+        columns = int.from_bytes(payload[5:7], "little")
+        parameters = int.from_bytes(payload[7:9], "little")
+        self._left = columns + parameters
+        if not self._deprecate_eof:
+            self._left += (columns > 0) + (parameters > 0)
+        if not self._left:
+            return self._ended(NO_STATUS)
+        self._phase = Phase.DEFINITIONS
+        return None
+
+    def _end(self, payload: bytes, first: int, *, eof: bool) -> Outcome | None:
+        """A packet that ends a result; None where another result follows."""
+        if eof:
+            status = payload[3] | payload[4] << 8 if len(payload) >= 5 else 0
+        elif len(payload) == 7 and not payload[4] & STATUS_SESSION_STATE_CHANGED >> 8:
+            status = payload[3] | payload[4] << 8  # behind one byte each for rows affected and the last id
+        else:
+            answer = parse_ok(payload, session_track=True)
+            status = answer.status
+            self._state += answer.state
+            if self.exchanges[0].visible:
+                self._rewrite(answer, first)
+        if status & STATUS_MORE_RESULTS:
+            self._phase = Phase.HEAD
+            return None
+        return self._ended(status)
+
+    def _rewrite(self, answer: OkAnswer, first: int) -> None:
+        kept = self._keep_state(answer.state) if self._client_tracks and answer.state else b""
+        shown = OkAnswer(answer.affected, answer.insert_id, answer.status, answer.warnings, answer.info, kept)
+        self._replacement = ok_bytes(shown, first, session_track=self._client_tracks)
+
+    def _ended(self, status: int, error: ErrorAnswer | None = None) -> Outcome:
+        return Outcome(status, error, self._state, self._payloads)
+
+    def _finish(self, outcome: Outcome) -> None:
+        exchange = self.exchanges.popleft()
+        self._phase = Phase.HEAD
+        self._state = b""
+        self._payloads = []
+        exchange.done(outcome)
+
+    def _nothing_asked(self, data: bytes) -> None:
+        if packet_end(data, 0, len(data)):
+            self._unasked(data[4:])
+        else:
+            self._held = data
+
+
+def packet_end(data: bytes, at: int, end: int) -> int:
+    """The end of the packet at `at`, 0 where it is not complete."""
+    if at + 4 > end:
+        return 0
+    after = at + 4 + (data[at] | data[at + 1] << 8 | data[at + 2] << 16)
+    return after if after <= end else 0

@@ -1,0 +1,257 @@
+"""What is known of a client's session at MySQL, and what of it keeps reads from being answered by a cache.
+
+MySQL itself tells: the session trackers are switched on in each session, so that what a stored procedure or an unknown
+SET changed is known as well as what can be read in the client's text. What they do not tell (collation_connection after
+SET NAMES) is asked for again before the next read that may be a hit.
+https://dev.mysql.com/doc/refman/en/session-state-tracking.html
+
+Invariants:
+1. While `known` is False nothing is answered by a cache.
+2. `touched` and `wrote` are False outside of a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from external_upquery.login import PINNED
+from gtid_tracker.gtid import GtidSet
+from proxy.mysql.packets import (
+    STATUS_AUTOCOMMIT,
+    STATUS_IN_TRANS,
+    Malformed,
+    lenenc,
+    read_lenenc,
+    read_lenenc_int,
+)
+
+ALWAYS = (
+    "sql_mode",
+    "character_set_client",
+    "character_set_connection",
+    "character_set_results",
+    "sql_select_limit",
+)
+"""Variables that may change any answer."""
+SOMETIMES = (
+    "time_zone",
+    "collation_connection",
+    "group_concat_max_len",
+    "div_precision_increment",
+    "lc_time_names",
+    "default_week_format",
+    "windowing_use_high_precision",
+)
+"""Variables that change the answers of some queries: `planner/session_needs.py`."""
+TRACKS = (
+    "session_track_gtids",
+    "session_track_schema",
+    "session_track_state_change",
+    "session_track_system_variables",
+    "session_track_transaction_info",
+)
+TRACKED = (*ALWAYS, *SOMETIMES, "autocommit", "transaction_isolation", *TRACKS)
+WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
+TRACK = (
+    "SET SESSION session_track_gtids={gtids}, session_track_transaction_info=CHARACTERISTICS, "
+    "session_track_state_change=ON, session_track_schema=ON, session_track_system_variables='" + ",".join(TRACKED) + "'"
+)
+ASKED = (*ALWAYS, *SOMETIMES, "transaction_isolation", *TRACKS)
+ASK = "SELECT CURRENT_USER(), CURRENT_ROLE(), DATABASE(), @@global.system_time_zone, " + ", ".join(
+    f"@@session.{name}" for name in ASKED
+)
+
+# What changes no answer of a SELECT that has one: only whether it is refused, and what writes do.
+NO_MATTER = frozenset({
+    "ONLY_FULL_GROUP_BY", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL", "NO_ENGINE_SUBSTITUTION",
+    "NO_AUTO_VALUE_ON_ZERO", "NO_DIR_IN_CREATE",
+})  # fmt: skip
+PINNED_VALUES = {name: value.strip("'") for name, value in PINNED.items()} | {
+    "character_set_client": "utf8mb4",
+    "character_set_connection": "utf8mb4",
+    "character_set_results": "utf8mb4",
+    "collation_connection": "utf8mb4_0900_ai_ci",
+}
+UTC = frozenset({"+00:00", "-00:00", "utc", "gmt", "etc/utc", "universal", "zulu"})
+SAME = {"on": "1", "off": "0"}
+
+VARIABLE, SCHEMA, STATE, GTIDS, CHARACTERISTICS, TRANSACTION = range(6)  # the kinds of tracker
+
+
+def entries(state: bytes) -> list[tuple[int, bytes]]:
+    """The trackers' entries: (kind, data). Raises Malformed."""
+    found = []
+    at = 0
+    while at < len(state):
+        kind = state[at]
+        data, at = read_lenenc(state, at + 1)
+        found.append((kind, data))
+    return found
+
+
+@dataclass(slots=True)
+class SessionState:
+    """`identity`: the account and its roles, by which rights are remembered. `token`: GTIDs of the session's own
+    writes that a hit must contain. `one_shot`: a SET TRANSACTION that waits for its transaction."""
+
+    database: str = ""
+    known: bool = False
+    account: str = ""
+    identity: str = ""
+    values: dict[str, str] = field(default_factory=dict)
+    autocommit: bool = True
+    in_transaction: bool = False
+    touched: bool = False  # a statement of this transaction has gone to a table at MySQL
+    wrote: bool = False  # one of them may have written or locked
+    temporary: bool = False  # temporary tables may hide the cached ones
+    locks: bool = False
+    one_shot: str = ""
+    token: GtidSet = field(default_factory=GtidSet.empty)
+    client_tracks: dict[str, str] = field(default_factory=dict)  # what the client itself has asked to be told
+    changed: bool = False  # the trackers reported a state change since it was last looked at
+    tracks_changed: bool = False  # a statement of the client has set session_track_...
+    _refusals: dict[frozenset[str], str] = field(default_factory=dict)
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but variables can stand in the way of a hit."""
+        return (
+            self.known
+            and self.autocommit
+            and not (self.in_transaction or self.temporary or self.locks or self.one_shot or self.token)
+        )
+
+    # -- what MySQL tells ----------------------------------------------------------------------------------------------
+
+    def on_status(self, status: int) -> None:
+        self.autocommit = bool(status & STATUS_AUTOCOMMIT)
+        self.in_transaction = bool(status & STATUS_IN_TRANS)
+        if not self.in_transaction:
+            self.touched = self.wrote = False
+
+    def on_trackers(self, state: bytes) -> None:
+        """The session-state information of an answer. Raises Malformed."""
+        for kind, data in entries(state):
+            if kind == VARIABLE:
+                self._on_variable(data)
+            elif kind == SCHEMA:
+                self.database = read_lenenc(data, 0)[0].decode()
+            elif kind == STATE:
+                self.changed = data[-1:] == b"1"
+            elif kind == GTIDS:
+                text, _ = read_lenenc(data, 1)
+                self.token = self.token.union(GtidSet.parse(text.decode()))
+            elif kind == CHARACTERISTICS:
+                text, _ = read_lenenc(data, 0)
+                self.one_shot = text.decode() if text.startswith(b"SET TRANSACTION") else ""
+            elif kind == TRANSACTION:
+                text, _ = read_lenenc(data, 0)
+                self.locks = text.endswith(b"L")
+
+    def _on_variable(self, data: bytes) -> None:
+        raw, at = read_lenenc(data, 0)
+        value, _ = read_lenenc(data, at)
+        name = raw.decode()
+        if name.startswith("session_track"):
+            self.tracks_changed = True
+        elif name.startswith("character_set"):
+            self.known = False  # the collation is not told
+        elif name != "autocommit":
+            self.values[name] = value.decode()
+            self._refusals.clear()
+
+    def learn(self, row: Sequence[str | None]) -> None:
+        """The answer to ASK."""
+        account, role, database, system_zone = (text or "" for text in row[:4])
+        self.account = account
+        self.identity = f"{account} {role}"
+        self.database = database
+        self.values = {name: text or "" for name, text in zip(ASKED, row[4:], strict=True)}
+        if self.values["time_zone"].upper() == "SYSTEM":
+            self.values["time_zone"] = system_zone
+        self._refusals.clear()
+        self.known = True
+
+    def renew(self) -> None:
+        """After COM_CHANGE_USER or COM_RESET_CONNECTION: MySQL has begun a new session."""
+        self.known = self.temporary = self.locks = self.changed = False
+        self.one_shot = ""
+        self.touched = self.wrote = False
+        self.client_tracks = {}
+
+    # -- what follows --------------------------------------------------------------------------------------------------
+
+    def differing(self, needs: frozenset[str]) -> str:
+        """The variable, of those that count for a query, whose value is not the one that caches are filled with, and
+        its value; "" if there is none."""
+        found = self._refusals.get(needs)
+        if found is None:
+            found = self._refusals[needs] = self._differing(needs)
+        return found
+
+    def _differing(self, needs: frozenset[str]) -> str:
+        for name in (*ALWAYS, *(name for name in SOMETIMES if name in needs)):
+            value = self.values.get(name, "")
+            if not same(name, value):
+                return f"{name} is {value!r} in this session"
+        return ""
+
+    def shown_state(self, state: bytes) -> bytes:
+        """What of the trackers' information the client has asked for itself."""
+        kept = b""
+        for kind, data in entries(state):
+            if self._asked_for(kind, data):
+                kept += bytes((kind,)) + lenenc(data)
+        return kept
+
+    def _asked_for(self, kind: int, data: bytes) -> bool:
+        asked = self.client_tracks
+        if kind == VARIABLE:
+            name = read_lenenc(data, 0)[0].decode()
+            watched = asked.get("session_track_system_variables", WATCHED_BY_DEFAULT)
+            return watched == "*" or name in [text.strip() for text in watched.split(",")]
+        if kind == SCHEMA:
+            return asked.get("session_track_schema", "1") in ("1", "ON")
+        if kind == STATE:
+            return asked.get("session_track_state_change", "0") in ("1", "ON")
+        if kind == GTIDS:
+            return asked.get("session_track_gtids", "OFF") != "OFF"
+        info = asked.get("session_track_transaction_info", "OFF")
+        return info == "CHARACTERISTICS" or (info == "STATE" and kind == TRANSACTION)
+
+
+def same(name: str, value: str) -> bool:
+    """Whether a session's value gives the answers that caches are filled with."""
+    pinned = PINNED_VALUES[name]
+    if name == "sql_mode":
+        return _modes(value) == _modes(pinned)
+    if name == "time_zone":
+        return value.lower() in UTC
+    if name == "character_set_client":
+        return value in ("utf8mb4", "utf8mb3", "utf8", "ascii")  # the bytes of a text mean the same in all of them
+    if name == "character_set_connection":
+        return value in ("utf8mb4", "utf8mb3", "utf8")
+    value, pinned = value.lower(), pinned.lower()
+    return SAME.get(value, value) == SAME.get(pinned, pinned)
+
+
+def _modes(text: str) -> frozenset[str]:
+    return frozenset(text.upper().split(",")) - NO_MATTER - {""}
+
+
+def text_row(payload: bytes) -> list[str | None]:
+    """The columns of a row in the text protocol. Raises Malformed."""
+    row: list[str | None] = []
+    at = 0
+    while at < len(payload):
+        if payload[at] == 0xFB:
+            row.append(None)
+            at += 1
+            continue
+        size, start = read_lenenc_int(payload, at)
+        at = start + size
+        if at > len(payload):
+            raise Malformed("a row is cut off")
+        row.append(payload[start:at].decode("utf-8", "replace"))
+    return row
