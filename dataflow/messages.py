@@ -55,9 +55,11 @@ class Ddl:
 
 @dataclass(slots=True)
 class Progress:
-    """The stream has passed this GTID, and nothing in it concerns a wanted table."""
+    """The stream has passed this GTID, and nothing in it concerns a wanted table. `accounts`: it may have changed who
+    may read what."""
 
     gtid: Gtid
+    accounts: bool = False
 
 
 @dataclass(slots=True)

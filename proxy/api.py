@@ -274,6 +274,20 @@ class SessionSystem(System, Protocol):
         """Counts one occurrence of a rule (`proxy/counters.py`)."""
         ...
 
+    accounts_version: int  # another number after each change of accounts and their rights
+
+    async def reached(self, own: GtidSet, seconds: float) -> bool:
+        """Waits until the position has these transactions; False if it has not in time."""
+        ...
+
+    def source_up(self) -> bool:
+        """Whether the change stream is connected."""
+        ...
+
+    def seconds_since_change(self) -> float:
+        """Since the stream has brought something: MySQL may be about to show it."""
+        ...
+
     def demand_after(self, own: GtidSet) -> Demand:
         """Of a call whose answer must have the session's own writes, and be not older than any hit until now."""
         ...

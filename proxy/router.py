@@ -12,7 +12,7 @@ from time import monotonic
 import upwell
 from dataflow.engine import Engine
 from dataflow.entries import Held
-from dataflow.messages import Changes, StreamEvent
+from dataflow.messages import Changes, Gap, Progress, StreamEvent
 from dataflow.reader import Params, ReaderNode
 from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream
@@ -80,6 +80,8 @@ class Router:
         self._position_pushed, self._position_ring = -1, engine.ring
         self._open: dict[tuple[str, int], OpenCache] = {}
         self._freshener = Freshener(engine, stream.age, executor.executed)
+        self._changed_at = monotonic()
+        self.accounts_version = 0  # another number after each change of accounts and their rights
         self._visible = VisibleTimes(lambda: stream.skew)
         self.sampler = Sampler(
             engine,
@@ -248,8 +250,20 @@ class Router:
                 queue.put_nowait(SubscriptionEvent(end=reason))
         self.closed = reason
 
+    async def reached(self, own: GtidSet, seconds: float) -> bool:
+        return await self._freshener.reached(own, monotonic() + seconds)
+
+    def source_up(self) -> bool:
+        return self._stream.connected
+
+    def seconds_since_change(self) -> float:
+        return monotonic() - self._changed_at
+
     def _on_position(self, event: StreamEvent) -> None:
         """An event of the stream has been processed."""
+        self._changed_at = monotonic()
+        if isinstance(event, Gap) or (isinstance(event, Progress) and event.accounts):
+            self.accounts_version += 1
         self._visible.on_stream(event)
         self._freshener.on_stream(event)
         self.sampler.on_stream(event)

@@ -92,6 +92,7 @@ class Assembler:
         self._gtid: Gtid | None = None
         self._skip = False
         self._block = False  # inside BEGIN or XA START: the transaction ends with an event of its own
+        self._accounts = False  # the statement may have changed who may read what
         self._stamp = 0.0
         self._weight = 0
         self._changes: list[TableChanges] = []
@@ -363,6 +364,7 @@ class Assembler:
         if kind is Kind.BEGIN:
             self._block = True
             return
+        self._accounts = statement.accounts
         if kind is Kind.DDL and not self._skip:
             self._note().statement = text
             tables = self._note().tables
@@ -411,6 +413,7 @@ class Assembler:
             raise StreamBroken("a transaction ends that never began", None)
         changes = self._changes
         odd, seen, skip = self._odd, self._seen, self._skip
+        accounts, self._accounts = self._accounts, False
         self._gtid = self._odd = None
         self._skip = self._block = False
         self._seen = []
@@ -425,7 +428,7 @@ class Assembler:
             self._changes = []
             self.sink(Transaction(gtid, changes, self._stamp, size))
         else:
-            self.sink(Progress(gtid))
+            self.sink(Progress(gtid, accounts))
 
     def _end_odd(self, gtid: Gtid, changes: list[TableChanges], seen: list[MappedTable], odd: _Odd, size: int) -> None:
         self._changes = []

@@ -25,9 +25,11 @@ _HARMLESS = frozenset({
     "LOCK", "UNLOCK", "USE", "CHANGE", "KILL", "CACHE", "PURGE", "SHUTDOWN", "RESTART", "BINLOG", "SAVEPOINT",
     "RELEASE",
 })  # fmt: skip
+_ACCOUNTS = frozenset({"GRANT", "REVOKE", "FLUSH", "SET"})
+_ACCOUNT_OBJECTS = frozenset({"USER", "ROLE", "DEFAULT", "PASSWORD"})
 _HARMLESS_OBJECTS = frozenset({
-    "USER", "ROLE", "FUNCTION", "PROCEDURE", "TRIGGER", "EVENT", "SERVER", "TABLESPACE", "LOGFILE", "UNDO", "RESOURCE",
-    "SPATIAL", "INSTANCE", "LIBRARY", "TEMPORARY", "PREPARE", "DEFAULT", "PASSWORD",
+    "FUNCTION", "PROCEDURE", "TRIGGER", "EVENT", "SERVER", "TABLESPACE", "LOGFILE", "UNDO", "RESOURCE",
+    "SPATIAL", "INSTANCE", "LIBRARY", "TEMPORARY", "PREPARE",
 })  # fmt: skip
 
 
@@ -47,12 +49,14 @@ class Statement:
     """`tables`: `schema.name` of what a DDL concerns, views included; None: not known, so all.
 
     `xa`: for XA, the verb and the xid as written; `starts_transaction`: the rows of CREATE TABLE ... SELECT follow.
+    `accounts`: it may change who may read what.
     """
 
     kind: Kind
     tables: frozenset[str] | None = frozenset()
     xa: tuple[str, bytes] | None = None
     starts_transaction: bool = False
+    accounts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ def classify(query: str, database: str) -> Statement:
     if first in _ROWS_BY_STATEMENT:  # before the rest is read: it may be megabytes
         return Statement(Kind.ROWS, None)
     if not first or first in _HARMLESS:
-        return Statement(Kind.HARMLESS)
+        return Statement(Kind.HARMLESS, accounts=first in _ACCOUNTS)
     words = list(_words(query))
     second = str(words[1]) if len(words) > 1 else ""
     if first in ("BEGIN", "START"):
@@ -101,6 +105,8 @@ def _definition(verb: str, words: Sequence[_Word], database: str) -> Statement:
     if at is None:
         return Statement(Kind.DDL, None)
     what = str(words[at])
+    if what in _ACCOUNT_OBJECTS:
+        return Statement(Kind.HARMLESS, accounts=True)
     if what in _HARMLESS_OBJECTS or (what in ("DATABASE", "SCHEMA") and verb != "DROP"):
         return Statement(Kind.HARMLESS)
     if what in ("INDEX", "UNIQUE", "FULLTEXT"):
@@ -122,7 +128,7 @@ def _object_at(words: Sequence[_Word]) -> int | None:
         text = str(word)
         if text in ("TABLE", "TABLES", "VIEW", "INDEX", "UNIQUE", "FULLTEXT", "DATABASE", "SCHEMA"):
             return at
-        if text in _HARMLESS_OBJECTS:
+        if text in _HARMLESS_OBJECTS or text in _ACCOUNT_OBJECTS:
             return at
     return None
 

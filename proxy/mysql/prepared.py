@@ -8,10 +8,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING
 
 from proxy.grpc_values import time_text
 from proxy.mysql.packets import Malformed, read_lenenc, read_lenenc_int
 from sqltypes.expression import Value
+
+if TYPE_CHECKING:
+    from proxy.mysql.routes import Target
 
 FIXED = 10  # bytes before the parameters: command, statement id, flags, iteration count
 CURSOR = 0x07  # of the flags
@@ -128,12 +132,14 @@ class Statement:
     the client bound them last; None before the first execution.
     """
 
-    def __init__(self, id: int, text: bytes, database: str, parameters: int, definitions: tuple[bytes, ...]) -> None:
+    def __init__(self, id: bytes, text: bytes, database: str, parameters: int, definitions: tuple[bytes, ...]) -> None:
         self.id = id
         self.text = text
         self.database = database
         self.parameters = parameters
         self.definitions = definitions
+        self.head = b""  # what stands before the rows of an answer
+        self.target: Target | None = None
         self.types: tuple[int, ...] | None = None
         self.long_data = False  # sent since the last execution or reset
 

@@ -53,6 +53,9 @@ class Phase(IntEnum):
     ENDLESS = 5
 
 
+HEADLESS = {Kind.ROWS: Phase.ROWS, Kind.ENDLESS: Phase.ENDLESS}
+
+
 @dataclass(slots=True)
 class Outcome:
     """How an answer ended. `status`: the flags, NO_STATUS after an error. `state`: what the trackers say, in all its
@@ -168,7 +171,7 @@ class Responses:
         position of one that needs a look, or whose header is not complete."""
         phase = self._phase
         if phase == Phase.HEAD and exchange.kind >= Kind.ROWS:
-            phase = self._phase = Phase.ENDLESS if exchange.kind == Kind.ENDLESS else Phase.ROWS
+            phase = self._phase = HEADLESS[exchange.kind]
         if phase == Phase.DEFINITIONS:
             left = self._left
             while left and at + 4 <= end:
@@ -205,6 +208,8 @@ class Responses:
         if exchange.collected:
             self._payloads.append(payload)
         phase = self._phase
+        if phase == Phase.HEAD and exchange.kind >= Kind.ROWS:
+            phase = self._phase = HEADLESS[exchange.kind]
         if phase == Phase.DEFINITIONS:
             self._left -= 1
             if self._left:

@@ -81,3 +81,22 @@ def test_create_select_starts_a_transaction() -> None:
 def test_xa_statements_carry_their_xid() -> None:
     assert classify("XA COMMIT X'01',X'',7", "d").xa == ("COMMIT", b"X'01',X'',7")
     assert classify("xa rollback X'01' , X'' , 7 ", "d").xa == ("ROLLBACK", b"X'01' , X'' , 7")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GRANT SELECT ON a.* TO u", "revoke select on a.* from u", "CREATE USER u", "ALTER USER u IDENTIFIED BY 'x'",
+        "DROP USER u", "RENAME USER u TO v", "CREATE ROLE r", "DROP ROLE r", "SET DEFAULT ROLE r TO u",
+        "SET PASSWORD FOR u = 'x'", "ALTER USER u DEFAULT ROLE ALL", "FLUSH PRIVILEGES",
+    ],
+)  # fmt: skip
+def test_a_change_of_accounts_is_told(text: str) -> None:
+    found = classify(text, "d")
+    assert found.kind is Kind.HARMLESS
+    assert found.accounts
+
+
+@pytest.mark.parametrize("text", ["CREATE FUNCTION f() RETURNS INT RETURN 1", "OPTIMIZE TABLE t", "CREATE DATABASE e"])
+def test_what_changes_no_account_is_not(text: str) -> None:
+    assert not classify(text, "d").accounts
