@@ -263,16 +263,23 @@ class ReaderNode:
 
     def body(self, held: Held, params: Params, format_: int) -> bytes | None:
         """The key's answer in a wire format: the stored bytes, else encoded now and stored; None if a hole was met."""
-        if held.bodies is not None:
-            stored = held.bodies[format_]
+        bodies, others = held.bodies, 0
+        if bodies is None:
+            rows = self.refresh(held, params)
+            bodies = held.bodies
+            if rows is None or bodies is None:
+                return None
+        else:
+            stored = bodies[format_]
             if stored is not None:
                 return stored
-        rows = self.refresh(held, params)
-        if rows is None or held.bodies is None:
-            return None
+            # Stored in another format: that stays, for what it was derived from is held and unchanged.
+            rows = self.finish(self.derive(params, self.held_levels).rows, params)
+            if bodies.count(None) < len(bodies):
+                others = held.body_size
         encoded = self.encoders[format_](rows)
-        held.bodies[format_] = encoded
-        grown = len(encoded) + BODY_BYTES - held.body_size
+        bodies[format_] = encoded
+        grown = others + len(encoded) + BODY_BYTES - held.body_size
         held.body_size += grown
         self.memory.used += grown
         return encoded
@@ -294,7 +301,7 @@ class ReaderNode:
             self.drop(held)
 
 
-BODY_BYTES = 100  # a bytes object and the list that it stands in
+BODY_BYTES = 130  # a bytes object and the list that it stands in, which has a place for each wire format
 
 
 def aggregate(grouping: Grouping, rows: Iterable[Row], params: Params) -> list[Row]:
