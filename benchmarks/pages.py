@@ -32,7 +32,7 @@ from examples.lobsters.direct import Direct
 from examples.lobsters.load import DATABASE
 from examples.lobsters.pages import Page, PageStream, Read, Rows, run_page
 from examples.lobsters.queries import CATALOGUE, Parameters, of_variant
-from proxy.api import Served
+from proxy.api import Served, WireFormat
 from proxy.app import running
 from proxy.caches import OpenCache
 from proxy.config import load_config
@@ -215,7 +215,7 @@ async def windows(bench: Bench, direct: Direct) -> list[tuple[int, Window]]:
     }
     measured: list[tuple[int, Window]] = []
     selects = Selects(direct)
-    async with running(load_config(options, {}, Path.home()), {ROWS: lambda columns: encoded}) as app:
+    async with running(load_config(options, {}, Path.home()), {ROWS: WireFormat(lambda columns: encoded)}) as app:
         caches = {}
         for template in of_variant("N"):
             caches[template.id] = (await app.system.create_cache(template.cache_name, template.sql, DATABASE)).name

@@ -18,9 +18,19 @@ from sqltypes.schema import ResultColumn, SqlType
 # A parameter's value as the client gave it, canonical for the client's own type; a tuple for a list parameter.
 ParameterValue = Value | tuple[Value, ...]
 
-# Encodes rows of a cache's answer for one wire format. Encodings of row lists must concatenate: enc(a) + enc(b) ==
-# enc(a + b).
+# Encodes rows of a cache's answer for one wire format; the answers of several keys become one by the format's join:
+# join([enc(a), enc(b)]) == enc(a + b).
 Encoder = Callable[[Sequence[Row]], bytes]
+EncoderFor = Callable[[tuple[ResultColumn, ...]], Encoder]
+Join = Callable[[Sequence[bytes]], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class WireFormat:
+    """How answers are written for one kind of client. `join`: takes one encoding or more, all of the same columns."""
+
+    encoder_for: EncoderFor
+    join: Join = b"".join
 
 
 ANSWERED_BY_MYSQL = (ComparedElsewhere, EvaluationError)
@@ -175,8 +185,8 @@ class SystemStatus:
 class System(Protocol):
     """The whole behind the listeners."""
 
-    def register_format(self, name: str, encoder_for: Callable[[tuple[ResultColumn, ...]], Encoder]) -> None:
-        """Adds a wire format; called before caches are opened."""
+    def register_format(self, name: str, encoder_for: EncoderFor, join: Join = b"".join) -> None:
+        """Adds a wire format (`WireFormat`); called before caches are opened."""
         ...
 
     def open_cache(self, name: str, format: str) -> Cache:

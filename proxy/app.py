@@ -25,14 +25,16 @@ from external_upquery.executor import Executor
 from external_upquery.schema_source import SchemaSource
 from external_upquery.upstream import Upstream, parse_upstream
 from planner.matcher import QueryMatcher
+from proxy.api import WireFormat
 from proxy.catalog import Catalog
 from proxy.config import Config
 from proxy.grpc_rows import FORMAT, encoder_for
 from proxy.grpc_server import GrpcListener, GrpcOptions
 from proxy.http_server import HttpListener
 from proxy.memory import MemoryGuard
+from proxy.mysql import rows as mysql_rows
 from proxy.pump import Pump
-from proxy.router import EncoderFor, Gate, Router
+from proxy.router import Gate, Router
 from proxy.state import StateStore
 from vstream.binlog import BinlogSource
 from vstream.connection import Account
@@ -41,7 +43,8 @@ log = structlog.get_logger("upwell")
 
 TICK = 0.25  # seconds between looks at memory, staleness and answers that wait too long
 GRACE = 5.0  # seconds that running answers get at the end
-NO_FORMATS: Mapping[str, EncoderFor] = {}
+FORMATS = {FORMAT: WireFormat(encoder_for), **mysql_rows.FORMATS}
+NO_FORMATS: Mapping[str, WireFormat] = {}
 YOUNG_COLLECTIONS = (1_000, 10, 1 << 30)  # gc.set_threshold: the oldest objects are never passed over
 
 
@@ -80,7 +83,7 @@ def engine_for(config: Config, stream: BinlogSource) -> Engine:
 
 
 @asynccontextmanager
-async def running(config: Config, formats: Mapping[str, EncoderFor] = NO_FORMATS) -> AsyncIterator[App]:
+async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS) -> AsyncIterator[App]:
     """Starts everything, yields, stops everything. Raises ConfigError, SourceDown, SourceError.
 
     `formats`: wire formats beside those of the listeners, for who reads in this process.
@@ -101,8 +104,8 @@ async def running(config: Config, formats: Mapping[str, EncoderFor] = NO_FORMATS
     state = StateStore(config.state_dir, upstream.redacted)
     router = Router(upstream, engine, pump, executor, stream, catalog, matcher, state, config.check_sample)
     router.server_version = version
-    for name, encoder in {FORMAT: encoder_for, **formats}.items():
-        router.register_format(name, encoder)
+    for name, format_ in {**FORMATS, **formats}.items():
+        router.register_format(name, format_.encoder_for, format_.join)
     events.connect(pump, catalog)
     for definition in config.caches:
         catalog.adopt(definition.name, definition.sql, definition.database or upstream.database, from_file=True)

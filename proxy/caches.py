@@ -97,7 +97,7 @@ class OpenCache:
     def __init__(self, router: Router, cache: NamedCache, format_: int) -> None:
         self._router = router
         self._cache = cache
-        self._concatenates = True
+        self._joins = True
         self._format = format_
         self._generation = -1
         self._plain_int = False
@@ -105,6 +105,7 @@ class OpenCache:
         self._reader: ReaderNode | None = None
         self._binder: KeyBinder | None = None
         self._encode: Encoder = router.encoder(format_, ())
+        self._join = router.join(format_)
 
     @property
     def named(self) -> NamedCache:
@@ -135,10 +136,10 @@ class OpenCache:
         reader = plan.reader if plan is not None else None
         evict = reader is not None and isinstance(reader.root, AnswerArrangement)
         limited = cache.reader is not None and cache.reader.program.limit_from_params
-        # Answers of several keys may be joined byte by byte unless something applies to all of them together.
+        # The answer of several keys is that of each, one after the other, unless something applies to all together.
         whole = reader is not None and (bool(reader.order) or reader.limit is not None or reader.distinct) and not evict
         self._single = limited
-        self._concatenates = not whole
+        self._joins = not whole
 
     def _ready(self) -> ReaderNode | None:
         """The reader to ask; None while there is none. Raises UnknownCache, SourceDown."""
@@ -251,7 +252,7 @@ class OpenCache:
 
     def _together(self, keys: int) -> bool:
         """Is the answer of so many keys derived from all of them together, and not stored?"""
-        return self._single or (keys > 1 and not self._concatenates)
+        return self._single or (keys > 1 and not self._joins)
 
     def _bind(self, parameters: Sequence[ParameterValue]) -> Binding:
         if self._plain_int and len(parameters) == 1 and parameters[0].__class__ is int:
@@ -283,7 +284,7 @@ class OpenCache:
             held.visited = True
             parts.append(body)
         self._router.keep_limit()
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return parts[0] if len(parts) == 1 else self._join(parts)
 
     async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None) -> Answer:
         """As `hit`, else by an upquery, else passed through with the reason. Raises TooStale."""

@@ -1,9 +1,9 @@
 """Rows and columns as protobuf bytes, without building messages.
 
 Promises: `encoder_for(columns)(rows)` is byte for byte the serialisation of a message with `repeated Row rows = 1`
-holding those rows, so encodings concatenate. One function is generated per tuple of column types: protobuf's own
-classes take some ten times as long for a row. Called by the system behind the listeners, once per answer and wire
-format; a hit only copies the bytes.
+holding those rows, so answers are joined by writing one after the other. One function is generated per tuple of column
+types: protobuf's own classes take some ten times as long for a row. Called by the system behind the listeners, once per
+answer and wire format; a hit only copies the bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from proxy.api import Encoder
+from proxy.memo import Memo
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn, SqlType
@@ -21,8 +22,6 @@ from upwell.v1 import upwell_pb2 as pb
 
 FORMAT = "grpc"
 """The name under which this encoder is registered with the system."""
-
-_MEMO_LIMIT = 1 << 14
 
 
 def varint(number: int) -> bytes:
@@ -44,55 +43,33 @@ def zigzag(number: int) -> int:
     return number * 2 if number >= 0 else -number * 2 - 1
 
 
-class Heads(dict[int, bytes]):
-    """What stands before a payload of each length; computed once per length, up to a bound."""
-
-    def __init__(self, head: Callable[[int], bytes]) -> None:
-        super().__init__()
-        self._head = head
-
-    def __missing__(self, length: int) -> bytes:
-        made = self._head(length)
-        if len(self) < _MEMO_LIMIT:
-            self[length] = made
-        return made
-
-
-class _Whole(dict[object, bytes]):
-    """The whole encoding of small values: NULL and the integers seen, up to a bound."""
-
-    def __init__(self, encode: Callable[[int], bytes]) -> None:
-        super().__init__({None: NULL})
-        self._encode = encode
-
-    def __missing__(self, value: int) -> bytes:
-        made = self._encode(value)
-        if len(self) < _MEMO_LIMIT:
-            self[value] = made
-        return made
-
-
-def length_delimited(tag: int) -> Heads:
+def length_delimited(tag: int) -> Memo[int]:
     """Heads of a length-delimited field with this one-byte tag."""
-    return Heads(lambda length: bytes([tag]) + varint(length))
+    return Memo(lambda length: bytes([tag]) + varint(length))
 
 
-def _value_heads(field: int) -> Heads:
+def _value_heads(field: int) -> Memo[int]:
     """Heads of a string or bytes payload: Row.values (field 1) holding a Value whose `field` is the payload."""
 
     def head(length: int) -> bytes:
         inner = bytes([field << 3 | 2]) + varint(length)
         return b"\x0a" + varint(len(inner) + length) + inner
 
-    return Heads(head)
+    return Memo(head)
 
 
-def _integers(field: int, number: Callable[[int], int]) -> _Whole:
-    def encode(value: int) -> bytes:
+def _integers(field: int, number: Callable[[int], int]) -> Memo[int | None]:
+    """The whole encoding of NULL and of integers."""
+
+    def encode(value: int | None) -> bytes:
+        if value is None:
+            return NULL
         inner = bytes([field << 3]) + varint(number(value))
         return b"\x0a" + varint(len(inner)) + inner
 
-    return _Whole(encode)
+    memo = Memo(encode)
+    memo[None] = NULL  # however many integers come first
+    return memo
 
 
 NULL = b"\x0a\x02\x08\x00"

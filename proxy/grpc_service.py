@@ -33,14 +33,7 @@ from proxy.grpc_answers import (
     stream_failure,
 )
 from proxy.grpc_errors import as_upwell_error, failure, sentence, status_code, trailing_metadata
-from proxy.grpc_rows import (
-    FORMAT,
-    Heads,
-    column_messages,
-    columns_id,
-    encoder_for,
-    varint,
-)
+from proxy.grpc_rows import FORMAT, column_messages, columns_id, encoder_for, varint
 from proxy.grpc_values import (
     FreshnessMemo,
     KeyMemo,
@@ -51,6 +44,7 @@ from proxy.grpc_values import (
     parse_execute,
     parse_stream,
 )
+from proxy.memo import Memo
 from sqltypes.errors import (
     BadParameters,
     DeadlinePassed,
@@ -79,7 +73,7 @@ Parameters = tuple[ParameterValue, ...]
 
 # A KeyAnswer of a hit inside a BatchAnswer: the field's head, then `served: HIT`, then the rows' bytes.
 _KEY_HIT = b"\x10\x01"
-_hit_heads = Heads(lambda length: b"\x0a" + varint(length + len(_KEY_HIT)) + _KEY_HIT)
+_hit_heads: Memo[int] = Memo(lambda length: b"\x0a" + varint(length + len(_KEY_HIT)) + _KEY_HIT)
 
 
 class OpenCache:

@@ -25,7 +25,7 @@ from dataflow.messages import (
 )
 from dataflow.reader import ReaderNode
 from external_upquery.executor import Executor
-from proxy.api import Encoder
+from proxy.api import Encoder, EncoderFor, Join
 from proxy.keys import Bound
 from sqltypes.schema import ResultColumn
 
@@ -56,20 +56,25 @@ class Pump:
         self.on_position: Callable[[StreamEvent], None] | None = None  # told of each event that has been processed
         self._scheduled = False
         self._formats: dict[str, int] = {}
-        self._encoders_for: list[Callable[[tuple[ResultColumn, ...]], Encoder]] = []
+        self._encoders_for: list[EncoderFor] = []
+        self._joins: list[Join] = []
 
     # -- wire formats ------------------------------------------------------------------------------------------------
 
-    def register_format(self, name: str, encoder_for: Callable[[tuple[ResultColumn, ...]], Encoder]) -> None:
+    def register_format(self, name: str, encoder_for: EncoderFor, join: Join = b"".join) -> None:
         """Requires: no cache is installed yet, for every reader has one slot a format."""
         self._formats[name] = len(self._encoders_for)
         self._encoders_for.append(encoder_for)
+        self._joins.append(join)
 
     def format_number(self, name: str) -> int:
         return self._formats[name]
 
     def encoder(self, format_: int, columns: tuple[ResultColumn, ...]) -> Encoder:
         return self._encoders_for[format_](columns)
+
+    def join(self, format_: int) -> Join:
+        return self._joins[format_]
 
     def encoders_for(self, columns: tuple[ResultColumn, ...]) -> list[Encoder]:
         """One encoder a registered format, in order: a reader's slots."""

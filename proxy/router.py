@@ -6,7 +6,7 @@ Nothing here decodes rows of what is passed through, and a hit (`proxy/caches.py
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from time import monotonic
 
 import upwell
@@ -24,7 +24,9 @@ from proxy.api import (
     Answer,
     CacheInfo,
     Encoder,
+    EncoderFor,
     Freshness,
+    Join,
     ParameterValue,
     Served,
     SubscriptionEvent,
@@ -48,7 +50,6 @@ VISIBLE_SOON = 0.05  # seconds that a transaction of the stream may need to beco
 READS = frozenset({"SELECT", "WITH", "TABLE", "VALUES", "SHOW", "EXPLAIN", "DESCRIBE", "DESC"})
 LEAST_PATIENCE = 0.05  # seconds that MySQL may take to execute what the stream has brought already
 SLOW_SUBSCRIBER = 1000  # events that a subscriber may be behind before it is cut off
-EncoderFor = Callable[[tuple[ResultColumn, ...]], Encoder]
 
 
 class Router:
@@ -99,11 +100,14 @@ class Router:
 
     # -- formats -----------------------------------------------------------------------------------------------------
 
-    def register_format(self, name: str, encoder_for: EncoderFor) -> None:
-        self.pump.register_format(name, encoder_for)
+    def register_format(self, name: str, encoder_for: EncoderFor, join: Join = b"".join) -> None:
+        self.pump.register_format(name, encoder_for, join)
 
     def encoder(self, format_: int, columns: tuple[ResultColumn, ...]) -> Encoder:
         return self.pump.encoder(format_, columns)
+
+    def join(self, format_: int) -> Join:
+        return self.pump.join(format_)
 
     # -- caches ------------------------------------------------------------------------------------------------------
 

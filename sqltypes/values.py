@@ -125,17 +125,32 @@ def _time(data: bytes) -> int:
 
 def float_text(value: float, scale: int | None = None) -> str:
     """A FLOAT as MySQL prints it: six significant digits; FLOAT(m,d) with d digits behind the point."""
-    return f"{value:.{scale}f}" if scale is not None else _shortest(float(f"{value:.6g}"))
+    return _fixed(value, scale) if scale is not None else _shortest(float(f"{value:.6g}"))
 
 
 def double_text(value: float, scale: int | None = None) -> str:
     """A DOUBLE as MySQL prints it: the shortest digits that give it back; DOUBLE(m,d) with d digits behind the
     point.
     """
-    return f"{value:.{scale}f}" if scale is not None else _shortest(value)
+    return _fixed(value, scale) if scale is not None else _shortest(value)
+
+
+def _fixed(value: float, scale: int) -> str:
+    """The shortest digits that give it back, where no more than `scale` of them are behind the point; else rounded."""
+    digits = Decimal(repr(value))
+    if -int(digits.as_tuple().exponent) <= scale:
+        return f"{digits:.{scale}f}"
+    return f"{value:.{scale}f}"
 
 
 def _shortest(value: float) -> str:
+    text = repr(value)
+    if -1e15 < value < 1e15 and "e" not in text:
+        return text.removesuffix(".0")
+    return _shortest_slow(value)
+
+
+def _shortest_slow(value: float) -> str:
     """MySQL writes an exponent below 10^-15, and from 10^15 on unless digits are left behind the point."""
     if value == 0:
         return "-0" if math.copysign(1, value) < 0 else "0"

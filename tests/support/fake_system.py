@@ -5,7 +5,7 @@ MySQL.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
 from gtid_tracker.gtid import GtidSet
@@ -15,7 +15,9 @@ from proxy.api import (
     CacheInfo,
     Demand,
     Encoder,
+    EncoderFor,
     Freshness,
+    Join,
     ParameterInfo,
     ParameterValue,
     Served,
@@ -139,11 +141,9 @@ class FakeSystem:
     subscription_closed: asyncio.Event = field(default_factory=asyncio.Event)
     query_gate: asyncio.Event = field(default_factory=asyncio.Event)
     query_failing: Exception | None = None
-    encoders: dict[str, Callable[[tuple[ResultColumn, ...]], Encoder]] = field(
-        default_factory=lambda: {FORMAT: encoder_for}
-    )
+    encoders: dict[str, EncoderFor] = field(default_factory=lambda: {FORMAT: encoder_for})
 
-    def register_format(self, name: str, encoder_for: Callable[[tuple[ResultColumn, ...]], Encoder]) -> None:
+    def register_format(self, name: str, encoder_for: EncoderFor, join: Join = b"".join) -> None:
         self.encoders[name] = encoder_for
 
     def add(self, name: str, rows: dict[int, list[Row]], columns: tuple[ResultColumn, ...] = STORY) -> FakeCache:
