@@ -29,6 +29,7 @@ from planner.scan import (
     spell,
     unwrap_version_comments,
 )
+from sqltypes.errors import ParseError
 from sqltypes.expression import Value
 
 
@@ -96,6 +97,18 @@ def fingerprint(sql: str, database: str, version: ServerVersion = DEFAULT_VERSIO
     slots = tuple(piece.slot for piece in found if piece.slot is not None)
     count = sum(1 for token in tokens if token.kind == "param")
     return Fingerprint(database, _spell(found, tokens, _slot_mark), slots, count)
+
+
+def outline(shape: str) -> str:
+    """What is left of a shape without all that other values could change: the letters of its words and names. Shapes
+    with different outlines are different; texts that differ in literals, hints and comments only have the same outline
+    (but for oddities: `proxy/mysql/text_cuts.py`, `one_outline`).
+
+    >>> outline("SELECT * FROM t WHERE a = ? AND b2 IN (?...)")
+    'SELECTFROMTWHEREAANDBIN'
+    """
+    named = (token.text for token in scan(shape) if token.kind in ("word", "quoted", "variable"))
+    return "".join(filter(str.isalpha, "".join(named))).upper()
 
 
 def normalised(tokens: Sequence[Token]) -> str:
@@ -272,10 +285,17 @@ def literal_of(token: Token) -> Constant:
             return Constant("bit", int(bits or "0", 2).to_bytes((len(bits) + 7) // 8, "big"))
 
 
+MOST_DIGITS = 4300  # Python reads no longer whole number from text, as a guard
+
+
 def _number(text: str) -> Constant:
     if "e" in text or "E" in text:
         return Constant("float", float(text))
-    return Constant("decimal", Decimal(text)) if "." in text else Constant("int", int(text))
+    if "." in text:
+        return Constant("decimal", Decimal(text))
+    if len(text.lstrip("-")) > MOST_DIGITS:
+        raise ParseError(f"a number of {len(text)} digits, at most {MOST_DIGITS} are read")
+    return Constant("int", int(text))
 
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
@@ -288,11 +308,17 @@ def unquote(text: str) -> str:
     >>> unquote("'it''s'")
     "it's"
     """
-    quote, body = text[0], text[1:-1].replace(text[0] * 2, text[0])
+    body = text[1:-1]
     if "\\" not in body:
-        return body
-    if quote * 2 in text[1:-1]:
-        body = text[1:-1].replace("\\" + quote, "\\\0").replace(quote * 2, quote).replace("\\\0", "\\" + quote)
-    return re.sub(
-        r"\\(.|\n)", lambda m: m.group() if m.group(1) in "%_" else _ESCAPES.get(m.group(1), m.group(1)), body
-    )
+        return body.replace(text[0] * 2, text[0])
+    return _ESCAPED[text[0]].sub(_unescaped, body)
+
+
+_ESCAPED = {quote: re.compile(rf"\\(.)|{quote}{quote}", re.DOTALL) for quote in "'\""}
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    escaped: str | None = match.group(1)
+    if escaped is None:
+        return match.group()[0]  # a doubled quote
+    return match.group() if escaped in "%_" else _ESCAPES.get(escaped, escaped)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.fingerprint import Constant, Fingerprint, ListSlot, Placeholder, Scalar, Slot, fingerprint
+from planner.fingerprint import Constant, Fingerprint, ListSlot, Placeholder, Scalar, Slot, fingerprint, outline
 from planner.plan import QueryPlan
 from planner.scan import DEFAULT_VERSION, ServerVersion
 from sqltypes.errors import ParseError
@@ -14,6 +14,7 @@ from sqltypes.expression import Value
 
 ParameterValue = Value | tuple[Value, ...]
 TEXTS_REMEMBERED = 10_000
+LONGEST_REMEMBERED = 4096  # characters: so that what is remembered stays below some tens of megabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class _Candidate:
 
 
 class QueryMatcher:
-    """Texts to caches.
+    """Texts to caches. `changes` is another number after each `add` and `remove`: what was learned from answers
+    of before may be wrong.
 
     Invariants: (1) `_texts` holds fingerprints only, which do not depend on the caches, so adding and removing never
     empties it; (2) candidates of one shape are tried oldest first; at most one text can be two caches' only if it
@@ -35,6 +37,7 @@ class QueryMatcher:
         self.changes = 0  # of what texts are for
         self._version = version
         self._by_shape: dict[tuple[str, str], list[_Candidate]] = {}
+        self._outlines: Counter[tuple[str, str]] = Counter()
         self._texts: OrderedDict[tuple[str, str], Fingerprint | None] = OrderedDict()
 
     def add(self, plan: QueryPlan, name: str) -> None:
@@ -42,46 +45,91 @@ class QueryMatcher:
         self.changes += 1
         found = fingerprint(plan.sql, plan.database, self._version)
         candidates = self._by_shape.setdefault((plan.database, found.shape), [])
+        if not candidates:
+            self._outlines[plan.database, outline(found.shape)] += 1
         candidates.append(_Candidate(name, found.slots, len(plan.parameters)))
         candidates.sort(key=lambda candidate: -sum(isinstance(slot, Constant) for slot in candidate.slots))
 
     def remove(self, name: str) -> None:
         """Forgets the cache; unknown names are nothing to forget."""
         self.changes += 1
-        for key, candidates in list(self._by_shape.items()):
+        for (database, shape), candidates in list(self._by_shape.items()):
             kept = [candidate for candidate in candidates if candidate.name != name]
             if kept:
-                self._by_shape[key] = kept
+                self._by_shape[database, shape] = kept
             else:
-                del self._by_shape[key]
+                del self._by_shape[database, shape]
+                self._outlines -= Counter({(database, outline(shape)): 1})
 
     def match(
         self, sql: str, database: str, parameters: Sequence[ParameterValue]
     ) -> tuple[str, tuple[ParameterValue, ...]] | None:
         """The cache's name and the values of its parameters in its order, or None: no cache, or another number of
         values."""
-        found = self._fingerprint(sql, database)
-        if found is None or found.placeholders != len(parameters):
+        found = self._remembered(sql, database)
+        return None if found is None else self.match_fingerprint(found, parameters)
+
+    def match_fingerprint(
+        self, found: Fingerprint, parameters: Sequence[ParameterValue]
+    ) -> tuple[str, tuple[ParameterValue, ...]] | None:
+        """As `match`, of a text that has this fingerprint."""
+        if found.placeholders != len(parameters):
             return None
-        for candidate in self._by_shape.get((database, found.shape), ()):
+        for candidate in self._by_shape.get((found.database, found.shape), ()):
             values = _bind(candidate, found.slots, parameters)
             if values is not None:
                 return candidate.name, values
         return None
 
-    def _fingerprint(self, sql: str, database: str) -> Fingerprint | None:
+    def fingerprint(self, sql: str, database: str) -> Fingerprint:
+        """The text's fingerprint, as this matcher takes it. Raises ParseError."""
+        return fingerprint(sql, database, self._version)
+
+    def resembles(self, found: Fingerprint) -> bool:
+        """Whether some cache's shape has this one's outline. If not, a text with this outline has no cache."""
+        return (found.database, outline(found.shape)) in self._outlines
+
+    def decisive(self, found: Fingerprint) -> frozenset[int]:
+        """Which slots' values decide what a text of this shape is for: those that some cache of it fixes."""
+        return frozenset(
+            index
+            for candidate in self._by_shape.get((found.database, found.shape), ())
+            for index, slot in enumerate(candidate.slots)
+            if _fixes(slot)
+        )
+
+    def parameter_slots(self, name: str, found: Fingerprint) -> tuple[int, ...]:
+        """The slots of a text of this shape that give the values of the cache's parameters, in order.
+
+        Requires: the cache's text has this shape.
+        """
+        for candidate in self._by_shape.get((found.database, found.shape), ()):
+            if candidate.name == name:
+                return tuple(index for index, slot in enumerate(candidate.slots) if not _fixes(slot))
+        raise AssertionError(name)
+
+    def _remembered(self, sql: str, database: str) -> Fingerprint | None:
         key = (sql, database)
         if key in self._texts:
             self._texts.move_to_end(key)
             return self._texts[key]
         try:
-            found: Fingerprint | None = fingerprint(sql, database, self._version)
+            found: Fingerprint | None = self.fingerprint(sql, database)
         except ParseError:
             found = None  # MySQL says what is wrong with it
+        if len(sql) > LONGEST_REMEMBERED:
+            return found
         self._texts[key] = found
         if len(self._texts) > TEXTS_REMEMBERED:
             self._texts.popitem(last=False)
         return found
+
+
+def _fixes(slot: Slot) -> bool:
+    """Whether a cache's slot is no parameter of it."""
+    if isinstance(slot, ListSlot):
+        return any(isinstance(item, Constant) for item in slot.items)
+    return isinstance(slot, Constant)
 
 
 def _bind(
@@ -93,7 +141,7 @@ def _bind(
             value = _value(given, parameters)
             if isinstance(value, tuple) or not wanted.agrees(value):
                 return None
-        elif isinstance(wanted, ListSlot) and any(isinstance(item, Constant) for item in wanted.items):
+        elif isinstance(wanted, ListSlot) and _fixes(wanted):
             if not _same_list(wanted, given, parameters):
                 return None
         else:

@@ -23,8 +23,8 @@ def words(text: str) -> frozenset[str]:
 
 
 class Token(NamedTuple):
-    """`kind`: word, quoted, string, number, hex, bit, param, variable, hint, op. `text` as written; `start`, `end`:
-    its span."""
+    """`kind`: word, quoted, string, number, hex, bit, param, variable, hint, op (and comment). `text` as written;
+    `start`, `end`: its span."""
 
     kind: str
     text: str
@@ -103,6 +103,19 @@ def _first_version_comment(sql: str, position: int) -> tuple[int, int, int] | No
 
 def scan(sql: str) -> list[Token]:
     """All tokens but space and comments. Raises ParseError with the position of what is no token."""
+    return without_comments(scan_all(sql))
+
+
+def without_comments(tokens: Sequence[Token]) -> list[Token]:
+    """What `scan` gives, out of what `scan_all` gives."""
+    kept = [token for token in tokens if token.kind != "comment"]
+    while kept and kept[-1].text == ";":
+        kept.pop()
+    return kept
+
+
+def scan_all(sql: str) -> list[Token]:
+    """All tokens but space: also comments, as tokens of that kind, and `;` at the end. Raises ParseError."""
     tokens: list[Token] = []
     position, length = 0, len(sql)
     while position < length:
@@ -112,11 +125,9 @@ def scan(sql: str) -> list[Token]:
         kind = match.lastgroup
         assert kind is not None
         end = match.end()
-        if kind not in ("space", "comment"):
+        if kind != "space":
             tokens.append(Token(kind, match.group(), position, end))
         position = end
-    while tokens and tokens[-1].text == ";":
-        tokens.pop()
     return tokens
 
 

@@ -1,0 +1,94 @@
+"""What one text says about all texts with its segments: which cut belongs to which slot of the fingerprint, and
+functions that take a cache's values out of the cuts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from planner.fingerprint import Fingerprint, ListSlot, pieces
+from planner.matcher import ParameterValue
+from planner.scan import Token
+from proxy.mysql.text_cuts import ALWAYS_CUT, COMMENT, CONVERTERS, is_comment, kind_of
+
+Values = Callable[[list[bytes]], tuple[ParameterValue, ...] | None]
+"""The values out of a text's parts. None, or ValueError: the text is of another kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What one cut is. `part`: its number in the parts. `slot`: the fingerprint's slot that it is in; None: it is part
+    of the shape, or a comment. `signed`: a minus before it belongs to it."""
+
+    part: int
+    kind: str
+    slot: int | None = None
+    signed: bool = False
+
+
+def roles_of(parts: Sequence[bytes], tokens: Sequence[Token]) -> list[Role]:
+    """The roles of all cuts, in order. `tokens`: as the fingerprint takes them.
+
+    Requires: `aligned`.
+    """
+    in_slots: dict[int, tuple[int, bool]] = {}  # token -> slot, sign
+    slots = 0
+    for piece in pieces(tokens):
+        if piece.slot is not None:
+            for index in range(piece.first, piece.end):
+                in_slots[index] = slots, index > piece.first and tokens[index - 1].text == "-"
+            slots += 1
+    literals = (index for index, token in enumerate(tokens) if token.kind in ALWAYS_CUT)
+    roles = []
+    for part in range(1, len(parts), 2):
+        kind = kind_of(parts[part])
+        if kind == COMMENT:
+            roles.append(Role(part, kind))
+        else:
+            slot, signed = in_slots.get(next(literals), (None, False))
+            roles.append(Role(part, kind, slot, signed))
+    return roles
+
+
+def values_of(roles: Sequence[Role], found: Fingerprint, parameters: Iterable[int], *, answered: bool = True) -> Values:
+    """The function that gives the values of these slots, in order; it also sees to it that every cut that is not
+    compared by its bytes is of the kind that it is here. `answered` False: there is no cache, so it gives ()."""
+    terms = [_term(roles, slot, isinstance(found.slots[slot], ListSlot)) for slot in parameters]
+    comments = [f"is_comment(p[{role.part}])" for role in roles if role.kind == COMMENT]
+    body = f"({''.join(f'{term}, ' for term in terms)})"
+    if not answered:
+        body = f"({body}, ())[1]"
+    if comments:
+        body = f"{body} if {' and '.join(comments)} else None"
+    made: Values = eval(f"lambda p: {body}", _NAMES)  # of numbers and the names below only
+    return made
+
+
+def _term(roles: Sequence[Role], slot: int, is_list: bool) -> str:
+    """One parameter's value as an expression of the parts `p`."""
+    own = [role for role in roles if role.slot == slot]
+    if not is_list:
+        return _one(own[0])
+    first = own[0]
+    alike = all((role.kind, role.signed) == (first.kind, False) for role in own)
+    if alike and own[-1].part - first.part == 2 * (len(own) - 1):  # no comment between them
+        return f"tuple(map({_name(first)}, p[{first.part}:{own[-1].part + 1}:2]))"
+    return f"({''.join(f'{_one(role)}, ' for role in own)})"
+
+
+def _one(role: Role) -> str:
+    return f"{_name(role)}(p[{role.part}])"
+
+
+def _name(role: Role) -> str:
+    return f"{role.kind}_{'signed' if role.signed else 'plain'}"
+
+
+_NAMES: dict[str, object] = {
+    "__builtins__": {},
+    "tuple": tuple,
+    "map": map,
+    "is_comment": is_comment,
+    **{f"{kind}_{'signed' if signed else 'plain'}": convert for (kind, signed), convert in CONVERTERS.items()},
+}

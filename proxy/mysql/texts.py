@@ -1,0 +1,235 @@
+"""From the bytes of a COM_QUERY to the cache that they are for and the values of its parameters, quickly.
+
+`planner/matcher.py` decides which text is for which cache; it takes tens of microseconds. What it says about one text
+is kept here for all texts that have the same segments (`text_cuts.py`) and agree in the literals that decide: those
+that a cache fixes, and those of select items without an alias. Where that cannot be told, the matcher is asked each
+time. So `TextMatcher.find` always says what `QueryMatcher.match` says, but that bytes inside of comments need not be
+UTF-8.
+
+Comments that steer. `/* upwell: skip */` anywhere in a text: MySQL answers, never a cache. `/* upwell: force */`: a
+cache answers, or there is an error that says why none can. It is a comment of the plain kind because every driver and
+ORM can send one (as a prefix or suffix, or as an annotation) and MySQL ignores it: of a hint that it does not know
+(`/*+ ... */`) it warns. The `mysql` command strips comments unless it is started with --comments. Other comments, such
+as those by which ORMs and sqlcommenter trace statements, do not matter, and may differ from text to text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from operator import itemgetter
+from typing import Any, Generic, TypeVar
+
+from planner.fingerprint import Fingerprint
+from planner.matcher import ParameterValue, QueryMatcher
+from planner.scan import Token, scan_all, without_comments
+from proxy.mysql.text_cuts import COMMENT, aligned, cut, one_outline
+from proxy.mysql.text_templates import Role, Values, roles_of, values_of
+from sqltypes.errors import ParseError
+
+LONGEST = 1 << 16  # bytes: longer texts are not looked at
+LONGEST_OTHER = 1 << 11  # of those that do not begin as a SELECT does
+REMEMBERED_BYTES = 8 << 20  # of what is learned, in either half
+MOST_GROUPS, MOST_TEMPLATES, MOST_TEXTS = 8, 256, 64  # of one list of segments
+
+A = TypeVar("A")
+
+
+class Steer(Enum):
+    """What a text asks for by a comment."""
+
+    NOT = ""
+    SKIP = "skip"
+    FORCE = "force"
+
+
+@dataclass(slots=True, eq=False)
+class Entry(Generic[A]):
+    """What texts of one kind have in common. `cache`: the name of the one that they are for, None: of none.
+
+    `attached` is the caller's own: what it has found out about all of them, whatever literals and comments they have.
+    It is forgotten with the entry. An entry without cache stands for texts whose literals may differ in number and
+    string, so nothing that depends on a literal's value (SET autocommit = 0) can be attached to it.
+    """
+
+    cache: str | None
+    steer: Steer = Steer.NOT
+    attached: A | None = None
+
+
+Found = tuple[Entry[A], tuple[ParameterValue, ...]]
+
+
+@dataclass(slots=True, eq=False)
+class _Group(Generic[A]):
+    """Texts of the same kinds of literals. `decisive`: the parts on which it depends what they are for; `pick` gives
+    their bytes. `templates`: by those bytes, the entry and what gives the values."""
+
+    identity: tuple[object, ...]
+    pick: Callable[[list[bytes]], Any]
+    templates: dict[Any, tuple[Entry[A], Values]] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _Known(Generic[A]):
+    """What is known of one list of segments. `always`: no cache, whatever is between them. `texts`: found one by one,
+    where the cuts are not the literals."""
+
+    always: Found[A] | None = None
+    groups: list[_Group[A]] = field(default_factory=list)
+    texts: dict[bytes, Found[A]] | None = None
+
+
+class TextMatcher(Generic[A]):
+    """Texts to caches.
+
+    Invariants: (1) what is held was learned of the matcher as it is now; (2) `_old` and `_young` share no key,
+    and each holds about `REMEMBERED_BYTES` at most.
+    """
+
+    def __init__(self, matcher: QueryMatcher) -> None:
+        self._matcher = matcher
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets all entries. Not needed when caches come and go."""
+        self._changes = self._matcher.changes
+        self._young: dict[tuple[object, ...], _Known[A]] = {}
+        self._old: dict[tuple[object, ...], _Known[A]] = {}
+        self._bytes = 0
+
+    def find(self, text: bytes, database: str) -> Found[A]:
+        """(entry, values of the cache's parameters). The same entry for all texts that are known to be alike; a new
+        one for a text that is not to be remembered."""
+        if self._changes != self._matcher.changes:
+            self.clear()
+        if len(text) > LONGEST_OTHER and not _may_be_read(text):
+            return Entry(None, steering(text)), ()
+        parts = cut(text)
+        known = self._young.get((database, *parts[::2]))
+        if known is None:
+            known = self._known(text, database, parts)
+        if known.always is not None:
+            return known.always
+        for group in known.groups:
+            template = group.templates.get(group.pick(parts))
+            if template is not None:
+                try:
+                    values = template[1](parts)
+                except ValueError:
+                    continue  # a literal of another kind
+                if values is not None:
+                    return template[0], values
+        return self._learn(known, text, database, parts)
+
+    # -- learning ----------------------------------------------------------------------------------------------------
+
+    def _known(self, text: bytes, database: str, parts: list[bytes]) -> _Known[A]:
+        key = (database, *parts[::2])
+        known = self._old.pop(key, None)
+        if known is None:
+            known = _Known()
+        self._young[key] = known
+        self._took(len(text) + 64 * len(parts))
+        return known
+
+    def _took(self, count: int) -> None:
+        self._bytes += count
+        if self._bytes > REMEMBERED_BYTES:
+            self._old, self._young, self._bytes = self._young, {}, 0
+
+    def _learn(self, known: _Known[A], text: bytes, database: str, parts: list[bytes]) -> Found[A]:
+        """Asks the matcher, and keeps what it says for the texts for which it surely says the same."""
+        if known.texts is not None and text in known.texts:
+            return known.texts[text]
+        if _OTHER.match(parts[0]):
+            known.always = Entry(None, steering(text)), ()
+            return known.always
+        try:
+            sql = text.decode()
+            tokens = scan_all(sql)
+            fingerprint = self._matcher.fingerprint(sql, database)
+        except (UnicodeDecodeError, ParseError):
+            return Entry(None, steering(text)), ()
+        entry: Entry[A] = Entry(None, steering(text))
+        quick = aligned(parts, tokens)
+        absent = one_outline(tokens) and not self._matcher.resembles(fingerprint)
+        if quick and (absent or fingerprint.placeholders):
+            known.always = entry, ()
+            return known.always
+        matched = self._matcher.match_fingerprint(fingerprint, ())
+        entry.cache, values = matched if matched is not None else (None, ())
+        if quick:
+            self._template(known, parts, tokens, fingerprint, entry)
+        else:
+            self._remember_text(known, text, (entry, values))
+        return entry, values
+
+    def _remember_text(self, known: _Known[A], text: bytes, found: Found[A]) -> None:
+        if known.texts is None or len(known.texts) >= MOST_TEXTS:
+            known.texts = {}
+        known.texts[text] = found
+        self._took(len(text))
+
+    def _template(
+        self, known: _Known[A], parts: list[bytes], tokens: list[Token], fingerprint: Fingerprint, entry: Entry[A]
+    ) -> None:
+        roles = roles_of(parts, without_comments(tokens))
+        decisive = self._matcher.decisive(fingerprint)
+        free = [slot for slot in range(len(fingerprint.slots)) if slot not in decisive]
+        if entry.cache is not None:
+            values = values_of(roles, fingerprint, self._matcher.parameter_slots(entry.cache, fingerprint))
+        else:
+            values = values_of(roles, fingerprint, free, answered=False)
+        fixed = {None, *decisive}
+        compared = [role.part for role in roles if role.kind != COMMENT and role.slot in fixed]
+        group = _group(known, compared, roles)
+        if len(group.templates) >= MOST_TEMPLATES:
+            group.templates.clear()
+        group.templates[group.pick(parts)] = entry, values
+        self._took(sum(len(parts[part]) for part in compared) + 64 * len(parts))
+
+
+def _group(known: _Known[A], compared: list[int], roles: list[Role]) -> _Group[A]:
+    identity = (*compared, *((role.part, role.kind) for role in roles if role.part not in compared))
+    for group in known.groups:
+        if group.identity == identity:
+            return group
+    if len(known.groups) >= MOST_GROUPS:
+        known.groups.clear()
+    made: _Group[A] = _Group(identity, itemgetter(*compared) if compared else _nothing)
+    known.groups.append(made)
+    return made
+
+
+def _nothing(parts: list[bytes]) -> None:
+    return None
+
+
+def _may_be_read(text: bytes) -> bool:
+    """Whether a long text is to be looked at."""
+    return len(text) <= LONGEST and _READ.match(text) is not None
+
+
+_OTHER = re.compile(rb"\s*(?!(?:select|with)\b)[a-z]", re.IGNORECASE)
+_READ = re.compile(rb"\s*(?:[(/#-]|select\b|with\b)", re.IGNORECASE)
+_STEERING = re.compile(rb"/\*\s*upwell\s*:\s*(skip|force)\s*\*/", re.IGNORECASE)
+
+
+def steering(text: bytes) -> Steer:
+    """What the text asks for, by the first of its comments that asks for anything. Of a text that is too long to be
+    looked at only the beginning counts."""
+    head = text[:LONGEST]
+    if _STEERING.search(head) is None:
+        return Steer.NOT
+    try:
+        comments = [token.text.encode() for token in scan_all(head.decode("utf-8", "replace")) if token.kind == COMMENT]
+    except ParseError:
+        comments = cut(head)[::2]
+    for comment in comments:
+        asked = _STEERING.search(comment)
+        if asked is not None:
+            return Steer(asked.group(1).decode().lower())
+    return Steer.NOT
