@@ -121,6 +121,11 @@ def normalised(tokens: Sequence[Token]) -> str:
             return "".join(token.text for token in tokens[piece.first : piece.end])
         return _slot_mark(piece)
 
+    return respelled(tokens, mark)
+
+
+def respelled(tokens: Sequence[Token], mark: Callable[[Piece], str]) -> str:
+    """The one spelling, each slot outside of unnamed select items as `mark` writes it."""
     return _spell(pieces(tokens), tokens, mark)
 
 

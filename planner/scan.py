@@ -131,6 +131,20 @@ def scan_all(sql: str) -> list[Token]:
     return tokens
 
 
+def preparable(sql: str) -> str:
+    """A cache's text as MySQL can prepare it: the list parameter `?...` is not known there.
+
+    >>> preparable("SELECT a FROM t WHERE a IN (?...)")
+    'SELECT a FROM t WHERE a IN (?)'
+    """
+    if "?." not in sql and "?…" not in sql:
+        return sql
+    for token in reversed(scan(sql)):
+        if token.kind == "param":
+            sql = f"{sql[: token.start]}?{sql[token.end :]}"
+    return sql
+
+
 def place(sql: str, offset: int) -> str:
     """Where an offset is, for messages: "at line 1, column 8, near 'FRM t'"."""
     line = sql.count("\n", 0, offset) + 1

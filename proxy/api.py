@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import ComparedElsewhere, EvaluationError
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn, SqlType
+
+if TYPE_CHECKING:
+    from proxy.proxied import ProxiedQueries
 
 # A parameter's value as the client gave it, canonical for the client's own type; a tuple for a list parameter.
 ParameterValue = Value | tuple[Value, ...]
@@ -89,6 +92,29 @@ class Answer:
     horizon: str = ""  # where more than `position` may be in it: all that may be
 
 
+class Origin(Enum):
+    """Where the definition of a cache came from."""
+
+    FILE = "file"
+    SQL = "SQL"
+    GRPC = "gRPC"
+    AUTOMATIC = "automatic"
+
+
+@dataclass(frozen=True, slots=True)
+class MadeBy:
+    """Who made a cache, and why: `account` is MySQL's (`user@host`), "" where no account stands behind it; `reason` is
+    that of automatic caching."""
+
+    origin: Origin
+    account: str = ""
+    reason: str = ""
+
+
+BY_GRPC = MadeBy(Origin.GRPC)
+BY_FILE = MadeBy(Origin.FILE)
+
+
 @dataclass(slots=True)
 class ParameterInfo:
     name: str
@@ -112,6 +138,8 @@ class CacheInfo:
     misses: int = 0
     hit_p50_us: float = 0.0
     miss_p50_us: float = 0.0
+    made_by: MadeBy = BY_GRPC
+    existed: bool = False  # told by `create_cache`: the query was cached already
 
 
 class Cache(Protocol):
@@ -193,7 +221,12 @@ class System(Protocol):
         """Raises UnknownCache. The object stays valid until the cache is dropped; then its calls raise UnknownCache."""
         ...
 
-    async def create_cache(self, name: str, sql: str, database: str) -> CacheInfo:
+    @property
+    def proxied(self) -> ProxiedQueries:
+        """The reads that were passed through; listeners note theirs there."""
+        ...
+
+    async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> CacheInfo:
         """`name` "" : one is made up. The same query again gives the existing cache. Raises ParseError,
         UnsupportedQuery, CacheExists..."""
         ...

@@ -108,9 +108,10 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
         router.register_format(name, format_.encoder_for, format_.join)
     events.connect(pump, catalog)
     for definition in config.caches:
-        catalog.adopt(definition.name, definition.sql, definition.database or upstream.database, from_file=True)
+        database = definition.database or upstream.database
+        catalog.adopt(definition.name, definition.sql, database, definition.made_by)
     for definition in state.load():
-        catalog.adopt(definition.name, definition.sql, definition.database, from_file=False)
+        catalog.adopt(definition.name, definition.sql, definition.database, definition.made_by)
     await catalog.settled()
     app = App(config, router, engine, stream, executor, catalog)
     background = asyncio.get_running_loop().create_task(keep(app, Gate(router, stream, config.max_staleness)))

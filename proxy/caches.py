@@ -17,7 +17,18 @@ from typing import TYPE_CHECKING
 from dataflow.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
 from planner.plan import AnswerArrangement, QueryPlan
-from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, Encoder, ParameterInfo, ParameterValue, Served
+from proxy.api import (
+    ANSWERED_BY_MYSQL,
+    BY_GRPC,
+    Answer,
+    CacheInfo,
+    Demand,
+    Encoder,
+    MadeBy,
+    ParameterInfo,
+    ParameterValue,
+    Served,
+)
 from proxy.freshness import CallDemand
 from proxy.keys import Binding, KeyBinder
 from proxy.pump import Behind, PassThrough
@@ -47,7 +58,7 @@ class NamedCache:
     columns: tuple[ResultColumn, ...] = ()
     state: str = "rebuilding"
     why: str = ""
-    from_file: bool = False
+    made_by: MadeBy = BY_GRPC
     needs: frozenset[str] = frozenset()  # session variables on which answers depend
     hits: int = 0
     misses: int = 0
@@ -75,6 +86,7 @@ class NamedCache:
             misses=self.misses,
             hit_p50_us=median(self.hit_ns) / 1000 if self.hit_ns else 0.0,
             miss_p50_us=median(self.miss_ns) / 1000 if self.miss_ns else 0.0,
+            made_by=self.made_by,
         )
 
 

@@ -21,8 +21,11 @@ from external_upquery.schema_source import SchemaSource
 from planner.api import plan_evict, plan_query, with_result_columns
 from planner.matcher import QueryMatcher
 from planner.plan import QueryPlan
+from planner.scan import preparable
+from proxy.api import BY_GRPC, MadeBy, Origin
 from proxy.caches import NamedCache
 from proxy.keys import KeyBinder
+from proxy.proxied import NO_SOURCE, Judgement
 from proxy.pump import Pump
 from sqltypes.errors import (
     CacheExists,
@@ -111,7 +114,7 @@ class Catalog:
                 names |= need.names
         else:
             raise UnsupportedQuery("views_too_deep", f"views are nested more than {PLANNING_ROUNDS} deep")
-        columns, _ = await self._executor.describe(sql, database)
+        columns, _ = await self._executor.describe(preparable(sql), database)
         if plan.mode.value == "maintain":
             difference = disagreement(plan, columns)
             if difference:
@@ -119,45 +122,92 @@ class Catalog:
                 plan = replace(plan, notes=(*plan.notes, f"evict mode: the columns are not reproduced ({difference})"))
         return Planned(with_result_columns(plan, columns), columns, names)
 
+    async def judge(self, sql: str, database: str) -> Judgement:
+        """Whether the query could be cached, and how or why not. Raises SourceDown, Overloaded, DeadlinePassed."""
+        schema = self._schema_changes
+        try:
+            plan = (await self.plan(sql, database)).plan
+        except NO_SOURCE:
+            raise
+        except UnsupportedQuery as error:
+            return Judgement(False, f"{error.code}: {error.message}", schema)
+        except UpwellError as error:
+            return Judgement(False, f"{error.reason}: {error.message}", schema)
+        notes = [note for note in plan.notes if note.startswith(("not maintained", "evict mode"))]
+        return Judgement(True, "; ".join([plan.mode.value, *notes]), schema, plan.sql)
+
+    def is_current(self, judgement: Judgement) -> bool:
+        """Whether no DDL statement has come since."""
+        return judgement.schema == self._schema_changes
+
+    def cached_as(self, judgement: Judgement, database: str) -> str:
+        """The name of the query's cache, "" where there is none."""
+        cache = self._cached(judgement.normalised, database) if judgement.cacheable else None
+        return cache.name if cache is not None else ""
+
     # -- creating and dropping ---------------------------------------------------------------------------------------
 
-    async def create(self, name: str, sql: str, database: str, from_file: bool = False) -> tuple[NamedCache, bool]:
-        """(the cache, whether it is new). The same query again gives the cache that exists."""
+    async def create(
+        self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC
+    ) -> tuple[NamedCache, bool, bool]:
+        """(the cache, whether the query was cached before, whether its definition is new and to be kept). The same
+        query again gives the cache that exists; an automatic one is then its asker's."""
         async with self._changing:
             planned = await self.plan(sql, database)
-            for cache in self.caches.values():
-                if cache.plan is not None and cache.plan.sql == planned.plan.sql and cache.database == database:
-                    return cache, False
-            name = name or self._made_up()
+            cache = self._cached(planned.plan.sql, database)
+            if cache is not None:
+                if made_by.origin is Origin.AUTOMATIC or cache.made_by.origin is not Origin.AUTOMATIC:
+                    return cache, True, False
+                if name in ("", cache.name):
+                    cache.made_by = made_by
+                    return cache, True, True
+            name = name or self._made_up("auto" if made_by.origin is Origin.AUTOMATIC else "q")
             if name in self.caches:
                 raise CacheExists(f"cache {name!r} exists with another query")
-            cache = NamedCache(name, sql, database, from_file=from_file)
-            self.caches[name] = cache
-            self._install(cache, planned)
-            return cache, True
+            if cache is not None:
+                self._remove(cache)  # its asker's name for it counts
+            new = NamedCache(name, sql, database, made_by=made_by)
+            self.caches[name] = new
+            self._install(new, planned)
+            return new, cache is not None, made_by.origin is not Origin.AUTOMATIC
 
-    def adopt(self, name: str, sql: str, database: str, from_file: bool) -> None:
+    def adopt(self, name: str, sql: str, database: str, made_by: MadeBy) -> None:
         """Takes over a definition from the file or an earlier run; it is planned as soon as the source answers."""
         if name not in self.caches:
-            self.caches[name] = NamedCache(name, sql, database, from_file=from_file, why="not planned yet")
+            self.caches[name] = NamedCache(name, sql, database, made_by=made_by, why="not planned yet")
             self._stale.add(name)
             self._schedule()
 
-    def _made_up(self) -> str:
+    def automatic(self) -> list[NamedCache]:
+        """The caches that automatic caching has made."""
+        return [cache for cache in self.caches.values() if cache.made_by.origin is Origin.AUTOMATIC]
+
+    def _cached(self, normalised: str, database: str) -> NamedCache | None:
+        """The cache of this query, in the one spelling."""
+        for cache in self.caches.values():
+            if cache.plan is not None and cache.plan.sql == normalised and cache.database == database:
+                return cache
+        return None
+
+    def _made_up(self, prefix: str) -> str:
         number = 1
-        while f"q{number}" in self.caches:
+        while f"{prefix}{number}" in self.caches:
             number += 1
-        return f"q{number}"
+        return f"{prefix}{number}"
 
     async def drop(self, name: str) -> NamedCache:
         async with self._changing:
-            cache = self.caches.pop(name, None)
+            cache = self.caches.get(name)
             if cache is None:
                 raise UnknownCache(f"cache {name!r} does not exist")
-            cache.dropped = True
-            self._uninstall(cache)
-            self._want()
+            self._remove(cache)
             return cache
+
+    def _remove(self, cache: NamedCache) -> None:
+        del self.caches[cache.name]
+        cache.dropped = True
+        self._uninstall(cache)
+        self._want()
 
     def get(self, name: str) -> NamedCache:
         cache = self.caches.get(name)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from external_upquery.upstream import is_loopback, parse_upstream
+from proxy.api import BY_FILE, MadeBy
 from proxy.grpc_server import DEFAULT_MESSAGE_LIMIT
 from proxy.machine import default_memory_limit
 from proxy.quantities import (
@@ -24,6 +25,7 @@ from proxy.quantities import (
     parse_count,
     parse_listen,
     parse_log_level,
+    parse_names,
     parse_seconds,
     parse_share,
     parse_size,
@@ -40,6 +42,7 @@ class CacheDefinition:
     name: str
     sql: str
     database: str = ""
+    made_by: MadeBy = BY_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class Config:
     check: bool = False
     check_sample: float = 0.0  # of all hits
     ahead_fills: bool = True
+    admin_users: tuple[str, ...] = ()  # who may drop caches and see others' queries: `user` or `user@host`
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("log-level", parse_log_level, "info", "LEVEL", "debug, info, warning or error"),
     Setting("log-json", parse_bool, "false", "", "log lines as JSON"),
     Setting("check-sample", parse_share, "on", "on|off|SHARE", "compare a share of hits with MySQL; on: 0.0001"),
+    Setting("admin-users", parse_names, None, "NAMES", "who may drop caches and see all queries; default: upstream's"),
     Setting("check", parse_bool, "false", "", "check the engine's invariants after every step: slow"),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}
@@ -136,8 +141,9 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
     grpc_listen = Listen(*value("grpc-listen"))
     certificate, key, token = _credentials(layers, grpc_listen, insecure=value("grpc-insecure"))
     state = value("state-dir")
+    upstream = _upstream(layers)
     return Config(
-        upstream=_upstream(layers),
+        upstream=upstream,
         grpc_listen=grpc_listen,
         http_listen=Listen(*value("http-listen")),
         memory_limit=value("memory-limit") or default_memory_limit(),
@@ -156,6 +162,7 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         check=value("check"),
         check_sample=value("check-sample"),
         ahead_fills=value("ahead-fills"),
+        admin_users=value("admin-users") or (parse_upstream(upstream).user,),
     )
 
 

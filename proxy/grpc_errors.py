@@ -29,6 +29,7 @@ _BY_REASON = {
     "not_a_read": grpc.StatusCode.INVALID_ARGUMENT,
     "unknown_cache": grpc.StatusCode.NOT_FOUND,
     "cache_exists": grpc.StatusCode.ALREADY_EXISTS,
+    "not_permitted": grpc.StatusCode.PERMISSION_DENIED,
     "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
     "source_down": grpc.StatusCode.UNAVAILABLE,
     "deadline_passed": grpc.StatusCode.DEADLINE_EXCEEDED,

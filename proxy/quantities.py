@@ -81,6 +81,14 @@ def parse_count(text: str) -> int:
     return int(text)
 
 
+def parse_names(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise ValueError("names with commas between them are accepted, such as app,ops@10.0.0.%")
+    return names
+
+
 def parse_listen(text: str) -> tuple[str, int]:
     """(host, port) of HOST:PORT or [ADDRESS]:PORT; port 0 is any free one."""
     host, colon, port = text.strip().rpartition(":")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from time import monotonic
+from dataclasses import replace
+from time import monotonic, perf_counter
 
 import upwell
 from dataflow.engine import Engine
@@ -21,12 +22,14 @@ from planner.explain import dot, explain
 from planner.matcher import QueryMatcher
 from planner.scan import scan
 from proxy.api import (
+    BY_GRPC,
     Answer,
     CacheInfo,
     Encoder,
     EncoderFor,
     Freshness,
     Join,
+    MadeBy,
     ParameterValue,
     Served,
     SubscriptionEvent,
@@ -36,6 +39,7 @@ from proxy.caches import NamedCache, OpenCache
 from proxy.catalog import Catalog
 from proxy.counters import COUNTERS, SOURCE
 from proxy.freshness import CallDemand, Freshener
+from proxy.proxied import ProxiedQueries
 from proxy.pump import Pump
 from proxy.sample import Sampler
 from proxy.state import StateStore
@@ -50,6 +54,7 @@ VISIBLE_SOON = 0.05  # seconds that a transaction of the stream may need to beco
 READS = frozenset({"SELECT", "WITH", "TABLE", "VALUES", "SHOW", "EXPLAIN", "DESCRIBE", "DESC"})
 LEAST_PATIENCE = 0.05  # seconds that MySQL may take to execute what the stream has brought already
 SLOW_SUBSCRIBER = 1000  # events that a subscriber may be behind before it is cut off
+GRPC_ACCOUNT = ""  # callers of gRPC are no accounts of MySQL
 
 
 class Router:
@@ -69,6 +74,7 @@ class Router:
     ) -> None:
         self.pump = pump
         self.closed = ""
+        self.proxied = ProxiedQueries(catalog)
         self._upstream = upstream
         self._engine = engine
         self._executor = executor
@@ -120,11 +126,12 @@ class Router:
             opened = self._open[cache.name, format_] = OpenCache(self, cache, format_)
         return opened
 
-    async def create_cache(self, name: str, sql: str, database: str) -> CacheInfo:
-        cache, new = await self._catalog.create(name, sql, database or self._upstream.database)
-        if new:
-            self._state.put(cache.name, cache.sql, cache.database)
-        return cache.info()
+    async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> CacheInfo:
+        database = database or self._upstream.database
+        cache, existed, to_be_kept = await self._catalog.create(name, sql, database, made_by)
+        if to_be_kept:
+            self._state.put(cache.name, cache.sql, cache.database, made_by)
+        return replace(cache.info(), existed=existed)
 
     async def drop_cache(self, name: str) -> None:
         cache = await self._catalog.drop(name)
@@ -167,7 +174,11 @@ class Router:
             name, values = matched
             return await self._opened(self._catalog.get(name), format_).read(values, demand)
         check_read(sql)
-        return await self._pass(substituted(sql, parameters), database, format_, "no cache for this query", "", demand)
+        text = substituted(sql, parameters)
+        started = perf_counter()
+        answer = await self._pass(text, database, format_, "no cache for this query", "", demand)
+        self.proxied.entry(sql, database).note((perf_counter() - started) * 1e6, GRPC_ACCOUNT)
+        return answer
 
     async def pass_cache(
         self,

@@ -11,9 +11,9 @@ import contextlib
 import hashlib
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 
+from proxy.api import BY_GRPC, MadeBy, Origin
 from proxy.config import CACHE_KEYS, CacheDefinition
 from sqltypes.errors import ConfigError
 
@@ -47,15 +47,15 @@ class StateStore:
                 raise ConfigError(
                     f"--state-dir: {str(self.path)!r} is of version {document['version']!r}: {VERSION} is read"
                 )
-            saved = [CacheDefinition(*(str(item[key]) for key in CACHE_KEYS)) for item in document["caches"]]
+            saved = [_definition(item) for item in document["caches"]]
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"--state-dir: {str(self.path)!r} is damaged ({error!r}): mend or remove it") from None
         self._caches = {cache.name: cache for cache in saved}
         return list(self._caches.values())
 
-    def put(self, name: str, sql: str, database: str) -> None:
+    def put(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> None:
         """Adds or replaces a cache. Raises ConfigError where the folder cannot be written."""
-        self._write({**self._caches, name: CacheDefinition(name, sql, database)})
+        self._write({**self._caches, name: CacheDefinition(name, sql, database, made_by)})
 
     def remove(self, name: str) -> None:
         """Forgets a cache; one that was never saved, from the file of settings, is no error."""
@@ -63,7 +63,7 @@ class StateStore:
             self._write({key: cache for key, cache in self._caches.items() if key != name})
 
     def _write(self, caches: dict[str, CacheDefinition]) -> None:
-        document = {"version": VERSION, "source": self._source, "caches": [asdict(cache) for cache in caches.values()]}
+        document = {"version": VERSION, "source": self._source, "caches": [_saved(cache) for cache in caches.values()]}
         beside = self.path.with_suffix(f".{os.getpid()}.new")
         try:
             # Queries may hold what others should not read.
@@ -80,6 +80,23 @@ class StateStore:
                 beside.unlink()
             raise ConfigError(f"--state-dir: {str(self.path)!r} cannot be written: {error.strerror}") from None
         self._caches = caches
+
+
+def _saved(cache: CacheDefinition) -> dict[str, str]:
+    return {
+        "name": cache.name,
+        "sql": cache.sql,
+        "database": cache.database,
+        "origin": cache.made_by.origin.value,
+        "account": cache.made_by.account,
+    }
+
+
+def _definition(item: dict[str, object]) -> CacheDefinition:
+    """Raises KeyError, ValueError, TypeError for what is no definition. Files of older versions name no origin."""
+    name, sql, database = (str(item[key]) for key in CACHE_KEYS)
+    made_by = MadeBy(Origin(item.get("origin", BY_GRPC.origin.value)), str(item.get("account", "")))
+    return CacheDefinition(name, sql, database, made_by)
 
 
 def _flush_folder(folder: Path) -> None:

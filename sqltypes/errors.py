@@ -21,6 +21,7 @@
     |   +-- MessageTooLarge   a request or an answer over the message size limit
     +-- MalformedRequest      bytes that are no message of the protocol
     +-- Unauthenticated       no credentials, or wrong ones
+    +-- NotPermitted          the account may not do this
     +-- ConfigError           a wrong option or file: one line on stderr, exit 2
     +-- InvariantViolated     an internal breach: the state concerned is dropped, never served
 
@@ -115,11 +116,14 @@ class UnprovenString(EvaluationError):
 
 class UnknownCache(UpwellError):
     reason = "unknown_cache"
-    errno = 1105
+    errno = 1051
+    sqlstate = "42S02"
 
 
 class CacheExists(UpwellError):
     reason = "cache_exists"
+    errno = 1050
+    sqlstate = "42S01"
 
 
 class NotARead(UpwellError):
@@ -159,6 +163,7 @@ class TooStale(UpwellError):
 class Overloaded(UpwellError):
     reason = "overloaded"
     errno = 1203
+    sqlstate = "42000"
 
 
 class MessageTooLarge(Overloaded):
@@ -177,6 +182,12 @@ class Unauthenticated(UpwellError):
     reason = "unauthenticated"
     errno = 1045
     sqlstate = "28000"
+
+
+class NotPermitted(UpwellError):
+    reason = "not_permitted"
+    errno = 1227
+    sqlstate = "42000"
 
 
 class ConfigError(UpwellError):

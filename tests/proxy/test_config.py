@@ -51,6 +51,13 @@ def test_the_share_of_hits_that_is_checked() -> None:
             load({"check-sample": text})
 
 
+def test_administrators_are_listed_and_by_default_the_upstreams_account() -> None:
+    assert load().admin_users == ("app",)
+    assert load({"admin-users": "ops, app@10.0.0.%"}).admin_users == ("ops", "app@10.0.0.%")
+    with pytest.raises(ConfigError, match="--admin-users is 'ops,': names with commas between them are accepted"):
+        load({"admin-users": "ops,"})
+
+
 def test_an_empty_variable_counts_as_not_set() -> None:
     assert load(environment={"UPWELL_MAX_STALENESS": ""}).max_staleness == 30.0
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from proxy.api import BY_GRPC, MadeBy, Origin
 from proxy.config import CacheDefinition
 from proxy.state import StateStore
 from sqltypes.errors import ConfigError
@@ -22,13 +23,24 @@ def test_what_was_put_is_there_after_a_restart_in_order(tmp_path: Path) -> None:
     store.put("c", "SELECT 3", "")
     store.remove("a")
     store.remove("never there")
-    expected = [CacheDefinition("b", "SELECT 'é'", "shop"), CacheDefinition("c", "SELECT 3", "")]
+    expected = [
+        CacheDefinition("b", "SELECT 'é'", "shop", BY_GRPC), CacheDefinition("c", "SELECT 3", "", BY_GRPC),
+    ]  # fmt: skip
     assert StateStore(tmp_path / "state", SOURCE).load() == expected
 
 
 def test_two_sources_do_not_mix(tmp_path: Path) -> None:
     StateStore(tmp_path, SOURCE).put("a", "SELECT 1", "shop")
     assert StateStore(tmp_path, SOURCE.replace("3306", "3307")).load() == []
+
+
+def test_who_made_a_cache_survives_and_files_of_older_versions_name_nobody(tmp_path: Path) -> None:
+    store = StateStore(tmp_path, SOURCE)
+    made_by = MadeBy(Origin.SQL, "app@%")
+    store.put("a", "SELECT 1", "shop", made_by)
+    assert StateStore(tmp_path, SOURCE).load() == [CacheDefinition("a", "SELECT 1", "shop", made_by)]
+    store.path.write_text('{"version": 1, "caches": [{"name": "a", "sql": "SELECT 1", "database": ""}]}')
+    assert store.load() == [CacheDefinition("a", "SELECT 1", "", BY_GRPC)]
 
 
 def test_nobody_else_may_read_the_file_and_nothing_lies_beside_it(tmp_path: Path) -> None:
@@ -45,6 +57,7 @@ def test_nobody_else_may_read_the_file_and_nothing_lies_beside_it(tmp_path: Path
         ("[]", "is damaged"),
         ('{"version": 1, "caches": [{"name": "a"}]}', "is damaged"),
         ('{"version": 2}', "is of version 2: 1 is read"),
+        ('{"version": 1, "caches": [{"name": "a", "sql": "", "database": "", "origin": "moon"}]}', "is damaged"),
         ("\udcff", "cannot be read"),
     ],
 )
@@ -74,7 +87,7 @@ def test_a_write_that_fails_leaves_the_old_definitions(tmp_path: Path, monkeypat
         patch.setattr("os.fsync", full)
         with pytest.raises(ConfigError, match="No space left"):
             store.put("b", "SELECT 2", "")
-    assert StateStore(tmp_path, SOURCE).load() == [CacheDefinition("a", "SELECT 1", "")]
+    assert StateStore(tmp_path, SOURCE).load() == [CacheDefinition("a", "SELECT 1", "", BY_GRPC)]
     assert list(tmp_path.iterdir()) == [store.path]
     store.put("c", "SELECT 3", "")
     assert [cache.name for cache in store.load()] == ["a", "c"]

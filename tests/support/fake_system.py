@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gtid_tracker.gtid import GtidSet
 from proxy.api import (
     ANSWERED_BY_MYSQL,
+    BY_GRPC,
     Answer,
     CacheInfo,
     Demand,
@@ -18,6 +19,7 @@ from proxy.api import (
     EncoderFor,
     Freshness,
     Join,
+    MadeBy,
     ParameterInfo,
     ParameterValue,
     Served,
@@ -25,6 +27,7 @@ from proxy.api import (
     SystemStatus,
 )
 from proxy.grpc_rows import FORMAT, encoder_for
+from proxy.proxied import Judgement, ProxiedQueries
 from sqltypes.errors import (
     BadParameters,
     CacheExists,
@@ -41,6 +44,7 @@ from sqltypes.schema import BIGINT, ResultColumn, SqlType
 
 VARCHAR = SqlType("varchar", length=100, collation="utf8mb4_0900_ai_ci")
 STORY = (ResultColumn("id", BIGINT, False, "stories"), ResultColumn("title", VARCHAR, True, "stories"))
+RANDOM = UnsupportedQuery("nondeterministic", "a function whose value differs between calls", "RAND()")
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
@@ -58,6 +62,8 @@ class FakeCache:
         self.gate = asyncio.Event()  # a miss waits for it
         self.gate.set()
         self.misses = 0
+        self.made_by = BY_GRPC
+        self.why = ""
         self.arrived = asyncio.Event()  # a miss waits
         self.abandoned = asyncio.Event()  # a waiting miss was cancelled
         self._sql = sql
@@ -67,8 +73,9 @@ class FakeCache:
     def info(self) -> CacheInfo:
         parameters = (ParameterInfo("id", BIGINT, False),)
         return CacheInfo(
-            self.name, self._sql, self._database, "maintain", "ready", "", parameters, self.columns,
+            self.name, self._sql, self._database, "maintain", "ready", self.why, parameters, self.columns,
             keys=len(self.held), bytes=sum(map(len, self.held.values())), hits=7, misses=self.misses, hit_p50_us=3.5,
+            made_by=self.made_by,
         )  # fmt: skip
 
     def hit(self, parameters: Sequence[ParameterValue]) -> bytes | None:
@@ -128,6 +135,30 @@ class FakeDemand:
         return self.asked.min_gtid.issubset(GtidSet.parse(self.system.position_text))
 
 
+class FakeJudge:
+    """Plans shapes: those of `refused` are not cacheable, for the reason there. `asked`: what it was asked for."""
+
+    def __init__(self) -> None:
+        self.refused: dict[str, str] = {}
+        self.asked: list[str] = []
+        self.failing: UpwellError | None = None
+        self.schema = 0
+        self.caches: dict[str, str] = {}  # shape -> the name of its cache
+
+    async def judge(self, sql: str, database: str) -> Judgement:
+        self.asked.append(sql)
+        if self.failing is not None:
+            raise self.failing
+        reason = self.refused.get(sql)
+        return Judgement(reason is None, reason or "maintain", self.schema, sql)
+
+    def is_current(self, judgement: Judgement) -> bool:
+        return judgement.schema == self.schema
+
+    def cached_as(self, judgement: Judgement, database: str) -> str:
+        return self.caches.get(judgement.normalised, "")
+
+
 @dataclass
 class FakeSystem:
     """Caches made by `create_cache` are over an empty source with the columns of STORY."""
@@ -141,14 +172,26 @@ class FakeSystem:
     subscription_closed: asyncio.Event = field(default_factory=asyncio.Event)
     query_gate: asyncio.Event = field(default_factory=asyncio.Event)
     query_failing: Exception | None = None
+    judge: FakeJudge = field(default_factory=FakeJudge)
+    proxied: ProxiedQueries = field(init=False)
     encoders: dict[str, EncoderFor] = field(default_factory=lambda: {FORMAT: encoder_for})
+
+    def __post_init__(self) -> None:
+        self.proxied = ProxiedQueries(self.judge, clock=lambda: 1_700_000_000.0)
 
     def register_format(self, name: str, encoder_for: EncoderFor, join: Join = b"".join) -> None:
         self.encoders[name] = encoder_for
 
-    def add(self, name: str, rows: dict[int, list[Row]], columns: tuple[ResultColumn, ...] = STORY) -> FakeCache:
+    def add(
+        self,
+        name: str,
+        rows: dict[int, list[Row]],
+        columns: tuple[ResultColumn, ...] = STORY,
+        sql: str = "SELECT ...",
+        database: str = "lobsters",
+    ) -> FakeCache:
         """A cache over these rows by their integer key, all of them misses."""
-        cache = FakeCache(name, "SELECT ...", "lobsters", self.encoders["grpc"](columns), columns)
+        cache = FakeCache(name, sql, database, self.encoders["grpc"](columns), columns)
         cache.source = {(key,): value for key, value in rows.items()}
         self.caches[name] = cache
         return cache
@@ -158,14 +201,19 @@ class FakeSystem:
             raise UnknownCache(f"no cache {name!r}: there are {sorted(self.caches)!r}")
         return self.caches[name]
 
-    async def create_cache(self, name: str, sql: str, database: str) -> CacheInfo:
+    async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> CacheInfo:
         if "SELECT" not in sql.upper():
             raise ParseError(f"{sql!r} does not parse: a SELECT is accepted")
         if "RAND()" in sql.upper():
-            raise UnsupportedQuery("nondeterministic", "a function whose value differs between calls", "RAND()")
+            raise RANDOM
+        for cache in self.caches.values():
+            if cache.info.sql == sql:
+                return replace(cache.info, existed=True)
         if name in self.caches:
             raise CacheExists(f"the name {name!r} is taken by another query")
-        return self.add(name or "q1", {}).info
+        cache = self.add(name or "q1", {}, sql=sql, database=database)
+        cache.made_by = made_by
+        return cache.info
 
     async def drop_cache(self, name: str) -> None:
         cache = self.open_cache(name, "")
@@ -179,6 +227,8 @@ class FakeSystem:
     async def explain(self, name: str, sql: str, database: str) -> tuple[str, str]:
         if name:
             self.open_cache(name, "")
+        if "RAND()" in sql.upper():
+            raise RANDOM
         return f"plan of {name or sql}", "digraph {}"
 
     def demand(self, freshness: Freshness) -> FakeDemand:

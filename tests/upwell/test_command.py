@@ -48,7 +48,7 @@ def test_caches_are_made_listed_explained_and_dropped(proxy: Background, capsys:
     assert Ran(capsys, "cache", "explain", "one").out == "plan of one\n"
     assert Ran(capsys, "cache", "explain", "--sql", SQL, "--dot").out == "digraph {}\n"
     assert json.loads(Ran(capsys, "cache", "explain", "one", "--json").out)["text"] == "plan of one"
-    assert json.loads(Ran(capsys, "cache", "create", SQL, "--name", "two", "--json").out)["query"] == "SELECT ..."
+    assert json.loads(Ran(capsys, "cache", "create", SQL, "--name", "two", "--json").out)["query"] == SQL
     dropped = Ran(capsys, "cache", "drop", "one")
     assert (dropped.status, dropped.out) == (0, "")
 

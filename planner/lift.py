@@ -1,0 +1,136 @@
+"""From one client's text to the query that all like it share: literals that are compared become parameters.
+
+The result is itself a text that can be cached. It is narrower than a fingerprint (`fingerprint.py`), where every
+literal is a slot: a literal is lifted only where a parameter means the same to MySQL and to the planner, beside a
+comparison in a WHERE or an ON. Literals of LIMIT, of ORDER BY and GROUP BY (which may be ordinals), of HAVING, of
+select items and inside of functions stay; so do those of a text with placeholders, whose author has said by them what
+varies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.fingerprint import Constant, ListSlot, Piece, Placeholder, pieces, respelled
+from planner.scan import DEFAULT_VERSION, ServerVersion, Token, is_keyword, scan, unwrap_version_comments, words
+
+_COMPARISONS = frozenset({"=", "<", ">", "<=", ">=", "<>", "!=", "<=>"})
+_LIFTED = ("int", "decimal", "string")  # a parameter of another kind is compared by MySQL itself
+_CONDITION = ("WHERE", "ON")
+_NO_CONDITION = words("SELECT FROM GROUP HAVING ORDER LIMIT WINDOW UNION EXCEPT INTERSECT FOR LOCK INTO USING JOIN")
+# What may stand before a literal on the left of a comparison, and behind one on the right.
+_BEFORE = words("WHERE ON AND OR XOR NOT")
+_BEHIND = words(
+    """
+    AND OR XOR GROUP HAVING ORDER LIMIT WINDOW UNION EXCEPT INTERSECT FOR LOCK WHERE JOIN INNER LEFT RIGHT CROSS
+    NATURAL STRAIGHT_JOIN
+    """
+)
+
+
+def lifted(sql: str, version: ServerVersion = DEFAULT_VERSION) -> str:
+    """The query in the one spelling of `normalised`, compared literals as `?`, lists of them as `IN (?)`. Raises
+    ParseError for what is no SQL text at all.
+
+    >>> lifted("select id from t where a=7 and b in (1,2) and c like 'x%' order by 1 limit 5")
+    'SELECT id FROM t WHERE a = ? AND b IN (?) AND c LIKE ? ORDER BY 1 LIMIT 5'
+    """
+    tokens = scan(unwrap_version_comments(sql, version))
+    found = pieces(tokens)
+    lift = _lifted(found)
+
+    def mark(piece: Piece) -> str:
+        if piece.first in lift:
+            return "?"
+        return "".join(", " if token.text == "," else token.text for token in tokens[piece.first : piece.end])
+
+    return respelled(tokens, mark)
+
+
+def _lifted(found: Sequence[Piece]) -> frozenset[int]:
+    """The first tokens of the slots that become parameters."""
+    lift: set[int] = set()
+    walk = _Walk()
+    prepared = any(_has_placeholder(piece) for piece in found)
+    for at, piece in enumerate(found):
+        if piece.slot is None:
+            assert piece.token is not None
+            walk.token(piece.token, _text(found, at - 1) == ".")
+        elif _has_placeholder(piece) or (
+            walk.condition and not prepared and _is_compared(found, at, between=walk.between)
+        ):
+            lift.add(piece.first)
+    return frozenset(lift)
+
+
+def _has_placeholder(piece: Piece) -> bool:
+    slot = piece.slot
+    items = slot.items if isinstance(slot, ListSlot) else (slot,)
+    return any(isinstance(item, Placeholder) for item in items)
+
+
+class _Walk:
+    """Where the text is: inside of a condition, and behind a BETWEEN whose AND is still to come."""
+
+    def __init__(self) -> None:
+        self.condition = False
+        self.between = ""  # "BETWEEN", then "AND" behind its AND, then ""
+        self._outer: list[tuple[bool, str]] = []
+
+    def token(self, token: Token, after_dot: bool) -> None:
+        if token.text == "(":
+            self._outer.append((self.condition, self.between))
+            self.between = ""
+        elif token.text == ")":
+            self.condition, self.between = self._outer.pop() if self._outer else (False, "")
+        elif token.kind == "word" and not after_dot:
+            self._word(token.text.upper())
+
+    def _word(self, word: str) -> None:
+        if word in _CONDITION:
+            self.condition, self.between = True, ""
+        elif word in _NO_CONDITION:
+            self.condition = False
+        elif word == "BETWEEN":
+            self.between = word
+        elif word == "AND":
+            self.between = word if self.between == "BETWEEN" else ""
+        elif word in ("OR", "XOR"):
+            self.between = ""
+
+
+def _is_compared(found: Sequence[Piece], at: int, *, between: str) -> bool:
+    slot = found[at].slot
+    if isinstance(slot, ListSlot):
+        return all(isinstance(item, Constant) and item.kind in _LIFTED for item in slot.items)
+    if not isinstance(slot, Constant) or slot.kind not in _LIFTED:
+        return False
+    before, behind = _token(found, at - 1), _token(found, at + 1)
+    ends = at + 1 == len(found) or _text(found, at + 1) in (")", ";") or _is(behind, _BEHIND)
+    if _text(found, at - 1) in _COMPARISONS:
+        return ends and not _is_slot(found, at - 2)
+    if _is(before, frozenset({"LIKE"})):
+        return ends
+    if between == "BETWEEN":
+        return _is(before, frozenset({"BETWEEN"})) and _is(behind, frozenset({"AND"}))
+    if between == "AND":
+        return ends and _is(before, frozenset({"AND"}))
+    begins = _text(found, at - 1) == "(" or _is(before, _BEFORE)
+    return begins and _text(found, at + 1) in _COMPARISONS and not _is_slot(found, at + 2)
+
+
+def _token(found: Sequence[Piece], at: int) -> Token | None:
+    return found[at].token if 0 <= at < len(found) else None
+
+
+def _text(found: Sequence[Piece], at: int) -> str:
+    token = _token(found, at)
+    return token.text if token is not None and token.kind == "op" else ""
+
+
+def _is(token: Token | None, keywords: frozenset[str]) -> bool:
+    return token is not None and is_keyword(token, *keywords)
+
+
+def _is_slot(found: Sequence[Piece], at: int) -> bool:
+    return 0 <= at < len(found) and found[at].slot is not None

@@ -1,0 +1,243 @@
+"""Carries out Upwell's own SQL (`commands.py`) for a session, and says what it answers as a table of plain values.
+
+It knows the session only as `SessionView`, which the listener is, and the proxy as `System`. Errors are UpwellErrors
+with MySQL's error number and SQLSTATE.
+
+Rights: who makes or explains a cache must be able to read its tables; who drops one must be an administrator, and only
+such a one sees the texts that others have asked or made caches of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Protocol
+
+from planner.scan import preparable
+from proxy.api import CacheInfo, MadeBy, Origin, System, SystemStatus
+from proxy.mysql.commands import (
+    Cell,
+    Columns,
+    Command,
+    CreateCache,
+    Done,
+    DropCache,
+    ExplainCreateCache,
+    ExplainLastStatement,
+    LastStatement,
+    ResultTable,
+    ShowCaches,
+    ShowProxiedQueries,
+    ShowStatus,
+    like,
+)
+from proxy.proxied import ProxiedQuery
+from sqltypes.errors import NotPermitted, UnknownCache, UnsupportedQuery
+
+
+class SessionView(Protocol):
+    """The session that a command came in."""
+
+    @property
+    def account(self) -> str:
+        """What CURRENT_USER() is in it: `user@host`."""
+        ...
+
+    @property
+    def is_admin(self) -> bool: ...
+
+    @property
+    def database(self) -> str:
+        """Its default database, "" for none."""
+        ...
+
+    @property
+    def last_statement(self) -> LastStatement | None:
+        """The last that was no command of Upwell's; None before the first."""
+        ...
+
+    async def may_read(self, sql: str, database: str) -> None:
+        """Raises MySQL's own error (SourceError) where the account may not run this SELECT in this database, for
+        example by preparing it in the user's own session."""
+        ...
+
+
+_CACHES: Columns = (
+    ("name", "string"),
+    ("query", "string"),
+    ("mode", "string"),
+    ("keys", "bigint"),
+    ("bytes", "bigint"),
+    ("hits", "bigint"),
+    ("misses", "bigint"),
+    ("hit_p50_us", "double"),
+    ("miss_p50_us", "double"),
+    ("state", "string"),
+    ("database", "string"),
+    ("origin", "string"),
+    ("creator", "string"),
+    ("reason", "string"),
+)
+_PROXIED: Columns = (
+    ("query", "string"),
+    ("database", "string"),
+    ("count", "bigint"),
+    ("p50_us", "double"),
+    ("total_ms", "double"),
+    ("cacheable", "string"),
+    ("reason", "string"),
+    ("last_seen", "string"),
+)
+_LAST: Columns = (("served", "string"), ("cache", "string"), ("reason", "string"), ("position", "string"))
+_STATUS: Columns = (("name", "string"), ("value", "string"))
+_EXPLANATION: Columns = (("explanation", "string"),)
+_CACHEABLE = {True: "yes", False: "no", None: "unknown"}
+
+
+async def run(command: Command, system: System, session: SessionView) -> ResultTable | Done:
+    """The answer of a command. Raises UpwellError: the planner's and the source's, NotPermitted, UnknownCache,
+    CacheExists, SourceError."""
+    match command:
+        case CreateCache():
+            return await _create(command, system, session)
+        case DropCache():
+            return await _drop(command, system, session)
+        case ShowCaches():
+            return _show_caches(command, system, session)
+        case ShowProxiedQueries():
+            return await _show_proxied(command, system, session)
+        case ShowStatus():
+            return _show_status(command, system)
+        case ExplainCreateCache():
+            return await _explain(command, system, session)
+        case ExplainLastStatement():
+            return _explain_last(session.last_statement)
+
+
+async def _create(command: CreateCache, system: System, session: SessionView) -> Done:
+    await session.may_read(preparable(command.sql), session.database)
+    taken = command.name and any(info.name == command.name for info in system.list_caches())
+    if taken and command.if_not_exists:
+        return Done(f"cache {command.name!r} exists already")
+    made_by = MadeBy(Origin.SQL, session.account)
+    info = await system.create_cache(command.name, command.sql, session.database, made_by)
+    if info.existed and info.name != command.name:
+        return Done(f"the query is cached already, as {info.name!r} ({info.mode})")
+    return Done(f"cache {info.name!r} ({info.mode})")
+
+
+async def _drop(command: DropCache, system: System, session: SessionView) -> Done:
+    if not session.is_admin:
+        raise NotPermitted(f"{session.account!r} may not drop caches: an account of --admin-users may")
+    try:
+        await system.drop_cache(command.name)
+    except UnknownCache:
+        if not command.if_exists:
+            raise
+        return Done(f"cache {command.name!r} does not exist")
+    return Done(f"cache {command.name!r} is dropped")
+
+
+# -- what there is -----------------------------------------------------------------------------------------------------
+
+
+def _show_caches(command: ShowCaches, system: System, session: SessionView) -> ResultTable:
+    wanted = _wanted(command.like)
+    return ResultTable(_CACHES, [_cache_row(info, session) for info in system.list_caches() if wanted(info.name)])
+
+
+def _cache_row(info: CacheInfo, session: SessionView) -> tuple[Cell, ...]:
+    made_by = info.made_by
+    # The reason of a refusal quotes the query.
+    shown = session.is_admin or (made_by.account != "" and made_by.account == session.account)
+    return (
+        info.name,
+        info.sql if shown else None,
+        info.mode or None,
+        info.keys,
+        info.bytes,
+        info.hits,
+        info.misses,
+        round(info.hit_p50_us, 1),
+        round(info.miss_p50_us, 1),
+        info.state,
+        info.database,
+        made_by.origin.value,
+        made_by.account or None,
+        (info.why or made_by.reason or None) if shown else None,
+    )
+
+
+async def _show_proxied(command: ShowProxiedQueries, system: System, session: SessionView) -> ResultTable:
+    text = _wanted(command.like)
+
+    def wanted(entry: ProxiedQuery) -> bool:
+        return (session.is_admin or session.account in entry.accounts) and text(entry.shape)
+
+    rows: list[tuple[Cell, ...]] = [
+        (
+            info.query,
+            info.database,
+            info.count,
+            round(info.p50_us, 1),
+            round(info.total_ms, 3),
+            _CACHEABLE[info.cacheable],
+            info.reason,
+            datetime.fromtimestamp(info.seen, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+        )
+        for info in await system.proxied.listed(wanted, command.limit)
+    ]
+    return ResultTable(_PROXIED, rows)
+
+
+def _wanted(pattern: str | None) -> Callable[[str], bool]:
+    return (lambda text: True) if pattern is None else like(pattern)
+
+
+def _show_status(command: ShowStatus, system: System) -> ResultTable:
+    wanted = _wanted(command.like)
+    lines = status_lines(system.status(), system.not_ready())
+    return ResultTable(_STATUS, [(name, value) for name, value in lines if wanted(name)])
+
+
+def status_lines(status: SystemStatus, not_ready: str) -> Sequence[tuple[str, str]]:
+    """Names and values of SHOW UPWELL STATUS, the counters last."""
+    reads = status.hits + status.misses + status.passed
+    return [
+        ("version", status.version),
+        ("ready", not_ready or "yes"),
+        ("source", status.source),
+        ("source_up", "yes" if status.source_up else "no"),
+        ("server_version", status.server_version),
+        ("server_uuid", status.server_uuid),
+        ("position", status.position),
+        ("lag_seconds", f"{status.lag_seconds:.3f}"),
+        ("visible_p50_seconds", f"{status.visible_p50_seconds:.6f}"),
+        ("visible_p99_seconds", f"{status.visible_p99_seconds:.6f}"),
+        ("memory_bytes", str(status.memory_bytes)),
+        ("memory_limit", str(status.memory_limit)),
+        ("hits", str(status.hits)),
+        ("misses", str(status.misses)),
+        ("passed", str(status.passed)),
+        ("hit_rate", f"{status.hits / reads:.4f}" if reads else "0.0000"),
+        ("upqueries_in_flight", str(status.upqueries_in_flight)),
+        *((name, str(value)) for name, value in sorted(status.counters.items())),
+    ]
+
+
+# -- explanations ------------------------------------------------------------------------------------------------------
+
+
+async def _explain(command: ExplainCreateCache, system: System, session: SessionView) -> ResultTable:
+    await session.may_read(preparable(command.sql), session.database)
+    try:
+        text, _ = await system.explain("", command.sql, session.database)
+    except UnsupportedQuery as error:
+        text = f"refused: {error.message}\nreason: {error.code}"
+    return ResultTable(_EXPLANATION, [(line,) for line in text.rstrip("\n").split("\n")])
+
+
+def _explain_last(last: LastStatement | None) -> ResultTable:
+    if last is None:
+        return ResultTable(_LAST, [(None, None, "the session has asked nothing yet", None)])
+    return ResultTable(_LAST, [(last.served, last.cache or None, last.reason or None, last.position or None)])

@@ -1,0 +1,233 @@
+"""What was passed through: one entry a query shape and database, with how often, how slow, for whom, and whether it
+could be cached.
+
+Noting a read costs about a microsecond and touches one entry, which the caller keeps beside what it knows of the text
+(`entry`). Whether a shape can be cached is found out only when somebody asks (`judged`), by planning, and remembered
+until the schema changes. At most `most` shapes are kept: where more come, those go that cost MySQL least, the longer
+ago the sooner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import islice
+from math import exp2
+from statistics import median
+from time import time
+from typing import Protocol
+
+from planner.lift import lifted
+from sqltypes.errors import DeadlinePassed, Overloaded, ParseError, SourceDown
+
+MOST_SHAPES = 1000
+LONGEST_SHAPE = 8192  # characters: with `MOST_SHAPES` of them the list stays below 10 MB
+TEXTS_REMEMBERED = 1000
+LATEST = 32  # times of which the median is
+MOST_ACCOUNTS = 16  # of one shape; who comes after them does not see it among his own
+FORGETTING = 600.0  # seconds in which what a shape has cost counts half
+JUDGED_AT_ONCE = 100  # shapes that one listing finds out about
+TOO_LONG = f"(a text of more than {LONGEST_SHAPE} characters)"
+NO_SOURCE = (SourceDown, Overloaded, DeadlinePassed)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether a shape can be cached. `reason`: of the refusal, or the mode that the cache would have. `schema`: the
+    number of schema changes that it knows of. `normalised`: the query as the planner spells it."""
+
+    cacheable: bool
+    reason: str
+    schema: int = 0
+    normalised: str = ""
+
+
+class Judge(Protocol):
+    """Plans shapes. `proxy/catalog.py` is one."""
+
+    async def judge(self, sql: str, database: str) -> Judgement:
+        """Raises what NO_SOURCE has where it cannot be told now."""
+        ...
+
+    def is_current(self, judgement: Judgement) -> bool: ...
+
+    def cached_as(self, judgement: Judgement, database: str) -> str:
+        """The name of the cache that the shape has now, or ""."""
+        ...
+
+
+class ProxiedQuery:
+    """One shape. Times in microseconds; `seen` in seconds since 1970. `recent`: reads of the last minute, as automatic
+    caching weighs them."""
+
+    __slots__ = (
+        "_latest", "_owner", "accounts", "count", "database", "judgement", "kept", "marked", "recent", "seen", "shape",
+        "total_us",
+    )  # fmt: skip
+
+    def __init__(self, owner: ProxiedQueries, shape: str, database: str) -> None:
+        self._owner = owner
+        self.shape = shape
+        self.database = database
+        self.count = 0
+        self.total_us = 0.0
+        self.seen = 0.0
+        self.accounts: set[str] = set()
+        self.judgement: Judgement | None = None
+        self.kept = True  # in the list; a forgotten one comes back when it is noted again
+        self.recent = 0.0
+        self.marked = 0  # `count` when `recent` was last brought forward
+        self._latest = [0.0] * LATEST
+
+    def note(self, us: float, account: str) -> None:
+        """A read of this shape was passed through for the account, and MySQL took so long."""
+        if not self.kept:
+            current = self._owner.again(self)
+            if current is not self:
+                current.note(us, account)
+                return
+        self._latest[self.count % LATEST] = us
+        self.count += 1
+        self.total_us += us
+        self.seen = self._owner.clock()
+        if account not in self.accounts and len(self.accounts) < MOST_ACCOUNTS:
+            self.accounts.add(account)
+
+    @property
+    def p50_us(self) -> float:
+        """The median of the latest times; 0 while there are none."""
+        return median(self._latest[: self.count]) if self.count else 0.0
+
+    def worth(self, now: float) -> float:
+        """What it has cost MySQL, the older the less."""
+        return self.total_us * exp2(min(0.0, self.seen - now) / FORGETTING)
+
+
+@dataclass(frozen=True, slots=True)
+class ProxiedInfo:
+    """A line of the list. `cacheable` None: not found out yet."""
+
+    query: str
+    database: str
+    count: int
+    p50_us: float
+    total_ms: float
+    cacheable: bool | None
+    reason: str
+    seen: float
+
+
+class ProxiedQueries:
+    """All shapes.
+
+    Invariants:
+    1. `_shapes` has at most `most` entries, each `kept`, under its shape and database.
+    2. `_texts` leads from texts to entries, and has at most TEXTS_REMEMBERED.
+    """
+
+    def __init__(self, judge: Judge, clock: Callable[[], float] = time, most: int = MOST_SHAPES) -> None:
+        self.clock = clock
+        self.forgotten = 0
+        self._judge = judge
+        self._most = most
+        self._shapes: dict[tuple[str, str], ProxiedQuery] = {}
+        self._texts: dict[tuple[str, str], ProxiedQuery] = {}
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def __iter__(self) -> Iterator[ProxiedQuery]:
+        return iter(self._shapes.values())
+
+    def entry(self, sql: str, database: str) -> ProxiedQuery:
+        """The entry of a client's text. Tokenises texts that it has not seen lately: keep what it returns.
+
+        What it returns stays good: an entry that was forgotten comes back when it is noted again.
+        """
+        text = (sql, database)
+        found = self._texts.get(text)
+        if found is not None:
+            return found
+        shape = _shape(sql)
+        found = self._shapes.get((shape, database))
+        if found is None:
+            found = self._kept(ProxiedQuery(self, shape, database))
+        if len(sql) <= LONGEST_SHAPE:
+            if len(self._texts) >= TEXTS_REMEMBERED:
+                self._texts.clear()
+            self._texts[text] = found
+        return found
+
+    def again(self, entry: ProxiedQuery) -> ProxiedQuery:
+        """A forgotten entry is noted again: itself, kept again, or the one that has taken its place since."""
+        return self._shapes.get((entry.shape, entry.database)) or self._kept(entry)
+
+    def _kept(self, entry: ProxiedQuery) -> ProxiedQuery:
+        if len(self._shapes) >= self._most:
+            self._forget()
+        entry.kept = True
+        self._shapes[entry.shape, entry.database] = entry
+        return entry
+
+    def _forget(self) -> None:
+        """A tenth of the shapes, the least useful: sorting them for every new one would cost too much."""
+        now = self.clock()
+        for entry in nsmallest(max(1, self._most // 10), self._shapes.values(), key=lambda entry: entry.worth(now)):
+            entry.kept = False
+            del self._shapes[entry.shape, entry.database]
+            self.forgotten += 1
+        self._texts = {text: entry for text, entry in self._texts.items() if entry.kept}
+
+    async def judged(self, entry: ProxiedQuery) -> Judgement:
+        """Whether it can be cached, as of the schema now. Raises what NO_SOURCE has."""
+        judgement = entry.judgement
+        if judgement is None or not self._judge.is_current(judgement):
+            judgement = entry.judgement = await self._judge.judge(entry.shape, entry.database)
+        return judgement
+
+    async def listed(self, wanted: Callable[[ProxiedQuery], bool], limit: int | None = None) -> list[ProxiedInfo]:
+        """Lines of those wanted, at most `limit`, those first that cost MySQL most. Finds out about the first
+        JUDGED_AT_ONCE of them whether they can be cached."""
+        entries = sorted(filter(wanted, self._shapes.values()), key=lambda entry: -entry.total_us)
+        return [
+            await self._line(entry, judge=number < JUDGED_AT_ONCE)
+            for number, entry in enumerate(islice(entries, limit))
+        ]
+
+    async def _line(self, entry: ProxiedQuery, *, judge: bool) -> ProxiedInfo:
+        judgement = entry.judgement
+        reason = "not found out yet: ask for fewer (LIKE, LIMIT)"
+        if judge:
+            try:
+                judgement = await self.judged(entry)
+            except NO_SOURCE as error:
+                reason = f"not found out yet: {error.message or error.reason}"
+        if judgement is not None:
+            name = self._judge.cached_as(judgement, entry.database)
+            reason = f"cached as {name!r}" if name else judgement.reason
+        return ProxiedInfo(
+            entry.shape,
+            entry.database,
+            entry.count,
+            entry.p50_us,
+            entry.total_us / 1000,
+            judgement.cacheable if judgement is not None else None,
+            reason,
+            entry.seen,
+        )
+
+    def check_invariants(self) -> None:
+        assert len(self._shapes) <= self._most and len(self._texts) <= TEXTS_REMEMBERED
+        assert all(entry.kept and key == (entry.shape, entry.database) for key, entry in self._shapes.items())
+
+
+def _shape(sql: str) -> str:
+    """What texts that differ in literals share; of no SQL text, itself."""
+    if len(sql) > LONGEST_SHAPE * 4:
+        return TOO_LONG
+    try:
+        shape = lifted(sql)
+    except ParseError:
+        shape = sql.strip()
+    return shape if len(shape) <= LONGEST_SHAPE else TOO_LONG

@@ -1,0 +1,177 @@
+"""The list of what was passed through: what is one shape, what is forgotten, and when planning is asked."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from proxy.proxied import JUDGED_AT_ONCE, LATEST, LONGEST_SHAPE, MOST_ACCOUNTS, TOO_LONG, ProxiedQueries, ProxiedQuery
+from sqltypes.errors import Overloaded, SourceDown
+from tests.support.fake_system import FakeJudge
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def queries(most: int = 10) -> tuple[ProxiedQueries, FakeJudge, Clock]:
+    judge, clock = FakeJudge(), Clock()
+    return ProxiedQueries(judge, clock, most), judge, clock
+
+
+def everything(entry: ProxiedQuery) -> bool:
+    return True
+
+
+def test_texts_that_differ_in_literals_are_one_shape_a_database() -> None:
+    proxied, _, clock = queries()
+    first = proxied.entry("SELECT a FROM t WHERE id = 1", "shop")
+    assert proxied.entry("select a from t where id=2 -- again", "shop") is first
+    assert proxied.entry("SELECT a FROM t WHERE id = 1", "other") is not first
+    assert proxied.entry("SELECT a FROM t WHERE id = 1 LIMIT 5", "shop") is not first
+    first.note(100.0, "app@%")
+    clock.now = 1005.0
+    first.note(300.0, "bob@%")
+    assert (first.count, first.total_us, first.p50_us, first.seen) == (2, 400.0, 200.0, 1005.0)
+    assert first.accounts == {"app@%", "bob@%"}
+    proxied.check_invariants()
+
+
+def test_the_median_is_of_the_latest_times() -> None:
+    entry = queries()[0].entry("SELECT a FROM t", "shop")
+    assert entry.p50_us == 0.0
+    for us in [10_000.0] * 100 + [100.0] * LATEST:
+        entry.note(us, "app@%")
+    assert entry.p50_us == 100.0
+
+
+def test_accounts_of_one_shape_are_bounded() -> None:
+    entry = queries()[0].entry("SELECT a FROM t", "shop")
+    for number in range(MOST_ACCOUNTS + 5):
+        entry.note(1.0, f"user{number}@%")
+    assert len(entry.accounts) == MOST_ACCOUNTS and entry.count == MOST_ACCOUNTS + 5
+
+
+def test_those_that_cost_least_go_when_there_are_too_many() -> None:
+    proxied, _, _ = queries(most=10)
+    for number in range(10):
+        proxied.entry(f"SELECT {number} FROM t", "shop").note(100.0 * number, "app@%")
+    proxied.entry("SELECT 10 FROM t", "shop").note(1.0, "app@%")
+    assert [entry.shape for entry in proxied] == [f"SELECT {number} FROM t" for number in range(1, 11)]
+    assert proxied.forgotten == 1
+    proxied.check_invariants()
+
+
+def test_what_was_costly_long_ago_goes_before_what_is_used_now() -> None:
+    proxied, _, clock = queries(most=2)
+    proxied.entry("SELECT 'old' FROM t", "shop").note(1_000_000.0, "app@%")
+    clock.now += 24 * 3600.0
+    proxied.entry("SELECT 'new' FROM t", "shop").note(100.0, "app@%")
+    proxied.entry("SELECT 'newest' FROM t", "shop").note(100.0, "app@%")
+    assert [entry.shape for entry in proxied] == ["SELECT 'new' FROM t", "SELECT 'newest' FROM t"]
+
+
+def test_a_clock_that_is_set_back_harms_nothing() -> None:
+    proxied, _, clock = queries(most=2)
+    proxied.entry("SELECT 1 FROM t", "shop").note(100.0, "app@%")
+    clock.now -= 1e9
+    for number in range(2, 6):
+        proxied.entry(f"SELECT {number} FROM t", "shop").note(100.0, "app@%")
+    assert len(proxied) == 2
+
+
+def test_a_forgotten_entry_that_its_holder_notes_again_is_back_with_its_counts() -> None:
+    proxied, _, _ = queries(most=1)
+    held = proxied.entry("SELECT 1 FROM t", "shop")
+    held.note(100.0, "app@%")
+    proxied.entry("SELECT 2 FROM t", "shop").note(100.0, "app@%")
+    assert not held.kept
+    held.note(100.0, "app@%")
+    assert [(entry.shape, entry.count) for entry in proxied] == [("SELECT 1 FROM t", 2)]
+    proxied.check_invariants()
+
+
+def test_an_entry_whose_place_was_taken_counts_for_the_one_there() -> None:
+    proxied, _, _ = queries(most=1)
+    held = proxied.entry("SELECT 1 FROM t", "shop")
+    proxied.entry("SELECT 2 FROM t", "shop")
+    other = proxied.entry("SELECT 1 FROM t", "shop")
+    held.note(100.0, "app@%")
+    assert held is not other and (held.count, other.count) == (0, 1)
+    assert list(proxied) == [other]
+
+
+def test_a_flood_of_texts_keeps_the_list_and_what_is_remembered_of_texts_bounded() -> None:
+    proxied, _, _ = queries(most=50)
+    for number in range(3000):
+        proxied.entry(f"SELECT {number} FROM t", "shop").note(1.0, "app@%")
+    proxied.check_invariants()
+    assert len(proxied) <= 50 and proxied.forgotten >= 2950
+
+
+@pytest.mark.parametrize("length", [LONGEST_SHAPE + 1, 10 * LONGEST_SHAPE])
+def test_very_long_texts_share_one_entry(length: int) -> None:
+    proxied, _, _ = queries()
+    for letter in "ab":
+        proxied.entry(f"SELECT {letter * length} FROM t", "shop").note(1.0, "app@%")
+    assert [(entry.shape, entry.count) for entry in proxied] == [(TOO_LONG, 2)]
+
+
+def test_a_long_list_of_literals_is_no_long_shape() -> None:
+    proxied, _, _ = queries()
+    numbers = ", ".join(map(str, range(5000)))
+    assert proxied.entry(f"SELECT a FROM t WHERE id IN ({numbers})", "shop").shape == "SELECT a FROM t WHERE id IN (?)"
+
+
+def test_a_text_that_cannot_be_read_is_listed_as_it_is() -> None:
+    proxied, _, _ = queries()
+    proxied.entry(" SELECT 'a ", "shop").note(1.0, "app@%")
+    assert [entry.shape for entry in proxied] == ["SELECT 'a"]
+
+
+def test_planning_is_asked_when_somebody_looks_and_remembered_until_the_schema_changes() -> None:
+    proxied, judge, _ = queries()
+    proxied.entry("SELECT a FROM t", "shop").note(1.0, "app@%")
+    assert judge.asked == []
+    for _ in range(2):
+        (line,) = asyncio.run(proxied.listed(everything))
+        assert (line.cacheable, line.reason) == (True, "maintain")
+    assert judge.asked == ["SELECT a FROM t"]
+    judge.schema, judge.refused = 1, {"SELECT a FROM t": "engine: MyISAM"}
+    (line,) = asyncio.run(proxied.listed(everything))
+    assert (line.cacheable, line.reason) == (False, "engine: MyISAM")
+
+
+def test_a_shape_that_has_a_cache_names_it_while_it_is_there() -> None:
+    proxied, judge, _ = queries()
+    proxied.entry("SELECT a FROM t", "shop").note(1.0, "app@%")
+    reasons = []
+    for caches in ({}, {"SELECT a FROM t": "q1"}, {}):
+        judge.caches = caches
+        reasons += [line.reason for line in asyncio.run(proxied.listed(everything))]
+    assert reasons == ["maintain", "cached as 'q1'", "maintain"] and len(judge.asked) == 1
+
+
+@pytest.mark.parametrize("error", [SourceDown("away"), Overloaded("busy")])
+def test_what_cannot_be_told_now_is_not_remembered(error: SourceDown | Overloaded) -> None:
+    proxied, judge, _ = queries()
+    proxied.entry("SELECT a FROM t", "shop").note(1.0, "app@%")
+    judge.failing = error
+    (line,) = asyncio.run(proxied.listed(everything))
+    assert (line.cacheable, line.reason) == (None, f"not found out yet: {error.message}")
+    judge.failing = None
+    assert asyncio.run(proxied.listed(everything))[0].cacheable
+
+
+def test_one_listing_plans_no_more_than_so_many() -> None:
+    proxied, judge, _ = queries(most=JUDGED_AT_ONCE * 2)
+    for number in range(JUDGED_AT_ONCE + 1):
+        proxied.entry(f"SELECT {number} FROM t", "shop").note(1.0 + number, "app@%")
+    lines = asyncio.run(proxied.listed(everything))
+    assert len(judge.asked) == JUDGED_AT_ONCE and len(lines) == JUDGED_AT_ONCE + 1
+    assert (lines[-1].query, lines[-1].cacheable) == ("SELECT 0 FROM t", None)
