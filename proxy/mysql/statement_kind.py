@@ -1,0 +1,389 @@
+"""What kind of statement a text is, where MySQL answers it: what the session must think of it afterwards.
+
+Told from the tokens, without a parser, and never too harmless: what is not recognised is OTHER, and a name before a
+bracket that is no function of MySQL's own counts as a call of something unknown. Nothing here raises.
+
+It reads texts as MySQL does in the default lexical mode. In a session whose sql_mode has NO_BACKSLASH_ESCAPES or
+ANSI_QUOTES, or whose character_set_client has bytes of ASCII inside of characters (gbk, sjis, big5 ...), it must not be
+relied on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from planner.scan import DEFAULT_VERSION, ServerVersion, Token, scan, unwrap_version_comments
+from proxy.mysql.built_in_functions import HARMLESS, NEVER_PARTED, NO_FUNCTIONS
+from proxy.mysql.statement_set import Scope, Setting, settings_of, split, word
+from sqltypes.errors import ParseError
+
+
+class Kind(Enum):
+    READ = "read"  # SELECT, TABLE, VALUES, WITH: no locks, no INTO, no user variable assigned
+    LOCKING_READ = "locking read"
+    WRITE = "write"  # INSERT, UPDATE, DELETE, REPLACE, LOAD DATA
+    BEGIN = "begin"
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    SAVEPOINT = "savepoint"  # also ROLLBACK TO and RELEASE SAVEPOINT
+    SET = "set"
+    USE = "use"
+    HARMLESS = "harmless"  # SHOW, DESCRIBE, EXPLAIN: reads no rows of tables
+    LOCK_TABLES = "lock tables"
+    UNLOCK_TABLES = "unlock tables"
+    DDL = "ddl"  # everything that commits what is open: also GRANT, ANALYZE TABLE, CREATE USER
+    TEMPORARY = "temporary"  # CREATE or DROP TEMPORARY TABLE
+    CALL = "call"
+    PREPARE = "prepare"
+    EXECUTE = "execute"
+    DEALLOCATE = "deallocate"
+    KILL = "kill"
+    OTHER = "other"  # anything may have happened
+    SEVERAL = "several"  # more than one statement: see `parts`
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`calls_unknown`: it may call what writes, locks, waits or changes the session. `tables`: it may read or change
+    rows of tables. `assigns`: it may assign user variables. `of_last`: it asks about the statement before it (warnings,
+    row counts).
+
+    `options`: of BEGIN "consistent snapshot", "read only", "read write"; of COMMIT and ROLLBACK "chain", "release"; of
+    SAVEPOINT "rollback", "release". `settings`: of SET; None where it is not understood. `parts`: of SEVERAL, in order;
+    () where they cannot be told.
+    """
+
+    kind: Kind
+    calls_unknown: bool = False
+    tables: bool = False
+    assigns: bool = False
+    of_last: bool = False
+    options: frozenset[str] = frozenset()
+    settings: tuple[Setting, ...] | None = ()
+    parts: tuple[Statement, ...] = ()
+
+
+ANYTHING = Statement(Kind.OTHER, calls_unknown=True, tables=True, assigns=True, of_last=True, settings=None)
+
+
+def classify(sql: str, version: ServerVersion = DEFAULT_VERSION) -> Statement:
+    """The kind of a text. `version`: the server's, for version comments."""
+    try:
+        tokens = scan(unwrap_version_comments(sql, version))
+    except ParseError:
+        return ANYTHING
+    parts = [part for part in split(tokens, ";") if part]
+    if any(token.text == ";" for part in parts for token in part) or (len(parts) > 1 and _has_body(parts[0])):
+        return replace(ANYTHING, kind=Kind.SEVERAL)
+    if len(parts) > 1:
+        statements = tuple(_one(part) for part in parts)
+        return Statement(
+            Kind.SEVERAL,
+            any(statement.calls_unknown for statement in statements),
+            any(statement.tables for statement in statements),
+            any(statement.assigns for statement in statements),
+            any(statement.of_last for statement in statements),
+            settings=None,
+            parts=statements,
+        )
+    return _one(parts[0]) if parts else Statement(Kind.HARMLESS)
+
+
+def _has_body(tokens: Sequence[Token]) -> bool:
+    """Whether semicolons may be part of the statement."""
+    routines = ("PROCEDURE", "FUNCTION", "TRIGGER", "EVENT")
+    return word(tokens, 0) in ("CREATE", "ALTER") and any(_has(tokens, name) for name in routines)
+
+
+def _one(tokens: Sequence[Token]) -> Statement:
+    first = 0
+    while first < len(tokens) and tokens[first].text == "(":
+        first += 1
+    verb = word(tokens, first)
+    if first and verb not in _READS:
+        return ANYTHING
+    made = _KINDS.get(verb)
+    if made is None:
+        return ANYTHING
+    statement = made(tokens)
+    return replace(
+        statement,
+        calls_unknown=statement.calls_unknown or _calls_unknown(tokens),
+        assigns=statement.assigns or (statement.kind is not Kind.SET and any(token.text == ":=" for token in tokens)),
+        of_last=statement.of_last or _asks_of_last(tokens),
+    )
+
+
+def _has(tokens: Sequence[Token], *words: str) -> bool:
+    """Whether these words stand somewhere in a row; a name behind a point is no word."""
+    return any(
+        all(word(tokens, start + at) == wanted for at, wanted in enumerate(words))
+        and (start == 0 or tokens[start - 1].text != ".")
+        for start in range(len(tokens))
+    )
+
+
+def _words(tokens: Sequence[Token]) -> str:
+    return " ".join(token.text.upper() for token in tokens)
+
+
+# -- reads and writes --------------------------------------------------------------------------------------------------
+
+_READS = ("SELECT", "WITH", "TABLE", "VALUES")
+
+
+def _read(tokens: Sequence[Token]) -> Statement:
+    from_ = [index for index in range(len(tokens)) if word(tokens, index) == "FROM"]
+    tables = any(word(tokens, index + 1) != "DUAL" for index in from_) or _has(tokens, "TABLE")
+    if _has(tokens, "INTO") or any(token.text == ":=" for token in tokens):
+        return Statement(Kind.OTHER, tables=tables, assigns=True)
+    if _has(tokens, "FOR", "UPDATE") or _has(tokens, "FOR", "SHARE") or _has(tokens, "LOCK", "IN"):
+        return Statement(Kind.LOCKING_READ, tables=tables)
+    return Statement(Kind.READ, tables=tables)
+
+
+def _with(tokens: Sequence[Token]) -> Statement:
+    depth = 0
+    for index, token in enumerate(tokens):
+        depth += (token.text == "(") - (token.text == ")")
+        if depth == 0 and word(tokens, index) in ("UPDATE", "DELETE") and word(tokens, index - 1) != "FOR":
+            return _write(tokens)
+    return _read(tokens)
+
+
+def _write(tokens: Sequence[Token]) -> Statement:
+    return Statement(Kind.WRITE, tables=True)
+
+
+def _load(tokens: Sequence[Token]) -> Statement:
+    return Statement(Kind.DDL if word(tokens, 1) == "INDEX" else Kind.WRITE, tables=True, assigns=True)
+
+
+# -- transactions ------------------------------------------------------------------------------------------------------
+
+
+def _begin(tokens: Sequence[Token]) -> Statement:
+    return Statement(Kind.BEGIN) if _words(tokens) in ("BEGIN", "BEGIN WORK") else ANYTHING
+
+
+_BEGIN_OPTIONS = {
+    "WITH CONSISTENT SNAPSHOT": "consistent snapshot",
+    "READ ONLY": "read only",
+    "READ WRITE": "read write",
+}
+
+
+def _start(tokens: Sequence[Token]) -> Statement:
+    if word(tokens, 1) != "TRANSACTION":
+        return ANYTHING
+    asked = [_words(part) for part in split(tokens[2:], ",")]
+    if asked == [""]:
+        return Statement(Kind.BEGIN)
+    if not all(option in _BEGIN_OPTIONS for option in asked):
+        return ANYTHING
+    return Statement(Kind.BEGIN, options=frozenset(_BEGIN_OPTIONS[option] for option in asked))
+
+
+def _commit(tokens: Sequence[Token]) -> Statement:
+    return _ended(Kind.COMMIT, tokens[1:])
+
+
+def _rollback(tokens: Sequence[Token]) -> Statement:
+    rest = tokens[2:] if word(tokens, 1) == "WORK" else tokens[1:]
+    if word(rest, 0) == "TO":
+        return Statement(Kind.SAVEPOINT, options=frozenset({"rollback"}))
+    return _ended(Kind.ROLLBACK, tokens[1:])
+
+
+_ENDINGS = {
+    f"{work}{chain}{release}".strip(): frozenset(
+        name for name, text in (("chain", chain), ("release", release)) if text and "NO " not in text
+    )
+    for work in ("", "WORK")
+    for chain in ("", " AND CHAIN", " AND NO CHAIN")
+    for release in ("", " RELEASE", " NO RELEASE")
+}
+
+
+def _ended(kind: Kind, rest: Sequence[Token]) -> Statement:
+    options = _ENDINGS.get(_words(rest))
+    return ANYTHING if options is None else Statement(kind, options=options)
+
+
+def _savepoint(tokens: Sequence[Token]) -> Statement:
+    return Statement(Kind.SAVEPOINT)
+
+
+def _release(tokens: Sequence[Token]) -> Statement:
+    return Statement(Kind.SAVEPOINT, options=frozenset({"release"})) if word(tokens, 1) == "SAVEPOINT" else ANYTHING
+
+
+# -- the session -------------------------------------------------------------------------------------------------------
+
+
+def _set(tokens: Sequence[Token]) -> Statement:
+    settings = settings_of(tokens[1:])
+    if settings is None:
+        return replace(ANYTHING, kind=Kind.SET)
+    assigns = any(setting.scope is Scope.USER or ":=" in setting.value for setting in settings)
+    return Statement(Kind.SET, tables=_has(tokens, "SELECT"), assigns=assigns, settings=settings)
+
+
+def _lock(tokens: Sequence[Token]) -> Statement:
+    return Statement(Kind.LOCK_TABLES, tables=True) if word(tokens, 1) in ("TABLE", "TABLES") else ANYTHING
+
+
+def _unlock(tokens: Sequence[Token]) -> Statement:
+    return Statement(Kind.UNLOCK_TABLES) if word(tokens, 1) in ("TABLE", "TABLES") else ANYTHING
+
+
+def _show(tokens: Sequence[Token]) -> Statement:
+    of_last = any(_has(tokens, name) for name in ("WARNINGS", "ERRORS"))
+    return Statement(Kind.HARMLESS, of_last=of_last)
+
+
+_EXPLAINED = ("SELECT", "WITH", "TABLE", "VALUES", "INSERT", "UPDATE", "DELETE", "REPLACE")
+
+
+def _explain(tokens: Sequence[Token]) -> Statement:
+    """EXPLAIN, DESCRIBE, DESC: with ANALYZE the statement is executed."""
+    at = next((at for at in range(1, len(tokens)) if word(tokens, at) in _EXPLAINED), len(tokens))
+    if _has(tokens[:at], "INTO"):
+        return replace(ANYTHING, calls_unknown=False)
+    if _has(tokens[:at], "ANALYZE"):
+        while at > 1 and tokens[at - 1].text == "(":
+            at -= 1
+        return _one(tokens[at:]) if at < len(tokens) else ANYTHING
+    return Statement(Kind.HARMLESS)
+
+
+def _harmless(tokens: Sequence[Token]) -> Statement:
+    return Statement(Kind.HARMLESS)
+
+
+# -- definitions -------------------------------------------------------------------------------------------------------
+
+
+def _ddl(tokens: Sequence[Token]) -> Statement:
+    return Statement(Kind.DDL, tables=True)
+
+
+def _create_or_drop(tokens: Sequence[Token]) -> Statement:
+    if word(tokens, 1) == "TEMPORARY":
+        return Statement(Kind.TEMPORARY, tables=True)
+    if word(tokens, 0) == "DROP" and word(tokens, 1) == "PREPARE":
+        return Statement(Kind.DEALLOCATE)
+    return _ddl(tokens)
+
+
+# -- what runs other statements ----------------------------------------------------------------------------------------
+
+
+def _runs(kind: Kind) -> Callable[[Sequence[Token]], Statement]:
+    return lambda tokens: replace(ANYTHING, kind=kind)
+
+
+def _is(kind: Kind) -> Callable[[Sequence[Token]], Statement]:
+    return lambda tokens: Statement(kind)
+
+
+_KINDS: dict[str, Callable[[Sequence[Token]], Statement]] = {
+    "SELECT": _read,
+    "TABLE": _read,
+    "VALUES": _read,
+    "WITH": _with,
+    **dict.fromkeys(("INSERT", "UPDATE", "DELETE", "REPLACE"), _write),
+    "LOAD": _load,
+    "BEGIN": _begin,
+    "START": _start,
+    "COMMIT": _commit,
+    "ROLLBACK": _rollback,
+    "SAVEPOINT": _savepoint,
+    "RELEASE": _release,
+    "SET": _set,
+    "USE": _is(Kind.USE),
+    "SHOW": _show,
+    **dict.fromkeys(("EXPLAIN", "DESCRIBE", "DESC"), _explain),
+    "HELP": _harmless,
+    "LOCK": _lock,
+    "UNLOCK": _unlock,
+    **dict.fromkeys(("CREATE", "DROP"), _create_or_drop),
+    **dict.fromkeys(
+        ("ALTER", "RENAME", "TRUNCATE", "ANALYZE", "OPTIMIZE", "REPAIR", "CHECK", "CACHE", "GRANT", "REVOKE"), _ddl
+    ),
+    **dict.fromkeys(("INSTALL", "UNINSTALL", "IMPORT"), _ddl),
+    "CALL": _runs(Kind.CALL),
+    "PREPARE": _is(Kind.PREPARE),
+    "EXECUTE": _runs(Kind.EXECUTE),
+    "DEALLOCATE": _is(Kind.DEALLOCATE),
+    "KILL": _is(Kind.KILL),
+}
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+
+def _calls_unknown(tokens: Sequence[Token]) -> bool:
+    return any(
+        token.text == "(" and index > 0 and _unknown(tokens, index - 1, token.start != tokens[index - 1].end)
+        for index, token in enumerate(tokens)
+    )
+
+
+def _unknown(tokens: Sequence[Token], index: int, parted: bool) -> bool:
+    """Whether the name at `index`, before a bracket, may call what is not known. `parted`: there is space between."""
+    token = tokens[index]
+    if token.kind not in ("word", "quoted") or _names_no_function(tokens, index):
+        return False
+    if word(tokens, index + 2) in _READS:
+        return False  # ANY (SELECT ...): an argument would have brackets of its own
+    name = token.text.lower()
+    qualified = index > 0 and tokens[index - 1].text == "."
+    if qualified or token.kind == "quoted":
+        return True
+    if name in NO_FUNCTIONS:
+        return False
+    if name == "last_insert_id":
+        return tokens[index + 2 : index + 3] == [] or tokens[index + 2].text != ")"
+    return name not in HARMLESS or not token.text.isascii() or (parted and name in NEVER_PARTED)
+
+
+def _names_no_function(tokens: Sequence[Token], index: int) -> bool:
+    """The table of INSERT INTO t (...), a common table expression, an alias: their brackets hold names of columns."""
+    start = index
+    while start > 1 and tokens[start - 1].text == ".":
+        start -= 2
+    if start == 0:
+        return False
+    before = word(tokens, start - 1)
+    if before in ("INTO", "AS") or tokens[start - 1].text == ")":
+        return True
+    if before in ("INSERT", "REPLACE", "IGNORE", "DELAYED", "LOW_PRIORITY", "HIGH_PRIORITY"):
+        return word(tokens, 0) in ("INSERT", "REPLACE")
+    if word(tokens, 0) == "WITH":
+        closed = _closing(tokens, index + 1)
+        return word(tokens, closed + 1) == "AS" and closed + 2 < len(tokens) and tokens[closed + 2].text == "("
+    return False
+
+
+def _closing(tokens: Sequence[Token], opening: int) -> int:
+    depth = 0
+    for index in range(opening, len(tokens)):
+        depth += (tokens[index].text == "(") - (tokens[index].text == ")")
+        if depth == 0:
+            return index
+    return len(tokens)
+
+
+_LAST = frozenset({"found_rows", "row_count"})
+_LAST_VARIABLES = frozenset({"@@warning_count", "@@error_count", "@@session.warning_count", "@@session.error_count"})
+
+
+def _asks_of_last(tokens: Sequence[Token]) -> bool:
+    return any(
+        (token.kind == "word" and token.text.lower() in _LAST)
+        or (token.kind == "variable" and token.text.lower() in _LAST_VARIABLES)
+        for token in tokens
+    )
