@@ -26,6 +26,7 @@ from external_upquery.schema_source import SchemaSource
 from external_upquery.upstream import Upstream, parse_upstream
 from planner.matcher import QueryMatcher
 from proxy.api import WireFormat
+from proxy.auto_cache import AutoCache
 from proxy.catalog import Catalog
 from proxy.config import Config
 from proxy.grpc_rows import FORMAT, encoder_for
@@ -107,12 +108,10 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
     for name, format_ in {**FORMATS, **formats}.items():
         router.register_format(name, format_.encoder_for, format_.join)
     events.connect(pump, catalog)
-    for definition in config.caches:
-        database = definition.database or upstream.database
-        catalog.adopt(definition.name, definition.sql, database, definition.made_by)
-    for definition in state.load():
+    for definition in [*(cache.within(upstream.database) for cache in config.caches), *state.load()]:
         catalog.adopt(definition.name, definition.sql, definition.database, definition.made_by)
     await catalog.settled()
+    router.auto_cache = automatic(config, router, stream)
     app = App(config, router, engine, stream, executor, catalog)
     background = asyncio.get_running_loop().create_task(keep(app, Gate(router, stream, config.max_staleness)))
     listeners = await listen(app)
@@ -128,6 +127,15 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
         await stream.close()
         executor.close()
         schema.close()
+
+
+def automatic(config: Config, router: Router, stream: BinlogSource) -> AutoCache | None:
+    """Automatic caching, if it is switched on."""
+    if config.auto_cache is None:
+        return None
+    return AutoCache(
+        config.auto_cache, router.proxied, router, monotonic, lambda: stream.connected and not router.not_ready()
+    )
 
 
 class StreamEvents:
@@ -183,14 +191,18 @@ async def keep(app: App, gate: Gate) -> None:
     """
     guard = MemoryGuard(app.engine, app.config.memory_limit)
     beyond = 0
-    while True:
-        await asyncio.sleep(TICK)
-        gate.tick()
-        try:
-            beyond = look(app, guard, beyond)
-        except Exception as error:
-            app.failed_look = error
-            log.exception("what must happen now and then has failed")
+    try:
+        while True:
+            await asyncio.sleep(TICK)
+            gate.tick()
+            try:
+                beyond = look(app, guard, beyond)
+            except Exception as error:
+                app.failed_look = error
+                log.exception("what must happen now and then has failed")
+    finally:
+        if app.router.auto_cache is not None:
+            await app.router.auto_cache.close()
 
 
 def look(app: App, guard: MemoryGuard, beyond: int) -> int:
@@ -204,6 +216,8 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     app.router.pump.tick()
     app.router.sampler.tick()
     app.catalog.retry()
+    if app.router.auto_cache is not None:
+        app.router.auto_cache.tick()
     if app.config.check:
         app.engine.check_invariants()
     return beyond

@@ -195,11 +195,12 @@ class Catalog:
             number += 1
         return f"{prefix}{number}"
 
-    async def drop(self, name: str) -> NamedCache:
+    async def drop(self, name: str, *, only_automatic: bool = False) -> NamedCache:
+        """Raises UnknownCache; with `only_automatic` also where automatic caching has not made it."""
         async with self._changing:
             cache = self.caches.get(name)
-            if cache is None:
-                raise UnknownCache(f"cache {name!r} does not exist")
+            if cache is None or (only_automatic and cache.made_by.origin is not Origin.AUTOMATIC):
+                raise UnknownCache(f"cache {name!r} does not exist" if cache is None else f"{name!r} is not automatic")
             self._remove(cache)
             return cache
 

@@ -11,18 +11,20 @@ import difflib
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from external_upquery.upstream import is_loopback, parse_upstream
 from proxy.api import BY_FILE, MadeBy
+from proxy.auto_cache import Policy
 from proxy.grpc_server import DEFAULT_MESSAGE_LIMIT
 from proxy.machine import default_memory_limit
 from proxy.quantities import (
     parse_auto,
     parse_bool,
     parse_count,
+    parse_fraction,
     parse_listen,
     parse_log_level,
     parse_names,
@@ -43,6 +45,10 @@ class CacheDefinition:
     sql: str
     database: str = ""
     made_by: MadeBy = BY_FILE
+
+    def within(self, database: str) -> CacheDefinition:
+        """With this database where it names none."""
+        return self if self.database else replace(self, database=database)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,7 @@ class Config:
     check: bool = False
     check_sample: float = 0.0  # of all hits
     ahead_fills: bool = True
+    auto_cache: Policy | None = None  # None: nothing is cached automatically
     admin_users: tuple[str, ...] = ()  # who may drop caches and see others' queries: `user` or `user@host`
 
 
@@ -127,6 +134,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("log-json", parse_bool, "false", "", "log lines as JSON"),
     Setting("check-sample", parse_share, "on", "on|off|SHARE", "compare a share of hits with MySQL; on: 0.0001"),
     Setting("admin-users", parse_names, None, "NAMES", "who may drop caches and see all queries; default: upstream's"),
+    Setting("auto-cache", parse_switch, "off", "on|off", "cache what MySQL is busy with, drop what does not pay"),
+    Setting("auto-cache-reads", parse_count, "20", "N", "reads of one shape in a minute for which it is cached"),
+    Setting("auto-cache-time", parse_seconds, "50ms", "TIME", "MySQL's time for them together, at least"),
+    Setting("auto-cache-memory", parse_fraction, "0.5", "PART", "of --memory-limit for all automatic caches"),
     Setting("check", parse_bool, "false", "", "check the engine's invariants after every step: slow"),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}
@@ -142,11 +153,12 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
     certificate, key, token = _credentials(layers, grpc_listen, insecure=value("grpc-insecure"))
     state = value("state-dir")
     upstream = _upstream(layers)
+    memory_limit = value("memory-limit") or default_memory_limit()
     return Config(
         upstream=upstream,
         grpc_listen=grpc_listen,
         http_listen=Listen(*value("http-listen")),
-        memory_limit=value("memory-limit") or default_memory_limit(),
+        memory_limit=memory_limit,
         max_staleness=value("max-staleness"),
         upquery_connections=value("upquery-connections"),
         upquery_timeout=value("upquery-timeout"),
@@ -162,8 +174,18 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         check=value("check"),
         check_sample=value("check-sample"),
         ahead_fills=value("ahead-fills"),
+        auto_cache=_automatic(value, memory_limit),
         admin_users=value("admin-users") or (parse_upstream(upstream).user,),
     )
+
+
+def _automatic(value: Callable[[str], Any], memory_limit: int) -> Policy | None:
+    policy = Policy(
+        memory=int(value("auto-cache-memory") * memory_limit),
+        least_reads=value("auto-cache-reads"),
+        least_busy_ms=value("auto-cache-time") * 1000,
+    )
+    return policy if value("auto-cache") else None
 
 
 def _layers(

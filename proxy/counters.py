@@ -27,6 +27,8 @@ PROXY: dict[str, str] = {
     "evicted": "Keys forgotten because memory was short",
     "freshness_waits": "Reads that waited for the position, as they had asked for",
     "freshness_waits_in_vain": "Of those: the position did not come in time",
+    "automatic_caches_made": "Caches made by automatic caching",
+    "automatic_caches_dropped": "Of those: dropped again, because they did not pay",
     **SAMPLE,
 }
 

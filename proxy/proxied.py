@@ -1,10 +1,10 @@
 """What was passed through: one entry a query shape and database, with how often, how slow, for whom, and whether it
 could be cached.
 
-Noting a read costs about a microsecond and touches one entry, which the caller keeps beside what it knows of the text
-(`entry`). Whether a shape can be cached is found out only when somebody asks (`judged`), by planning, and remembered
-until the schema changes. At most `most` shapes are kept: where more come, those go that cost MySQL least, the longer
-ago the sooner.
+Noting a read costs about a microsecond and touches one entry, which the caller keeps beside what it knows of the text:
+`entry` of a prepared statement, `texts` where literals differ from text to text. Whether a shape can be cached is found
+out only when somebody asks (`judged`), by planning, and remembered until the schema changes. At most `most` shapes are
+kept: where more come, those go that cost MySQL least, the longer ago the sooner.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from time import time
 from typing import Protocol
 
 from planner.lift import lifted
+from planner.scan import scan
 from sqltypes.errors import DeadlinePassed, Overloaded, ParseError, SourceDown
 
 MOST_SHAPES = 1000
@@ -27,6 +28,7 @@ TEXTS_REMEMBERED = 1000
 LATEST = 32  # times of which the median is
 MOST_ACCOUNTS = 16  # of one shape; who comes after them does not see it among his own
 FORGETTING = 600.0  # seconds in which what a shape has cost counts half
+EACH = 16  # texts of one kind that are told apart one by one; then one in so many stands for all of them
 JUDGED_AT_ONCE = 100  # shapes that one listing finds out about
 TOO_LONG = f"(a text of more than {LONGEST_SHAPE} characters)"
 NO_SOURCE = (SourceDown, Overloaded, DeadlinePassed)
@@ -62,8 +64,8 @@ class ProxiedQuery:
     caching weighs them."""
 
     __slots__ = (
-        "_latest", "_owner", "accounts", "count", "database", "judgement", "kept", "marked", "recent", "seen", "shape",
-        "total_us",
+        "_latest", "_noted", "_owner", "accounts", "count", "database", "judgement", "kept", "marked", "recent", "seen",
+        "shape", "total_us",
     )  # fmt: skip
 
     def __init__(self, owner: ProxiedQueries, shape: str, database: str) -> None:
@@ -79,17 +81,19 @@ class ProxiedQuery:
         self.recent = 0.0
         self.marked = 0  # `count` when `recent` was last brought forward
         self._latest = [0.0] * LATEST
+        self._noted = 0
 
-    def note(self, us: float, account: str) -> None:
-        """A read of this shape was passed through for the account, and MySQL took so long."""
+    def note(self, us: float, account: str, times: int = 1) -> None:
+        """A read of this shape was passed through for the account, and MySQL took so long; it stands for so many."""
         if not self.kept:
             current = self._owner.again(self)
             if current is not self:
-                current.note(us, account)
+                current.note(us, account, times)
                 return
-        self._latest[self.count % LATEST] = us
-        self.count += 1
-        self.total_us += us
+        self._latest[self._noted % LATEST] = us
+        self._noted += 1
+        self.count += times
+        self.total_us += us * times
         self.seen = self._owner.clock()
         if account not in self.accounts and len(self.accounts) < MOST_ACCOUNTS:
             self.accounts.add(account)
@@ -97,11 +101,45 @@ class ProxiedQuery:
     @property
     def p50_us(self) -> float:
         """The median of the latest times; 0 while there are none."""
-        return median(self._latest[: self.count]) if self.count else 0.0
+        return median(self._latest[: self._noted]) if self._noted else 0.0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no literal is left in it, by which texts could differ that are alike otherwise."""
+        try:
+            return not any(token.kind in ("number", "string", "hex", "bit") for token in scan(self.shape))
+        except ParseError:
+            return False
 
     def worth(self, now: float) -> float:
         """What it has cost MySQL, the older the less."""
         return self.total_us * exp2(min(0.0, self.seen - now) / FORGETTING)
+
+
+class ProxiedTexts:
+    """Texts of one database that differ in literals, which the caller does not look at. They may be of several shapes:
+    LIMIT 10 and LIMIT 20. Finding out of which takes as long as a small statement at MySQL, so beyond the first ones it
+    is done for a sample.
+    """
+
+    __slots__ = ("_database", "_entry", "_noted", "_owner")
+
+    def __init__(self, owner: ProxiedQueries, entry: ProxiedQuery) -> None:
+        self._owner = owner
+        self._database = entry.database
+        self._entry = entry if entry.is_whole else None
+        self._noted = 0
+
+    def note(self, us: float, account: str, text: bytes) -> None:
+        """As `ProxiedQuery.note`, of this text."""
+        if self._entry is not None:
+            self._entry.note(us, account)
+            return
+        self._noted += 1
+        if self._noted <= EACH:
+            self._owner.entry(text.decode(errors="replace"), self._database).note(us, account)
+        elif self._noted % EACH == 0:
+            self._owner.entry(text.decode(errors="replace"), self._database).note(us, account, EACH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +197,10 @@ class ProxiedQueries:
             self._texts[text] = found
         return found
 
+    def texts(self, sql: str, database: str) -> ProxiedTexts:
+        """What to note texts at that differ from this one in literals only."""
+        return ProxiedTexts(self, self.entry(sql, database))
+
     def again(self, entry: ProxiedQuery) -> ProxiedQuery:
         """A forgotten entry is noted again: itself, kept again, or the one that has taken its place since."""
         return self._shapes.get((entry.shape, entry.database)) or self._kept(entry)
@@ -186,6 +228,15 @@ class ProxiedQueries:
             judgement = entry.judgement = await self._judge.judge(entry.shape, entry.database)
         return judgement
 
+    def is_refused(self, entry: ProxiedQuery) -> bool:
+        """Whether it is known that it cannot be cached, as of the schema now."""
+        judgement = entry.judgement
+        return judgement is not None and not judgement.cacheable and self._judge.is_current(judgement)
+
+    def cached_as(self, entry: ProxiedQuery) -> str:
+        """The name of the cache that it has now, "" where there is none or it has not been judged."""
+        return self._judge.cached_as(entry.judgement, entry.database) if entry.judgement is not None else ""
+
     async def listed(self, wanted: Callable[[ProxiedQuery], bool], limit: int | None = None) -> list[ProxiedInfo]:
         """Lines of those wanted, at most `limit`, those first that cost MySQL most. Finds out about the first
         JUDGED_AT_ONCE of them whether they can be cached."""
@@ -204,7 +255,7 @@ class ProxiedQueries:
             except NO_SOURCE as error:
                 reason = f"not found out yet: {error.message or error.reason}"
         if judgement is not None:
-            name = self._judge.cached_as(judgement, entry.database)
+            name = self.cached_as(entry)
             reason = f"cached as {name!r}" if name else judgement.reason
         return ProxiedInfo(
             entry.shape,

@@ -46,6 +46,17 @@ def parse_share(text: str) -> float:
     return share
 
 
+def parse_fraction(text: str) -> float:
+    """A part of something: above 0, at most 1."""
+    try:
+        fraction = float(text)
+    except ValueError:
+        fraction = math.nan
+    if not 0 < fraction <= 1:
+        raise ValueError("a part above 0 and at most 1 such as 0.5 is accepted")
+    return fraction
+
+
 def parse_auto(text: str) -> bool:
     """True for auto, False for off."""
     if text.lower() not in ("auto", "off"):

@@ -35,6 +35,7 @@ from proxy.api import (
     SubscriptionEvent,
     SystemStatus,
 )
+from proxy.auto_cache import AutoCache
 from proxy.caches import NamedCache, OpenCache
 from proxy.catalog import Catalog
 from proxy.counters import COUNTERS, SOURCE
@@ -75,6 +76,7 @@ class Router:
         self.pump = pump
         self.closed = ""
         self.proxied = ProxiedQueries(catalog)
+        self.auto_cache: AutoCache | None = None
         self._upstream = upstream
         self._engine = engine
         self._executor = executor
@@ -129,14 +131,27 @@ class Router:
     async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> CacheInfo:
         database = database or self._upstream.database
         cache, existed, to_be_kept = await self._catalog.create(name, sql, database, made_by)
+        self._close_dropped()  # an automatic one may have made room for its namesake
         if to_be_kept:
             self._state.put(cache.name, cache.sql, cache.database, made_by)
         return replace(cache.info(), existed=existed)
 
     async def drop_cache(self, name: str) -> None:
-        cache = await self._catalog.drop(name)
-        self._open = {key: opened for key, opened in self._open.items() if opened.named is not cache}
+        await self._catalog.drop(name)
+        self._close_dropped()
         self._state.remove(name)
+
+    def automatic(self) -> list[NamedCache]:
+        """The caches that automatic caching has made, but for those that somebody has made his own."""
+        return self._catalog.automatic()
+
+    async def drop_automatic(self, name: str) -> None:
+        """Raises UnknownCache where there is none of that name, or it is somebody's own."""
+        await self._catalog.drop(name, only_automatic=True)
+        self._close_dropped()
+
+    def _close_dropped(self) -> None:
+        self._open = {key: opened for key, opened in self._open.items() if not opened.named.dropped}
 
     def list_caches(self) -> list[CacheInfo]:
         return [cache.info() for cache in self._catalog.caches.values()]
@@ -340,6 +355,7 @@ class Router:
                 "records_applied": engine.memory.applied,
                 **{name: self._executor.counters[name.removeprefix("source_")] for name in SOURCE},
                 **self.sampler.counters,
+                **(self.auto_cache.counters if self.auto_cache is not None else {}),
                 "evicted": engine.sieve.evicted,
                 "ring_transactions": len(engine.ring),
                 "subscriptions": len(engine.subscriptions),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from proxy.auto_cache import Policy
 from proxy.config import SETTINGS, CacheDefinition, Config, Listen, load_config
 from proxy.machine import machine_memory
 from proxy.quantities import parse_count, parse_listen, parse_seconds, parse_size
@@ -56,6 +57,16 @@ def test_administrators_are_listed_and_by_default_the_upstreams_account() -> Non
     assert load({"admin-users": "ops, app@10.0.0.%"}).admin_users == ("ops", "app@10.0.0.%")
     with pytest.raises(ConfigError, match="--admin-users is 'ops,': names with commas between them are accepted"):
         load({"admin-users": "ops,"})
+
+
+def test_automatic_caching_is_off_unless_it_is_asked_for_with_its_thresholds() -> None:
+    assert load().auto_cache is None
+    assert load({"auto-cache": "on", "memory-limit": "1MiB"}).auto_cache == Policy(1 << 19, 20, 50.0)
+    options = {"auto-cache": "on", "memory-limit": "1MiB", "auto-cache-reads": "5", "auto-cache-time": "1s"}
+    assert load({**options, "auto-cache-memory": "0.25"}).auto_cache == Policy(1 << 18, 5, 1000.0)
+    for part in ("0", "1.5", "nan", "half"):
+        with pytest.raises(ConfigError, match=r"a part above 0 and at most 1 such as 0\.5 is accepted"):
+            load({"auto-cache-memory": part})
 
 
 def test_an_empty_variable_counts_as_not_set() -> None:

@@ -6,7 +6,16 @@ import asyncio
 
 import pytest
 
-from proxy.proxied import JUDGED_AT_ONCE, LATEST, LONGEST_SHAPE, MOST_ACCOUNTS, TOO_LONG, ProxiedQueries, ProxiedQuery
+from proxy.proxied import (
+    EACH,
+    JUDGED_AT_ONCE,
+    LATEST,
+    LONGEST_SHAPE,
+    MOST_ACCOUNTS,
+    TOO_LONG,
+    ProxiedQueries,
+    ProxiedQuery,
+)
 from sqltypes.errors import Overloaded, SourceDown
 from tests.support.fake_system import FakeJudge
 
@@ -48,6 +57,31 @@ def test_the_median_is_of_the_latest_times() -> None:
     for us in [10_000.0] * 100 + [100.0] * LATEST:
         entry.note(us, "app@%")
     assert entry.p50_us == 100.0
+
+
+def test_texts_of_one_shape_are_noted_without_a_look_at_them() -> None:
+    proxied, _, _ = queries()
+    texts = proxied.texts("SELECT a FROM t WHERE id = 1", "shop")
+    for _ in range(EACH * 10):
+        texts.note(100.0, "app@%", b"never looked at")
+    assert [(entry.shape, entry.count) for entry in proxied] == [("SELECT a FROM t WHERE id = ?", EACH * 10)]
+
+
+def test_texts_of_several_shapes_are_told_apart_at_first_each_then_by_a_sample() -> None:
+    proxied, _, _ = queries()
+    texts = proxied.texts("SELECT a FROM t WHERE id = 1 LIMIT 1", "shop")
+    for number in range(EACH):
+        texts.note(100.0, "app@%", b"SELECT a FROM t WHERE id = 1 LIMIT %d" % (1 + number % 2))
+    shapes = {entry.shape: entry for entry in proxied}
+    assert {shape: entry.count for shape, entry in shapes.items()} == {
+        "SELECT a FROM t WHERE id = ? LIMIT 1": EACH // 2,
+        "SELECT a FROM t WHERE id = ? LIMIT 2": EACH // 2,
+    }
+    for number in range(EACH * LATEST):
+        texts.note(300.0, "app@%", b"SELECT a FROM t WHERE id = %d LIMIT 2 -- \xff" % number)
+    two = shapes["SELECT a FROM t WHERE id = ? LIMIT 2"]
+    assert (two.count, two.p50_us) == (EACH // 2 + EACH * LATEST, 300.0)
+    assert two.total_us == 100.0 * EACH / 2 + 300.0 * EACH * LATEST
 
 
 def test_accounts_of_one_shape_are_bounded() -> None:

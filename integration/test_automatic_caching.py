@@ -1,0 +1,176 @@
+"""Automatic caching in a whole proxy beside a real MySQL. Looks are made by the test, so that none depends on time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from integration.grpc_app import Proxy, proxy_beside, run
+from integration.mysql_server import Server
+from proxy.api import Origin
+from proxy.auto_cache import AutoCache
+from proxy.mysql.commands import Done, ResultTable, recognise
+from proxy.mysql.run_command import run as run_command
+
+STORIES = (
+    "CREATE TABLE stories (id BIGINT PRIMARY KEY, author INT NOT NULL, title VARCHAR(100), INDEX (author))",
+    "INSERT INTO stories VALUES (1, 1, 'one'), (2, 1, 'two'), (3, 2, NULL)",
+)
+SHAPE = "SELECT id, title FROM stories WHERE author = ? ORDER BY id LIMIT 10"
+
+
+class Admin:
+    """A session that may do everything."""
+
+    account, is_admin, last_statement = "root@%", True, None
+
+    def __init__(self, database: str) -> None:
+        self.database = database
+
+    async def may_read(self, sql: str, database: str) -> None:
+        return
+
+
+@asynccontextmanager
+async def watching(mysql: Server, database: str, tmp_path: Path) -> AsyncIterator[tuple[Proxy, AutoCache]]:
+    options = {"auto_cache": "on", "auto_cache_reads": "20", "auto_cache_time": "1ms"}
+    async with proxy_beside(mysql, database, tmp_path, **options) as proxy:
+        auto = proxy.app.router.auto_cache
+        assert auto is not None
+        auto.policy = replace(auto.policy, every=3600.0)
+        yield proxy, auto
+
+
+async def ask(proxy: Proxy, times: int) -> list[str]:
+    """How each was served."""
+    texts = (f"select id, title from stories where author = {number} order by id limit 10" for number in range(times))
+    return [(await proxy.client.query(text, database=proxy.database)).served for text in texts]
+
+
+def names(proxy: Proxy) -> list[tuple[str, Origin]]:
+    return [(info.name, info.made_by.origin) for info in proxy.app.router.list_caches()]
+
+
+def test_what_is_asked_often_becomes_a_cache_whose_reads_hit_and_stay_current(
+    mysql: Server, database: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with watching(mysql, database, tmp_path) as (proxy, auto):
+            await proxy.write(*STORIES)
+            assert set(await ask(proxy, 19)) == {"passed"}
+            await auto.look()
+            assert names(proxy) == []
+            await ask(proxy, 10)
+            await auto.look()
+            assert names(proxy) == [("auto1", Origin.AUTOMATIC)]
+            (info,) = proxy.app.router.list_caches()
+            assert (info.sql, info.mode, info.database) == (SHAPE, "maintain", database)
+            assert [set(await ask(proxy, 3)) for _ in range(2)] == [{"miss"}, {"hit"}]
+            await proxy.write("UPDATE stories SET title = 'uno' WHERE id = 1")
+            await proxy.caught_up()
+            answer = await proxy.client.query(SHAPE.replace("?", "1"), database=database)
+            assert (answer, answer.served) == ([(1, "uno"), (2, "two")], "hit")
+            counters = (await proxy.client.status()).counters
+            assert (counters["automatic_caches_made"], counters["automatic_caches_dropped"]) == (1, 0)
+
+    run(scenario)
+
+
+def test_show_caches_says_why_it_is_there_and_a_restart_forgets_it(
+    mysql: Server, database: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with watching(mysql, database, tmp_path) as (proxy, auto):
+            await proxy.write(*STORIES)
+            await ask(proxy, 25)
+            await auto.look()
+            command = recognise("SHOW CACHES")
+            assert command is not None
+            table = await run_command(command, proxy.app.router, Admin(database))
+            assert isinstance(table, ResultTable)
+            row = dict(zip((name for name, _ in table.columns), table.rows[0], strict=True))
+            assert (row["name"], row["origin"], row["creator"]) == ("auto1", "automatic", None)
+            assert str(row["reason"]).startswith("asked 25 times in a minute, MySQL took ")
+        async with watching(mysql, database, tmp_path) as (proxy, _):
+            assert names(proxy) == []
+
+    run(scenario)
+
+
+def test_one_that_nobody_reads_any_more_is_dropped_and_its_query_passed_again(
+    mysql: Server, database: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with watching(mysql, database, tmp_path) as (proxy, auto):
+            await proxy.write(*STORIES)
+            await ask(proxy, 25)
+            await auto.look()
+            auto.policy = replace(auto.policy, trial=0.0)
+            await ask(proxy, 1)
+            await auto.look()
+            assert names(proxy) == [] and await ask(proxy, 1) == ["passed"]
+            await ask(proxy, 50)
+            await auto.look()
+            assert names(proxy) == []  # barred for some minutes
+
+    run(scenario)
+
+
+def test_who_asks_for_it_makes_it_his_own(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with watching(mysql, database, tmp_path) as (proxy, auto):
+            await proxy.write(*STORIES)
+            await ask(proxy, 25)
+            await auto.look()
+            assert [set(await ask(proxy, 3)) for _ in range(2)] == [{"miss"}, {"hit"}]
+            opened = proxy.client.cache("auto1")
+            command = recognise(f"CREATE CACHE FROM {SHAPE}")
+            assert command is not None
+            done = await run_command(command, proxy.app.router, Admin(database))
+            assert done == Done("the query is cached already, as 'auto1' (maintain)")
+            assert names(proxy) == [("auto1", Origin.SQL)]
+            assert (await opened.get(1)).served == "hit"
+            auto.policy = replace(auto.policy, trial=0.0)
+            await auto.look()
+            assert names(proxy) == [("auto1", Origin.SQL)]
+        async with watching(mysql, database, tmp_path) as (proxy, _):
+            assert names(proxy) == [("auto1", Origin.SQL)]
+
+    run(scenario)
+
+
+def test_the_name_that_is_asked_for_it_counts(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with watching(mysql, database, tmp_path) as (proxy, auto):
+            await proxy.write(*STORIES)
+            await ask(proxy, 25)
+            await auto.look()
+            assert await ask(proxy, 1) == ["miss"]
+            made = await proxy.client.create_cache(SHAPE, name="by_author", database=database)
+            assert made.name == "by_author"
+            assert names(proxy) == [("by_author", Origin.GRPC)]
+            assert [set(await ask(proxy, 3)) for _ in range(2)] == [{"miss"}, {"hit"}]
+
+    run(scenario)
+
+
+def test_a_table_that_changes_its_engine_takes_its_automatic_caches_along(
+    mysql: Server, database: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with watching(mysql, database, tmp_path) as (proxy, auto):
+            await proxy.write(*STORIES)
+            await ask(proxy, 25)
+            await auto.look()
+            await proxy.write("ALTER TABLE stories ENGINE=MyISAM")
+            await proxy.caught_up()
+            await proxy.app.catalog.settled()
+            await auto.look()
+            assert names(proxy) == []
+            await ask(proxy, 50)
+            await auto.look()
+            assert names(proxy) == []
+
+    run(scenario)

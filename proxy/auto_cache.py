@@ -1,0 +1,299 @@
+"""Automatic caching: what MySQL is asked often enough and takes long enough for gets a cache, and loses it where that
+does not pay.
+
+Decided now and then (`tick`) from counts alone: how often a shape was passed through lately and MySQL's own time for it
+(`proxy/proxied.py`); hits, misses and bytes of the caches made so far. Caches that people have made are never touched.
+Automatic ones are not written to disk: after a restart they are made anew where that still pays.
+
+Counts of the last minute are weighed by age (the weight falls to 1/e in that time): no edge of a window decides.
+Nothing flaps: a cache is made at `least_reads` a minute and dropped below a quarter of that; it is not judged before
+`trial` seconds; and what was dropped is barred for a time that doubles whenever it happens again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import exp
+from typing import Protocol
+
+import structlog
+
+from proxy.api import CacheInfo, MadeBy, Origin
+from proxy.proxied import NO_SOURCE, ProxiedQueries, ProxiedQuery
+from sqltypes.errors import UnknownCache, UpwellError
+
+log = structlog.get_logger("upwell.automatic")
+
+MINUTE = 60.0
+KEEP_SHARE = 0.25  # of the reads for which a cache is made: it is kept while it has as many
+ROOM_SHARE = 0.8  # of its memory: above it nothing is made, and what is dropped for memory is dropped down to it
+LEAST_HITS = 0.1  # of all reads: with fewer the memory is better used otherwise, whatever time they save
+FILL_US = 50.0  # what a miss costs this process at least, beside MySQL's time
+HIT_US = 20.0  # what a hit takes, where none was timed yet
+AT_ONCE = 4  # shapes that one look plans, at most
+MOST_BARRED = 1000
+
+Shape = tuple[str, str]  # text, database
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When a cache is made and how long it is kept. Times in seconds but where the name says otherwise.
+
+    `least_reads`, `least_busy_ms`: passed reads of one shape in the last minute, and what they took at MySQL together.
+    `memory`: bytes that all automatic caches may hold; `most`: how many there may be.
+    """
+
+    memory: int
+    least_reads: float = 20.0
+    least_busy_ms: float = 50.0
+    most: int = 200
+    every: float = 5.0  # between two looks
+    trial: float = 120.0  # before a cache is judged
+    settled: float = 3600.0  # a cache that was kept so long has shown its worth: it is barred as if for the first time
+    bar: float = 600.0
+    longest_bar: float = 86_400.0
+
+
+class Counted(Protocol):
+    """A cache as it is counted."""
+
+    def info(self) -> CacheInfo: ...
+
+
+class Caches(Protocol):
+    """The caches of the proxy, as far as automatic caching sees them."""
+
+    def automatic(self) -> Sequence[Counted]:
+        """Those that automatic caching has made, but for those that somebody has made his own since."""
+        ...
+
+    async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy) -> CacheInfo: ...
+
+    async def drop_automatic(self, name: str) -> None:
+        """Raises UnknownCache where there is none of that name, or it is somebody's own."""
+        ...
+
+
+@dataclass(slots=True)
+class _Made:
+    """One cache: `direct_us` is what MySQL took for its reads before. `hits`, `misses` of the last minute, weighed by
+    age; `seen_...` the cache's own counts at the last look."""
+
+    entry: ProxiedQuery
+    at: float
+    direct_us: float
+    hits: float = 0.0
+    misses: float = 0.0
+    seen_hits: int = 0
+    seen_misses: int = 0
+    bytes: int = 0
+    hit_us: float = HIT_US
+    miss_us: float = 0.0
+    refused: str = ""  # why it cannot be cached any more
+
+    @property
+    def reads(self) -> float:
+        return self.hits + self.misses
+
+    @property
+    def saved_us(self) -> float:
+        """Time that hits have saved in the last minute, less what misses took longer than MySQL alone."""
+        more = max(FILL_US, self.miss_us - self.direct_us)
+        return self.hits * max(0.0, self.direct_us - self.hit_us) - self.misses * more
+
+    def count(self, info: CacheInfo, decay: float) -> None:
+        self.hits = self.hits * decay + info.hits - self.seen_hits
+        self.misses = self.misses * decay + info.misses - self.seen_misses
+        self.seen_hits, self.seen_misses, self.bytes = info.hits, info.misses, info.bytes
+        self.hit_us = info.hit_p50_us or HIT_US
+        self.miss_us = info.miss_p50_us
+        self.refused = (info.why or info.state) if info.state == "refused" else ""
+
+
+@dataclass(slots=True)
+class _Bar:
+    until: float
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Looks:
+    """Times of looks: the last one's, and the one under way."""
+
+    last: float
+    task: asyncio.Task[None] | None = None
+
+
+@dataclass
+class AutoCache:
+    """Makes and drops caches.
+
+    Invariants:
+    1. `_made` has the automatic caches that exist, by name, as of the last look.
+    2. At most `policy.most` exist, and none is made while they hold more than ROOM_SHARE of `policy.memory`.
+    """
+
+    policy: Policy
+    proxied: ProxiedQueries
+    caches: Caches
+    clock: Callable[[], float]
+    usable: Callable[[], bool] = lambda: True  # False: reads are not answered now, which says nothing of caches
+    counters: dict[str, int] = field(
+        default_factory=lambda: {"automatic_caches_made": 0, "automatic_caches_dropped": 0}
+    )
+
+    def __post_init__(self) -> None:
+        self._made: dict[str, _Made] = {}
+        self._barred: OrderedDict[Shape, _Bar] = OrderedDict()
+        self._looks = _Looks(self.clock())
+
+    # -- when --------------------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """To be called now and then: begins a look when one is due and none is under way."""
+        task = self._looks.task
+        if task is not None and task.done():
+            self._looks.task = None
+            task.result()
+        if self._looks.task is None and self.clock() - self._looks.last >= self.policy.every:
+            self._looks.task = asyncio.get_running_loop().create_task(self.look())
+
+    async def close(self) -> None:
+        """Ends the look under way."""
+        if self._looks.task is not None:
+            self._looks.task.cancel()
+            await asyncio.gather(self._looks.task, return_exceptions=True)
+
+    async def look(self) -> None:
+        """Counts, drops what does not pay, makes what would."""
+        now = self.clock()
+        decay = exp((self._looks.last - now) / MINUTE)
+        self._looks.last = now
+        if not self.usable():
+            return  # that nothing is asked now is nobody's choice
+        for entry in self.proxied:
+            entry.recent = entry.recent * decay + entry.count - entry.marked
+            entry.marked = entry.count
+        await self._count(decay)
+        for name, why in self._losing(now):
+            await self._drop(name, why)
+        await self._make(now)
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    async def _count(self, decay: float) -> None:
+        """Takes the counts of the caches. One that is gone was dropped by somebody, or made his own."""
+        there: dict[str, _Made] = {}
+        for cache in self.caches.automatic():
+            info = cache.info()
+            made = self._made.get(info.name)
+            if made is not None:
+                made.count(info, decay)
+                there[info.name] = made
+            await asyncio.sleep(0)  # sizes are sums over some hundred keys: others come between them
+        for name in self._made.keys() - there.keys():
+            self._bar(self._made[name], self.policy.longest_bar)
+        self._made = there
+
+    def _losing(self, now: float) -> list[tuple[str, str]]:
+        """Names of the caches to be dropped, with the reason."""
+        losing = {name: why for name, made in self._made.items() if (why := self._why_drop(made, now))}
+        kept = {name: made for name, made in self._made.items() if name not in losing}
+        held = sum(made.bytes for made in kept.values())
+        if held > self.policy.memory:
+            for name, made in sorted(kept.items(), key=lambda item: item[1].saved_us / max(1, item[1].bytes)):
+                if held <= self.policy.memory * ROOM_SHARE:
+                    break
+                losing[name] = f"automatic caches hold too much; this one saves least for its {made.bytes} bytes"
+                held -= made.bytes
+        return list(losing.items())
+
+    def _why_drop(self, made: _Made, now: float) -> str:
+        """Why the cache is not kept, "" if it is."""
+        if made.refused:
+            return f"it can be cached no longer: {made.refused}"
+        if now - made.at < self.policy.trial:
+            return ""
+        if made.reads < self.policy.least_reads * KEEP_SHARE:
+            if made.entry.kept and made.entry.recent >= self.policy.least_reads:
+                return f"its reads pass it by: {made.entry.recent:.0f} in the last minute"
+            return f"it is hardly read: {made.reads:.0f} times in the last minute"
+        if made.hits < made.reads * LEAST_HITS or made.saved_us <= 0:
+            return (
+                f"it does not pay: {made.hits:.0f} of {made.reads:.0f} reads in the last minute were hits, a miss takes"
+                f" {made.miss_us:.0f} us, MySQL alone {made.direct_us:.0f} us"
+            )
+        return ""
+
+    async def _drop(self, name: str, why: str) -> None:
+        made = self._made.pop(name)
+        self._bar(made)
+        try:
+            await self.caches.drop_automatic(name)
+        except UnknownCache:
+            return  # somebody was quicker
+        self.counters["automatic_caches_dropped"] += 1
+        log.info("automatic_cache_dropped", cache=name, query=made.entry.shape, why=why)
+
+    def _bar(self, made: _Made, least: float = 0.0) -> None:
+        """The shape gets no cache for a time, which is longer each time."""
+        policy, now = self.policy, self.clock()
+        shape = made.entry.shape, made.entry.database
+        before = self._barred.pop(shape, None)
+        again = before is not None and now - made.at < policy.settled
+        seconds = max(least, before.seconds * 2 if before is not None and again else policy.bar)
+        seconds = min(seconds, policy.longest_bar)
+        self._barred[shape] = _Bar(now + seconds, seconds)
+        while len(self._barred) > MOST_BARRED:
+            self._barred.popitem(last=False)
+
+    # -- what there might be -----------------------------------------------------------------------------------------
+
+    async def _make(self, now: float) -> None:
+        """Makes caches for the shapes that keep MySQL busiest, a few at a time: each is planned with MySQL's help."""
+        planned = 0
+        for entry in self._wanting(now):
+            if planned == AT_ONCE or not self._has_room():
+                return
+            if self.proxied.is_refused(entry):
+                continue
+            planned += 1
+            try:
+                judgement = await self.proxied.judged(entry)
+                if judgement.cacheable and not self.proxied.cached_as(entry):
+                    await self._create(entry, now)
+            except NO_SOURCE:
+                return
+            except UpwellError as error:
+                log.warning("automatic_cache_failed", query=entry.shape, why=error.message)
+                self._bar(_Made(entry, now, 0.0))
+
+    def _wanting(self, now: float) -> list[ProxiedQuery]:
+        """Shapes that are asked often and long enough, the busiest first."""
+        policy = self.policy
+        made = {(made.entry.shape, made.entry.database) for made in self._made.values()}
+        found = []
+        for entry in self.proxied:
+            if entry.recent < policy.least_reads or entry.recent * entry.p50_us < policy.least_busy_ms * 1000:
+                continue
+            bar = self._barred.get((entry.shape, entry.database))
+            if (entry.shape, entry.database) not in made and (bar is None or bar.until <= now):
+                found.append(entry)
+        return sorted(found, key=lambda entry: -entry.recent * entry.p50_us)
+
+    def _has_room(self) -> bool:
+        held = sum(made.bytes for made in self._made.values())
+        return len(self._made) < self.policy.most and held <= self.policy.memory * ROOM_SHARE
+
+    async def _create(self, entry: ProxiedQuery, now: float) -> None:
+        why = f"asked {entry.recent:.0f} times in a minute, MySQL took {entry.p50_us / 1000:.2f} ms each time"
+        info = await self.caches.create_cache("", entry.shape, entry.database, MadeBy(Origin.AUTOMATIC, reason=why))
+        if info.existed:
+            return  # somebody was quicker
+        self._made[info.name] = _Made(entry, now, entry.p50_us)
+        self.counters["automatic_caches_made"] += 1
+        log.info("automatic_cache_made", cache=info.name, query=entry.shape, why=why)

@@ -1,0 +1,456 @@
+"""When automatic caching makes a cache, when it drops one, and that it does not do both in turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from proxy.api import CacheInfo, MadeBy, Origin
+from proxy.auto_cache import AT_ONCE, AutoCache, Policy
+from proxy.proxied import ProxiedQueries, ProxiedQuery
+from sqltypes.errors import Overloaded, SourceDown, UnknownCache, UnsupportedQuery, UpwellError
+from tests.support.fake_system import FakeJudge
+
+POLICY = Policy(memory=1000)
+SLOW = "SELECT a FROM t WHERE b = ?"
+
+
+@dataclass
+class Counted:
+    figures: CacheInfo
+
+    def info(self) -> CacheInfo:
+        return self.figures
+
+
+@dataclass
+class FakeCaches:
+    """Automatic caches by name; `others` have their shape already."""
+
+    by_name: dict[str, Counted] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+    failing: UpwellError | None = None
+    made: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+
+    def automatic(self) -> Sequence[Counted]:
+        return list(self.by_name.values())
+
+    async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy) -> CacheInfo:
+        assert made_by.origin is Origin.AUTOMATIC
+        if self.failing is not None:
+            raise self.failing
+        name = name or f"auto{len(self.made) + 1}"
+        info = CacheInfo(name, sql, database, "maintain", "ready", "", (), (), made_by=made_by)
+        if sql in self.others:
+            info.existed = True
+            return info
+        self.made.append(sql)
+        self.by_name[name] = Counted(info)
+        return info
+
+    async def drop_automatic(self, name: str) -> None:
+        if name not in self.by_name:
+            raise UnknownCache(name)
+        self.dropped.append(self.by_name.pop(name).figures.sql)
+
+    def figures(self, sql: str = SLOW) -> CacheInfo:
+        (found,) = [cache.figures for cache in self.by_name.values() if cache.figures.sql == sql]
+        return found
+
+
+class Rig:
+    """Automatic caching with a clock that `seconds` moves, looking as often as it would."""
+
+    def __init__(self, policy: Policy = POLICY) -> None:
+        self.now = 0.0
+        self.judge = FakeJudge()
+        self.proxied = ProxiedQueries(self.judge, lambda: self.now)
+        self.caches = FakeCaches()
+        self.usable = True
+        self.auto = AutoCache(policy, self.proxied, self.caches, lambda: self.now, lambda: self.usable)
+
+    def passed(self, times: int = 1, us: float = 5000.0, sql: str = SLOW) -> ProxiedQuery:
+        entry = self.proxied.entry(sql, "shop")
+        for _ in range(times):
+            entry.note(us, "app@%")
+        return entry
+
+    def read(self, hits: float, misses: float, seconds: float, sql: str = SLOW) -> None:
+        """Reads of its cache for so long, per minute. Stops where the cache is dropped."""
+        asyncio.run(self._reads(hits, misses, self.now + seconds, sql))
+
+    async def _reads(self, hits: float, misses: float, end: float, sql: str) -> None:
+        every = self.auto.policy.every
+        while self.now < end and sql in [cache.figures.sql for cache in self.caches.by_name.values()]:
+            info = self.caches.figures(sql)
+            info.hits += int(hits * every / 60)
+            info.misses += int(misses * every / 60)
+            await self._looks(self.now + every)
+
+    def seconds(self, seconds: float) -> None:
+        asyncio.run(self._looks(self.now + seconds))
+
+    async def _looks(self, end: float) -> None:
+        while self.now < end:
+            self.now = min(end, self.now + self.auto.policy.every)
+            await self.auto.look()
+
+
+def made(policy: Policy = POLICY) -> Rig:
+    """A rig whose one cache has just been made, for 100 reads."""
+    rig = Rig(policy)
+    rig.passed(100)
+    rig.seconds(policy.every)
+    assert rig.caches.made == [SLOW]
+    return rig
+
+
+# -- made --------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_asked_often_and_slow_is_cached_with_the_reason() -> None:
+    rig = made()
+    assert rig.caches.figures().made_by.reason == "asked 100 times in a minute, MySQL took 5.00 ms each time"
+    assert rig.auto.counters == {"automatic_caches_made": 1, "automatic_caches_dropped": 0}
+
+
+@pytest.mark.parametrize(
+    ("times", "us", "is_made"),
+    [
+        (19, 1_000_000.0, False),  # slow, and seldom
+        (20, 2_500.0, True),
+        (20, 2_400.0, False),  # together less than 50 ms
+        (5000, 100.0, True),  # quick, and asked all the time
+        (100, 100.0, False),
+    ],
+)
+def test_both_thresholds_must_be_reached(times: int, us: float, is_made: bool) -> None:
+    rig = Rig()
+    rig.passed(times, us)
+    rig.seconds(5)
+    assert bool(rig.caches.made) is is_made
+
+
+def test_reads_long_ago_do_not_count() -> None:
+    rig = Rig()
+    for _ in range(30):
+        rig.passed(1, 50_000.0)
+        rig.seconds(30)
+    assert rig.caches.made == []
+
+
+def test_a_steady_rate_counts_as_its_reads_in_a_minute() -> None:
+    rig = Rig()
+    for _ in range(100):
+        rig.passed(2)
+        rig.seconds(5)
+    assert rig.caches.made == [SLOW]
+    entry = rig.passed(0)
+    assert 23 <= entry.recent <= 26
+
+
+def test_the_median_decides_and_not_one_slow_read() -> None:
+    rig = Rig()
+    rig.passed(100, 10.0)
+    rig.passed(1, 30_000_000.0)
+    rig.seconds(5)
+    assert rig.caches.made == []
+
+
+def test_what_cannot_be_cached_is_planned_once_until_the_schema_changes() -> None:
+    rig = Rig()
+    rig.judge.refused[SLOW] = "engine: MyISAM"
+    for _ in range(10):
+        rig.passed(100)
+        rig.seconds(5)
+    assert rig.judge.asked == [SLOW] and rig.caches.made == []
+    rig.judge.schema, rig.judge.refused = 1, {}
+    rig.seconds(5)
+    assert rig.caches.made == [SLOW]
+
+
+def test_what_somebody_has_cached_is_left_alone() -> None:
+    rig = Rig()
+    rig.judge.caches[SLOW] = "mine"
+    rig.passed(100)
+    rig.seconds(60)
+    assert rig.caches.made == [] and rig.auto.counters["automatic_caches_made"] == 0
+
+
+def test_where_somebody_was_quicker_there_is_nothing_to_keep() -> None:
+    rig = Rig()
+    rig.caches.others.add(SLOW)
+    rig.passed(100)
+    rig.seconds(60)
+    assert rig.auto.counters == {"automatic_caches_made": 0, "automatic_caches_dropped": 0}
+
+
+def test_a_few_are_made_at_a_look_the_busiest_first() -> None:
+    rig = Rig()
+    for number in range(AT_ONCE + 2):
+        rig.passed(100, 1000.0 * (number + 1), f"SELECT {number} FROM t")
+    rig.seconds(5)
+    assert rig.caches.made == [f"SELECT {number} FROM t" for number in range(AT_ONCE + 1, 1, -1)]
+    rig.seconds(5)
+    assert len(rig.caches.made) == AT_ONCE + 2
+
+
+def test_no_more_are_made_than_there_may_be() -> None:
+    rig = Rig(Policy(memory=1000, most=2))
+    for number in range(4):
+        rig.passed(100, 5000.0, f"SELECT {number} FROM t")
+    rig.seconds(20)
+    assert len(rig.caches.made) == 2
+
+
+@pytest.mark.parametrize("error", [SourceDown("away"), Overloaded("busy")])
+def test_what_cannot_be_made_now_is_made_later(error: UpwellError) -> None:
+    rig = Rig()
+    rig.passed(1000)
+    for place in (rig.judge, rig.caches):
+        place.failing = error
+        rig.seconds(5)
+        assert rig.caches.made == []
+        place.failing = None
+    rig.seconds(5)
+    assert rig.caches.made == [SLOW]
+
+
+def test_what_fails_when_it_is_made_is_barred() -> None:
+    rig = Rig()
+    rig.caches.failing = UnsupportedQuery("engine", "MyISAM")
+    rig.passed(1000)
+    rig.seconds(5)
+    rig.caches.failing = None
+    rig.seconds(60)
+    assert rig.caches.made == []
+
+
+# -- dropped -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_cache_that_is_hit_is_kept() -> None:
+    rig = made()
+    rig.read(hits=600, misses=12, seconds=3600)
+    assert rig.caches.dropped == []
+
+
+def test_a_cache_that_is_hardly_read_is_dropped_when_its_trial_is_over() -> None:
+    rig = made()
+    rig.seconds(POLICY.trial - 5)
+    assert rig.caches.dropped == []
+    rig.seconds(10)
+    assert rig.caches.dropped == [SLOW]
+    assert rig.auto.counters == {"automatic_caches_made": 1, "automatic_caches_dropped": 1}
+
+
+def test_fewer_reads_than_it_was_made_for_still_keep_it() -> None:
+    rig = made()
+    rig.read(hits=12, misses=0, seconds=3600)  # made at 20
+    assert rig.caches.dropped == []
+
+
+def test_a_cache_whose_reads_are_misses_is_dropped() -> None:
+    rig = made()
+    rig.caches.figures().miss_p50_us = 5300.0
+    rig.read(hits=24, misses=600, seconds=600)
+    assert rig.caches.dropped == [SLOW]
+
+
+def test_a_cache_whose_misses_take_longer_than_its_hits_save_is_dropped() -> None:
+    rig = Rig()
+    rig.passed(1000, 100.0)
+    rig.seconds(5)
+    rig.caches.figures().miss_p50_us = 400.0
+    rig.read(hits=600, misses=600, seconds=600)  # 80 us saved by a hit, 300 lost by a miss
+    assert rig.caches.dropped == [SLOW]
+
+
+def test_a_slow_query_pays_with_fewer_hits() -> None:
+    rig = made()
+    rig.caches.figures().miss_p50_us = 5300.0
+    rig.read(hits=120, misses=600, seconds=3600)
+    assert rig.caches.dropped == []
+
+
+def test_a_cache_that_the_schema_forbids_is_dropped_at_once() -> None:
+    rig = made()
+    rig.caches.figures().state, rig.caches.figures().why = "refused", "engine: MyISAM"
+    rig.seconds(5)
+    assert rig.caches.dropped == [SLOW]
+
+
+def test_one_that_is_rebuilt_is_not() -> None:
+    rig = made()
+    rig.caches.figures().state = "rebuilding"
+    rig.seconds(5)
+    assert rig.caches.dropped == []
+
+
+def test_of_caches_that_hold_too_much_those_go_that_save_least_for_it() -> None:
+    rig = Rig()
+    for number in range(3):
+        rig.passed(100, 5000.0, f"SELECT {number} FROM t")
+    rig.seconds(5)
+    for number, (hits, size) in enumerate(((1000, 400), (1000, 300), (10, 350))):
+        info = rig.caches.figures(f"SELECT {number} FROM t")
+        info.hits, info.bytes = hits, size
+    rig.seconds(5)
+    assert rig.caches.dropped == ["SELECT 2 FROM t"]  # 700 bytes are left, of which 800 may be
+
+
+def test_nothing_is_made_while_little_memory_is_left() -> None:
+    rig = made()
+    rig.caches.figures().bytes = 801
+    rig.passed(1000, 5000.0, "SELECT 2 FROM t")
+    rig.seconds(5)
+    assert rig.caches.made == [SLOW] and rig.caches.dropped == []
+
+
+def test_what_somebody_drops_is_not_made_again_today() -> None:
+    rig = made(Policy(memory=1000, every=60))
+    rig.caches.by_name.clear()
+    for _ in range(24):
+        rig.passed(200)
+        rig.seconds(3600)
+    assert rig.caches.made == [SLOW]
+    rig.passed(200)
+    rig.seconds(60)
+    assert rig.caches.made == [SLOW, SLOW]
+
+
+def test_one_that_somebody_made_his_own_is_not_dropped() -> None:
+    rig = made()
+    theirs = rig.caches.by_name.popitem()[1]
+    rig.judge.caches[SLOW] = theirs.figures.name
+    rig.seconds(3600)
+    assert rig.caches.dropped == [] and rig.auto.counters["automatic_caches_dropped"] == 0
+
+
+def test_one_that_is_gone_when_it_is_to_be_dropped_is_not_counted() -> None:
+    rig = made()
+
+    async def gone(name: str) -> None:
+        raise UnknownCache(name)
+
+    rig.caches.drop_automatic = gone  # type: ignore[method-assign]
+    rig.seconds(POLICY.trial + 10)
+    assert rig.auto.counters["automatic_caches_dropped"] == 0
+
+
+# -- not in turn -------------------------------------------------------------------------------------------------------
+
+
+def test_what_did_not_pay_comes_back_less_and_less_often() -> None:
+    """Its reads come in a flood and then not at all, over and over for a week."""
+    rig = Rig(Policy(memory=1000, every=60))
+    for _ in range(7 * 24 * 6):
+        rig.passed(200)
+        rig.seconds(600)
+    assert 4 <= len(rig.caches.made) <= 15
+    assert len(rig.caches.dropped) in (len(rig.caches.made), len(rig.caches.made) - 1)
+
+
+def test_what_was_kept_for_long_is_barred_briefly() -> None:
+    rig = made()
+    for day in range(3):
+        rig.read(hits=600, misses=6, seconds=POLICY.settled)
+        rig.seconds(1200)  # nobody asks, it is dropped, and may be made again
+        assert len(rig.caches.dropped) == day + 1
+        rig.passed(100)
+        rig.seconds(5)
+        assert len(rig.caches.made) == day + 2
+
+
+def test_reads_that_pass_a_cache_by_do_not_bring_it_back() -> None:
+    """Their parameters are of another type than the column: MySQL answers them, whatever is held."""
+    rig = Rig()
+    for _ in range(120):
+        rig.passed(100)
+        rig.seconds(5)
+    assert len(rig.caches.made) == 1 and rig.caches.dropped == [SLOW]
+
+
+def test_while_the_source_is_away_nothing_is_decided() -> None:
+    rig = made()
+    rig.read(hits=600, misses=0, seconds=300)
+    rig.usable = False
+    rig.seconds(3600)
+    rig.usable = True
+    rig.seconds(5)
+    assert rig.caches.dropped == []
+
+
+# -- looks -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_tick_begins_a_look_when_one_is_due_and_none_is_under_way() -> None:
+    rig = Rig()
+    rig.passed(100)
+
+    async def scenario() -> None:
+        rig.now = POLICY.every - 1
+        rig.auto.tick()
+        await asyncio.sleep(0)
+        assert rig.judge.asked == []
+        rig.now = POLICY.every
+        gate = asyncio.Event()
+        judge = rig.judge.judge
+
+        async def waiting(sql: str, database: str) -> object:
+            await gate.wait()
+            return await judge(sql, database)
+
+        rig.judge.judge = waiting  # type: ignore[method-assign, assignment]
+        rig.auto.tick()
+        rig.now = POLICY.every * 3
+        rig.auto.tick()
+        gate.set()
+        while not rig.caches.made:
+            await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+    assert rig.judge.asked == [SLOW]
+
+
+def test_a_look_that_fails_is_told_to_who_ticks_and_the_next_is_made() -> None:
+    rig = Rig()
+    rig.passed(100)
+
+    async def scenario() -> None:
+        rig.caches.failing = ZeroDivisionError()  # type: ignore[assignment]
+        rig.now += POLICY.every
+        rig.auto.tick()
+        with pytest.raises(ZeroDivisionError):
+            while True:
+                await asyncio.sleep(0)
+                rig.auto.tick()
+        rig.caches.failing = None
+        rig.now += POLICY.every
+        rig.auto.tick()
+        while not rig.caches.made:
+            await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+
+
+def test_a_look_under_way_ends_with_the_proxy() -> None:
+    rig = Rig()
+    rig.passed(100)
+
+    async def scenario() -> None:
+        async def never(sql: str, database: str) -> object:
+            return await asyncio.Event().wait()
+
+        rig.judge.judge = never  # type: ignore[method-assign, assignment]
+        rig.now += POLICY.every
+        rig.auto.tick()
+        await asyncio.sleep(0)
+        await rig.auto.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(scenario())
