@@ -59,7 +59,9 @@ class Bench:
     def proxy(self, *options: str) -> Iterator[tuple[ProxyProcess, Client]]:
         """A proxy with an empty state, on free ports."""
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
-            process = ProxyProcess(self.server.url, Path(folder), options=options, grpc_port=0, http_port=0)
+            process = ProxyProcess(
+                self.server.url, Path(folder), options=options, grpc_port=0, http_port=0, mysql_port=0
+            )
             with process, process.wait_ready() as client:
                 yield process, client
 

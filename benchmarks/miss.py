@@ -56,6 +56,7 @@ def lookups(result: Result, bench: Bench, connection: Connection) -> None:
         "upstream": bench.server.url,
         "grpc-listen": "127.0.0.1:0",
         "http-listen": "127.0.0.1:0",
+        "mysql-listen": "127.0.0.1:0",
         "state-dir": str(bench.folder / "miss-state"),
         "log-level": "warning",
     }

@@ -210,6 +210,7 @@ async def windows(bench: Bench, direct: Direct) -> list[tuple[int, Window]]:
         "upstream": bench.server.url,
         "grpc-listen": "127.0.0.1:0",
         "http-listen": "127.0.0.1:0",
+        "mysql-listen": "127.0.0.1:0",
         "state-dir": str(bench.folder / "pages-state"),
         "log-level": "warning",
     }

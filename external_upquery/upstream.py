@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from sqltypes.errors import ConfigError
@@ -23,7 +23,8 @@ class Upstream:
     """One MySQL server. `tls`: "disabled", "preferred" (without a check of the certificate), "required" (likewise) or
     "verify".
 
-    `ca`, `cert` and `key` are paths of PEM files, "" for none. With `unix_socket`, host and port are not used.
+    `tls_given`: somebody asked for this mode, it is not the default. `ca`, `cert` and `key` are paths of PEM files, ""
+    for none. With `unix_socket`, host and port are not used.
     """
 
     host: str
@@ -36,6 +37,17 @@ class Upstream:
     ca: str = ""
     cert: str = ""
     key: str = ""
+    tls_given: bool = True
+
+    def for_clients(self) -> Upstream:
+        """The same server as the sessions of clients reach it. "preferred" is then: TLS where the client uses it.
+
+        On loopback nobody listens in, but an account may require TLS (REQUIRE SSL), so the default follows the client;
+        not on a unix socket, which MySQL itself calls secure. Upwell's own certificate would vouch for clients that do
+        not have it (REQUIRE X509): it is not shown.
+        """
+        follows = self.tls == "disabled" and not self.tls_given and not self.unix_socket
+        return replace(self, tls="preferred" if follows else self.tls, cert="", key="")
 
     @property
     def redacted(self) -> str:
@@ -113,6 +125,7 @@ def parse_upstream(url: str) -> Upstream:
         ca=options.get("ca", ""),
         cert=options.get("cert", ""),
         key=options.get("key", ""),
+        tls_given="tls" in options,
     )
 
 

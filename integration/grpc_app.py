@@ -48,6 +48,7 @@ async def proxy_beside(mysql: Server, database: str, state_dir: Path, **options:
         "upstream": mysql.url,
         "grpc-listen": "127.0.0.1:0",
         "http-listen": "127.0.0.1:0",
+        "mysql-listen": "127.0.0.1:0",
         "state-dir": str(state_dir),
         "check": "true",
         "check-sample": "off",  # so that a test can count what MySQL is asked

@@ -311,7 +311,8 @@ def test_hits_outlive_mysql_misses_say_that_it_is_down_and_both_come_back(own_my
 def test_the_command_serves_until_it_is_told_to_stop(mysql: Server, database: str, tmp_path: Path) -> None:
     mysql.execute(f"USE `{database}`", *STORIES)
     process = subprocess.Popen(
-        [sys.executable, "-m", "upwell", "serve", "--grpc-listen=127.0.0.1:0", "--http-listen=127.0.0.1:0",
+        [sys.executable, "-m", "upwell", "serve",
+         "--grpc-listen=127.0.0.1:0", "--http-listen=127.0.0.1:0", "--mysql-listen=127.0.0.1:0",
          f"--state-dir={tmp_path}", "--log-json"],
         cwd=ROOT, env={**os.environ, "UPWELL_UPSTREAM": mysql.url}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -343,7 +344,8 @@ def test_the_command_serves_until_it_is_told_to_stop(mysql: Server, database: st
 def test_a_source_that_cannot_be_used_is_one_line(mysql: Server, tmp_path: Path, change: object, status: int) -> None:
     assert callable(change)
     ran = subprocess.run(
-        [sys.executable, "-m", "upwell", "serve", "--grpc-listen=127.0.0.1:0", "--http-listen=127.0.0.1:0",
+        [sys.executable, "-m", "upwell", "serve",
+         "--grpc-listen=127.0.0.1:0", "--http-listen=127.0.0.1:0", "--mysql-listen=127.0.0.1:0",
          f"--state-dir={tmp_path}"],
         cwd=ROOT, env={**os.environ, "UPWELL_UPSTREAM": change(mysql.url)}, capture_output=True, text=True, check=False,
         timeout=60,

@@ -236,7 +236,8 @@ async def is_not(condition: Awaitable[bool]) -> bool:
 def serving(mysql: Server, state: Path) -> tuple[subprocess.Popen[str], str]:
     """`upwell serve` as a process of its own, and where it listens."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "upwell", "serve", "--grpc-listen=127.0.0.1:0", "--http-listen=127.0.0.1:0",
+        [sys.executable, "-m", "upwell", "serve",
+         "--grpc-listen=127.0.0.1:0", "--http-listen=127.0.0.1:0", "--mysql-listen=127.0.0.1:0",
          f"--state-dir={state}", "--log-json", f"--upstream={mysql.url}"],
         cwd=ROOT, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

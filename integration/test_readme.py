@@ -18,7 +18,7 @@ README = (Path(__file__).resolve().parent.parent / "README.md").read_text()
 def test_example_prints_what_it_says(mysql: Server, database: str, tmp_path: Path) -> None:
     (example,) = re.findall(r"^```python\n(.*?)^```", README, re.M | re.S)
     load(mysql, SETS["tiny"], database=database)
-    with ProxyProcess(mysql.url, tmp_path, grpc_port=0, http_port=0) as proxy:
+    with ProxyProcess(mysql.url, tmp_path, grpc_port=0, http_port=0, mysql_port=0) as proxy:
         proxy.wait_ready().close()
         script = example.replace('"127.0.0.1:50051"', repr(proxy.target)).replace('"lobsters"', repr(database))
         script += "        break  # the example would go on for ever\n"

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_sample_loads_creates_its_caches_and_ends_on_sigterm(own_mysql: Callable[..., Server], tmp_path: Path) -> None:
     server = own_mysql()
     server.execute("CREATE DATABASE lobsters")  # empty, as the image makes it
-    with ProxyProcess(server.url, tmp_path, grpc_port=0, http_port=0) as proxy:
+    with ProxyProcess(server.url, tmp_path, grpc_port=0, http_port=0, mysql_port=0) as proxy:
         proxy.wait_ready().close()
         environment = os.environ | {"UPSTREAM": server.url, "UPWELL_GRPC": proxy.target, "SCALE": "tiny"}
         command = [sys.executable, "-m", "examples.lobsters.traffic"]

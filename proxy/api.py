@@ -274,6 +274,14 @@ class System(Protocol):
 class SessionCache(Cache, Protocol):
     """What the listener for MySQL's protocol asks of a cache beyond the others."""
 
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def plain_int(self) -> bool:
+        """Whether one integer is its parameter, and its key too."""
+        ...
+
     def peek(self, parameters: Sequence[ParameterValue]) -> bytes | None:
         """As `hit`, without being one: nothing is counted, and the key is not kept for it. Raises nothing."""
         ...

@@ -34,6 +34,9 @@ from proxy.grpc_server import GrpcListener, GrpcOptions
 from proxy.http_server import HttpListener
 from proxy.memory import MemoryGuard
 from proxy.mysql import rows as mysql_rows
+from proxy.mysql.certificate import server_context
+from proxy.mysql.handshake import login_settings
+from proxy.mysql.listener import MysqlListener, MysqlOptions, Shared
 from proxy.pump import Pump
 from proxy.router import Gate, Router
 from proxy.state import StateStore
@@ -49,6 +52,9 @@ NO_FORMATS: Mapping[str, WireFormat] = {}
 YOUNG_COLLECTIONS = (1_000, 10, 1 << 30)  # gc.set_threshold: the oldest objects are never passed over
 
 
+Listener = GrpcListener | HttpListener | MysqlListener
+
+
 @dataclass
 class App:
     """A running proxy. Ports are those in fact bound. `failed_look`: how the last failure of `keep` was."""
@@ -61,6 +67,8 @@ class App:
     catalog: Catalog
     grpc_port: int = 0
     http_port: int = 0
+    mysql_port: int = 0
+    mysql: MysqlListener | None = None
     failed_look: Exception | None = None
 
     @property
@@ -114,7 +122,7 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
     router.auto_cache = automatic(config, router, stream)
     app = App(config, router, engine, stream, executor, catalog)
     background = asyncio.get_running_loop().create_task(keep(app, Gate(router, stream, config.max_staleness)))
-    listeners = await listen(app)
+    listeners = await listen(app, upstream, matcher)
     freeze()
     try:
         yield app
@@ -160,7 +168,7 @@ class StreamEvents:
             self._catalog.schema_changed(None)
 
 
-async def listen(app: App) -> list[GrpcListener | HttpListener]:
+async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Listener]:
     """Opens the listeners. Raises ConfigError where an address cannot be bound."""
     config = app.config
     grpc = GrpcListener(
@@ -177,12 +185,35 @@ async def listen(app: App) -> list[GrpcListener | HttpListener]:
     app.grpc_port = await grpc.start()
     http = HttpListener(app.router, config)
     app.http_port = await http.start()
+    app.mysql = mysql = mysql_listener(app, upstream, matcher)
+    app.router.sessions = lambda: len(mysql.shared.sessions)
+    app.mysql_port = await mysql.start()
     log.info(
         "listening",
+        mysql=f"{config.mysql.listen.host}:{app.mysql_port}",
         grpc=f"{config.grpc_listen.host}:{app.grpc_port}",
         http=f"{config.http_listen.host}:{app.http_port}",
     )
-    return [grpc, http]
+    return [mysql, grpc, http]
+
+
+def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> MysqlListener:
+    """The listener for MySQL's protocol. Raises ConfigError."""
+    settings = app.config.mysql
+    options = MysqlOptions(
+        host=settings.listen.host,
+        port=settings.listen.port,
+        transactions=settings.transactions,
+        read_your_writes=settings.read_your_writes,
+        own_writes_wait=settings.own_writes_wait,
+        largest_command=settings.largest_packet,
+        connections=settings.connections,
+        idle=settings.idle,
+        admins=app.config.admin_users,
+    )
+    tls = None if settings.tls == "off" else server_context(settings.certificate, settings.key)
+    logins = login_settings(upstream, tls, client_tls_required=settings.tls == "required")
+    return MysqlListener(Shared(app.router, options, matcher, app.router.proxied), logins)
 
 
 async def keep(app: App, gate: Gate) -> None:
@@ -215,6 +246,8 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     guard.tick()
     app.router.pump.tick()
     app.router.sampler.tick()
+    if app.mysql is not None:
+        app.mysql.tick()
     app.catalog.retry()
     if app.router.auto_cache is not None:
         app.router.auto_cache.tick()

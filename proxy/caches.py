@@ -132,6 +132,15 @@ class OpenCache:
         return self._cache.columns
 
     @property
+    def name(self) -> str:
+        return self._cache.name
+
+    @property
+    def plain_int(self) -> bool:
+        self._ready()
+        return self._plain_int and not self._single
+
+    @property
     def needs(self) -> frozenset[str]:
         return self._cache.needs
 

@@ -20,7 +20,7 @@ import structlog
 import uvloop
 
 from external_upquery.upstream import parse_upstream
-from proxy.config import BY_NAME, LATER, SETTINGS, Config, Setting, from_process, upstream_from_process
+from proxy.config import BY_NAME, SETTINGS, Config, Setting, from_process, upstream_from_process
 from sqltypes.errors import ConfigError, UpwellError
 from upwell.command import Failed, json_option, print_json
 
@@ -38,10 +38,6 @@ def setting_option(setting: Setting) -> click.Option:
     if setting.is_flag:
         return click.Option(declaration, is_flag=True, flag_value="true", default=None, help=help)
     return click.Option(declaration, metavar=setting.metavar, help=help)
-
-
-def later_option(name: str) -> click.Option:
-    return click.Option([f"--{name}", name.replace("-", "_")], hidden=True)
 
 
 def by_name(options: dict[str, str | None]) -> dict[str, str | None]:
@@ -72,7 +68,7 @@ def run_serve(**options: str | None) -> None:
 serve = click.Command(
     "serve",
     callback=run_serve,
-    params=[*map(setting_option, SETTINGS), *map(later_option, LATER)],
+    params=list(map(setting_option, SETTINGS)),
     help="Run the proxy until SIGTERM or Ctrl-C.",
     epilog="Each option may also stand in the environment or, without the dashes, in the file of --config.",
 )

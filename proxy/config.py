@@ -20,11 +20,13 @@ from proxy.api import BY_FILE, MadeBy
 from proxy.auto_cache import Policy
 from proxy.grpc_server import DEFAULT_MESSAGE_LIMIT
 from proxy.machine import default_memory_limit
+from proxy.mysql.reads import Transactions
 from proxy.quantities import (
     parse_auto,
     parse_bool,
     parse_count,
     parse_fraction,
+    parse_large_count,
     parse_listen,
     parse_log_level,
     parse_names,
@@ -33,6 +35,8 @@ from proxy.quantities import (
     parse_size,
     parse_switch,
     parse_text,
+    parse_tls,
+    parse_transactions,
 )
 from sqltypes.errors import ConfigError
 
@@ -64,6 +68,23 @@ class Listen:
 
 
 @dataclass(frozen=True, slots=True)
+class MysqlSettings:
+    """Of MySQL's protocol. `tls`: off, on, required; `certificate` and `key`: paths, "" for one made at
+    start; `idle` 0: as long as MySQL allows; `largest_packet`: bytes of one command."""
+
+    listen: Listen = Listen("127.0.0.1", 3307)
+    tls: str = "on"
+    certificate: str = ""
+    key: str = ""
+    transactions: Transactions = Transactions.ON
+    read_your_writes: bool = True
+    own_writes_wait: float = 1.0
+    connections: int = 10_000
+    idle: float = 0.0
+    largest_packet: int = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All settings. Sizes in bytes, times in seconds; certificate and key in PEM, both or none; token None: none asked.
 
@@ -78,6 +99,7 @@ class Config:
     upquery_connections: int
     upquery_timeout: float
     state_dir: Path
+    mysql: MysqlSettings = MysqlSettings()
     exact_fills: bool = True
     caches: tuple[CacheDefinition, ...] = ()
     grpc_certificate: bytes | None = None
@@ -116,6 +138,16 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("upstream", parse_text, None, "URL", "the MySQL behind: mysql://user:password@host:port[/database]"),
     Setting("upstream-file", parse_text, None, "FILE", "a file with that address: command lines are visible to others"),
     Setting("config", parse_text, None, "FILE", "settings and [[cache]] tables as TOML"),
+    Setting("mysql-listen", parse_listen, "127.0.0.1:3307", "HOST:PORT", "where MySQL's protocol is spoken"),
+    Setting("mysql-tls", parse_tls, "on", "MODE", "off, on (clients may use it) or required"),
+    Setting("mysql-tls-cert", parse_text, None, "FILE", "certificate chain of that listener, PEM; default: a new one"),
+    Setting("mysql-tls-key", parse_text, None, "FILE", "its private key, PEM"),
+    Setting("transactions", parse_transactions, "on", "on|strict|off", "hits in transactions; strict: READ COMMITTED"),
+    Setting("read-your-writes", parse_switch, "on", "on|off", "hits wait for what the session has written"),
+    Setting("own-writes-wait", parse_seconds, "1s", "TIME", "the longest that they do; then MySQL answers"),
+    Setting("mysql-connections", parse_large_count, "10000", "N", "clients at a time"),
+    Setting("mysql-idle-timeout", parse_seconds, "0s", "TIME", "ends silent sessions; 0s: as MySQL does"),
+    Setting("mysql-max-packet", parse_size, "1GiB", "SIZE", "the largest command that is forwarded"),
     Setting("grpc-listen", parse_listen, "127.0.0.1:50051", "HOST:PORT", "where gRPC listens"),
     Setting("http-listen", parse_listen, "127.0.0.1:8080", "HOST:PORT", "where /metrics, /healthz and /readyz are"),
     Setting("memory-limit", parse_size, None, "SIZE", "for what is held; default: a quarter of the machine's memory"),
@@ -141,7 +173,6 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("check", parse_bool, "false", "", "check the engine's invariants after every step: slow"),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}
-LATER = {"mysql-listen": "the listener for MySQL's protocol comes in a later version; gRPC is there"}
 CACHE_KEYS = ("name", "sql", "database")
 
 
@@ -163,6 +194,7 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         upquery_connections=value("upquery-connections"),
         upquery_timeout=value("upquery-timeout"),
         state_dir=Path(state).expanduser() if state else default_state_dir(environment, home),
+        mysql=_mysql(layers, value),
         exact_fills=value("exact-fills"),
         caches=caches,
         grpc_certificate=certificate,
@@ -193,7 +225,7 @@ def _layers(
 ) -> tuple[list[_Layer], tuple[CacheDefinition, ...]]:
     """The sources of values, the strongest first, and the caches of the file."""
     layers = [_Layer({name: text for name, text in options.items() if text is not None}, "--{}".format)]
-    names = [*BY_NAME, *LATER]
+    names = list(BY_NAME)
     layers.append(
         _Layer({name: environment[_variable(name)] for name in names if environment.get(_variable(name))}, _variable)
     )
@@ -202,9 +234,6 @@ def _layers(
     if path is not None:
         values, caches = read_file(Path(path))
         layers.append(_Layer(values, lambda name: f"{path}: {name}"))
-    for layer in layers:
-        for name in LATER.keys() & layer.values.keys():
-            raise ConfigError(f"{layer.origin(name)}: {LATER[name]}")
     return layers, caches
 
 
@@ -263,6 +292,27 @@ def _upstream(layers: Sequence[_Layer]) -> str:
     )
 
 
+def _mysql(layers: Sequence[_Layer], value: Callable[[str], Any]) -> MysqlSettings:
+    listen = Listen(*value("mysql-listen"))
+    tls, certificate, key = value("mysql-tls"), _text(layers, "mysql-tls-cert"), _text(layers, "mysql-tls-key")
+    if key is not None and certificate is None:
+        raise ConfigError("--mysql-tls-key stands alone: expected --mysql-tls-cert beside it")
+    if tls == "off" and not listen.is_loopback:
+        raise ConfigError(f"--mysql-listen {listen.host} is not loopback: --mysql-tls is on or required there")
+    return MysqlSettings(
+        listen=listen,
+        tls=tls,
+        certificate=certificate or "",
+        key=key or "",
+        transactions=value("transactions"),
+        read_your_writes=value("read-your-writes"),
+        own_writes_wait=value("own-writes-wait"),
+        connections=value("mysql-connections"),
+        idle=value("mysql-idle-timeout"),
+        largest_packet=value("mysql-max-packet"),
+    )
+
+
 def _credentials(
     layers: Sequence[_Layer], listen: Listen, *, insecure: bool
 ) -> tuple[bytes | None, bytes | None, str | None]:
@@ -316,7 +366,7 @@ def read_file(path: Path) -> tuple[dict[str, str], tuple[CacheDefinition, ...]]:
     values = {}
     for key, value in document.items():
         name = key.replace("_", "-")
-        if name == "config" or (name not in BY_NAME and name not in LATER):
+        if name == "config" or name not in BY_NAME:
             raise ConfigError(f"{path}: {unknown(key, [*BY_NAME, 'cache'])}")
         if isinstance(value, (dict, list)):
             raise ConfigError(

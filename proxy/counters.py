@@ -32,9 +32,19 @@ PROXY: dict[str, str] = {
     **SAMPLE,
 }
 
+SESSIONS: dict[str, str] = {
+    "mysql_logins": "Clients that have logged in over MySQL's protocol",
+    "mysql_logins_failed": "Clients that have not: refused by MySQL, gone, or too slow",
+    "mysql_passed": "Statements of theirs that MySQL has answered in the client's own session",
+    "mysql_rights_asked": "Times that MySQL was asked whether an account may run a cache's query",
+    "session_write_waits": "Reads that waited for their session's own writes",
+    "mixed_snapshots": "Transactions that MySQL went on to answer when what hits had shown them had changed",
+}
+
 GAUGES: dict[str, str] = {
     "ring_transactions": "Transactions in the ring, by which answers are brought forward to the position",
     "subscriptions": "Subscriptions now",
+    "mysql_sessions": "Sessions over MySQL's protocol now",
 }
 
-COUNTERS: dict[str, str] = {**ENGINE, **SOURCE, **PROXY}
+COUNTERS: dict[str, str] = {**ENGINE, **SOURCE, **PROXY, **SESSIONS}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from proxy.mysql.reads import Transactions
+
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B?)", re.IGNORECASE)
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
@@ -90,6 +92,25 @@ def parse_count(text: str) -> int:
     if not text.strip().isascii() or not text.strip().isdecimal() or not 1 <= int(text) <= 10_000:
         raise ValueError("a number from 1 to 10000 is accepted")
     return int(text)
+
+
+def parse_large_count(text: str) -> int:
+    if not text.strip().isascii() or not text.strip().isdecimal() or not 1 <= int(text) <= 1_000_000:
+        raise ValueError("a number from 1 to 1000000 is accepted")
+    return int(text)
+
+
+def parse_tls(text: str) -> str:
+    if text.strip() not in ("off", "on", "required"):
+        raise ValueError("off, on or required is accepted")
+    return text.strip()
+
+
+def parse_transactions(text: str) -> Transactions:
+    try:
+        return Transactions(text.strip())
+    except ValueError:
+        raise ValueError("on, strict or off is accepted") from None
 
 
 def parse_names(text: str) -> tuple[str, ...]:

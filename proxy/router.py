@@ -6,7 +6,7 @@ Nothing here decodes rows of what is passed through, and a hit (`proxy/caches.py
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 from time import monotonic, perf_counter
 
@@ -90,6 +90,7 @@ class Router:
         self._open: dict[tuple[str, int], OpenCache] = {}
         self._freshener = Freshener(engine, stream.age, executor.executed)
         self._changed_at = monotonic()
+        self.sessions: Callable[[], int] = int  # how many there are; the MySQL listener says
         self.accounts_version = 0  # another number after each change of accounts and their rights
         self._visible = VisibleTimes(lambda: stream.skew)
         self.sampler = Sampler(
@@ -359,6 +360,7 @@ class Router:
                 "evicted": engine.sieve.evicted,
                 "ring_transactions": len(engine.ring),
                 "subscriptions": len(engine.subscriptions),
+                "mysql_sessions": self.sessions(),
                 "freshness_waits": self._freshener.waits,
                 "freshness_waits_in_vain": self._freshener.late,
             },

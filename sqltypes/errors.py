@@ -12,6 +12,7 @@
     |   +-- UnprovenString    a string whose weights are not proven to be MySQL's
     +-- UnknownCache          no cache of that name
     +-- CacheExists           the name is taken by another query
+    +-- CannotForce           a read that may only be answered by a cache, and none can
     +-- NotARead              a statement that `Query` does not pass
     +-- SourceError           MySQL's own error: errno, sqlstate, message as they are
     +-- SourceDown            MySQL cannot be reached
@@ -22,6 +23,7 @@
     +-- MalformedRequest      bytes that are no message of the protocol
     +-- Unauthenticated       no credentials, or wrong ones
     +-- NotPermitted          the account may not do this
+    +-- ClientLeft            the client closed its connection before its request was complete
     +-- ConfigError           a wrong option or file: one line on stderr, exit 2
     +-- InvariantViolated     an internal breach: the state concerned is dropped, never served
 
@@ -126,6 +128,14 @@ class CacheExists(UpwellError):
     sqlstate = "42S01"
 
 
+class CannotForce(UpwellError):
+    """A query that asks for a cache's answer, and MySQL would have to give it."""
+
+    reason = "cannot_force"
+    errno = 1235
+    sqlstate = "42000"
+
+
 class NotARead(UpwellError):
     reason = "not_a_read"
     errno = 1792
@@ -188,6 +198,12 @@ class NotPermitted(UpwellError):
     reason = "not_permitted"
     errno = 1227
     sqlstate = "42000"
+
+
+class ClientLeft(UpwellError):
+    reason = "client_left"
+    errno = 1158
+    sqlstate = "08S01"
 
 
 class ConfigError(UpwellError):

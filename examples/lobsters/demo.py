@@ -186,6 +186,7 @@ class Demo:
         self.say(f"  MySQL  {server.host}:{server.port}")
         self.say(f"  gRPC   {proxy.target}")
         self.say(f"  HTTP   http://127.0.0.1:{proxy.http_port}/")
+        self.say(f"  MySQL  127.0.0.1:{proxy.mysql_port}, for any client: your account, this port")
         self.say(f"  to look: .venv/bin/upwell cache ls --grpc {proxy.target}")
 
 

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 START_SECONDS = 30.0
 STOP_SECONDS = 15.0
 POLL_SECONDS = 0.02
-DEFAULT_GRPC, DEFAULT_HTTP = 50051, 8080
+DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_MYSQL = 50051, 8080, 3307
 
 
 class ProxyFailed(Exception):
@@ -56,11 +56,17 @@ class ProxyProcess:
         private_state: bool = True,
         grpc_port: int | None = None,
         http_port: int | None = None,
+        mysql_port: int | None = None,
     ) -> None:
         """Starts it: `folder` takes the log, and the state unless that shall be kept where `serve` keeps it."""
         self.grpc_port = pick_port(DEFAULT_GRPC if grpc_port is None else grpc_port)
         self.http_port = pick_port(DEFAULT_HTTP if http_port is None else http_port)
-        wanted = (DEFAULT_GRPC, self.grpc_port), (DEFAULT_HTTP, self.http_port)
+        self.mysql_port = pick_port(DEFAULT_MYSQL if mysql_port is None else mysql_port)
+        wanted = (
+            (DEFAULT_GRPC, self.grpc_port),
+            (DEFAULT_HTTP, self.http_port),
+            (DEFAULT_MYSQL, self.mysql_port),
+        )
         # Where a usual port is taken: what was taken instead, as a sentence.
         self.moved = ", ".join(f"port {usual} is taken, so {got}" for usual, got in wanted if usual != got)
         self.log = folder / "upwell.log"
@@ -74,6 +80,7 @@ class ProxyProcess:
                     "serve",
                     f"--grpc-listen=127.0.0.1:{self.grpc_port}",
                     f"--http-listen=127.0.0.1:{self.http_port}",
+                    f"--mysql-listen=127.0.0.1:{self.mysql_port}",
                     *([f"--state-dir={folder / 'state'}"] if private_state else []),
                     *options,
                 ],

@@ -92,7 +92,7 @@ def hammer(seconds: float, seed: int, *, brief: bool = False) -> Result:
             "--log-json",
         ]
         upstream = server.url.replace("root@", f"{USER}@")
-        proxy = ProxyProcess(upstream, folder, options=options, grpc_port=0, http_port=0)
+        proxy = ProxyProcess(upstream, folder, options=options, grpc_port=0, http_port=0, mysql_port=0)
         stack.callback(proxy.stop)
         client = stack.enter_context(proxy.wait_ready())
         history = History([*range(GROUPS), SWAPS])

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from proxy.mysql.routes import Target
 
 FIXED = 10  # bytes before the parameters: command, statement id, flags, iteration count
+LONGLONG = (0x08,)  # the types of an execution whose only parameter is a 64-bit integer
 CURSOR = 0x07  # of the flags
 PARAMETER_COUNT = 0x08  # of the flags: with query attributes, how many parameters there are stands behind
 UNSIGNED = 0x8000  # of a type
@@ -125,7 +126,7 @@ READERS: dict[int, Reader] = {
 NULL_TYPE = 0x06
 
 
-class Statement:
+class PreparedStatement:
     """A prepared statement of one session.
 
     `definitions`: payloads of its result's column definitions, as MySQL announced them. `types`: of the parameters, as

@@ -40,8 +40,9 @@ class Kind(IntEnum):
     RESULT = 0  # OK, an error, a request for a file, or rows; and more of them
     ONE = 1  # one packet
     PREPARED = 2
-    ROWS = 3  # rows of a cursor, or the columns of a table, without a head
-    ENDLESS = 4  # a stream of events
+    AUTHENTICATION = 3  # one packet, whatever it says
+    ROWS = 4  # rows of a cursor, or the columns of a table, without a head
+    ENDLESS = 5  # a stream of events
 
 
 class Phase(IntEnum):
@@ -223,20 +224,19 @@ class Responses:
             # Rows of a cursor are fetched later: nothing follows.
             cursor = len(payload) >= 5 and payload[3] & STATUS_CURSOR_EXISTS
             return self._end(payload, EOF, eof=True) if cursor else None
-        if not payload:
-            if phase == Phase.ROWS:  # the empty rest of a collected row of the largest size
-                return None
-            raise Malformed("an empty packet from MySQL")
-        first = payload[0]
+        if exchange.kind == Kind.AUTHENTICATION:
+            return self._ended(NO_STATUS)
+        first = payload[0] if payload else -1
         if first == ERR:
             return self._ended(NO_STATUS, parse_error(payload))
-        if phase == Phase.ROWS:
-            if first == EOF and len(payload) < LARGEST:
-                return self._end(payload, first, eof=not self._deprecate_eof)
-            return None
+        if phase == Phase.ROWS:  # of a row of the largest size, the rest may be empty
+            end = first == EOF and len(payload) < LARGEST
+            return self._end(payload, first, eof=not self._deprecate_eof) if end else None
         return self._head(payload, first, exchange.kind)
 
     def _head(self, payload: bytes, first: int, kind: Kind) -> Outcome | None:
+        if not payload:
+            raise Malformed("an empty packet from MySQL")
         if kind == Kind.ONE:
             if first in (OK, EOF):
                 return self._end(payload, first, eof=first == EOF and not self._deprecate_eof)

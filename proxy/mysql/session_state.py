@@ -65,7 +65,7 @@ ASK = "SELECT CURRENT_USER(), CURRENT_ROLE(), DATABASE(), @@global.system_time_z
 # What changes no answer of a SELECT that has one: only whether it is refused, and what writes do.
 NO_MATTER = frozenset({
     "ONLY_FULL_GROUP_BY", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL", "NO_ENGINE_SUBSTITUTION",
-    "NO_AUTO_VALUE_ON_ZERO", "NO_DIR_IN_CREATE",
+    "NO_AUTO_VALUE_ON_ZERO", "NO_DIR_IN_CREATE", "IGNORE_SPACE",
 })  # fmt: skip
 PINNED_VALUES = {name: value.strip("'") for name, value in PINNED.items()} | {
     "character_set_client": "utf8mb4",

@@ -39,6 +39,7 @@ class ClientWire(asyncio.Protocol):
     def __init__(self, owner: Owner, transport: asyncio.Transport) -> None:
         self._owner = owner
         self.transport = transport
+        self.alive = True
         self.data_received = owner.on_bytes  # type: ignore[method-assign]  # one call less for each command
         self.write = transport.write
         transport.set_write_buffer_limits(SOCKET_HIGH)

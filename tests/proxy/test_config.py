@@ -114,7 +114,6 @@ def test_caches_of_the_file(tmp_path: Path) -> None:
         ({"grpc-listen": "0.0.0.0:1"}, "--grpc-listen 0.0.0.0 is not loopback: it needs --grpc-tls-cert"),
         ({"grpc-tls-cert": "a"}, "--grpc-tls-cert and --grpc-tls-key go together"),
         ({"grpc-token-file": "/nowhere"}, "--grpc-token-file: '/nowhere' cannot be read"),
-        ({"mysql-listen": "127.0.0.1:3307"}, "--mysql-listen: the listener for MySQL's protocol comes in a later"),
     ],
 )
 def test_a_wrong_option_is_named_with_what_is_accepted(options: Mapping[str, str | None], line: str) -> None:
@@ -134,7 +133,6 @@ def test_a_wrong_option_is_named_with_what_is_accepted(options: Mapping[str, str
         ('config = "x"', "'config' is not known"),
         ("memory-limit 1", "is no TOML: "),
         ('memory-limit = "x"', "memory-limit is 'x': a size such as"),
-        ('mysql-listen = "127.0.0.1:3307"', "mysql-listen: the listener for MySQL's protocol"),
         ("cache = 1", "caches are written as [[cache]] tables"),
         ('[[cache]]\nname = "a"', "[[cache]] number 1 lacks sql"),
         ('[[cache]]\nsql = "a"', "[[cache]] number 1 lacks name"),

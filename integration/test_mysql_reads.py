@@ -1,0 +1,302 @@
+"""Reads over MySQL's protocol: what is answered by a cache, what by MySQL, and by which rule."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from integration.grpc_app import Proxy, proxy_beside, run
+from integration.mysql_clients import Asker, connected
+from integration.mysql_server import Server
+
+BY_ID = "SELECT id, n, name FROM item WHERE id = %s"
+OF_GROUP = "SELECT COUNT(*), SUM(n) FROM item WHERE grp = %s"
+
+
+@asynccontextmanager
+async def shop(mysql: Server, database: str, state: Path, **options: str) -> AsyncIterator[tuple[Proxy, Asker]]:
+    """A proxy with two caches over ten items, and a client of it."""
+    mysql.execute(
+        f"USE `{database}`",
+        "CREATE TABLE item (id INT PRIMARY KEY, grp INT NOT NULL, n INT NOT NULL, name VARCHAR(40), KEY (grp))",
+        "INSERT INTO item VALUES " + ", ".join(f"({n}, {n % 3}, {n * 10}, 'item {n}')" for n in range(10)),
+    )
+    async with proxy_beside(mysql, database, state, **options) as proxy:
+        asker = await connected(proxy)
+        await asker.ask("CREATE CACHE by_id FROM SELECT id, n, name FROM item WHERE id = ?")
+        await asker.ask("CREATE CACHE of_group FROM SELECT COUNT(*), SUM(n) FROM item WHERE grp = ?")
+        try:
+            yield proxy, asker
+        finally:
+            await asker.close()
+
+
+def test_a_read_is_a_miss_then_a_hit_and_follows_writes(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (_, asker):
+            assert (await asker.read(BY_ID, 3))[:2] == (((3, 30, "item 3"),), "miss")
+            assert (await asker.read(BY_ID, 3))[:2] == (((3, 30, "item 3"),), "hit")
+            for written in range(20):
+                await asker.ask("UPDATE item SET n = %s WHERE id = 3", written)
+                rows, served, _ = await asker.read(BY_ID, 3)
+                assert (rows, served) == (((3, written, "item 3"),), "hit")
+            assert (await asker.read("SELECT id FROM item WHERE n = 50"))[1:] == ("passed", "no cache for this query")
+
+    run(scenario)
+
+
+def test_what_another_client_writes_is_seen(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (proxy, asker):
+            assert await asker.ask(OF_GROUP, 1) == ((3, 120),)
+            await proxy.write("INSERT INTO item VALUES (100, 1, 1000, 'new')")
+            await proxy.caught_up()
+            assert (await asker.read(OF_GROUP, 1))[:2] == (((4, 1120),), "hit")
+
+    run(scenario)
+
+
+def test_comments_skip_the_cache_and_force_it(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (_, asker):
+            assert await asker.served(BY_ID, 1) == "miss"
+            assert await asker.served("/* upwell: skip */ " + BY_ID, 1) == "passed"
+            assert await asker.served("/* upwell: force */ " + BY_ID, 1) == "hit"
+            with pytest.raises(pymysql.err.NotSupportedError, match="no cache for this query"):
+                await asker.ask("SELECT name FROM item WHERE n = 1 /* upwell: force */")
+            assert await asker.served(BY_ID + " -- the session goes on", 1) == "hit"
+
+    run(scenario)
+
+
+# -- transactions ------------------------------------------------------------------------------------------------------
+
+
+def test_in_repeatable_read_all_answers_are_one_state(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (proxy, asker):
+            await asker.ask("SET autocommit = 0")
+            for key in (1, 2, 1):
+                assert (await asker.read(BY_ID, key))[0] == ((key, key * 10, f"item {key}"),)
+            assert await asker.served(BY_ID, 2) == "hit"
+            await proxy.write("UPDATE item SET n = 0 WHERE id = 7")
+            await proxy.caught_up()
+            assert await asker.served(BY_ID, 2) == "hit", "nothing that was shown has changed"
+            await proxy.write("UPDATE item SET n = -1 WHERE id = 1")
+            await proxy.caught_up()
+            rows, served, reason = await asker.read(BY_ID, 2)
+            assert (rows, served) == (((2, 20, "item 2"),), "passed")
+            assert reason == "what the REPEATABLE READ transaction was shown has changed"
+            assert (await proxy.client.status()).counters["mixed_snapshots"] == 1
+            assert (await asker.read(BY_ID, 2))[2] == "the REPEATABLE READ transaction has its snapshot at MySQL"
+            await asker.ask("COMMIT")
+            assert (await asker.read(BY_ID, 1))[:2] == (((1, -1, "item 1"),), "hit")
+
+    run(scenario)
+
+
+def test_read_committed_hits_until_the_first_write(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (proxy, asker):
+            await asker.ask("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            await asker.ask("BEGIN")
+            await asker.ask(BY_ID, 1)
+            assert await asker.served(BY_ID, 1) == "hit"
+            await proxy.write("UPDATE item SET n = -1 WHERE id = 1")
+            await proxy.caught_up()
+            assert (await asker.read(BY_ID, 1))[:2] == (((1, -1, "item 1"),), "hit")
+            assert await asker.served("SELECT MAX(n) FROM item") == "passed"
+            assert await asker.served(BY_ID, 1) == "hit", "a read without locks changes nothing"
+            await asker.ask("SELECT n FROM item WHERE id = 2 FOR UPDATE")
+            assert (await asker.read(BY_ID, 1))[1:] == ("passed", "the transaction may have written or locked rows")
+            await asker.ask("ROLLBACK")
+            assert await asker.served(BY_ID, 1) == "hit"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("mode", "isolation", "served"),
+    [
+        ("on", "REPEATABLE READ", "hit"),
+        ("on", "READ COMMITTED", "hit"),
+        ("on", "READ UNCOMMITTED", "hit"),
+        ("on", "SERIALIZABLE", "passed"),
+        ("strict", "REPEATABLE READ", "passed"),
+        ("strict", "READ COMMITTED", "hit"),
+        ("off", "READ COMMITTED", "passed"),
+        ("off", "REPEATABLE READ", "passed"),
+    ],
+)
+def test_the_rules_of_transactions(
+    mysql: Server, database: str, tmp_path: Path, mode: str, isolation: str, served: str
+) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path, transactions=mode) as (_, asker):
+            assert await asker.served(BY_ID, 1) == "miss"
+            await asker.ask(f"SET SESSION TRANSACTION ISOLATION LEVEL {isolation}")
+            await asker.ask("START TRANSACTION")
+            assert await asker.served(BY_ID, 1) == served
+            await asker.ask("COMMIT")
+            assert await asker.served(BY_ID, 1) == "hit"
+
+    run(scenario)
+
+
+def test_a_write_in_the_transaction_is_read_from_mysql(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (_, asker):
+            assert await asker.served(BY_ID, 1) == "miss"
+            await asker.ask("BEGIN")
+            assert await asker.served(BY_ID, 1) == "hit"
+            await asker.ask("UPDATE item SET n = 5 WHERE id = 1")
+            assert (await asker.read(BY_ID, 1))[:2] == (((1, 5, "item 1"),), "passed")
+            await asker.ask("ROLLBACK")
+            assert (await asker.read(BY_ID, 1))[:2] == (((1, 10, "item 1"),), "hit")
+
+    run(scenario)
+
+
+def test_a_set_transaction_counts_for_the_next_one(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (_, asker):
+            assert await asker.served(BY_ID, 1) == "miss"
+            await asker.ask("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+            _, served, reason = await asker.read(BY_ID, 1)
+            assert served == "passed" and "SET TRANSACTION" in reason
+            await asker.ask("DO 0")
+            assert await asker.served(BY_ID, 1) == "hit"
+
+    run(scenario)
+
+
+# -- the session's state -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("SET sql_mode = 'ANSI_QUOTES'", "sql_mode"),
+        ("SET @@session.sql_select_limit = 5", "sql_select_limit"),
+        ("SET NAMES latin1", "character_set_client"),
+        ("SET character_set_results = NULL", "character_set_results"),
+        ("SET CHARACTER SET utf8mb3", "character_set_"),
+        ("CREATE TEMPORARY TABLE item (id INT)", "temporary tables"),
+        ("LOCK TABLES item READ", "locked tables"),
+    ],
+)
+def test_a_session_that_differs_does_not_hit_and_the_reason_says_why(
+    mysql: Server, database: str, tmp_path: Path, statement: str, named: str
+) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (proxy, asker):
+            other = await connected(proxy)
+            assert await asker.served("SELECT id, n, name FROM item WHERE id = 1") == "miss"
+            await asker.ask(statement)
+            with_table = "SELECT id, n, name FROM item WHERE id = 1"
+            if "TEMPORARY" in statement:
+                with pytest.raises(pymysql.err.OperationalError):
+                    await asker.ask(with_table)
+                served, reason = (await asker.ask("EXPLAIN LAST STATEMENT"))[0][::2]
+            else:
+                _, served, reason = await asker.read(with_table)
+            assert served == "passed" and named in reason, reason
+            assert await other.served("SELECT id, n, name FROM item WHERE id = 1") == "hit"
+            await other.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SET sql_mode = 'STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO'",
+        "SET NAMES utf8mb4 COLLATE utf8mb4_unicode_ci",
+        "SET time_zone = '+02:00'",
+        "SET @x = 1",
+        "SET lock_wait_timeout = 5",
+        "SET group_concat_max_len = 5",
+    ],
+)
+def test_what_cannot_change_the_answer_does_not_keep_it_from_the_cache(
+    mysql: Server, database: str, tmp_path: Path, statement: str
+) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (_, asker):
+            assert await asker.served(BY_ID, 1) == "miss"
+            await asker.ask(statement)
+            assert (await asker.read(BY_ID, 1))[1:] == ("hit", "")
+
+    run(scenario)
+
+
+def test_use_changes_which_tables_are_meant(mysql: Server, database: str, tmp_path: Path) -> None:
+    other = f"{database}_other"
+
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (_, asker):
+            assert await asker.served(BY_ID, 1) == "miss"
+            await asker.ask(f"USE `{other}`")
+            assert (await asker.read(BY_ID, 1))[:2] == (((1, -1, "other"),), "passed")
+            assert await asker.ask(BY_ID.replace("item", f"`{database}`.item"), 1) == ((1, 10, "item 1"),)
+            await asker.ask(f"USE `{database}`")
+            assert await asker.served(BY_ID, 1) == "hit"
+
+    mysql.execute(
+        f"CREATE DATABASE `{other}`",
+        f"CREATE TABLE `{other}`.item (id INT PRIMARY KEY, n INT, name VARCHAR(40))",
+        f"INSERT INTO `{other}`.item VALUES (1, -1, 'other')",
+    )
+    try:
+        run(scenario)
+    finally:
+        mysql.execute(f"DROP DATABASE `{other}`")
+
+
+def test_what_asks_about_the_last_statement_is_about_the_hit(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (_, asker):
+            await asker.ask(BY_ID, 1)
+            await asker.ask("SELECT 1 UNION SELECT 2")
+            await asker.ask(BY_ID, 1)
+            assert await asker.ask("SELECT FOUND_ROWS()") == ((1,),)
+            await asker.ask("SELECT CAST('x' AS SIGNED)")
+            await asker.ask(BY_ID, 1)
+            assert await asker.ask("SHOW WARNINGS") == ()
+
+    run(scenario)
+
+
+# -- rights ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_user_without_the_right_gets_mysqls_own_error(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (proxy, asker):
+            await proxy.write(f"GRANT INSERT ON `{database}`.item TO reader_1")
+            assert await asker.served(BY_ID, 1) == "miss"
+            user = await connected(proxy, user="reader_1", password="secret")
+            with pytest.raises(pymysql.err.OperationalError, match="SELECT command denied"):
+                await user.ask(BY_ID, 1)
+            with pytest.raises(pymysql.err.OperationalError, match="SELECT command denied"):
+                await user.ask("CREATE CACHE mine FROM SELECT grp FROM item WHERE id = ?")
+            await proxy.write(f"GRANT SELECT ON `{database}`.item TO reader_1")
+            await proxy.caught_up()
+            assert await user.served(BY_ID, 1) == "hit"
+            await proxy.write(f"REVOKE SELECT ON `{database}`.item FROM reader_1")
+            await proxy.caught_up()
+            with pytest.raises(pymysql.err.OperationalError, match="SELECT command denied"):
+                await user.ask(BY_ID, 1)
+            with pytest.raises(pymysql.err.OperationalError, match="admin-users"):
+                await user.ask("DROP CACHE by_id")
+            await user.close()
+
+    mysql.execute("DROP USER IF EXISTS reader_1", "CREATE USER reader_1 IDENTIFIED BY 'secret'")
+    try:
+        run(scenario)
+    finally:
+        mysql.execute("DROP USER reader_1")

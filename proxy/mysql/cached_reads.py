@@ -1,0 +1,183 @@
+"""Reads of a session that a cache may answer: whether, by which rule, and what must be asked first.
+
+read -> gate -> "" : Cache.hit -> head + body, at once      -> a hole: Cache.fill, a task -> head + body
+             -> a reason : MySQL answers, in the client's own session
+             -> something to be asked or waited for first, a task; then the command is looked at again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from gtid_tracker.gtid import GtidSet
+from proxy.api import Answer, ParameterValue, Served, SessionCache
+from proxy.mysql.packets import COM_STMT_CLOSE, COM_STMT_PREPARE, packet
+from proxy.mysql.reads import COMMITTED, hit_rule, refusal, transaction_rule
+from proxy.mysql.responses import Kind
+from proxy.mysql.routes import Route
+from proxy.mysql.rows import with_status
+from proxy.mysql.session_base import SessionBase
+from sqltypes.errors import SourceError, UpwellError
+
+NOTHING = GtidSet.empty()
+PLAIN_STATUS = 2  # autocommit, and in no transaction: what stored answers end with
+
+
+@dataclass(slots=True, eq=False)
+class CachedRead:
+    """A command that a cache may answer. `head`: what stands before the rows, b"" where it is still to be asked.
+    `route` and `data`: for MySQL, if it is to answer."""
+
+    data: bytes
+    cache: SessionCache
+    values: Sequence[ParameterValue]
+    head: bytes
+    text: bytes
+    route: Route
+    kind: object  # what reads that are hits in the same way have in common: a prepared statement, or a route
+    forced: bool = False  # an error where MySQL would have to answer
+    waited: bool = False  # for the session's own writes, in vain
+
+
+Step = Callable[[], Awaitable[None]]
+
+
+class CachedReads(SessionBase):
+    replay = b""  # the last command, where a cache has answered it
+
+    def pass_read(self, read: CachedRead, why: str) -> None:
+        """MySQL is to answer."""
+        raise NotImplementedError
+
+    def look(self, read: CachedRead) -> None:
+        """Answers, at once where nothing must be asked or waited for."""
+        gate = self._gate(read)
+        if gate == "":
+            if not self._hit(read):
+                self._start(self._miss(read))
+        elif isinstance(gate, str):
+            self.pass_read(read, gate)
+        else:
+            self._start(self._settle(read, gate))
+
+    async def _settle(self, read: CachedRead, step: Step) -> None:
+        """What must be asked or waited for, then as `look`."""
+        gate: str | Step = step
+        while not isinstance(gate, str):
+            await gate()
+            gate = self._gate(read)
+        if gate:
+            self.pass_read(read, gate)
+        elif not self._hit(read):
+            await self._miss(read)
+
+    # -- the gate ------------------------------------------------------------------------------------------------------
+
+    def _gate(self, read: CachedRead) -> str | Step:
+        """The reason why MySQL must answer, "" if a cache may, or what must be done before that can be said."""
+        state, cache = self.state, read.cache
+        if not state.known:
+            return self._refresh
+        reason = refusal(state, cache.needs)
+        if reason:
+            return reason
+        if state.token:
+            if not self.shared.options.read_your_writes:
+                state.token = NOTHING
+            elif not self._has_own_writes():
+                return (
+                    f"the stream has not brought the session's own writes: {state.token}"
+                    if read.waited
+                    else (lambda: self._own_writes(read))
+                )
+        if not state.plain:
+            reason = transaction_rule(state, self.shared.options.transactions, self.shown, self.shared.position())
+            if reason:
+                return reason
+        granted = self.shared.grants.granted(state, cache)
+        if granted is None:
+            return lambda: self._ask_rights(read)
+        if not granted.allowed:
+            return "MySQL refuses the query to this account"
+        if not read.head:
+            read.head = granted.head(eof=self.eof)
+        return ""
+
+    def _has_own_writes(self) -> bool:
+        if self.shared.system.demand_after(self.state.token).met():
+            self.state.token = NOTHING
+            return True
+        return False
+
+    async def _refresh(self) -> None:
+        await self.refresh()
+
+    async def _own_writes(self, read: CachedRead) -> None:
+        read.waited = True
+        self.shared.system.count("session_write_waits")
+        await self.shared.reached(self.state.token)
+
+    async def _ask_rights(self, read: CachedRead) -> None:
+        """May this account run the cache's query, and what columns does MySQL announce to this session? It prepares
+        the statement, and says."""
+        outcome = await self.server.ask(packet(bytes((COM_STMT_PREPARE,)) + read.text, 0), Kind.PREPARED)
+        self.shared.system.count("mysql_rights_asked")
+        payloads = outcome.payloads
+        if outcome.error is not None:
+            self.shared.grants.refuse(self.state, read.cache)
+            return
+        self.server.write(packet(bytes((COM_STMT_CLOSE,)) + payloads[0][1:5], 0))
+        self.shared.grants.allow(self.state, read.cache, definitions_of(payloads, eof=self.eof))
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def _hit(self, read: CachedRead, *, filled: bool = False) -> bool:
+        """Answers, or has MySQL answer; False where the key is a hole."""
+        try:
+            body = read.cache.hit(read.values)
+        except UpwellError as error:
+            self.pass_read(read, f"{error.reason}: {error.message}")
+            return True
+        if body is None:
+            return False
+        position = self.shared.position()
+        if not self.state.plain and not self._read_committed():
+            self.shown.note(read.cache, read.values, body, position)
+        self._send(read, body)
+        self.note(Served.MISS if filled else Served.HIT, read.cache.name, hit_rule(self.state), position)
+        return True
+
+    def _read_committed(self) -> bool:
+        return self.state.values.get("transaction_isolation", "") in COMMITTED
+
+    async def _miss(self, read: CachedRead) -> None:
+        demand = self.shared.system.demand_after(self.state.token)
+        try:
+            answer = await read.cache.fill(read.values, demand)
+        except SourceError:
+            answer = "MySQL refuses the query that fills the key"
+        if not isinstance(answer, Answer):
+            self.pass_read(read, answer)
+        elif self.state.plain or self._read_committed():
+            self._send(read, answer.body)
+            self.note(answer.served, answer.cache, hit_rule(self.state), answer.position)
+        else:  # all that the transaction is shown must be one state: the fill is of use if it is a hit now
+            gate = self._gate(read)
+            if not isinstance(gate, str) or gate or not self._hit(read, filled=True):
+                self.pass_read(read, str(gate) if gate else "the fill is not at the position of what was shown")
+
+    def _send(self, read: CachedRead, body: bytes) -> None:
+        status = self.status
+        if status != PLAIN_STATUS:
+            body = with_status(body, status, eof=self.eof)
+        self.answer(read.head + body)
+        self.replay = read.data
+        if self.state.plain:
+            self.heads[read.kind] = read.head
+
+
+def definitions_of(payloads: Sequence[bytes], *, eof: bool) -> tuple[bytes, ...]:
+    """The result's column definitions, of all packets of a COM_STMT_PREPARE's answer."""
+    columns = int.from_bytes(payloads[0][5:7], "little")
+    return tuple(payloads[-columns - 1 : -1] if eof else payloads[-columns:]) if columns else ()

@@ -1,0 +1,87 @@
+"""COM_CHANGE_USER: another account logs in on the same two connections, by the same relay as at first.
+
+Until MySQL has decided, what either side sends is authentication and nothing else. Failure ends both connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from proxy.mysql.auth_relay import AuthRelay, Outcome, Step, Turn
+from proxy.mysql.login_packets import ChangeUser, decode_name, encode_change_user, parse_change_user
+from proxy.mysql.packets import Malformed, packet
+from proxy.mysql.responses import Exchange, Kind
+from proxy.mysql.responses import Outcome as Answer
+
+if TYPE_CHECKING:
+    from proxy.mysql.session_base import SessionBase
+
+LARGEST = 1 << 17  # bytes of one message
+
+
+class AccountChange:
+    """One COM_CHANGE_USER under way. `ended`: is given MySQL's OK where the account was accepted."""
+
+    def __init__(
+        self, session: SessionBase, data: bytes, server_capabilities: int, ended: Callable[[bytes, int], None]
+    ) -> None:
+        """Raises Malformed."""
+        self._session = session
+        self._ended = ended
+        self._change: ChangeUser = parse_change_user(data[4:], session.capabilities)
+        self._server_capabilities = server_capabilities
+        self._relay = AuthRelay(session.terms)
+        self._to_client = 1  # sequence numbers of the next packets
+        self._to_server = 0
+        self._held = b""
+        self.user = decode_name(self._change.user, self._change.collation)
+        self._do(self._relay.begin(self._change.plugin, self._change.auth_response, self._opening))
+
+    def _opening(self, response: bytes) -> bytes:
+        return encode_change_user(replace(self._change, auth_response=response), self._server_capabilities)
+
+    def on_bytes(self, data: bytes) -> None:
+        """From the client. Raises Malformed."""
+        self._held += data
+        while len(self._held) >= 4 and self._relay.turn is not Turn.NOBODY:
+            size = int.from_bytes(self._held[:3], "little")
+            if size > LARGEST or self._held[3] != self._to_client & 0xFF:
+                raise Malformed("a packet that is no part of a change of the account")
+            if len(self._held) < 4 + size:
+                return
+            payload, self._held = self._held[4 : 4 + size], self._held[4 + size :]
+            self._to_client += 1
+            self._do(self._relay.from_client(payload))
+
+    @property
+    def left(self) -> bytes:
+        """What the client has sent beyond the login."""
+        return self._held
+
+    def _from_server(self, answer: Answer) -> None:
+        self._to_server += 1
+        try:
+            self._do(self._relay.from_server(answer.payloads[0]))
+        except Malformed as error:
+            self._session.break_off(str(error))
+
+    def _do(self, step: Step) -> None:
+        session = self._session
+        for payload in step.to_client:
+            session.client.write(packet(payload, self._to_client))
+            self._to_client += 1
+        if step.new_command:
+            self._to_server = 0
+        for payload in step.to_server:
+            session.server.write(packet(payload, self._to_server))
+            self._to_server += 1
+        if step.outcome is Outcome.ACCEPTED:
+            session.terms = replace(session.terms, nonce=self._relay.nonce)
+            self._ended(step.final, self._to_client)
+        elif step.outcome is not None:
+            session.client.write(packet(step.final, self._to_client))
+            session.close()
+        elif self._relay.turn in (Turn.SERVER, Turn.EITHER) and not session.server.responses.exchanges:
+            session.server.responses.expect(Exchange(Kind.AUTHENTICATION, self._from_server, visible=False))

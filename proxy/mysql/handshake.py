@@ -1,0 +1,416 @@
+"""A client's login: MySQL greets, the client answers, MySQL decides; Upwell stands between and stores no password.
+
+`log_in` gives two open connections of which MySQL has accepted the client's account, or it raises, having told the
+client why and closed both: there is no way from here into the command phase but through MySQL's OK.
+
+The connection to MySQL is opened first, since the greeting is MySQL's. It uses TLS where the client does, unless the
+upstream's settings say always or never.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from external_upquery.upstream import Upstream
+from proxy.mysql.auth_relay import CACHING_SHA2, DENY_ME, AuthRelay, Outcome, Step, Terms, Turn
+from proxy.mysql.login_packets import (
+    Greeting,
+    HandshakeResponse,
+    decode_name,
+    encode_handshake_response,
+    is_too_old,
+    offered_capabilities,
+    parse_greeting,
+    parse_handshake_response,
+    tls_request,
+    upstream_capabilities,
+    wants_tls,
+)
+from proxy.mysql.packet_stream import Lost, OutOfOrder, PacketStream, PlainPackets, Tls, TooLarge
+from proxy.mysql.packets import (
+    CLIENT_DEPRECATE_EOF,
+    CLIENT_PLUGIN_AUTH,
+    CLIENT_PROTOCOL_41,
+    CLIENT_SECURE_CONNECTION,
+    CLIENT_SSL,
+    ERR,
+    Malformed,
+    error_payload,
+    parse_error,
+)
+from proxy.mysql.password_key import PasswordKeys
+from sqltypes.errors import (
+    ClientLeft,
+    DeadlinePassed,
+    MalformedRequest,
+    SourceDown,
+    SourceError,
+    Unauthenticated,
+    UpwellError,
+)
+
+LOGIN_SECONDS = 10.0  # MySQL's own default (connect_timeout)
+
+Address = str | tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+
+# Who has not said yet who it is and leaves: MySQL is told a name that is nobody's, and denies it (see `DENY_ME`).
+NOBODY = encode_handshake_response(
+    HandshakeResponse(0, 1 << 24, 255, b"upwell-client-left", b"", b"", CACHING_SHA2, b""),
+    CLIENT_PROTOCOL_41 | CLIENT_SECURE_CONNECTION | CLIENT_PLUGIN_AUTH,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoginSettings:
+    """What is equal for all logins. Made by `login_settings`."""
+
+    upstream: Upstream
+    client_tls: ssl.SSLContext | None
+    client_tls_required: bool
+    upstream_tls: ssl.SSLContext | None
+    seconds: float
+    keys: PasswordKeys = field(default_factory=PasswordKeys)
+
+
+def login_settings(
+    upstream: Upstream,
+    client_tls: ssl.SSLContext | None = None,
+    *,
+    client_tls_required: bool = False,
+    seconds: float = LOGIN_SECONDS,
+) -> LoginSettings:
+    """`client_tls`: what clients may use, None for no TLS. `seconds`: for one whole login. Raises ConfigError."""
+    server = upstream.for_clients()
+    return LoginSettings(server, client_tls, client_tls_required, server.ssl_context(), seconds)
+
+
+@dataclass(slots=True)
+class LoggedIn:
+    """Two connections after authentication; MySQL's OK (`ok_payload`, as MySQL sent it, with session tracking whatever
+    the client's capabilities say) is not handed on yet: `client.send` has the sequence number for it.
+
+    `capabilities` are in effect with the client, `server_capabilities` with MySQL. `user`: as the client said it; which
+    account that is, and so which rights, only MySQL knows. `terms`: for COM_CHANGE_USER; its nonce changes with each.
+    """
+
+    client: PacketStream
+    server: PacketStream
+    capabilities: int
+    server_capabilities: int
+    user: str
+    database: str
+    collation: int
+    connection_id: int
+    server_version: str
+    client_tls: bool
+    server_secure: bool
+    ok_payload: bytes
+    terms: Terms
+
+
+async def log_in(client: socket.socket, settings: LoginSettings) -> LoggedIn:
+    """Takes an accepted socket of any mode; whatever happens, it is not the caller's any more.
+
+    Raises SourceError (MySQL said no), SourceDown, ClientLeft, MalformedRequest, Unauthenticated (Upwell said no) and
+    DeadlinePassed; the client was told and both connections are closed, also where the call is cancelled.
+    """
+    client.setblocking(False)
+    login = _Login(client, settings)
+    try:
+        async with asyncio.timeout(settings.seconds):
+            return await login.run()
+    except TimeoutError as error:
+        late = DeadlinePassed(f"the login took longer than {settings.seconds:g} s")
+        late.errno, late.sqlstate = 1159, "08S01"
+        login.end(late)
+        raise late from error
+    except UpwellError as error:
+        login.end(error)
+        raise
+    except BaseException:
+        login.end(None)
+        raise
+
+
+class _Login:
+    """Invariants:
+    1. `_client` and `_server` are what is open and can be written to at this moment; None during a TLS handshake, which
+       closes its socket itself if it fails.
+    2. `_relay` is not None exactly when MySQL was told who the client is.
+    """
+
+    def __init__(self, client: socket.socket, settings: LoginSettings) -> None:
+        self._settings = settings
+        self._upstream = settings.upstream
+        self._client_is_local = client.family == socket.AF_UNIX
+        self._client_tls = False
+        self._wake = asyncio.Event()
+        self._client: PlainPackets | PacketStream | None = PlainPackets(client)
+        self._server: PlainPackets | PacketStream | None = None
+        self._greeted = False
+        self._relay: AuthRelay | None = None
+        self._last_words = b""  # an ERR to be handed on as it is
+
+    async def run(self) -> LoggedIn:
+        greeting = await self._greeting()
+        response, client = await self._response(greeting)
+        server, server_tls = await self._secured(greeting, response)
+        capabilities = upstream_capabilities(response, greeting, tls=server_tls)
+        terms = await self._terms(greeting, capabilities, server_tls=server_tls)
+        relay = AuthRelay(terms)
+        ok_payload = await self._authenticate(relay, client, server, response, capabilities)
+        return LoggedIn(
+            client=client,
+            server=server,
+            capabilities=response.capabilities,
+            server_capabilities=capabilities,
+            user=decode_name(response.user, response.collation),
+            database=decode_name(response.database, response.collation),
+            collation=response.collation,
+            connection_id=greeting.connection_id,
+            server_version=greeting.version,
+            client_tls=self._client_tls,
+            server_secure=terms.server_safe,
+            ok_payload=ok_payload,
+            terms=replace(terms, nonce=relay.nonce),
+        )
+
+    # -- MySQL greets --------------------------------------------------------------------------------------------------
+
+    async def _greeting(self) -> Greeting:
+        server = PlainPackets(await _connect(self._upstream))
+        self._server = server
+        with _mysql_speaks():
+            payload = await server.packet()
+            if payload[:1] == bytes((ERR,)):
+                self._server = None
+                server.close()
+                self._last_words = payload
+                raise _source_error(payload)
+            greeting = parse_greeting(payload)
+        offered = offered_capabilities(greeting, tls=self._settings.client_tls is not None)
+        assert isinstance(self._client, PlainPackets)
+        with _client_speaks():
+            self._client.send(greeting.offering(offered))
+        self._greeted = True
+        return greeting
+
+    # -- the client says who it is -------------------------------------------------------------------------------------
+
+    async def _response(self, greeting: Greeting) -> tuple[HandshakeResponse, PacketStream]:
+        plain, context = self._client, self._settings.client_tls
+        assert isinstance(plain, PlainPackets)
+        offered = offered_capabilities(greeting, tls=context is not None)
+        with _client_speaks():
+            payload = await plain.packet()
+            if wants_tls(payload):
+                if context is None:
+                    raise Malformed("a TLS request, but TLS was not offered")
+                client = await self._client_stream(plain, Tls(context, self._settings.seconds))
+                self._client_tls = True
+                payload = await client.packet()
+            elif self._settings.client_tls_required and not self._client_is_local:
+                raise _unauthenticated(3159, "HY000", "connections without TLS are not accepted here")
+            if is_too_old(payload):
+                raise _unauthenticated(1251, "08004", "the client's protocol is older than MySQL 4.1's")
+            response = parse_handshake_response(payload, offered)
+            if not self._client_tls:
+                client = await self._client_stream(plain)
+        return response, client
+
+    async def _client_stream(self, plain: PlainPackets, tls: Tls | None = None) -> PacketStream:
+        self._client = None
+        self._client = await plain.stream(self._wake, accepted=True, tls=tls)
+        return self._client
+
+    # -- MySQL is told -------------------------------------------------------------------------------------------------
+
+    async def _secured(self, greeting: Greeting, response: HandshakeResponse) -> tuple[PacketStream, bool]:
+        """The connection to MySQL as a transport, and whether it has TLS."""
+        plain, context, mode = self._server, self._settings.upstream_tls, self._upstream.tls
+        assert isinstance(plain, PlainPackets)
+        tls = None
+        if mode in ("required", "verify") or (mode == "preferred" and self._client_tls):
+            if greeting.capabilities & CLIENT_SSL:
+                assert context is not None
+                tls = Tls(context, self._settings.seconds, self._upstream.host)
+            elif mode != "preferred":
+                raise _source_down(2026, f"MySQL offers no TLS, and the upstream's tls is {mode!r}")
+        with _mysql_speaks():
+            if tls is not None:
+                capabilities = upstream_capabilities(response, greeting, tls=True)
+                plain.send(tls_request(capabilities, response.max_packet, response.collation))
+            self._server = None
+            self._server = await plain.stream(self._wake, accepted=False, tls=tls)
+        return self._server, tls is not None
+
+    async def _terms(self, greeting: Greeting, capabilities: int, *, server_tls: bool) -> Terms:
+        local = bool(self._upstream.unix_socket)
+        client_safe, server_safe = self._client_tls or self._client_is_local, server_tls or local
+        return Terms(
+            nonce=greeting.nonce,
+            client_safe=client_safe,
+            server_safe=server_safe,
+            unix_socket=local,
+            deprecate_eof=bool(capabilities & CLIENT_DEPRECATE_EOF),
+            key=await self._settings.keys.key() if server_safe and not client_safe else None,
+        )
+
+    # -- MySQL decides -------------------------------------------------------------------------------------------------
+
+    async def _authenticate(
+        self,
+        relay: AuthRelay,
+        client: PacketStream,
+        server: PacketStream,
+        response: HandshakeResponse,
+        capabilities: int,
+    ) -> bytes:
+        """MySQL's OK."""
+
+        def opening(answer: bytes) -> bytes:
+            self._relay = relay
+            return encode_handshake_response(replace(response, auth_response=answer), capabilities)
+
+        with _client_speaks():
+            step = relay.begin(response.plugin, response.auth_response, opening)
+        while True:
+            if step.new_command:
+                server.sequence = 0
+            with _mysql_speaks():
+                for payload in step.to_server:
+                    server.send(payload)
+            with _client_speaks():
+                for payload in step.to_client:
+                    client.send(payload)
+            if step.outcome is not None:
+                break
+            step = await self._next(relay, client, server)
+        if step.outcome is Outcome.ACCEPTED:
+            return step.final
+        self._last_words = step.final
+        if step.outcome is Outcome.DENIED:
+            raise _source_error(step.final)
+        refused = parse_error(step.final)
+        raise _unauthenticated(refused.errno, refused.sqlstate, refused.message)
+
+    async def _next(self, relay: AuthRelay, client: PacketStream, server: PacketStream) -> Step:
+        """What follows from the next word of either side."""
+        while True:
+            self._wake.clear()
+            with _mysql_speaks():
+                payload = server.take()
+                if payload is not None:
+                    return relay.from_server(payload)
+            with _client_speaks():
+                payload = client.take() if relay.turn is not Turn.SERVER else None
+                if payload is not None:
+                    return relay.from_client(payload)
+                if client.lost:
+                    raise Lost("the connection was closed")
+            await self._wake.wait()
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def end(self, error: UpwellError | None) -> None:
+        """Tells the client (not where there is no error: the call was cancelled) and closes both connections."""
+        if self._client is not None:
+            if error is not None and not isinstance(error, ClientLeft):
+                with contextlib.suppress(Lost):
+                    self._client.send(self._last_words or self._words(error))
+            self._client.close()
+        if self._server is not None:
+            with contextlib.suppress(Lost):
+                self._part(self._server)
+            self._server.close()
+
+    def _words(self, error: UpwellError) -> bytes:
+        payload = error_payload(error.errno, error.sqlstate, error.message)
+        return payload if self._greeted else payload[:3] + payload[9:]  # no SQLSTATE before the greeting
+
+    def _part(self, server: PlainPackets | PacketStream) -> None:
+        relay = self._relay
+        if relay is None:
+            server.send(NOBODY)
+        if relay is None or relay.turn is not Turn.NOBODY:
+            if relay is None or relay.turn is Turn.SERVER:
+                server.sequence += 1  # of what it is about to ask
+            server.send(DENY_ME)
+
+
+async def _connect(upstream: Upstream) -> socket.socket:
+    """A connected, non-blocking socket. Raises SourceDown, worded as MySQL's own clients do."""
+    loop = asyncio.get_running_loop()
+    if upstream.unix_socket:
+        addresses: list[tuple[int, Address]] = [(socket.AF_UNIX, upstream.unix_socket)]
+    else:
+        try:
+            found = await loop.getaddrinfo(upstream.host, upstream.port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise _source_down(2005, f"Unknown MySQL server host '{upstream.host}' ({error.errno})") from error
+        addresses = [(family, address) for family, _, _, _, address in found]
+    failed = OSError(errno.EADDRNOTAVAIL, "no address")
+    for family, address in addresses:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, address)
+        except OSError as error:
+            sock.close()
+            failed = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    if upstream.unix_socket:
+        words = f"Can't connect to local MySQL server through socket '{upstream.unix_socket}' ({failed.errno})"
+        raise _source_down(2002, words) from failed
+    where = f"[{upstream.host}]" if ":" in upstream.host else upstream.host
+    raise _source_down(2003, f"Can't connect to MySQL server on '{where}:{upstream.port}' ({failed.errno})") from failed
+
+
+@contextlib.contextmanager
+def _client_speaks() -> Iterator[None]:
+    try:
+        yield
+    except Lost as error:
+        raise ClientLeft(f"the client left before its login was over: {error}") from error
+    except Malformed as error:
+        bad = MalformedRequest(f"bad handshake: {error}")
+        numbers = {OutOfOrder: 1156, TooLarge: 1153}
+        bad.errno = numbers.get(type(error), 1043)
+        raise bad from error
+
+
+@contextlib.contextmanager
+def _mysql_speaks() -> Iterator[None]:
+    try:
+        yield
+    except Lost as error:
+        raise _source_down(2013, f"Lost connection to MySQL server during the login: {error}") from error
+    except Malformed as error:
+        raise _source_down(2027, f"MySQL sent what is no part of a login: {error}") from error
+
+
+def _source_error(payload: bytes) -> SourceError:
+    answer = parse_error(payload)
+    return SourceError(answer.errno, answer.sqlstate, answer.message)
+
+
+def _source_down(number: int, message: str) -> SourceDown:
+    down = SourceDown(message)
+    down.errno = number
+    return down
+
+
+def _unauthenticated(number: int, sqlstate: str, message: str) -> Unauthenticated:
+    denied = Unauthenticated(message)
+    denied.errno, denied.sqlstate = number, sqlstate
+    return denied

@@ -1,0 +1,236 @@
+"""The listener for MySQL's protocol: accepts, has clients log in at MySQL, and keeps what their sessions share.
+
+A client that connects costs a connection at MySQL, opened before the client is greeted. Logins are made a few at a
+time, and what waits for its turn waits in the system's own queue: a flood of them does not take the loop from the
+sessions that read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+
+import structlog
+
+from gtid_tracker.gtid import GtidSet
+from planner.matcher import QueryMatcher
+from proxy.api import SessionSystem
+from proxy.mysql.commands import may_be_command
+from proxy.mysql.grants import REMEMBERED, Grants
+from proxy.mysql.handshake import LoginSettings, log_in
+from proxy.mysql.packet_stream import Lost
+from proxy.mysql.packets import error_payload, packet
+from proxy.mysql.prepared import PreparedStatement
+from proxy.mysql.reads import Transactions
+from proxy.mysql.rights import is_admin
+from proxy.mysql.routes import Route, Target, target_of
+from proxy.mysql.session import Session
+from proxy.mysql.session_base import SessionBase
+from proxy.mysql.statement_kind import ANYTHING, classify
+from proxy.mysql.statement_kind import Kind as StatementKind
+from proxy.mysql.texts import TextMatcher
+from proxy.proxied import ProxiedQueries
+from sqltypes.errors import CannotForce, ConfigError, UpwellError
+
+log = structlog.get_logger("upwell.mysql")
+
+BACKLOG = 1024
+LOGINS = 32  # at a time
+FAREWELL = 1.0  # seconds in which clients take their last bytes, when the proxy stops
+KEEP_ALIVE = 300.0  # seconds after which a session that lives by its hits is shown to MySQL to be in use
+READS = frozenset({StatementKind.READ})
+
+
+@dataclass(frozen=True, slots=True)
+class MysqlOptions:
+    """Sizes in bytes, times in seconds. `idle` 0: as long as MySQL itself allows."""
+
+    host: str = "127.0.0.1"
+    port: int = 3307
+    transactions: Transactions = Transactions.ON
+    read_your_writes: bool = True
+    own_writes_wait: float = 1.0
+    largest_command: int = 1 << 30
+    connections: int = 10_000
+    idle: float = 0.0
+    admins: tuple[str, ...] = ()
+
+
+class Shared:
+    """What all sessions of the listener share."""
+
+    def __init__(
+        self,
+        system: SessionSystem,
+        options: MysqlOptions,
+        matcher: QueryMatcher,
+        proxied: ProxiedQueries,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.system = system
+        self.options = options
+        self.clock = clock
+        self.texts: TextMatcher[Route] = TextMatcher(matcher)
+        self.grants = Grants(clock, lambda: (system.caches_version, system.accounts_version))
+        self.now = clock()  # as of the last tick
+        self.lapses = 0  # times that all grants were forgotten because of their age
+        self.large = Route(ANYTHING)
+        self.sessions: set[SessionBase] = set()
+        self.orphans: set[SessionBase] = set()
+        self.closing: set[SessionBase] = set()
+        self.position = system.position
+        self.seconds_since_change = system.seconds_since_change
+        self._proxied = proxied
+
+    def route(self, text: bytes, database: str) -> Route:
+        """What is known of a text for which nothing is known yet."""
+        sql = text.decode("utf-8", "replace")
+        statement = classify(sql)
+        noted = self._proxied.texts(sql, database) if statement.kind in READS else None
+        return Route(statement, may_be_command(text), noted)
+
+    def target(self, statement: PreparedStatement, *, eof: bool) -> Target:
+        found, _ = self.texts.find(statement.text, statement.database)
+        route = found.attached
+        if route is None:
+            route = found.attached = self.route(statement.text, statement.database)
+        target = target_of(statement, route, self.system, eof=eof)
+        return target
+
+    def forced(self, why: str) -> CannotForce:
+        return CannotForce(f"the query asks for an answer from a cache, and MySQL would have to answer: {why}")
+
+    def is_admin(self, account: str) -> bool:
+        return is_admin(account, self.options.admins)
+
+    async def reached(self, own: GtidSet) -> bool:
+        """Waits, for a bounded time, until the stream has brought a session's own writes."""
+        return await self.system.reached(own, self.options.own_writes_wait)
+
+    def orphaned(self, session: SessionBase) -> None:
+        self.orphans.add(session)
+
+    def ending(self, session: SessionBase) -> None:
+        self.sessions.discard(session)
+        self.orphans.discard(session)
+        self.closing.add(session)
+
+    def ended(self, session: SessionBase) -> None:
+        """Both connections are closed."""
+        self.closing.discard(session)
+
+
+class MysqlListener:
+    """From `start` to `stop`. Made and used on the running event loop."""
+
+    def __init__(self, shared: Shared, logins: LoginSettings) -> None:
+        self.shared = shared
+        self._settings = logins
+        self._lapsed_at = shared.now
+        self._listening: list[socket.socket] = []
+        self._accepting: list[asyncio.Task[None]] = []
+        self._logins: set[asyncio.Task[None]] = set()
+        self._turns = asyncio.Semaphore(LOGINS)
+
+    async def start(self) -> int:
+        """Listens; the port. Raises ConfigError where it cannot."""
+        options = self.shared.options
+        try:
+            infos = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, _, _, _, address = infos[0]
+            listening = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen for MySQL's protocol on {options.host}:{options.port}: {error.strerror or error}"
+            ) from None
+        listening.setblocking(False)
+        self._listening.append(listening)
+        self._accepting.append(asyncio.create_task(self._accept(listening)))
+        port: int = listening.getsockname()[1]
+        return port
+
+    async def stop(self, grace: float) -> None:
+        """Takes no more clients, lets what is under way end for `grace` seconds, then ends all sessions."""
+        tasks = [*self._accepting, *self._logins]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for listening in self._listening:  # the loop has let go of it
+            listening.close()
+        shared = self.shared
+        deadline = shared.clock() + grace
+        while any(session.busy for session in shared.sessions) and shared.clock() < deadline:
+            await asyncio.sleep(0.02)
+        for session in list(shared.sessions):
+            session.close()
+        deadline = min(deadline, shared.clock() + FAREWELL)
+        while shared.closing and shared.clock() < deadline:
+            await asyncio.sleep(0.01)
+        for session in list(shared.closing):
+            session.abort()
+        while shared.closing:
+            await asyncio.sleep(0)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._turns.acquire()
+            try:
+                client, _ = await loop.sock_accept(listening)
+            except OSError as error:  # no more files: those that wait stay in the queue
+                self._turns.release()
+                log.warning("accept_failed", why=str(error))
+                await asyncio.sleep(0.1)
+                continue
+            except BaseException:
+                self._turns.release()
+                raise
+            task = loop.create_task(self._serve(client))
+            self._logins.add(task)
+            task.add_done_callback(self._logins.discard)
+            task.add_done_callback(lambda _: self._turns.release())
+
+    async def _serve(self, client: socket.socket) -> None:
+        shared = self.shared
+        if len(shared.sessions) >= shared.options.connections:
+            client.setblocking(False)
+            client.send(packet(error_payload(1040, "08004", "Too many connections"), 0))
+            client.close()
+            return
+        client.setblocking(False)
+        if client.family in (socket.AF_INET, socket.AF_INET6):
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            logged_in = await log_in(client, self._settings)
+        except UpwellError as error:
+            shared.system.count("mysql_logins_failed")
+            log.info("login_failed", why=error.message)
+            return
+        shared.system.count("mysql_logins")
+        session = Session(shared, logged_in)
+        shared.sessions.add(session)
+        try:
+            session.begin(logged_in)
+        except Lost:
+            session.close()
+
+    def tick(self) -> None:
+        """To be called now and then. A session whose connection MySQL ended goes, unless MySQL cannot be reached at
+        all: then it keeps its hits."""
+        shared = self.shared
+        if shared.system.source_up():
+            for session in list(shared.orphans):
+                session.close()
+        now = shared.now = shared.clock()
+        if now - self._lapsed_at > REMEMBERED:
+            self._lapsed_at = now
+            shared.lapses += 1
+            shared.grants.forget()
+        for session in list(shared.sessions):
+            if shared.options.idle and now - session.active_at > shared.options.idle:
+                session.close()
+            elif now - session.server_used_at > KEEP_ALIVE > now - session.active_at:
+                session.ping_server()

@@ -1,0 +1,97 @@
+"""The quick way of a hit: from a command's bytes to the answer's without a task, a parse or an object per row.
+
+It is taken by reads of a kind (a prepared statement, or texts that differ in their literals only) of which the session
+has been given a hit the long way (`cached_reads.py`), since anything was passed through, asked or changed that the long
+way looks at. Then only the key and its bytes are to be found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy.api import SessionCache
+from proxy.mysql.cached_reads import CachedReads
+from proxy.mysql.packets import COM_QUERY, COM_STMT_EXECUTE
+from proxy.mysql.prepared import CURSOR, LONGLONG, PreparedStatement
+from proxy.mysql.routes import Route
+from sqltypes.expression import Key
+
+if TYPE_CHECKING:
+    from proxy.mysql.handshake import LoggedIn
+    from proxy.mysql.listener import Shared
+
+ONE_LONGLONG = 24
+"""Bytes of an execution whose only parameter is a 64-bit integer, with the header, where the type was sent before."""
+NO_ATTRIBUTES = b"\0\1"
+
+
+class QuickHits(CachedReads):
+    """Invariants:
+    1. A kind is in `heads`, with what stands before the rows of its answers, only while the session is `plain`, may
+       read the cache, and nothing has gone to MySQL since.
+    """
+
+    def __init__(self, shared: Shared, logged_in: LoggedIn) -> None:
+        super().__init__(shared, logged_in)
+        self.statements: dict[bytes, PreparedStatement] = {}
+        self.quick_position = ""
+        self._heads_of = -1  # the versions of caches, accounts and grants that `heads` is of
+
+    def quick(self, data: bytes) -> bytes | None:
+        """The answer to a read; None: the long way decides. `data`: what was received, one packet if it is quick."""
+        shared = self.shared
+        system = shared.system
+        version = system.caches_version + system.accounts_version + shared.lapses  # each only rises
+        if version != self._heads_of:
+            self.heads.clear()
+            self._heads_of = version
+            return None
+        if not self.heads or data[0] | data[1] << 8 | data[2] << 16 != len(data) - 4:
+            return None
+        if data[4] == COM_STMT_EXECUTE:
+            found = self._prepared_key(data)
+        elif data[4] == COM_QUERY:
+            found = self._text_key(data)
+        else:
+            return None
+        if found is None:
+            return None
+        head, cache, key = found
+        body = cache.stored(key)
+        if body is None:
+            return None
+        self.replay = data
+        self.quick_cache = cache
+        self.quick_position = shared.position()
+        self.active_at = shared.now
+        return head + body
+
+    def _prepared_key(self, data: bytes) -> tuple[bytes, SessionCache, Key] | None:
+        statement = self.statements.get(data[5:9])
+        if statement is None:
+            return None
+        head, target = self.heads.get(statement), statement.target
+        if head is None or target is None or target.cache is None or statement.long_data or data[9] & CURSOR:
+            return None
+        if len(data) == ONE_LONGLONG and target.plain_int and statement.types == LONGLONG and not data[14] | data[15]:
+            return head, target.cache, int.from_bytes(data[16:], "little", signed=True)
+        known = target.keys.get((statement.types, data[9:]))
+        if known is None:
+            return None
+        key, statement.types = known
+        return head, target.cache, key
+
+    def _text_key(self, data: bytes) -> tuple[bytes, SessionCache, Key] | None:
+        text = data[7:] if self.attributes and data[5:7] == NO_ATTRIBUTES else data[5:]
+        entry, values = self.shared.texts.find(text, self.state.database)
+        route: Route | None = entry.attached
+        head = self.heads.get(route)
+        if head is None or route is None or entry.cache is None:
+            return None
+        cache = route.opened(self.shared.system, entry.cache, binary=False, eof=self.eof)
+        if values and values[0].__class__ is int and cache.plain_int:
+            return head, cache, values[0]
+        key = route.keys.get(text)
+        if key is None:
+            key = route.learn(text, cache, values)
+        return None if key is None else (head, cache, key)

@@ -1,0 +1,126 @@
+"""What the listener knows of a text, whatever session it comes from: its kind, whom it is noted for, its caches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from proxy.api import ParameterValue, SessionCache, SessionSystem
+from proxy.mysql.prepared import PreparedStatement
+from proxy.mysql.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
+from proxy.mysql.statement_kind import Statement
+from proxy.proxied import ProxiedTexts
+from sqltypes.errors import UpwellError
+from sqltypes.expression import Key
+from sqltypes.schema import SqlType
+
+NO_CACHE = "no cache for this query"
+KEYS = 2000  # that are remembered of one statement
+Types = tuple[int, ...] | None
+FORMATS = {
+    (False, False): TEXT,
+    (False, True): TEXT_EOF,
+    (True, False): BINARY,
+    (True, True): BINARY_EOF,
+}
+
+
+@dataclass(slots=True, eq=False)
+class Route:
+    """`noted` None: no read that could be cached."""
+
+    statement: Statement
+    is_command: bool = False
+    noted: ProxiedTexts | None = None
+    keys: dict[bytes, Key] = field(default_factory=dict)  # of texts that were hits
+    _opened: dict[tuple[bool, bool], SessionCache] = field(default_factory=dict)
+
+    def opened(self, system: SessionSystem, cache: str, *, binary: bool, eof: bool) -> SessionCache:
+        """The cache in a session's wire format. A route does not outlive its cache."""
+        found = self._opened.get((binary, eof))
+        if found is None:
+            found = self._opened[binary, eof] = system.open_cache(cache, FORMATS[binary, eof])
+        return found
+
+    def learn(self, text: bytes, cache: SessionCache, values: Sequence[ParameterValue]) -> Key | None:
+        """The key of a text, remembered; None where there is none. A route does not outlive the cache's plan."""
+        try:
+            key = cache.bound(values)
+        except UpwellError:
+            return None
+        if key is not None:
+            if len(self.keys) >= KEYS:
+                self.keys.clear()
+            self.keys[text] = key
+        return key
+
+
+@dataclass(frozen=True, slots=True)
+class Sentinel:
+    """Stands for a parameter's value, to see where the cache wants it."""
+
+    index: int
+
+
+@dataclass(slots=True, eq=False)
+class Target:
+    """What a prepared statement is for, as of a version of the caches. `cache` None: for no cache, or not for every
+    value of its parameters; then `matched_each_time` tells whether its values must be looked at."""
+
+    route: Route
+    version: int
+    why: str = ""
+    forced: bool = False
+    cache: SessionCache | None = None
+    template: tuple[object, ...] = ()
+    same: bool = False  # the cache's parameters are the statement's, in order
+    plain_int: bool = False
+    # Of executions that were hits: by the types that were bound before and the bytes, the key and the types then.
+    keys: dict[tuple[Types, bytes], tuple[Key, Types]] = field(default_factory=dict)
+
+    def learn(self, before: Types, payload: bytes, values: Sequence[ParameterValue], types: Types) -> None:
+        """An execution with these values is about to be answered."""
+        if self.cache is None:
+            return
+        key = self.cache.bound(values)
+        if key is not None:
+            if len(self.keys) >= KEYS:
+                self.keys.clear()
+            self.keys[before, payload] = key, types
+
+    def bind(self, values: tuple[ParameterValue, ...]) -> tuple[ParameterValue, ...]:
+        """The cache's parameters of an execution's."""
+        return values if self.same else tuple(_filled(item, values) for item in self.template)
+
+
+def _filled(item: object, values: Sequence[ParameterValue]) -> ParameterValue:
+    if isinstance(item, Sentinel):
+        return values[item.index]
+    if isinstance(item, tuple):
+        return tuple(_filled(one, values) for one in item)
+    return item
+
+
+def _rounded(type_: SqlType) -> bool:
+    """Whether the text protocol rounds such values. Answers held in evict mode come by it."""
+    return type_.name == "float" or (type_.name == "double" and type_.scale is not None)
+
+
+def target_of(statement: PreparedStatement, route: Route, system: SessionSystem, *, eof: bool) -> Target:
+    """For which cache a prepared statement is. One whose cache fixes a constant where the statement has a parameter is
+    for none: MySQL answers it."""
+    version = system.caches_version
+    sentinels = tuple(Sentinel(index) for index in range(statement.parameters))
+    try:
+        sql = statement.text.decode()
+    except UnicodeDecodeError:
+        return Target(route, version, "the text is not valid UTF-8")
+    found = system.match(sql, statement.database, sentinels)
+    if found is None:
+        return Target(route, version, NO_CACHE)
+    name, template = found
+    cache = system.open_cache(name, FORMATS[True, eof])
+    info = cache.info
+    if info.mode == "evict" and any(_rounded(column.type) for column in info.columns):
+        return Target(route, version, "FLOAT and DOUBLE of an answer held as text have lost digits")
+    return Target(route, version, "", False, cache, tuple(template), tuple(template) == sentinels, cache.plain_int)

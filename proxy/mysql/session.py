@@ -1,0 +1,365 @@
+"""What each command of a client's session does.
+
+bytes -> Commands -> handle -> a read of a cache     -> Cache.hit -> head + body                (no await, no task)
+                            -> Upwell's own SQL      -> run_command -> a result set
+                            -> anything else         -> ServerWire -> Responses -> the client   (bytes as they came)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter_ns
+
+from proxy.api import Served
+from proxy.mysql.cached_reads import CachedRead, definitions_of
+from proxy.mysql.commands import Command, Done, LastStatement, recognise
+from proxy.mysql.packets import (
+    COM_BINLOG_DUMP,
+    COM_BINLOG_DUMP_GTID,
+    COM_CHANGE_USER,
+    COM_FIELD_LIST,
+    COM_PING,
+    COM_QUERY,
+    COM_QUIT,
+    COM_RESET_CONNECTION,
+    COM_STMT_CLOSE,
+    COM_STMT_EXECUTE,
+    COM_STMT_FETCH,
+    COM_STMT_PREPARE,
+    COM_STMT_RESET,
+    COM_STMT_SEND_LONG_DATA,
+    packet,
+    read_lenenc_int,
+)
+from proxy.mysql.prepared import CURSOR, NotDecoded, PreparedStatement
+from proxy.mysql.quick_hits import QuickHits
+from proxy.mysql.responses import NO_STATUS, Kind, Outcome
+from proxy.mysql.result_set import text_result
+from proxy.mysql.routes import NO_CACHE, Route
+from proxy.mysql.rows import head
+from proxy.mysql.run_command import run
+from proxy.mysql.session_base import SessionBase
+from proxy.mysql.statement_kind import Kind as StatementKind
+from proxy.mysql.statement_kind import Statement
+from proxy.mysql.statement_set import Scope
+from proxy.mysql.texts import Steer
+from sqltypes.errors import SourceError, UpwellError
+
+SNAPSHOT = "consistent snapshot"  # an option of START TRANSACTION
+VISIBLE_SOON = 0.05
+"""Seconds that MySQL may take to show what hits have shown already."""
+RECENT = 1.0
+"""Seconds after which a transaction that the stream brought is visible at MySQL, as far as nothing is asked."""
+CHANGES_STATE = frozenset({StatementKind.SET, StatementKind.USE, StatementKind.PREPARE, StatementKind.DEALLOCATE})
+"""Kinds whose report of a changed state needs no explanation: no temporary table comes or goes by them."""
+HARMLESS = frozenset({StatementKind.READ, StatementKind.BEGIN, StatementKind.HARMLESS, StatementKind.SET})
+ENDS_TRANSACTION = frozenset(
+    {
+        StatementKind.BEGIN,
+        StatementKind.COMMIT,
+        StatementKind.ROLLBACK,
+        StatementKind.DDL,
+        StatementKind.LOCK_TABLES,
+    }
+)
+
+
+class Session(QuickHits):
+    """A client's session in the command phase."""
+
+    def handle(self, data: bytes) -> None:
+        """One command, its packet with the header. Raises Malformed."""
+        answer = self.quick(data)
+        if answer is not None:
+            self.answer(answer)
+            return
+        self.active_at = self.shared.now
+        HANDLERS.get(data[4], Session._other)(self, data)
+
+    # -- texts -----------------------------------------------------------------------------------------------------
+
+    def _query(self, data: bytes) -> None:
+        text = data[5:]
+        if self.attributes:
+            count, at = read_lenenc_int(text, 0)
+            if count:
+                self._pass_text(data, text, "the query has attributes")
+                return
+            _, at = read_lenenc_int(text, at)
+            text = text[at:]
+        entry, values = self.shared.texts.find(text, self.state.database)
+        route = entry.attached
+        if route is None:
+            route = entry.attached = self.shared.route(text, self.state.database)
+        if route.is_command and self._command(text):
+            return
+        if entry.cache is None or entry.steer is Steer.SKIP:
+            if entry.steer is Steer.FORCE:
+                self.fail_command(self.shared.forced(NO_CACHE))
+                return
+            if entry.steer is Steer.SKIP:
+                self.pass_statement(data, route, "the query asks to skip the cache")
+            else:
+                self.pass_statement(data, route, NO_CACHE, noted=text)
+            return
+        cache = route.opened(self.shared.system, entry.cache, binary=False, eof=self.eof)
+        self.look(CachedRead(data, cache, values, b"", text, route, route, forced=entry.steer is Steer.FORCE))
+
+    def _pass_text(self, data: bytes, text: bytes, why: str) -> None:
+        self.pass_statement(data, self.shared.route(text, self.state.database), why)
+
+    def pass_read(self, read: CachedRead, why: str) -> None:
+        if read.forced:
+            self.fail_command(self.shared.forced(why))
+            return
+        self.pass_statement(read.data, read.route, why, cache=read.cache.name)
+
+    # -- passing through -----------------------------------------------------------------------------------------------
+
+    def pass_statement(
+        self, data: bytes, route: Route, why: str, *, cache: str = "", noted: bytes | None = None
+    ) -> None:
+        """MySQL answers a statement, in the client's own session. `noted`: the text of one that no cache is for."""
+        if self.server.alive:
+            self._before(route)
+        statement, state = route.statement, self.state
+        was = state.in_transaction or not state.autocommit
+        autocommit = state.autocommit
+        started = perf_counter_ns()
+
+        def after(outcome: Outcome) -> None:
+            if noted is not None and route.noted is not None:
+                route.noted.note((perf_counter_ns() - started) / 1000, state.account, noted)
+            kind = statement.kind
+            touches = statement.tables or statement.calls_unknown or SNAPSHOT in statement.options
+            if touches and (state.in_transaction or (was and outcome.status == NO_STATUS)):
+                state.touched = True
+                state.wrote |= statement.calls_unknown or kind not in HARMLESS
+            if kind in ENDS_TRANSACTION or autocommit != state.autocommit or not (was or state.in_transaction):
+                self.shown.clear()
+            self._after_changes(statement)
+
+        self.shared.system.count("mysql_passed")
+        self.note(Served.PASSED, cache, why)
+        self.forward(data, Kind.RESULT, after)
+
+    def _after_changes(self, statement: Statement) -> None:
+        """What a statement may have left behind that MySQL does not tell exactly."""
+        state = self.state
+        if state.changed:
+            state.changed = False
+            state.temporary |= statement.calls_unknown or statement.kind not in CHANGES_STATE
+        sets = statement.settings
+        if sets is None or any(setting.scope is Scope.OTHER for setting in sets):
+            state.known = False  # another role, perhaps
+        if statement.calls_unknown and self.eof:
+            state.known = False  # rows carry no trackers there
+
+    def _before(self, route: Route) -> None:
+        """What MySQL must do first, unseen by the client, so that the statement finds what it would find without
+        Upwell."""
+        if route.statement.of_last and self.replay:
+            # FOUND_ROWS(), SHOW WARNINGS and their like are about a statement that MySQL has not seen.
+            self.server.send(self.replay, self.unseen(self._replayed))
+        elif self.replay and self.shared.seconds_since_change() < RECENT:
+            position = self.shared.position()
+            self.server.send(
+                self.query(f"DO WAIT_FOR_EXECUTED_GTID_SET('{position}', {VISIBLE_SOON})"), self.unseen(lambda _: None)
+            )
+        self.replay = b""
+        if route.statement.tables and self.shown.answers and not self.shown.holds(self.shared.position()):
+            self.shared.system.count("mixed_snapshots")
+
+    def _replayed(self, outcome: Outcome) -> None:
+        if outcome.status != NO_STATUS:
+            self.state.on_status(outcome.status)
+            self.state.touched = self.state.in_transaction
+
+    # -- prepared statements -------------------------------------------------------------------------------------------
+
+    def _prepare(self, data: bytes) -> None:
+        text, database = data[5:], self.state.database
+
+        def after(outcome: Outcome) -> None:
+            payloads = outcome.payloads
+            if outcome.error is not None or not payloads:
+                return
+            parameters = int.from_bytes(payloads[0][7:9], "little")
+            definitions = definitions_of(payloads, eof=self.eof)
+            statement = PreparedStatement(payloads[0][1:5], text, database, parameters, definitions)
+            statement.head = head(definitions, eof=self.eof) if definitions else b""
+            self.statements[statement.id] = statement
+
+        self.forward(data, Kind.PREPARED, after)
+
+    def _execute(self, data: bytes) -> None:
+        statement = self.statements.get(data[5:9])
+        if statement is None or len(data) < 14:
+            self.forward(data, Kind.RESULT, _nothing)
+            return
+        target = statement.target
+        if target is None or target.version != self.shared.system.caches_version:
+            target = statement.target = self.shared.target(statement, eof=self.eof)
+        payload = data[4:]
+        why = target.why
+        values = None
+        try:
+            if statement.long_data:
+                why = "a parameter was sent in pieces"
+            elif data[9] & CURSOR:
+                why = "the rows are fetched by a cursor"
+            if why:
+                statement.note_types(payload)
+            else:
+                before = statement.types
+                values = target.bind(statement.values(payload))
+                target.learn(before, data[9:], values, statement.types)
+                why = NO_CACHE
+        except NotDecoded as reason:
+            why = str(reason)
+        except UpwellError as error:
+            why = f"{error.reason}: {error.message}"
+        statement.long_data = False
+        if values is None or target.cache is None:
+            self.pass_statement(data, target.route, why, noted=statement.text if why == NO_CACHE else None)
+            return
+        self.look(CachedRead(data, target.cache, values, statement.head, statement.text, target.route, statement))
+
+    def _close_statement(self, data: bytes) -> None:
+        self.statements.pop(data[5:9], None)
+        self.send_unanswered(data)
+
+    def _long_data(self, data: bytes) -> None:
+        statement = self.statements.get(data[5:9])
+        if statement is not None:
+            statement.long_data = True
+        self.send_unanswered(data)
+
+    def _reset_statement(self, data: bytes) -> None:
+        statement = self.statements.get(data[5:9])
+        if statement is not None:
+            statement.long_data = False
+        self.forward(data, Kind.ONE, _nothing)
+
+    # -- other commands ------------------------------------------------------------------------------------------------
+
+    def _quit(self, data: bytes) -> None:
+        if self.server.alive:
+            self.server.write(data)
+        self.close()
+
+    def _ping(self, data: bytes) -> None:
+        if self.server.alive:
+            self.forward(data, Kind.ONE, _nothing)
+        else:  # the session still has its hits
+            self.ok()
+
+    def _reset_connection(self, data: bytes) -> None:
+        def after(outcome: Outcome) -> None:
+            if outcome.status != NO_STATUS:
+                self.begin_anew()
+                self._start(self.track())
+
+        self.forward(data, Kind.ONE, after)
+
+    def begin_anew(self) -> None:
+        """MySQL has begun a new session on this connection."""
+        self.statements.clear()
+        self.shown.clear()
+        self.replay = b""
+        self.state.renew()
+
+    def _field_list(self, data: bytes) -> None:
+        self.forward(data, Kind.ROWS, _nothing)
+
+    def _fetch(self, data: bytes) -> None:
+        self.forward(data, Kind.ROWS, _nothing)
+
+    def _dump(self, data: bytes) -> None:
+        self.forward(data, Kind.ENDLESS, _nothing)
+
+    def _other(self, data: bytes) -> None:
+        self.forward(data, Kind.ONE, _nothing)
+
+    def _large(self, data: bytes) -> None:
+        """A command too large to be looked at: what it does, MySQL tells."""
+        command = data[4]
+        if command == COM_STMT_SEND_LONG_DATA:
+            statement = self.statements.get(data[5:9])
+            if statement is not None:
+                statement.long_data = True
+            self.send_unanswered(data)
+        elif command == COM_STMT_PREPARE:
+            self.forward(data, Kind.PREPARED, _nothing)
+        elif command in (COM_QUERY, COM_STMT_EXECUTE):
+            statement = self.statements.get(data[5:9]) if command == COM_STMT_EXECUTE else None
+            if statement is not None:
+                statement.types = None
+            self.pass_statement(data, self.shared.large, "the statement is too large to be looked at")
+        else:
+            self.forward(data, Kind.ONE, _nothing)
+        self._send_rest()
+
+    # -- Upwell's own SQL ----------------------------------------------------------------------------------------------
+
+    def _command(self, text: bytes) -> bool:
+        command = recognise(text.decode("utf-8", "replace"))
+        if command is None:
+            return False
+        self._start(self._run_command(command))
+        return True
+
+    async def _run_command(self, command: Command) -> None:
+        if not self.state.known and self.server.alive:
+            await self.refresh()
+        result = await run(command, self.shared.system, self)
+        if isinstance(result, Done):
+            self.ok(result.info)
+        else:
+            self.answer(text_result(result.columns, result.rows, eof=self.eof, status=self.status))
+
+    @property
+    def account(self) -> str:
+        return self.state.account
+
+    @property
+    def is_admin(self) -> bool:
+        return self.shared.is_admin(self.state.account)
+
+    @property
+    def database(self) -> str:
+        return self.state.database
+
+    @property
+    def last_statement(self) -> LastStatement | None:
+        cache = self.quick_cache
+        return self.last if cache is None else LastStatement("hit", cache.name, "", self.quick_position)
+
+    async def may_read(self, sql: str, database: str) -> None:
+        """Raises MySQL's own error where the account may not run this SELECT."""
+        outcome = await self.server.ask(packet(bytes((COM_STMT_PREPARE,)) + sql.encode(), 0), Kind.PREPARED)
+        if outcome.error is not None:
+            raise SourceError(outcome.error.errno, outcome.error.sqlstate, outcome.error.message)
+        self.server.write(packet(bytes((COM_STMT_CLOSE,)) + outcome.payloads[0][1:5], 0))
+
+
+def _nothing(outcome: Outcome) -> None:
+    pass
+
+
+HANDLERS: dict[int, Callable[[Session, bytes], None]] = {
+    COM_QUERY: Session._query,
+    COM_STMT_PREPARE: Session._prepare,
+    COM_STMT_EXECUTE: Session._execute,
+    COM_STMT_CLOSE: Session._close_statement,
+    COM_STMT_SEND_LONG_DATA: Session._long_data,
+    COM_STMT_RESET: Session._reset_statement,
+    COM_STMT_FETCH: Session._fetch,
+    COM_FIELD_LIST: Session._field_list,
+    COM_QUIT: Session._quit,
+    COM_PING: Session._ping,
+    COM_RESET_CONNECTION: Session._reset_connection,
+    COM_CHANGE_USER: SessionBase.change_account,
+    COM_BINLOG_DUMP: Session._dump,
+    COM_BINLOG_DUMP_GTID: Session._dump,
+}
