@@ -21,6 +21,7 @@ import uvloop
 
 from external_upquery.upstream import parse_upstream
 from proxy.config import BY_NAME, SETTINGS, Config, Setting, from_process, upstream_from_process
+from proxy.machine import raise_open_files, too_few_files
 from sqltypes.errors import ConfigError, UpwellError
 from upwell.command import Failed, json_option, print_json
 
@@ -62,6 +63,9 @@ def reporting_errors(command: Callable[..., None]) -> Callable[..., None]:
 def run_serve(**options: str | None) -> None:
     config = from_process(by_name(options))
     configure_logging(config)
+    complaint = too_few_files(raise_open_files(), config.mysql.connections)
+    if complaint:
+        log.warning("few open files", why=complaint)
     uvloop.run(until_stopped(config))
 
 

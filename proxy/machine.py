@@ -1,12 +1,16 @@
-"""What the machine has: its memory, also where a control group gives this process less."""
+"""What the machine gives: its memory, also where a control group gives this process less, and open files."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 from pathlib import Path
 
 SHARE = 4
 """The default memory limit is the machine's memory divided by this."""
+OTHER_FILES = 200
+"""What is open beside the clients' connections: listeners, gRPC's and HTTP's clients, upqueries, the binlog."""
 
 
 def machine_memory(root: Path = Path("/")) -> int:
@@ -17,6 +21,28 @@ def machine_memory(root: Path = Path("/")) -> int:
 
 def default_memory_limit() -> int:
     return machine_memory() // SHARE
+
+
+def raise_open_files() -> int:
+    """Raises the process's limit of open files as far as it may be raised without rights; the limit then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):  # not all systems take what they call the hard limit
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft
+
+
+def too_few_files(limit: int, connections: int) -> str:
+    """What to tell if `limit` open files are too few for so many clients of the MySQL listener, else ""."""
+    needed = 2 * connections + OTHER_FILES  # each client has a connection to MySQL
+    if limit == resource.RLIM_INFINITY or limit >= needed:
+        return ""
+    room = max(0, (limit - OTHER_FILES) // 2)
+    return (
+        f"{connections} clients need {needed} open files and this process may have {limit}, enough for {room} clients:"
+        " raise it (ulimit -n, LimitNOFILE=) or lower --mysql-connections"
+    )
 
 
 def _group_limits(root: Path) -> list[int]:
