@@ -43,13 +43,14 @@ class AptSource:
     trusted: bool = False
 
     def line(self, suite: str) -> str:
-        """As a one-line source for `suite`, fetching package lists only."""
+        """As a one-line source for `suite`, fetching package lists only; `universe` exists on Ubuntu."""
         options = ["target=Packages"]
         if self.signed_by:
             options.append(f"signed-by={self.signed_by}")
         if self.trusted:
             options.append("trusted=yes")
-        return f"deb [{' '.join(options)}] {self.uri} {suite} main"
+        components = [name for name in ("main", "universe") if name in self.components]
+        return f"deb [{' '.join(options)}] {self.uri} {suite} {' '.join(components)}"
 
 
 def find(report: Report) -> Installation:
@@ -118,7 +119,7 @@ def only_one_process(lock: Path, report: Report) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            report("another process is unpacking MySQL; waiting for it")
+            report("another process is unpacking packages; waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
@@ -135,7 +136,8 @@ def unpack(cache: Path, report: Report) -> Path:
         report(f"fetching MySQL's packages from {source.uri} ({', '.join(apt.suites)}); this happens once")
         apt.run("apt-get", "update", "-q")
         server, version = apt.newest_server()
-        packages = [name for name in apt.closure(server) if not NOT_NEEDED.match(name)]
+        wanted = apt.closure(server, server.replace("server", "client"))
+        packages = [name for name in wanted if not NOT_NEEDED.match(name)]
         root = apt.fetch(packages)
         if not (root / "usr/sbin/mysqld").is_file() or loader_of(root) is None:
             raise CannotStart(f"the package {server} {version} holds no server that can be run from a folder")
@@ -225,10 +227,9 @@ Debug::NoLocking "true";
         _, name, version = max(found)
         return name, version
 
-    def closure(self, server: str) -> list[str]:
-        """The packages that an empty system would need for `server` and its client."""
-        client = server.replace("server", "client")
-        printed = self.run("apt-get", "--print-uris", "-y", "-q", "install", server, client)
+    def closure(self, *packages: str) -> list[str]:
+        """The packages that an empty system would need for these, themselves among them."""
+        printed = self.run("apt-get", "--print-uris", "-y", "-q", "install", *packages)
         return [line.split()[1].split("_")[0] for line in printed.splitlines() if line.startswith("'")]
 
     def fetch(self, packages: Sequence[str]) -> Path:

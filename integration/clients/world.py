@@ -1,0 +1,68 @@
+"""The users, the databases and the rows that the clients' programs meet, made directly on MySQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from integration.clients.addresses import Address
+from integration.mysql_server import Server
+
+DATA = Path(__file__).with_name("data.sql")
+MAY_READ = "SELECT, EXECUTE, SHOW VIEW, LOCK TABLES, TRIGGER, EVENT"
+
+
+def statements_of(script: str) -> Iterator[str]:
+    """The statements of `script`: they end with a semicolon and an empty line, or are followed by another's start."""
+    for block in re.split(r"\n\n+", re.sub(r"^--.*$", "", script, flags=re.MULTILINE).strip()):
+        if "\nBEGIN\n" in block:
+            yield block
+        else:
+            yield from (text for text in re.split(r";\s*(?:\n|$)", block) if text.strip())
+
+
+def make_data(server: Server, data: str) -> None:
+    """The database that is only read."""
+    server.execute(
+        f"DROP DATABASE IF EXISTS `{data}`",
+        f"CREATE DATABASE `{data}` CHARACTER SET utf8mb4",
+        f"USE `{data}`",
+        *statements_of(DATA.read_text()),
+    )
+
+
+def make_users_and_work(server: Server, address: Address) -> None:
+    """An empty database to work in, and users whom MySQL has never seen, so that each login is a full one at first."""
+    remove_users_and_work(server, address)
+    server.execute(
+        f"CREATE DATABASE `{address.database}` CHARACTER SET utf8mb4",
+        f"CREATE USER '{address.user}'@'%' IDENTIFIED BY '{quoted(address.password)}'",
+        f"CREATE USER '{address.guest}'@'%' IDENTIFIED BY '{quoted(address.guest_password)}'",
+        f"GRANT ALL ON `{address.database}`.* TO '{address.user}'@'%'",
+        f"GRANT {MAY_READ} ON `{address.data}`.* TO '{address.user}'@'%'",
+        f"GRANT SHOW_ROUTINE ON *.* TO '{address.user}'@'%'",  # for mysqldump, which dumps other users' procedures
+        f"GRANT SELECT ON `{address.data}`.* TO '{address.guest}'@'%'",
+    )
+
+
+def remove_users_and_work(server: Server, address: Address) -> None:
+    server.execute(
+        f"DROP DATABASE IF EXISTS `{address.database}`",
+        f"DROP USER IF EXISTS '{address.user}'@'%', '{address.guest}'@'%'",
+    )
+
+
+def quoted(password: str) -> str:
+    return password.replace("'", "''")
+
+
+def selects_on(server: Server, data: str) -> list[str]:
+    """One text of each SELECT with `data` as its database that the server has run since its start: with the values of
+    one run of it, or with `?` where it was prepared. What is longer than 1,024 bytes is cut off."""
+    rows = server.execute(
+        "SELECT QUERY_SAMPLE_TEXT FROM performance_schema.events_statements_summary_by_digest"
+        f" WHERE SCHEMA_NAME = '{data}' AND DIGEST_TEXT LIKE 'SELECT%FROM%' AND DIGEST_TEXT NOT LIKE '%schema%'"
+        " ORDER BY FIRST_SEEN, DIGEST"
+    )
+    return [text for (text,) in rows]

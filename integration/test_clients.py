@@ -1,0 +1,98 @@
+"""Real clients do their common work through Upwell and directly, with equal outcome; their repeated reads are hits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from integration.clients import world
+from integration.clients.addresses import UPWELL_SPEAKS_MYSQL, Address, names, port_through_upwell
+from integration.clients.outcome import CLIENTS, Client, Line, run, share_of_hits, steps_of
+from integration.clients.tools import NotObtainable
+from integration.mysql_server import ExistingServer, Server
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """The same users and databases at both addresses."""
+
+    server: Server
+    direct: Address
+    through: Address
+
+    def fresh(self) -> None:
+        """An empty database to work in, and users whom MySQL has not seen log in."""
+        world.make_users_and_work(self.server, self.direct)
+
+
+@pytest.fixture(scope="module")
+def ways(mysql: Server) -> Iterator[Ways]:
+    named = names(str(os.getpid()))
+    direct = Address(host=mysql.host, port=mysql.port, **named)
+    through = Address(host=mysql.host, port=port_through_upwell(mysql), **named)
+    both = Ways(mysql, direct, through)
+    world.make_data(mysql, direct.data)
+    both.fresh()
+    yield both
+    world.remove_users_and_work(mysql, direct)
+    mysql.execute(f"DROP DATABASE `{direct.data}`")
+
+
+def lines_or_skip(client: Client, program: tuple[str, ...], address: Address) -> list[Line]:
+    try:
+        return run(client, program, address)
+    except NotObtainable as reason:
+        pytest.skip(f"{client.name} cannot be had here: {reason}")
+
+
+READERS = [client for client in CLIENTS if client.reads]
+
+# What is the same whatever the client, and known beforehand: both ways could otherwise be wrong alike.
+ANSWERS: dict[str, tuple[object, ...]] = {
+    "connect_with_a_wrong_password": (1045, "Access denied for user"),
+    "errors": (1062, "Duplicate entry '1' for key 'taken.PRIMARY'", 1064, 1146, 1142),
+    "a_script_with_errors": ("ERROR 1062 (23000)", "ERROR 1064 (42000)", "ERROR 1146 (42S02)", "ERROR 1142 (42000)"),
+    "warnings": ("Data truncated for column 'name' at row 1",),
+    "a_script_with_warnings": ("Data truncated for column 'name' at row 1",),
+    "kill_query": ("Query execution was interrupted",),
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_common_work_through_upwell_has_the_outcome_that_it_has_directly(client: Client, ways: Ways) -> None:
+    ways.fresh()
+    directly = steps_of(lines_or_skip(client, client.work, ways.direct))
+    ways.fresh()
+    through = steps_of(run(client, client.work, ways.through))
+    assert list(directly) == list(through)
+    different = {step: (directly[step], through[step]) for step in directly if directly[step] != through[step]}
+    assert not different
+    for step in ANSWERS.keys() & through.keys():
+        for answer in ANSWERS[step]:
+            assert str(answer) in str(through[step]), (step, answer)
+
+
+@pytest.mark.parametrize("client", READERS, ids=lambda client: client.name)
+def test_repeated_reads_through_upwell_give_the_rows_that_they_give_directly(client: Client, ways: Ways) -> None:
+    directly = lines_or_skip(client, client.reads, ways.direct)
+    through = run(client, client.reads, ways.through)
+    assert directly == through
+    assert len(through) >= 5
+    assert all(line["rounds"] == 50 and line["rows"] for line in through)
+
+
+if UPWELL_SPEAKS_MYSQL:
+
+    @pytest.mark.parametrize("client", READERS, ids=lambda client: client.name)
+    def test_repeated_reads_of_a_client_with_its_own_defaults_are_hits(client: Client, ways: Ways) -> None:
+        known = set(world.selects_on(ways.server, ways.direct.data))
+        lines_or_skip(client, client.reads, ways.direct)
+        upwell = ExistingServer(host=ways.through.host, port=ways.through.port, database=ways.through.data)
+        for sql in world.selects_on(ways.server, ways.direct.data):
+            if sql not in known:
+                upwell.execute(f"CREATE CACHE FROM {sql}")
+        share, reasons = share_of_hits(run(client, (*client.reads, "--explain"), ways.through))
+        assert share >= 0.9, reasons
