@@ -82,16 +82,22 @@ class Step:
 class Terms:
     """What authentication stands on. `nonce`: the last that MySQL sent on this connection (`AuthRelay.nonce`).
 
-    `client_safe`, `server_safe`: a password may be shown on the connection. `key`: needed where only the server's is.
-    `unix_socket`: MySQL is reached by one, and so sees whose process Upwell is. `deprecate_eof`: in effect with MySQL.
+    `client_tls`, `client_unix`: the client's connection has TLS, is a unix socket; `server_...` likewise MySQL's.
+    `deprecate_eof`: in effect with MySQL. `key`: Upwell's own, required where `needs_key`.
     """
 
     nonce: bytes
-    client_safe: bool
-    server_safe: bool
-    unix_socket: bool = False
+    client_tls: bool
+    server_tls: bool
+    client_unix: bool = False
+    server_unix: bool = False
     deprecate_eof: bool = False
     key: PasswordKey | None = None
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether the client may have to encrypt for Upwell."""
+        return not self.client_tls and (self.server_tls or (self.server_unix and not self.client_unix))
 
 
 class AuthRelay:
@@ -101,7 +107,7 @@ class AuthRelay:
     """
 
     def __init__(self, terms: Terms) -> None:
-        assert terms.key is not None or terms.client_safe or not terms.server_safe, "no key for the client"
+        assert terms.key is not None or not terms.needs_key, "no key for the client"
         self.turn = Turn.CLIENT
         self.nonce = terms.nonce
         self._terms = terms
@@ -126,11 +132,10 @@ class AuthRelay:
     def from_client(self, payload: bytes) -> Step:
         if self.turn not in (Turn.CLIENT, Turn.EITHER):
             return self._refuse(1156, "08S01", "an answer came while it was MySQL's turn")
-        if self._terms.client_safe == self._terms.server_safe:
+        client_safe, server_safe = self._safe()
+        if client_safe == server_safe:
             return self._to_server(payload)
-        if self._terms.client_safe:
-            return self._into_the_open(payload)
-        return self._into_safety(payload)
+        return self._into_the_open(payload) if client_safe else self._into_safety(payload)
 
     def _into_the_open(self, payload: bytes) -> Step:
         """The client may show its password, Upwell may not: it asks MySQL for its key and encrypts."""
@@ -160,10 +165,14 @@ class AuthRelay:
             )
         return self._to_server(password)
 
+    def _safe(self) -> tuple[bool, bool]:
+        """Whether a password is shown on the client's connection, and on MySQL's, with this plugin."""
+        terms, unix_is = self._terms, self._plugin != SHA256  # which encrypts there too
+        return terms.client_tls or (terms.client_unix and unix_is), terms.server_tls or (terms.server_unix and unix_is)
+
     def _may_show_password(self) -> bool:
         """Whether this plugin's client side is one that might send a password as it is, seeing a safe connection."""
-        one_is_open = self._terms.client_safe and not self._terms.server_safe
-        return one_is_open and self._plugin not in NEVER_IN_CLEAR and self._plugin != SHA256
+        return self._safe() == (True, False) and self._plugin not in NEVER_IN_CLEAR and self._plugin != SHA256
 
     def _carries_password(self, payload: bytes) -> bool:
         if self._plugin == SHA256:
@@ -226,7 +235,7 @@ class AuthRelay:
         return Step(to_client=(payload,))
 
     def _on_ok(self, payload: bytes) -> Step:
-        if not self._terms.unix_socket or self._proven:
+        if not self._terms.server_unix or self._proven:
             return self._over(Outcome.ACCEPTED, payload)
         # An account of the plugin auth_socket is let in because of whose process is at the other end: Upwell's, whoever
         # the client is. What MySQL then says looks as with an empty password; only the account itself tells.

@@ -176,7 +176,7 @@ class _Login:
             connection_id=greeting.connection_id,
             server_version=greeting.version,
             client_tls=self._client_tls,
-            server_secure=terms.server_safe,
+            server_secure=server_tls or terms.server_unix,
             ok_payload=ok_payload,
             terms=replace(terms, nonce=relay.nonce),
         )
@@ -251,16 +251,15 @@ class _Login:
         return self._server, tls is not None
 
     async def _terms(self, greeting: Greeting, capabilities: int, *, server_tls: bool) -> Terms:
-        local = bool(self._upstream.unix_socket)
-        client_safe, server_safe = self._client_tls or self._client_is_local, server_tls or local
-        return Terms(
+        terms = Terms(
             nonce=greeting.nonce,
-            client_safe=client_safe,
-            server_safe=server_safe,
-            unix_socket=local,
+            client_tls=self._client_tls,
+            server_tls=server_tls,
+            client_unix=self._client_is_local,
+            server_unix=bool(self._upstream.unix_socket),
             deprecate_eof=bool(capabilities & CLIENT_DEPRECATE_EOF),
-            key=await self._settings.keys.key() if server_safe and not client_safe else None,
         )
+        return replace(terms, key=await self._settings.keys.key()) if terms.needs_key else terms
 
     # -- MySQL decides -------------------------------------------------------------------------------------------------
 

@@ -44,6 +44,29 @@ def test_tls_is_off_only_where_nobody_listens_in(url: str, tls: str) -> None:
     assert parse_upstream(url).tls == tls
 
 
+@pytest.mark.parametrize(
+    ("url", "tls"),
+    [
+        ("mysql://a@127.0.0.1", "preferred"),
+        ("mysql://a@127.0.0.1?tls=disabled", "disabled"),
+        ("mysql://a@127.0.0.1?tls=required", "required"),
+        ("mysql://a@h?unix_socket=/run/s", "disabled"),
+        ("mysql://a@h?unix_socket=/run/s&tls=preferred", "preferred"),
+        ("mysql://a@db.example.com", "preferred"),
+        ("mysql://a@db.example.com?ca=/etc/ca.pem", "verify"),
+    ],
+)
+def test_sessions_of_clients_follow_the_client_where_nobody_said_how(url: str, tls: str) -> None:
+    assert parse_upstream(url).for_clients().tls == tls
+
+
+def test_upwells_own_certificate_does_not_vouch_for_clients() -> None:
+    upstream = parse_upstream("mysql://a@h?tls=required&cert=/etc/cert.pem&key=/etc/key.pem&ca=/etc/ca.pem")
+    clients = upstream.for_clients()
+    assert (clients.cert, clients.key, clients.ca) == ("", "", "/etc/ca.pem")
+    assert upstream.cert == "/etc/cert.pem"
+
+
 def test_ipv6_address_keeps_its_brackets_in_print() -> None:
     upstream = parse_upstream("mysql://a:secret@[2001:db8::1]:3307/d")
     assert upstream.host == "2001:db8::1"
