@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.mysql.auth_relay import CACHING_SHA2, DENY_ME, SHA256, WHO_AM_I, AuthRelay, Outcome, Step, Terms, Turn
 from proxy.mysql.login_packets import NATIVE_PASSWORD
@@ -289,6 +291,45 @@ def test_an_answer_out_of_turn_ends_the_login() -> None:
 def test_what_is_no_part_of_a_login_is_malformed(payload: bytes) -> None:
     with pytest.raises(Malformed):
         begun().from_server(payload)
+
+
+PLUGINS = (CACHING_SHA2, SHA256, NATIVE_PASSWORD, b"mysql_clear_password", b"dialog")
+SAID_BY_A_SERVER = st.one_of(
+    st.sampled_from([switch(plugin) for plugin in PLUGINS]),
+    st.sampled_from([b"\x02" + plugin + b"\0" + NONCE + b"\0" for plugin in PLUGINS]),
+    st.sampled_from([FAST_ENOUGH, FULL, b"\xfe", OK, DENIED]),
+    st.builds(lambda: b"\x01" + mysqls_key().pem),
+    st.binary(max_size=8),
+)
+
+
+def answer_on_tls(plugin: bytes, question: bytes) -> bytes:
+    """What a client says that trusts its own connection."""
+    if plugin == CACHING_SHA2 and question != FULL:
+        return SCRAMBLE
+    return b"n" * 20 if plugin == NATIVE_PASSWORD else PASSWORD
+
+
+@given(st.sampled_from(PLUGINS), st.lists(SAID_BY_A_SERVER, max_size=8))
+def test_whatever_a_server_says_a_password_shown_on_tls_does_not_leave_in_the_open(
+    plugin: bytes, said: list[bytes]
+) -> None:
+    relay = relay_of(client_safe=True, server_safe=False)
+    step = relay.begin(plugin, answer_on_tls(plugin, b""), opened)
+    questions = iter(said)
+    while step.outcome is None:
+        assert not any(PASSWORD[:-1] in payload for payload in step.to_server)
+        if step.to_client and relay.turn is not Turn.SERVER:
+            question = step.to_client[-1]
+            if question[:1] in b"\xfe\x02":
+                plugin = question[1:].split(b"\0")[0] or b"mysql_old_password"
+            step = relay.from_client(answer_on_tls(plugin, question))
+            continue
+        try:
+            step = relay.from_server(next(questions))
+        except (Malformed, StopIteration):
+            return
+    assert not any(PASSWORD[:-1] in payload for payload in step.to_server)
 
 
 def account_packets(statement: bytes, *, deprecate_eof: bool) -> list[bytes]:
