@@ -32,6 +32,7 @@ PINNED = {
     "transaction_read_only": "1",  # nothing on these connections writes
     "completion_type": "'NO_CHAIN'",  # COMMIT must end the snapshot
     "sql_select_limit": "18446744073709551615",
+    "collation_connection": "'utf8mb4_0900_ai_ci'",  # of literals, as the planner takes them (`sqltypes/build.py`)
     "max_join_size": "18446744073709551615",
     "max_execution_time": "0",
     "group_concat_max_len": "1024",

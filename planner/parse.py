@@ -17,6 +17,9 @@ from planner.fingerprint import Constant, ListSlot, Piece, Placeholder, normalis
 from planner.scan import ServerVersion, Token, is_keyword, place, scan, select_items, unwrap_version_comments
 from sqltypes.errors import ParseError, UnsupportedQuery
 
+# What the parser itself stumbles over in some texts, and those nested too deeply.
+PARSER_FAILS = (TypeError, AttributeError, ValueError, LookupError, RecursionError)
+
 
 @dataclass(frozen=True)
 class ParsedQuery:
@@ -88,6 +91,8 @@ def _tree(text: str, tokens: Sequence[Token], spans: Sequence[Span]) -> exp.Quer
         statements = sqlglot.parse(marked, dialect="mysql")
     except SqlglotError as error:
         raise ParseError(f"does not parse {place(text, _offset(error, marked, offsets, len(text)))}") from error
+    except PARSER_FAILS as error:
+        raise ParseError(f"is not understood by the parser ({type(error).__name__}): {text[:60]!r}") from error
     tree = statements[0] if len(statements) == 1 else None
     if not isinstance(tree, exp.Query):
         raise UnsupportedQuery("not_a_select", "only a single SELECT can be cached", text[:60])

@@ -1,0 +1,362 @@
+"""On which session variables the answer of a cached query may depend, beside those that change every answer.
+
+A cache is filled in a session whose variables are pinned; a client whose value of a needed variable is another one is
+not answered from it. What is here errs on the needing side: a variable is not needed only where that is clear.
+
+* time_zone: a TIMESTAMP column is named or starred, a string may become a date-time (it may carry an offset), a TIME
+  may become one (by the current date), or a function converts.
+* collation_connection: it is that of string literals and parameters, and of strings that MySQL makes. It is not needed
+  where those are only shown, or only compared with columns, whose own collations win; such must not decide an order, a
+  group, DISTINCT, MIN or MAX.
+* The others: by the words for what they change.
+
+Literals and conversions inside of views are looked at as if they stood in the query. That parameters are of the types
+that they are compared with, and strings for date-times without an offset, is seen to where they are bound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from planner.fingerprint import unquote
+from planner.names import Catalogue
+from planner.parse import ParsedQuery, parse
+from planner.plan import QueryPlan
+from planner.resolve import argument, ordinal
+from planner.scan import Token, scan, words
+from planner.string_kinds import (
+    CASES,
+    DATE_ARITHMETIC,
+    DATE_PARTS,
+    DATES,
+    NUMERIC,
+    OF_ITS_STRING,
+    OF_ITS_VALUE,
+    TRUTHS,
+    Kind,
+    Kinds,
+    classes,
+    date_of,
+    results_of,
+)
+from planner.support import trusted_text
+from sqltypes.schema import SchemaSnapshot, View
+
+TIME_ZONE, COLLATION = "time_zone", "collation_connection"
+BY_WORD: dict[str, frozenset[str]] = {
+    "group_concat_max_len": words("group_concat"),
+    "div_precision_increment": words("/ avg"),
+    "lc_time_names": words("date_format time_format dayname monthname str_to_date"),
+    "default_week_format": words("week yearweek"),
+    "windowing_use_high_precision": words("over"),
+    TIME_ZONE: words("from_unixtime unix_timestamp convert_tz"),
+}
+SESSION_NEEDS = frozenset({COLLATION, *BY_WORD})
+"""All variables that can be needed."""
+
+_OFFSET = re.compile(r"[+-]\d{1,2}:\d\d\s*\Z", re.ASCII)  # of a date-time literal
+_TIME = re.compile(r"-?\d{1,3}:\d\d(?::\d\d(?:\.\d{1,6})?)?", re.ASCII)
+
+
+def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
+    """The variables of `SESSION_NEEDS` on whose value the query's answer may depend.
+
+    Requires: the plan was made with this snapshot.
+    """
+    query = parse(plan.sql, snapshot.server_version)
+    views = list(_views(query.tree, Catalogue(snapshot, plan.database)))
+    texts = [query, *(parsed for _, parsed in views)]
+    tokens = [scan(text.text) for text in texts]
+    if not all(trusted_text(frozenset(token.text for token in found)) for found in tokens):
+        return SESSION_NEEDS
+    renamed = [pair for view, parsed in views for pair in _columns(view, parsed.tree)]
+    kinds = Kinds(plan.tables, [text.tree for text in texts], renamed)
+    zoned = frozenset(
+        column.name.lower() for table in plan.tables for column in table.columns if column.type.name == "timestamp"
+    )
+    finder = _Finder(kinds, zoned)
+    for found in tokens:
+        finder.words(found)
+    for text in texts:
+        finder.tree(text.tree, shown=text is query)
+    return frozenset(finder.needs)
+
+
+def _views(tree: exp.Query, catalogue: Catalogue) -> Iterator[tuple[View, ParsedQuery]]:
+    """The views that a query reads, those below views included."""
+    names = {cte.alias for cte in tree.find_all(exp.CTE)}
+    for node in tree.find_all(exp.Table):
+        if not isinstance(node.this, exp.Identifier) or (node.name in names and not node.db):
+            continue
+        relation = catalogue.relation(node)
+        if isinstance(relation, View):
+            parsed = parse(relation.definition, catalogue.snapshot.server_version)
+            yield relation, parsed
+            yield from _views(parsed.tree, Catalogue(catalogue.snapshot, relation.schema))
+
+
+def _columns(view: View, tree: exp.Query) -> Iterable[tuple[str, exp.Expr | None]]:
+    items = tree.expressions if isinstance(tree, exp.Select) else []
+    if len(items) != len(view.columns):
+        return [(name, None) for name in view.columns]
+    return list(zip(view.columns, items, strict=True))
+
+
+@dataclass
+class _Finder:
+    """Visits every node of a query. `zoned`: names of TIMESTAMP columns, in lower case."""
+
+    kinds: Kinds
+    zoned: frozenset[str]
+    needs: set[str] = field(default_factory=set)
+
+    def words(self, tokens: Sequence[Token]) -> None:
+        seen = {token.text.lower().strip("`") for token in tokens}
+        self.needs |= {name for name, found in BY_WORD.items() if not seen.isdisjoint(found)}
+        if any(token.kind == "string" and _OFFSET.search(unquote(token.text)) for token in tokens):
+            self.needs.add(TIME_ZONE)
+
+    def tree(self, tree: exp.Query, *, shown: bool) -> None:
+        """`shown`: what comes out of the tree is only shown."""
+        only_shown = tree if shown and argument(tree, "order") is None else None
+        for node in tree.walk():
+            if isinstance(node, exp.SetOperation):
+                self._united(node, shown=node is only_shown and not node.args.get("distinct"))
+                continue
+            for class_, visit in _VISITS:
+                if isinstance(node, class_):
+                    visit(self, node)
+                    break
+
+    # -- names
+
+    def _column(self, node: exp.Expr) -> None:
+        if node.name.lower() in self.zoned:
+            self.needs.add(TIME_ZONE)
+
+    def _star(self, node: exp.Expr) -> None:
+        if self.zoned and not isinstance(node.parent, exp.Count):
+            self.needs.add(TIME_ZONE)
+
+    def _join(self, node: exp.Expr) -> None:
+        if node.args.get("method") == "NATURAL":
+            self.needs |= {COLLATION, TIME_ZONE}
+        for name in node.args.get("using") or ():
+            self._decides_named(name.name)
+            self._column(name)
+
+    # -- what is compared
+
+    def _compared(self, *nodes: exp.Expr) -> None:
+        found = [self.kinds.of(node) for node in nodes]
+        kinds = set(found) - {Kind.NULL}
+        if Kind.NUMBER in kinds and len(found) == 2:
+            return  # compared as numbers, whatever the other is
+        own = kinds - {Kind.GIVEN}
+        dated = own & {Kind.TEMPORAL, Kind.TIME}
+        if len(kinds) > 0 and (not own or Kind.OTHER in own or (len(own) > 1)):
+            self.needs.add(COLLATION)
+        if dated and len(own) > 1:
+            self.needs.add(TIME_ZONE)
+        if Kind.TIME in own and any(_no_time(node) for node in nodes):
+            self.needs.add(COLLATION)
+
+    def _binary(self, node: exp.Expr) -> None:
+        self._compared(node.this, node.expression)
+
+    def _in(self, node: exp.Expr) -> None:
+        query = node.args.get("query")
+        if query is not None:
+            self._compared(node.this, query)
+        elif node.expressions:
+            self._compared(node.this, *node.expressions)
+        else:
+            self.needs |= {COLLATION, TIME_ZONE}
+
+    def _between(self, node: exp.Expr) -> None:
+        self._compared(node.this, node.args["low"], node.args["high"])
+
+    def _like(self, node: exp.Expr) -> None:
+        if not {self.kinds.of(node.this), self.kinds.of(node.expression)} <= {Kind.OWN, Kind.GIVEN, Kind.NULL}:
+            self.needs.add(COLLATION)
+        self._compared(node.this, node.expression)
+
+    def _case(self, node: exp.Expr) -> None:
+        if node.this is not None:
+            self._compared(node.this, *(branch.this for branch in node.args["ifs"]))
+        self._mixed(map(self.kinds.of, results_of(node)))
+
+    def _chosen(self, node: exp.Expr) -> None:
+        self._mixed(map(self.kinds.of, results_of(node)))
+
+    def _extreme(self, node: exp.Expr) -> None:
+        self._compared(*results_of(node))
+        self._chosen(node)
+
+    def _mixed(self, kinds: Iterable[Kind]) -> None:
+        """A value is one of several, or made of them: a TIME among date-times becomes one; a string that MySQL makes
+        and a column's have collations that may not go together."""
+        found = [kind for kind in kinds if kind is not Kind.NULL]
+        if Kind.TIME in found and len(set(found)) > 1:
+            self.needs.add(TIME_ZONE)
+        if Kind.OTHER in found and (Kind.OWN in found or found.count(Kind.OTHER) > 1):
+            self.needs.add(COLLATION)
+
+    # -- what decides an order or a group
+
+    def _decides(self, node: exp.Expr) -> None:
+        if self.kinds.of(node) is Kind.OTHER:
+            self.needs.add(COLLATION)
+
+    def _decides_named(self, name: str) -> None:
+        if self.kinds.named(name) is Kind.OTHER:
+            self.needs.add(COLLATION)
+
+    def _terms(self, node: exp.Expr) -> None:
+        """ORDER BY and GROUP BY, anywhere."""
+        for term in node.expressions:
+            value = term.this if isinstance(term, exp.Ordered) else term
+            position = ordinal(value)
+            query = node.parent
+            if position is None or not isinstance(query, exp.Query):
+                self._decides(value)
+            else:
+                self._decides_item(query, position)
+
+    def _decides_item(self, query: exp.Query, position: int) -> None:
+        items = query.expressions if isinstance(query, exp.Select) else []
+        if any(_is_star(item) for item in items):
+            return self._decides_all(items)
+        if 1 <= position <= len(items):
+            return self._decides(items[position - 1])
+        self.needs.add(COLLATION)
+
+    def _decides_all(self, items: Iterable[exp.Expr]) -> None:
+        for item in items:
+            if not _is_star(item):
+                self._decides(item)
+
+    def _distinct(self, node: exp.Expr) -> None:
+        select = node.parent if isinstance(node.parent, exp.Select) else None
+        self._decides_all(node.expressions or (select.expressions if select is not None else ()))
+
+    def _window(self, node: exp.Expr) -> None:
+        self._decides_all(node.args.get("partition_by") or ())
+
+    def _minmax(self, node: exp.Expr) -> None:
+        self._decides(node.this)
+
+    def _united(self, node: exp.SetOperation, *, shown: bool) -> None:
+        """UNION and its kind: columns of several kinds become something else. `shown`: no rows are compared."""
+        branches = [select.expressions for select in _branches(node)]
+        if all(any(_is_star(item) for item in items) for items in branches):
+            return
+        for column in zip(*branches, strict=False):
+            kinds = [Kind.OTHER if _is_star(item) else self.kinds.of(item) for item in column]
+            self._mixed(kinds)
+            found = set(kinds) - {Kind.NULL}
+            if shown:
+                continue
+            if len(found) > 1 or found & {Kind.GIVEN, Kind.OTHER}:
+                self.needs.add(COLLATION)
+
+    # -- what converts
+
+    def _dated(self, node: exp.Expr | None) -> None:
+        """Something becomes a date-time."""
+        if node is None:
+            return
+        text = isinstance(node, exp.Literal)  # `words` has looked at it
+        if not text and self.kinds.of(node) not in (Kind.TEMPORAL, Kind.NUMBER, Kind.NULL):
+            self.needs.add(TIME_ZONE)
+
+    def _date_function(self, node: exp.Expr) -> None:
+        for part in (node.this, node.expression):
+            if isinstance(part, exp.Expr) and not isinstance(part, exp.Var):
+                self._dated(part)
+
+    def _date_arithmetic(self, node: exp.Expr) -> None:
+        self._dated(date_of(node))
+
+    def _cast(self, node: exp.Expr) -> None:
+        if self.kinds.of(node) in (Kind.TEMPORAL, Kind.TIME):
+            self._dated(node.this)
+
+    def _formatted(self, node: exp.Expr) -> None:
+        self._dated(node.this)
+
+    def _harmless(self, node: exp.Expr) -> None:
+        """Neither compares strings nor makes date-times of them."""
+
+    def _folded(self, node: exp.Expr) -> None:
+        """Which letter is the capital of which, a collation says."""
+        self._decides(node)
+
+    def _trim(self, node: exp.Expr) -> None:
+        if node.args.get("expression") is not None:
+            self._function(node)
+
+    def _function(self, node: exp.Expr) -> None:
+        """A function that is not known here."""
+        for part in node.iter_expressions():
+            if isinstance(part, exp.DataType | exp.Var | exp.Identifier):
+                continue
+            kind = self.kinds.of(part)
+            if kind in (Kind.GIVEN, Kind.OWN, Kind.OTHER):
+                self.needs |= {COLLATION, TIME_ZONE}
+            elif kind is Kind.TIME:
+                self.needs.add(TIME_ZONE)
+
+
+def _no_time(node: exp.Expr) -> bool:
+    """A literal that is no TIME: beside a TIME it is compared as a string."""
+    return isinstance(node, exp.Literal) and node.is_string and _TIME.fullmatch(str(node.this)) is None
+
+
+def _is_star(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+
+
+def _branches(node: exp.Expr) -> Iterator[exp.Select]:
+    if isinstance(node, exp.SetOperation):
+        yield from _branches(node.this)
+        yield from _branches(node.expression)
+    elif isinstance(node, exp.Subquery | exp.Paren):
+        yield from _branches(node.this)
+    elif isinstance(node, exp.Select):
+        yield node
+
+
+Visit = Callable[[_Finder, exp.Expr], None]
+_COMPARISONS = classes("EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE")
+_HARMLESS = classes("And Or Xor Not GroupConcat Exists Is Escape Collate")
+
+# The first that fits counts.
+_VISITS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Visit], ...] = (
+    (exp.Star, _Finder._star),
+    (exp.Column, _Finder._column),
+    (exp.Join, _Finder._join),
+    ((*_COMPARISONS, exp.Nullif), _Finder._binary),
+    (exp.In, _Finder._in),
+    (exp.Between, _Finder._between),
+    (exp.Like, _Finder._like),
+    (exp.Case, _Finder._case),
+    ((exp.If, exp.Coalesce, exp.Concat), _Finder._chosen),
+    ((exp.Greatest, exp.Least), _Finder._extreme),
+    ((exp.Order, exp.Group), _Finder._terms),
+    (exp.Distinct, _Finder._distinct),
+    (exp.Window, _Finder._window),
+    ((exp.Min, exp.Max), _Finder._minmax),
+    (exp.Trim, _Finder._trim),
+    (CASES, _Finder._folded),
+    (classes("TimeToStr"), _Finder._formatted),
+    ((*DATES, *DATE_PARTS), _Finder._date_function),
+    ((*DATE_ARITHMETIC, exp.Add, exp.Sub), _Finder._date_arithmetic),
+    (exp.Cast, _Finder._cast),
+    ((*NUMERIC, *OF_ITS_STRING, *OF_ITS_VALUE, *_HARMLESS), _Finder._harmless),
+    ((exp.Func, *TRUTHS), _Finder._function),
+)

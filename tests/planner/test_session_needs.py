@@ -1,0 +1,147 @@
+"""Which session variables a query's answer depends on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from planner.api import plan_evict, plan_query
+from planner.session_needs import SESSION_NEEDS, session_needs
+from sqltypes.schema import SchemaSnapshot, View
+from tests.support.goldens import PLANS, sample_queries, snapshot
+from tests.support.schema_text import snapshot_of
+
+DDL = """
+CREATE TABLE t (
+  id INT NOT NULL,
+  name VARCHAR(20) COLLATE utf8mb4_general_ci,
+  code VARCHAR(20) COLLATE utf8mb4_bin,
+  price DECIMAL(8,2),
+  day DATE,
+  at DATETIME,
+  clock TIME,
+  doc JSON,
+  PRIMARY KEY (id)
+);
+CREATE TABLE z (
+  id INT NOT NULL,
+  name VARCHAR(20),
+  seen TIMESTAMP NULL,
+  PRIMARY KEY (id)
+);
+"""
+SCHEMA = snapshot_of(DDL, "d")
+COLLATION, ZONE = "collation_connection", "time_zone"
+
+
+def needs(sql: str, schema: SchemaSnapshot = SCHEMA) -> set[str]:
+    return set(session_needs(plan_evict(sql, "d", schema), schema))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM t WHERE id = ?",
+        "SELECT name FROM t WHERE name = 'a' AND code LIKE 'x%' AND id IN (1, 2) ORDER BY name, at",
+        "SELECT DISTINCT name FROM t WHERE name IN (?) OR name BETWEEN 'a' AND ? OR name <=> ?",
+        "SELECT id FROM t WHERE id = 'x' OR at > '2024-01-01' OR day = '2024-01-01' OR clock < '12:00'",
+        "SELECT 'x' AS kind, CONCAT(id, ' ', name), DATE_SUB(at, INTERVAL 1 DAY), HEX(id) FROM t WHERE id = ?",
+        "SELECT name, COUNT(*) AS n, MAX(code), MIN(at) FROM t GROUP BY name HAVING n > 5 ORDER BY n DESC, 1",
+        "SELECT SUM(CASE WHEN name = 'x' THEN 1 ELSE 0 END), IF(code = 'y', 'yes', 'no') FROM t",
+        "SELECT CASE name WHEN 'a' THEN 'b' END FROM t WHERE COALESCE(name, 'none') = 'none'",
+        "SELECT a.id FROM t a JOIN t b ON b.name = a.name WHERE LOWER(a.code) = 'x' AND a.id = ?",
+        "SELECT id FROM t WHERE name IN (SELECT name FROM t WHERE code = 'x')",
+        "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM z WHERE z.name = 'x')",
+        "SELECT n FROM (SELECT name AS n, COUNT(*) AS c FROM t GROUP BY name) q WHERE n = 'x' AND c > 1 ORDER BY n",
+        "SELECT id FROM t UNION SELECT id FROM z",
+        "SELECT 'a' AS kind, id FROM t UNION ALL SELECT 'b', id FROM z",
+        "SELECT id FROM t WHERE name COLLATE utf8mb4_bin = 'x' ORDER BY name COLLATE utf8mb4_bin",
+        "SELECT YEAR(at), DATEDIFF(at, day) FROM t WHERE YEAR(at) = 2024 GROUP BY YEAR(at), DATEDIFF(at, day)",
+        "SELECT COUNT(*), COUNT(DISTINCT name) FROM z WHERE name = 'x'",
+        "SELECT ROUND(price + 1), id DIV 2, id % 2 FROM t",
+    ],
+)
+def test_most_queries_need_nothing(sql: str) -> None:
+    assert needs(sql) == set()
+
+
+@pytest.mark.parametrize(
+    ("sql", "needed"),
+    [
+        ("SELECT id FROM t WHERE 'a' = 'A'", {COLLATION}),
+        ("SELECT id FROM t WHERE CAST(id AS CHAR) = 'a'", {COLLATION}),
+        ("SELECT id FROM t WHERE id LIKE '1%'", {COLLATION}),
+        ("SELECT id FROM t WHERE HEX(id) IN ('a', 'b')", {COLLATION}),
+        ("SELECT id FROM t WHERE clock > 'noon'", {COLLATION}),
+        ("SELECT id FROM t WHERE IF(name = 'x', 'yes', 'no') = 'YES'", {COLLATION}),
+        ("SELECT id FROM t ORDER BY CONCAT(id, 'x')", {COLLATION}),
+        ("SELECT id, HEX(id) AS h FROM t ORDER BY h", {COLLATION}),
+        ("SELECT id, HEX(id) FROM t ORDER BY 2", {COLLATION}),
+        ("SELECT DISTINCT CAST(id AS CHAR) FROM t", {COLLATION}),
+        ("SELECT COUNT(DISTINCT CAST(id AS CHAR)) FROM t", {COLLATION}),
+        ("SELECT MAX(CAST(id AS CHAR)) FROM t", {COLLATION}),
+        ("SELECT CASE WHEN id > 1 THEN 'a' ELSE 'A' END AS k, COUNT(*) FROM t GROUP BY k", {COLLATION}),
+        ("SELECT 'a' AS kind FROM t UNION SELECT 'A' FROM z", {COLLATION}),
+        ("SELECT kind FROM (SELECT 'a' AS kind FROM t UNION ALL SELECT 'A' FROM z) q ORDER BY kind", {COLLATION}),
+        ("SELECT n FROM (SELECT CAST(id AS CHAR) AS n FROM t) q WHERE n = 'a'", {COLLATION}),
+        ("SELECT COALESCE(name, CAST(id AS CHAR)) FROM t", {COLLATION}),
+        ("SELECT UPPER(CAST(id AS CHAR)) FROM t", {COLLATION}),
+        ("SELECT id FROM z WHERE seen > ?", {ZONE}),
+        ("SELECT * FROM z WHERE id = ?", {ZONE}),
+        ("SELECT z.* FROM t JOIN z USING (id)", {ZONE}),
+        ("SELECT id FROM t WHERE at > '2024-01-01 00:00:00+02:00'", {ZONE}),
+        ("SELECT CAST(name AS DATETIME) FROM t", {ZONE}),
+        ("SELECT CAST(clock AS DATETIME) FROM t", {ZONE}),
+        ("SELECT COALESCE(clock, at) FROM t", {ZONE}),
+        ("SELECT YEAR(name) FROM t", {ZONE}),
+        ("SELECT FROM_UNIXTIME(id) FROM t", {ZONE}),
+        ("SELECT id FROM t WHERE at = clock", {COLLATION, ZONE}),
+        ("SELECT id FROM t WHERE at = name", {COLLATION, ZONE}),
+        ("SELECT * FROM t NATURAL JOIN z", {COLLATION, ZONE}),
+        ("SELECT GROUP_CONCAT(name ORDER BY code) FROM t", {"group_concat_max_len"}),
+        ("SELECT price / 3 FROM t", {"div_precision_increment"}),
+        ("SELECT AVG(price) FROM t", {"div_precision_increment"}),
+        ("SELECT DATE_FORMAT(at, '%M') FROM t", {"lc_time_names"}),
+        ("SELECT MONTHNAME(at), DAYNAME(day) FROM t", {"lc_time_names"}),
+        ("SELECT WEEK(day) FROM t", {"default_week_format"}),
+        ("SELECT EXTRACT(WEEK FROM day) FROM t", {"default_week_format"}),
+        ("SELECT SUM(id) OVER (ORDER BY id) FROM t", {"windowing_use_high_precision"}),
+        ("SELECT RANK() OVER (ORDER BY HEX(id)) FROM t", {"windowing_use_high_precision", COLLATION}),
+        ("SELECT FIELD(name, 'a', 'b') FROM t", {COLLATION, ZONE}),
+        ("SELECT doc->'$.a' FROM t WHERE doc->'$.a' = 'x'", {COLLATION, ZONE}),
+        ("SELECT id FROM t WHERE (id, name) IN ((1, 'a'))", {COLLATION}),
+        ("SELECT id FROM t WHERE name = ANY (SELECT name FROM z)", {COLLATION, ZONE}),
+        ("SELECT id FROM t WHERE !id", set(SESSION_NEEDS)),
+    ],
+)  # fmt: skip
+def test_what_is_needed(sql: str, needed: set[str]) -> None:
+    assert needs(sql) == needed
+
+
+def test_the_samples_queries_need_nothing() -> None:
+    database, schema = snapshot(PLANS / "lobsters.sql")
+    for title, sql in sample_queries():
+        assert session_needs(plan_query(sql, database, schema), schema) == frozenset(), title
+
+
+def test_views_count_as_if_they_stood_in_the_query() -> None:
+    shown = "SELECT id, CAST(id AS CHAR) AS k, price / 3 AS third, name FROM d.t"
+    for columns in ((), ("id", "k", "third", "name")):
+        views = {
+            ("d", "v"): View("d", "v", shown, columns),
+            ("d", "w"): View("d", "w", "SELECT k AS l, name AS m FROM d.v", ()),
+        }
+        schema = replace(SCHEMA, relations={**SCHEMA.relations, **views})
+        assert needs("SELECT id FROM v WHERE name = 'x'", schema) == {"div_precision_increment"}
+        assert needs("SELECT id FROM v WHERE k = 'x'", schema) == {"div_precision_increment", COLLATION}
+        assert needs("SELECT l FROM w WHERE m = 'x'", schema) == {"div_precision_increment"}
+        assert needs("SELECT l FROM w ORDER BY l", schema) == {"div_precision_increment", COLLATION}
+    renamed = View("d", "v", "SELECT id, CAST(id AS CHAR) FROM d.t", ("id", "name"))
+    schema = replace(SCHEMA, relations={**SCHEMA.relations, ("d", "v"): renamed})
+    assert needs("SELECT id FROM v WHERE name = 'x'", schema) == {COLLATION}
+
+
+def test_a_name_that_means_several_kinds_is_not_trusted() -> None:
+    assert needs("SELECT name FROM (SELECT HEX(id) AS name FROM t) q WHERE name = 'x'") == {COLLATION}
+    assert needs("WITH q (code) AS (SELECT HEX(id) FROM t) SELECT code FROM q WHERE code = 'x'") == {COLLATION}
