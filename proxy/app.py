@@ -186,7 +186,7 @@ async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Li
     http = HttpListener(app.router, config)
     app.http_port = await http.start()
     app.mysql = mysql = mysql_listener(app, upstream, matcher)
-    app.router.sessions = lambda: len(mysql.shared.sessions)
+    app.router.session_figures = mysql.shared.figures
     app.mysql_port = await mysql.start()
     log.info(
         "listening",

@@ -90,7 +90,7 @@ class Router:
         self._open: dict[tuple[str, int], OpenCache] = {}
         self._freshener = Freshener(engine, stream.age, executor.executed)
         self._changed_at = monotonic()
-        self.sessions: Callable[[], int] = int  # how many there are; the MySQL listener says
+        self.session_figures: Callable[[], dict[str, int]] = dict  # of the MySQL listener
         self.accounts_version = 0  # another number after each change of accounts and their rights
         self._visible = VisibleTimes(lambda: stream.skew)
         self.sampler = Sampler(
@@ -360,7 +360,7 @@ class Router:
                 "evicted": engine.sieve.evicted,
                 "ring_transactions": len(engine.ring),
                 "subscriptions": len(engine.subscriptions),
-                "mysql_sessions": self.sessions(),
+                **self.session_figures(),
                 "freshness_waits": self._freshener.waits,
                 "freshness_waits_in_vain": self._freshener.late,
             },

@@ -76,6 +76,7 @@ class Shared:
         self.texts: TextMatcher[Route] = TextMatcher(matcher)
         self.grants = Grants(clock, lambda: (system.caches_version, system.accounts_version))
         self.now = clock()  # as of the last tick
+        self.passed = 0  # statements that MySQL has answered
         self.lapses = 0  # times that all grants were forgotten because of their age
         self.large = Route(ANYTHING)
         self.sessions: set[SessionBase] = set()
@@ -99,6 +100,10 @@ class Shared:
             route = found.attached = self.route(statement.text, statement.database)
         target = target_of(statement, route, self.system, eof=eof)
         return target
+
+    def figures(self) -> dict[str, int]:
+        """Counters and gauges that are kept here, by name."""
+        return {"mysql_sessions": len(self.sessions), "mysql_passed": self.passed}
 
     def forced(self, why: str) -> CannotForce:
         return CannotForce(f"the query asks for an answer from a cache, and MySQL would have to answer: {why}")

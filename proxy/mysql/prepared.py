@@ -144,6 +144,11 @@ class PreparedStatement:
         self.types: tuple[int, ...] | None = None
         self.long_data = False  # sent since the last execution or reset
 
+    def binds_types(self, data: bytes) -> bool:
+        """Whether an execution (its packet with the header) may bind types: only then they are worth a look."""
+        at = 4 + FIXED + (self.parameters + 7 >> 3)
+        return bool(data[9] & PARAMETER_COUNT) or (self.parameters > 0 and data[at : at + 1] != b"\0")
+
     def note_types(self, payload: bytes) -> None:
         """Remembers the types that an execution binds: the next one may leave them out. Raises Malformed,
         NotDecoded."""

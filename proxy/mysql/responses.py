@@ -54,6 +54,7 @@ class Phase(IntEnum):
     ENDLESS = 5
 
 
+ONE_BYTE, FEW = b"\1\0\0", range(1, LOCAL_INFILE)  # the head of nearly all answers with rows: how many columns
 HEADLESS = {Kind.ROWS: Phase.ROWS, Kind.ENDLESS: Phase.ENDLESS}
 
 
@@ -171,8 +172,15 @@ class Responses:
         """Passes over packets that need no look, what is there of the last one too (`_skip` is the rest of it). The
         position of one that needs a look, or whose header is not complete."""
         phase = self._phase
-        if phase == Phase.HEAD and exchange.kind >= Kind.ROWS:
-            phase = self._phase = HEADLESS[exchange.kind]
+        if phase == Phase.HEAD:
+            if exchange.kind >= Kind.ROWS:
+                phase = self._phase = HEADLESS[exchange.kind]
+            elif (
+                exchange.kind == Kind.RESULT and end - at > 4 and data[at + 4] in FEW and data[at : at + 3] == ONE_BYTE
+            ):
+                self._left = data[at + 4]
+                at += 5
+                phase = self._phase = Phase.DEFINITIONS
         if phase == Phase.DEFINITIONS:
             left = self._left
             while left and at + 4 <= end:

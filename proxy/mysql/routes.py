@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from proxy.api import ParameterValue, SessionCache, SessionSystem
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
-from proxy.mysql.statement_kind import Statement
+from proxy.mysql.statement_kind import Kind, Statement
+from proxy.mysql.statement_set import Scope
 from proxy.proxied import ProxiedTexts
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Key
@@ -25,15 +26,38 @@ FORMATS = {
 }
 
 
+NO_TABLE_COMES_OR_GOES = frozenset({Kind.SET, Kind.USE, Kind.PREPARE, Kind.DEALLOCATE})
+LOCKS_NOTHING = frozenset({Kind.READ, Kind.BEGIN, Kind.HARMLESS, Kind.SET})
+ENDS_TRANSACTION = frozenset({Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.DDL, Kind.LOCK_TABLES})
+SNAPSHOT = "consistent snapshot"  # an option of START TRANSACTION
+
+
 @dataclass(slots=True, eq=False)
 class Route:
-    """`noted` None: no read that could be cached."""
+    """`noted` None: no read that could be cached. What follows from the statement's kind is found out once: `touches`
+    a table, and so opens a snapshot; `locks` or writes; `ends` the transaction before it; `hides_tables`: a report of a
+    changed state may be about temporary tables; `unsettles`: what the session may do is asked anew."""
 
     statement: Statement
     is_command: bool = False
+    touches: bool = field(init=False)
+    locks: bool = field(init=False)
+    ends: bool = field(init=False)
+    hides_tables: bool = field(init=False)
+    unsettles: bool = field(init=False)
     noted: ProxiedTexts | None = None
     keys: dict[bytes, Key] = field(default_factory=dict)  # of texts that were hits
     _opened: dict[tuple[bool, bool], SessionCache] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        statement = self.statement
+        kind, unknown = statement.kind, statement.calls_unknown
+        self.touches = statement.tables or unknown or SNAPSHOT in statement.options
+        self.locks = unknown or kind not in LOCKS_NOTHING
+        self.ends = kind in ENDS_TRANSACTION
+        self.hides_tables = unknown or kind not in NO_TABLE_COMES_OR_GOES
+        sets = statement.settings
+        self.unsettles = sets is None or any(setting.scope is Scope.OTHER for setting in sets)
 
     def opened(self, system: SessionSystem, cache: str, *, binary: bool, eof: bool) -> SessionCache:
         """The cache in a session's wire format. A route does not outlive its cache."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter_ns
+from typing import TYPE_CHECKING
 
-from proxy.api import Served
 from proxy.mysql.cached_reads import CachedRead, definitions_of
 from proxy.mysql.commands import Command, Done, LastStatement, recognise
 from proxy.mysql.packets import (
@@ -33,46 +33,37 @@ from proxy.mysql.packets import (
 )
 from proxy.mysql.prepared import CURSOR, NotDecoded, PreparedStatement
 from proxy.mysql.quick_hits import QuickHits
-from proxy.mysql.responses import NO_STATUS, Kind, Outcome
+from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
 from proxy.mysql.result_set import text_result
 from proxy.mysql.routes import NO_CACHE, Route
 from proxy.mysql.rows import head
 from proxy.mysql.run_command import run
 from proxy.mysql.session_base import SessionBase
-from proxy.mysql.statement_kind import Kind as StatementKind
-from proxy.mysql.statement_kind import Statement
-from proxy.mysql.statement_set import Scope
 from proxy.mysql.texts import Steer
 from sqltypes.errors import SourceError, UpwellError
 
-SNAPSHOT = "consistent snapshot"  # an option of START TRANSACTION
+if TYPE_CHECKING:
+    from proxy.mysql.handshake import LoggedIn
+    from proxy.mysql.listener import Shared
+
 VISIBLE_SOON = 0.05
 """Seconds that MySQL may take to show what hits have shown already."""
 RECENT = 1.0
 """Seconds after which a transaction that the stream brought is visible at MySQL, as far as nothing is asked."""
-CHANGES_STATE = frozenset({StatementKind.SET, StatementKind.USE, StatementKind.PREPARE, StatementKind.DEALLOCATE})
-"""Kinds whose report of a changed state needs no explanation: no temporary table comes or goes by them."""
-HARMLESS = frozenset({StatementKind.READ, StatementKind.BEGIN, StatementKind.HARMLESS, StatementKind.SET})
-ENDS_TRANSACTION = frozenset(
-    {
-        StatementKind.BEGIN,
-        StatementKind.COMMIT,
-        StatementKind.ROLLBACK,
-        StatementKind.DDL,
-        StatementKind.LOCK_TABLES,
-    }
-)
 
 
 class Session(QuickHits):
     """A client's session in the command phase."""
 
+    def __init__(self, shared: Shared, logged_in: LoggedIn) -> None:
+        super().__init__(shared, logged_in)
+        # Of the statement that MySQL is answering: its route; its text where it is noted; whether the session was in a
+        # transaction or had autocommit off, and had it on; when it was sent.
+        self._passing: tuple[Route, bytes | None, bool, bool, int] = shared.large, None, False, True, 0
+        self._passed_exchange = Exchange(Kind.RESULT, self._passed)
+
     def handle(self, data: bytes) -> None:
         """One command, its packet with the header. Raises Malformed."""
-        answer = self.quick(data)
-        if answer is not None:
-            self.answer(answer)
-            return
         self.active_at = self.shared.now
         HANDLERS.get(data[4], Session._other)(self, data)
 
@@ -120,40 +111,46 @@ class Session(QuickHits):
         self, data: bytes, route: Route, why: str, *, cache: str = "", noted: bytes | None = None
     ) -> None:
         """MySQL answers a statement, in the client's own session. `noted`: the text of one that no cache is for."""
-        if self.server.alive:
+        if not self.server.alive:
+            self._lost()
+            return
+        if self.replay or self.shown.answers:
             self._before(route)
-        statement, state = route.statement, self.state
-        was = state.in_transaction or not state.autocommit
-        autocommit = state.autocommit
-        started = perf_counter_ns()
-
-        def after(outcome: Outcome) -> None:
-            if noted is not None and route.noted is not None:
-                route.noted.note((perf_counter_ns() - started) / 1000, state.account, noted)
-            kind = statement.kind
-            touches = statement.tables or statement.calls_unknown or SNAPSHOT in statement.options
-            if touches and (state.in_transaction or (was and outcome.status == NO_STATUS)):
-                state.touched = True
-                state.wrote |= statement.calls_unknown or kind not in HARMLESS
-            if kind in ENDS_TRANSACTION or autocommit != state.autocommit or not (was or state.in_transaction):
-                self.shown.clear()
-            self._after_changes(statement)
-
-        self.shared.system.count("mysql_passed")
-        self.note(Served.PASSED, cache, why)
-        self.forward(data, Kind.RESULT, after)
-
-    def _after_changes(self, statement: Statement) -> None:
-        """What a statement may have left behind that MySQL does not tell exactly."""
         state = self.state
+        self._passing = route, noted, state.in_transaction or not state.autocommit, state.autocommit, perf_counter_ns()
+        self.last = "passed", cache, why, ""
+        self.quick_cache = None
+        self.shared.passed += 1
+        if self._out:
+            self._flush()
+        self._busy = True
+        if self.heads:
+            self.heads.clear()
+        self.server_used_at = self.active_at
+        self.server.send(data, self._passed_exchange)
+
+    def _passed(self, outcome: Outcome) -> None:
+        """MySQL has answered the statement."""
+        self._busy = False
+        state = self.state
+        route, noted, was, autocommit, started = self._passing
+        if outcome.status != NO_STATUS:
+            state.on_status(outcome.status)
+        if outcome.state:
+            state.on_trackers(outcome.state)
+        if noted is not None and route.noted is not None:
+            route.noted.note((perf_counter_ns() - started) / 1000, state.account, noted)
+        if route.touches and (state.in_transaction or (was and outcome.status == NO_STATUS)):
+            state.touched = True
+            state.wrote |= route.locks
+        if self.shown.answers and (route.ends or autocommit != state.autocommit or not (was or state.in_transaction)):
+            self.shown.clear()
         if state.changed:
             state.changed = False
-            state.temporary |= statement.calls_unknown or statement.kind not in CHANGES_STATE
-        sets = statement.settings
-        if sets is None or any(setting.scope is Scope.OTHER for setting in sets):
-            state.known = False  # another role, perhaps
-        if statement.calls_unknown and self.eof:
-            state.known = False  # rows carry no trackers there
+            state.temporary |= route.hides_tables
+        if route.unsettles or (route.statement.calls_unknown and self.eof):  # rows carry no trackers for such clients
+            state.known = False
+        self.ended_exchange()
 
     def _before(self, route: Route) -> None:
         """What MySQL must do first, unseen by the client, so that the statement finds what it would find without
@@ -209,7 +206,8 @@ class Session(QuickHits):
             elif data[9] & CURSOR:
                 why = "the rows are fetched by a cursor"
             if why:
-                statement.note_types(payload)
+                if statement.binds_types(data):
+                    statement.note_types(payload)
             else:
                 before = statement.types
                 values = target.bind(statement.values(payload))
@@ -333,7 +331,9 @@ class Session(QuickHits):
     @property
     def last_statement(self) -> LastStatement | None:
         cache = self.quick_cache
-        return self.last if cache is None else LastStatement("hit", cache.name, "", self.quick_position)
+        if cache is not None:
+            return LastStatement("hit", cache.name, "", self.quick_position)
+        return LastStatement(*self.last) if self.last is not None else None
 
     async def may_read(self, sql: str, database: str) -> None:
         """Raises MySQL's own error where the account may not run this SELECT."""

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from proxy.api import Served, SessionCache
 from proxy.mysql.change_user import AccountChange
-from proxy.mysql.commands import LastStatement
 from proxy.mysql.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_QUERY_ATTRIBUTES,
@@ -36,7 +35,7 @@ from proxy.mysql.packets import (
 from proxy.mysql.reads import Shown
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, Responses
 from proxy.mysql.session_state import ASK, TRACK, TRACKS, SessionState, text_row
-from proxy.mysql.wires import HELD, ClientWire, Commands, ServerWire
+from proxy.mysql.wires import HELD, WHOLE, ClientWire, Commands, ServerWire
 from sqltypes.errors import SourceDown, UpwellError
 
 if TYPE_CHECKING:
@@ -58,7 +57,8 @@ class SessionBase:
         self.capabilities = logged_in.capabilities
         self.eof = not logged_in.capabilities & CLIENT_DEPRECATE_EOF
         self.attributes = bool(logged_in.capabilities & CLIENT_QUERY_ATTRIBUTES)
-        self.last: LastStatement | None = None
+        # How the last statement was answered: served, cache, reason, position.
+        self.last: tuple[str, str, str, str] | None = None
         self.quick_cache: SessionCache | None = None  # that the last statement was a quick hit of
         self.heads: dict[object, bytes] = {}  # `proxy/mysql/quick_hits.py`
         self.active_at = self.server_used_at = shared.clock()
@@ -146,24 +146,40 @@ class SessionBase:
 
     def on_bytes(self, data: bytes) -> None:
         """From the client."""
-        if self.server.responses.wants_file:
-            self.server.write(data)
+        if self._busy:
+            self._on_bytes_ahead(data)
             return
-        if self._account_change is not None:
-            self._on_authentication(data)
-            return
-        if not self._busy and self._writable and not self.commands.held and len(data) > 9:
-            answer = self.quick(data)
-            if answer is not None:
-                self.client.write(answer)
+        if self._writable and not self.commands.bytes and len(data) > 9:
+            if self.heads:
+                answer = self.quick(data)
+                if answer is not None:
+                    self.client.write(answer)
+                    return
+            if data[0] | data[1] << 8 | data[2] << 16 == len(data) - 4 < WHOLE:
+                try:
+                    self.handle(data)
+                except Malformed as error:
+                    self.break_off(f"malformed packet: {error}")
+                if self._out:
+                    self._flush()
                 return
         self.commands.add(data)
-        if self.commands.in_large:
-            self._send_rest()
-        elif not self._busy:
-            self._go_on()
-        if self.commands.held > HELD:
+        self._go_on()
+        if len(self.commands.bytes) > HELD:
             self.client.transport.pause_reading()
+
+    def _on_bytes_ahead(self, data: bytes) -> None:
+        """From the client, while a command is under way."""
+        if self.server.responses.wants_file:
+            self.server.write(data)
+        elif self._account_change is not None:
+            self._on_authentication(data)
+        else:
+            self.commands.add(data)
+            if self.commands.in_large:
+                self._send_rest()
+            if len(self.commands.bytes) > HELD:
+                self.client.transport.pause_reading()
 
     def change_account(self, data: bytes) -> None:
         """COM_CHANGE_USER. Raises Malformed."""
@@ -207,22 +223,30 @@ class SessionBase:
 
     def _go_on(self) -> None:
         """The commands that are there, until one is under way."""
-        paused = self.commands.held > HELD
+        paused = len(self.commands.bytes) > HELD
         try:
             while not self._busy and self._writable and not self._closed:
+                if self.commands.in_large:
+                    self._send_rest()
+                    if self.commands.in_large:
+                        break
                 found = self.commands.next()
                 if found is None:
                     break
                 data, whole = found
                 if whole:
-                    self.handle(data)
+                    answer = self.quick(data) if self.heads and len(data) > 9 else None
+                    if answer is None:
+                        self.handle(data)
+                    else:
+                        self._out.append(answer)
                 else:
                     self._large(data)
         except Malformed as error:
             self.break_off(f"malformed packet: {error}")
         if self._out:
             self._flush()
-        if paused and self.commands.held <= HELD and not self._closed:
+        if paused and len(self.commands.bytes) <= HELD and not self._closed:
             self.client.transport.resume_reading()
 
     def _flush(self) -> None:
@@ -300,12 +324,16 @@ class SessionBase:
             if outcome.state:
                 self.state.on_trackers(outcome.state)
             after(outcome)
-            if self.state.tracks_changed and not self._busy:
-                self._start(self._renew_trackers())
-            if not self._busy and self.commands.held:
-                self._go_on()
+            self.ended_exchange()
 
         self.server.send(data, Exchange(kind, done))
+
+    def ended_exchange(self) -> None:
+        """A command of the client has been answered by MySQL."""
+        if self.state.tracks_changed and not self._busy:
+            self._start(self._renew_trackers())
+        if not self._busy and self.commands.bytes:
+            self._go_on()
 
     def unseen(self, after: Callable[[Outcome], None]) -> Exchange:
         """A command of our own ahead of one of the client's: the client sees nothing of it."""
@@ -445,7 +473,7 @@ class SessionBase:
     def note(self, served: Served, cache: str = "", reason: str = "", position: str = "") -> None:
         """What EXPLAIN LAST STATEMENT tells."""
         self.quick_cache = None
-        self.last = LastStatement(served.value, cache, reason, position)
+        self.last = served.value, cache, reason, position
 
 
 def only_row(payloads: list[bytes]) -> list[str | None]:

@@ -101,23 +101,19 @@ class Commands:
     """Cuts a client's bytes into commands.
 
     Invariants:
-    1. `_held` begins with a packet's header, unless `_left` > 0: then it is empty.
+    1. `bytes`, what is there, begins with a packet's header, unless `_left` > 0: then it is empty.
     2. `_left` > 0: the rest of a large command that is being forwarded; `_goes_on`: another packet of it follows.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit  # bytes of one command
-        self._held = b""
+        self.bytes = b""
         self._left = 0
         self._goes_on = False
         self._size = 0  # of the large command so far
 
-    @property
-    def held(self) -> int:
-        return len(self._held)
-
     def add(self, data: bytes) -> None:
-        self._held = self._held + data if self._held else data
+        self.bytes = self.bytes + data if self.bytes else data
 
     @property
     def in_large(self) -> bool:
@@ -127,7 +123,7 @@ class Commands:
     def next(self) -> tuple[bytes, bool] | None:
         """(a command's packet with its header, True), or (the beginning of a large one: what is there of it, False);
         None where nothing can be said yet. Raises Malformed. Requires: not `in_large`."""
-        held = self._held
+        held = self.bytes
         if len(held) < 5:
             if len(held) == 4 and held[:3] == b"\0\0\0":
                 raise Malformed("an empty command")
@@ -137,14 +133,14 @@ class Commands:
         if size == 0:
             raise Malformed("an empty command")
         if size < LARGEST and len(held) >= end:
-            self._held = held[end:]
+            self.bytes = held[end:]
             return held[:end], True
         if size <= WHOLE:
             return None
         if len(held) < WHOLE:  # enough of it to be told apart
             return None
         taken = held[:end]
-        self._held = held[end:]
+        self.bytes = held[end:]
         self._left = end - len(taken)
         self._goes_on = size == LARGEST
         self._size = size
@@ -155,19 +151,19 @@ class Commands:
         pieces = []
         while True:
             if self._left:
-                piece = self._held[: self._left]
+                piece = self.bytes[: self._left]
                 if not piece:
                     break
-                self._held = self._held[len(piece) :]
+                self.bytes = self.bytes[len(piece) :]
                 self._left -= len(piece)
                 pieces.append(piece)
-            elif self._goes_on and len(self._held) >= 4:
-                size = self._held[0] | self._held[1] << 8 | self._held[2] << 16
+            elif self._goes_on and len(self.bytes) >= 4:
+                size = self.bytes[0] | self.bytes[1] << 8 | self.bytes[2] << 16
                 self._size += size
                 if self._size > self._limit:
                     raise Malformed(f"a command of more than {self._limit} bytes")
-                pieces.append(self._held[:4])
-                self._held = self._held[4:]
+                pieces.append(self.bytes[:4])
+                self.bytes = self.bytes[4:]
                 self._left = size
                 self._goes_on = size == LARGEST
             else:
@@ -176,5 +172,5 @@ class Commands:
 
     def take(self) -> bytes:
         """All that is held, uncut: a file's contents, or an answer to MySQL's question."""
-        held, self._held = self._held, b""
+        held, self.bytes = self.bytes, b""
         return held
