@@ -234,6 +234,35 @@ def test_what_cannot_change_the_answer_does_not_keep_it_from_the_cache(
     run(scenario)
 
 
+@pytest.mark.parametrize(
+    ("statement", "query", "named"),
+    [
+        ("SET time_zone = '+02:00'", "SELECT id, seen FROM visit WHERE id = 1", "time_zone"),
+        ("SET div_precision_increment = 8", "SELECT AVG(grp) FROM visit WHERE id = 1", "div_precision_increment"),
+        ("SET group_concat_max_len = 8", "SELECT GROUP_CONCAT(grp) FROM visit WHERE id = 1", "group_concat_max_len"),
+        ("SET lc_time_names = 'de_DE'", "SELECT MONTHNAME(seen) FROM visit WHERE id = 1", "lc_time_names"),
+    ],
+)
+def test_a_variable_counts_for_the_queries_that_it_changes(
+    mysql: Server, database: str, tmp_path: Path, statement: str, query: str, named: str
+) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (proxy, asker):
+            await proxy.write(
+                "CREATE TABLE visit (id INT PRIMARY KEY, grp INT, seen TIMESTAMP)",
+                "INSERT INTO visit VALUES (1, 2, '2024-03-05 12:00:00')",
+            )
+            await proxy.caught_up()
+            await asker.ask("CREATE CACHE visits FROM " + query.replace("id = 1", "id = ?"))
+            assert (await asker.read(query))[1:] == ("miss", "")
+            assert (await asker.read(query))[1:] == ("hit", "")
+            await asker.ask(statement)
+            _, served, reason = await asker.read(query)
+            assert served == "passed" and reason.startswith(f"{named} is ")
+
+    run(scenario)
+
+
 def test_use_changes_which_tables_are_meant(mysql: Server, database: str, tmp_path: Path) -> None:
     other = f"{database}_other"
 

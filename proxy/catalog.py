@@ -22,6 +22,7 @@ from planner.api import plan_evict, plan_query, with_result_columns
 from planner.matcher import QueryMatcher
 from planner.plan import QueryPlan
 from planner.scan import preparable
+from planner.session_needs import session_needs
 from proxy.api import BY_GRPC, MadeBy, Origin
 from proxy.caches import NamedCache
 from proxy.keys import KeyBinder
@@ -53,11 +54,13 @@ class StreamWants(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan that agrees with MySQL, the columns that MySQL announces, and the relations that it was made from."""
+    """A plan that agrees with MySQL, the columns that MySQL announces, the relations that it was made from, and the
+    session variables on which its answers depend."""
 
     plan: QueryPlan
     columns: tuple[ResultColumn, ...]
     relations: frozenset[tuple[str, str]]
+    needs: frozenset[str]
 
 
 class Catalog:
@@ -120,7 +123,7 @@ class Catalog:
             if difference:
                 plan = plan_evict(sql, database, snapshot)
                 plan = replace(plan, notes=(*plan.notes, f"evict mode: the columns are not reproduced ({difference})"))
-        return Planned(with_result_columns(plan, columns), columns, names)
+        return Planned(with_result_columns(plan, columns), columns, names, session_needs(plan, snapshot))
 
     async def judge(self, sql: str, database: str) -> Judgement:
         """Whether the query could be cached, and how or why not. Raises SourceDown, Overloaded, DeadlinePassed."""
@@ -222,7 +225,7 @@ class Catalog:
         reader.encoders = list(self._pump.encoders_for(planned.columns))
         cache.plan, cache.reader, cache.columns = planned.plan, reader, planned.columns
         cache.binder = KeyBinder(planned.plan, reader)
-        cache.relations = planned.relations
+        cache.relations, cache.needs = planned.relations, planned.needs
         cache.state, cache.why = "ready", ""
         cache.generation += 1
         self._matcher.add(planned.plan, cache.name)
