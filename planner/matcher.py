@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from planner.fingerprint import Constant, Fingerprint, ListSlot, Placeholder, Scalar, Slot, fingerprint, outline
 from planner.plan import QueryPlan
-from planner.scan import DEFAULT_VERSION, ServerVersion
+from planner.scan import DEFAULT_VERSION, ServerVersion, unwrap_version_comments
 from sqltypes.errors import ParseError
 from sqltypes.expression import Value
 
 ParameterValue = Value | tuple[Value, ...]
 TEXTS_REMEMBERED = 10_000
+ANY_VERSION: ServerVersion = (99, 99, 99)  # whose server reads every version comment
 LONGEST_REMEMBERED = 4096  # characters: so that what is remembered stays below some tens of megabytes
 
 
@@ -33,7 +34,8 @@ class QueryMatcher:
     fixes a constant that the one has as a parameter: then the one with more constants comes first.
     """
 
-    def __init__(self, version: ServerVersion = DEFAULT_VERSION) -> None:
+    def __init__(self, version: ServerVersion | None = None) -> None:
+        """`version`: the server's; None: not known, so a text with a comment for some servers only is no cache's."""
         self.changes = 0  # of what texts are for
         self._version = version
         self._by_shape: dict[tuple[str, str], list[_Candidate]] = {}
@@ -43,7 +45,7 @@ class QueryMatcher:
     def add(self, plan: QueryPlan, name: str) -> None:
         """Requires: no cache of that name is known."""
         self.changes += 1
-        found = fingerprint(plan.sql, plan.database, self._version)
+        found = fingerprint(plan.sql, plan.database)  # normalised: no version comments
         candidates = self._by_shape.setdefault((plan.database, found.shape), [])
         if not candidates:
             self._outlines[plan.database, outline(found.shape)] += 1
@@ -83,7 +85,11 @@ class QueryMatcher:
 
     def fingerprint(self, sql: str, database: str) -> Fingerprint:
         """The text's fingerprint, as this matcher takes it. Raises ParseError."""
-        return fingerprint(sql, database, self._version)
+        if self._version is not None:
+            return fingerprint(sql, database, self._version)
+        if unwrap_version_comments(sql, DEFAULT_VERSION) != unwrap_version_comments(sql, ANY_VERSION):
+            raise ParseError("a version comment of which it depends on the server whether it counts")
+        return fingerprint(sql, database)
 
     def resembles(self, found: Fingerprint) -> bool:
         """Whether some cache's shape has this one's outline. If not, a text with this outline has no cache."""

@@ -9,8 +9,9 @@ UTF-8.
 Comments that steer. `/* upwell: skip */` anywhere in a text: MySQL answers, never a cache. `/* upwell: force */`: a
 cache answers, or there is an error that says why none can. It is a comment of the plain kind because every driver and
 ORM can send one (as a prefix or suffix, or as an annotation) and MySQL ignores it: of a hint that it does not know
-(`/*+ ... */`) it warns. The `mysql` command strips comments unless it is started with --comments. Other comments, such
-as those by which ORMs and sqlcommenter trace statements, do not matter, and may differ from text to text.
+(`/*+ ... */`) it warns. The `mysql` command of MySQL 8 strips comments unless it is started with --comments. Other
+comments, such as those by which ORMs and sqlcommenter trace statements, do not matter, and may differ from text to
+text.
 """
 
 from __future__ import annotations

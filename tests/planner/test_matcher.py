@@ -128,5 +128,16 @@ def test_version_comments_count_as_the_server_counts_them() -> None:
     assert unwrap_version_comments("SELECT '/*!80100 x */'", (8, 4, 0)) == "SELECT '/*!80100 x */'"
 
 
+def test_a_comment_for_some_servers_is_no_caches_text_where_the_server_is_not_known() -> None:
+    plans = ("SELECT id FROM orders WHERE customer_id = ?", "SELECT id FROM orders WHERE customer_id = ? AND total = 1")
+    text = "SELECT id FROM orders WHERE customer_id = 7 /*!80030 AND total = 1 */"
+    for version, found in (((8, 0, 29), ("c0", (7,))), ((9, 7, 0), ("c1", (7,))), (None, None)):
+        texts = QueryMatcher(version)
+        for number, sql in enumerate(plans):
+            texts.add(plan_query(sql, DATABASE, SCHEMA), f"c{number}")
+        assert texts.match(text, DATABASE, ()) == found
+        assert texts.match(text.replace("80030", "50000"), DATABASE, ()) == ("c1", (7,))
+
+
 def test_hints_stay_in_the_shape() -> None:
     assert fingerprint("SELECT /*+ NO_MERGE(t) */ a FROM t", "d").shape == "SELECT /*+ NO_MERGE(t) */ a FROM t"
