@@ -331,6 +331,10 @@ class SessionSystem(System, Protocol):
         """Waits until the position has these transactions; False if it has not in time."""
         ...
 
+    async def answers(self) -> bool:
+        """Whether MySQL answers now."""
+        ...
+
     def source_up(self) -> bool:
         """Whether the change stream is connected."""
         ...

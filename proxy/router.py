@@ -45,7 +45,7 @@ from proxy.pump import Pump
 from proxy.sample import Sampler
 from proxy.state import StateStore
 from proxy.visible import VisibleTimes
-from sqltypes.errors import BadParameters, NotARead, SourceDown, TooStale, UnknownCache
+from sqltypes.errors import BadParameters, NotARead, SourceDown, TooStale, UnknownCache, UpwellError
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
 from sqltypes.values import client_literal
@@ -283,6 +283,13 @@ class Router:
 
     async def reached(self, own: GtidSet, seconds: float) -> bool:
         return await self._freshener.reached(own, monotonic() + seconds)
+
+    async def answers(self) -> bool:
+        try:
+            await self._freshener.executed(monotonic())
+        except UpwellError:
+            return False
+        return True
 
     def source_up(self) -> bool:
         return self._stream.connected

@@ -24,6 +24,7 @@ from proxy.mysql.login_packets import (
     HandshakeResponse,
     decode_name,
     encode_handshake_response,
+    insists_on_compression,
     is_too_old,
     offered_capabilities,
     parse_greeting,
@@ -219,6 +220,8 @@ class _Login:
                 raise _unauthenticated(3159, "HY000", "connections without TLS are not accepted here")
             if is_too_old(payload):
                 raise _unauthenticated(1251, "08004", "the client's protocol is older than MySQL 4.1's")
+            if insists_on_compression(payload):
+                raise _unauthenticated(1235, "42000", "compression is not offered here, and the client uses it")
             response = parse_handshake_response(payload, offered)
             if not self._client_tls:
                 client = await self._client_stream(plain)

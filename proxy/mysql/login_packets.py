@@ -122,6 +122,11 @@ def is_too_old(payload: bytes) -> bool:
     return len(payload) >= 2 and int.from_bytes(payload[:4], "little") & needed != needed
 
 
+def insists_on_compression(payload: bytes) -> bool:
+    """Whether a client will compress what it sends, though that was not offered to it."""
+    return bool(int.from_bytes(payload[:4], "little") & (CLIENT_COMPRESS | CLIENT_ZSTD_COMPRESSION_ALGORITHM))
+
+
 def parse_handshake_response(payload: bytes, offered: int) -> HandshakeResponse:
     """Raises Malformed. Requires: not `is_too_old` and not `wants_tls`."""
     if len(payload) <= FIXED_PART.size:

@@ -64,6 +64,7 @@ class SessionBase:
         self.active_at = self.server_used_at = shared.clock()
         self._busy = True  # until the session is known
         self._writable = True
+        self._orphan = False  # MySQL has gone; what is in memory is still told
         self._account_change: AccountChange | None = None
         self.terms = logged_in.terms
         self._server_capabilities = logged_in.server_capabilities
@@ -372,7 +373,9 @@ class SessionBase:
         self._busy = bool(self.server.responses.exchanges)
         if self._out:
             self._flush()
-        if not self._busy:
+        if not self.server.alive and not self._orphan and not self._closed:
+            self._start(self._end_or_orphan())
+        elif not self._busy:
             self._go_on()
 
     async def _renew_trackers(self) -> None:
@@ -435,7 +438,15 @@ class SessionBase:
                 self._lost()
             return
         # While MySQL cannot be reached, hits go on. If it can be, it is this session that was ended.
-        self.shared.orphaned(self)
+        if self._task is None:
+            self._start(self._end_or_orphan())
+
+    async def _end_or_orphan(self) -> None:
+        self._orphan = True
+        if await self.shared.system.answers():
+            self.close()
+        else:
+            self.shared.orphaned(self)
 
     def on_farewell(self, payload: bytes) -> None:
         """MySQL ends the session, and says why. A server that shuts down leaves the session its hits."""
