@@ -125,6 +125,22 @@ def test_native_passwords_are_relayed() -> None:
         assert isinstance(proxy.failure(), SourceError)
 
 
+@pytest.mark.parametrize("flag", [1 << 5, 1 << 26], ids=["zlib", "zstd"])
+def test_a_client_that_compresses_though_that_was_not_offered_is_told(flag: int) -> None:
+    def script(wire: Wire) -> None:
+        wire.send(greeting())
+        wire.receive()  # a name that is nobody's
+        wire.send(error_payload(1045, "28000", "Access denied"))
+
+    with between(script) as proxy:
+        client = greeted(proxy)
+        client.send(struct.pack("<IIB23x", CAPS | flag, 12345, 45) + b"joe\0\x03abcplug\0")
+        refused = parse_error(client.receive())
+        assert (refused.errno, "compression" in refused.message) == (1235, True)
+        assert client.is_closed()
+        client.sock.close()
+
+
 def test_what_the_client_says_of_itself_reaches_mysql() -> None:
     heard: list[bytes] = []
 
@@ -136,7 +152,7 @@ def test_what_the_client_says_of_itself_reaches_mysql() -> None:
 
     with between(script) as proxy:
         client = greeted(proxy)
-        capabilities = 1 << 3 | CAPS | 1 << 20 | 1 << 5 | 1 << 26 | 1 << 25
+        capabilities = 1 << 3 | CAPS | 1 << 20 | 1 << 25
         response = struct.pack("<IIB23x", capabilities, 12345, 8) + b"j\xf6rg\0\x03abcshop\0plug\0\x04\x01a\x01b"
         client.send(response)
         assert client.receive()[:1] == b"\0"
