@@ -329,3 +329,20 @@ def test_a_user_without_the_right_gets_mysqls_own_error(mysql: Server, database:
         run(scenario)
     finally:
         mysql.execute("DROP USER reader_1")
+
+
+def test_a_column_that_comes_is_in_the_next_answer(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (proxy, asker):
+            await asker.ask("CREATE CACHE whole FROM SELECT * FROM item WHERE id = ?")
+            assert await asker.ask("SELECT * FROM item WHERE id = 1") == ((1, 1, 10, "item 1"),)
+            await proxy.write("ALTER TABLE item ADD COLUMN more INT NOT NULL DEFAULT 5")
+            for _ in range(50):
+                (row,) = await asker.ask("SELECT * FROM item WHERE id = 1")
+                assert row in ((1, 1, 10, "item 1"), (1, 1, 10, "item 1", 5))
+            await proxy.caught_up()
+            await proxy.app.catalog.settled()
+            assert await asker.ask("SELECT * FROM item WHERE id = 1") == ((1, 1, 10, "item 1", 5),)
+            assert await asker.served("SELECT * FROM item WHERE id = 1") == "hit"
+
+    run(scenario)

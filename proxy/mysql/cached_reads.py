@@ -98,8 +98,8 @@ class CachedReads(SessionBase):
         granted = self.shared.grants.granted(state, cache)
         if granted is None:
             return lambda: self._ask_rights(read)
-        if not granted.allowed:
-            return "MySQL refuses the query to this account"
+        if granted.refusal:
+            return granted.refusal
         if not read.head:
             read.head = granted.head(eof=self.eof)
         return ""
@@ -153,12 +153,15 @@ class CachedReads(SessionBase):
 
     async def _miss(self, read: CachedRead) -> None:
         demand = self.shared.system.demand_after(self.state.token)
+        version = self.shared.system.caches_version
         try:
             answer = await read.cache.fill(read.values, demand)
         except SourceError:
             answer = "MySQL refuses the query that fills the key"
         if not isinstance(answer, Answer):
             self.pass_read(read, answer)
+        elif self.shared.system.caches_version != version:
+            self.pass_read(read, "caches have changed while the key was filled")
         elif self.state.plain or self._read_committed():
             self._send(read, answer.body)
             self.note(answer.served, answer.cache, hit_rule(self.state), answer.position)

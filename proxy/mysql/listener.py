@@ -31,13 +31,14 @@ from proxy.mysql.session import Session
 from proxy.mysql.session_base import SessionBase
 from proxy.mysql.statement_kind import ANYTHING, classify
 from proxy.mysql.statement_kind import Kind as StatementKind
-from proxy.mysql.texts import TextMatcher
+from proxy.mysql.texts import TextMatcher, steering
 from proxy.proxied import ProxiedQueries
 from sqltypes.errors import CannotForce, ConfigError, UpwellError
 
 log = structlog.get_logger("upwell.mysql")
 
 BACKLOG = 1024
+TARGETS = 10_000  # texts of prepared statements that are remembered
 LOGINS = 32  # at a time
 FAREWELL = 1.0  # seconds in which clients take their last bytes, when the proxy stops
 KEEP_ALIVE = 300.0  # seconds after which a session that lives by its hits is shown to MySQL to be in use
@@ -74,7 +75,7 @@ class Shared:
         self.options = options
         self.clock = clock
         self.texts: TextMatcher[Route] = TextMatcher(matcher)
-        self.grants = Grants(clock, lambda: (system.caches_version, system.accounts_version))
+        self.grants = Grants(lambda: (system.caches_version, system.accounts_version))
         self.now = clock()  # as of the last tick
         self.passed = 0  # statements that MySQL has answered
         self.lapses = 0  # times that all grants were forgotten because of their age
@@ -85,6 +86,8 @@ class Shared:
         self.position = system.position
         self.seconds_since_change = system.seconds_since_change
         self._proxied = proxied
+        self._targets: dict[tuple[bytes, str, bool], Target] = {}
+        self._targets_of = -1  # the version of the caches that they are of
 
     def route(self, text: bytes, database: str) -> Route:
         """What is known of a text for which nothing is known yet."""
@@ -94,11 +97,21 @@ class Shared:
         return Route(statement, may_be_command(text), noted)
 
     def target(self, statement: PreparedStatement, *, eof: bool) -> Target:
-        found, _ = self.texts.find(statement.text, statement.database)
-        route = found.attached
-        if route is None:
-            route = found.attached = self.route(statement.text, statement.database)
-        target = target_of(statement, route, self.system, eof=eof)
+        """What a prepared statement is for: one object for all sessions that have prepared this text."""
+        version = self.system.caches_version
+        if version != self._targets_of or len(self._targets) >= TARGETS:
+            self._targets.clear()
+            self._targets_of = version
+        key = statement.text, statement.database, eof
+        target = self._targets.get(key)
+        if target is None:
+            found, _ = self.texts.find(statement.text, statement.database)
+            route = found.attached
+            if route is None:
+                route = found.attached = self.route(statement.text, statement.database)
+            target = self._targets[key] = target_of(
+                statement, route, self.system, eof=eof, steer=steering(statement.text)
+            )
         return target
 
     def figures(self) -> dict[str, int]:

@@ -139,7 +139,7 @@ class PreparedStatement:
         self.database = database
         self.parameters = parameters
         self.definitions = definitions
-        self.head = b""  # what stands before the rows of an answer
+        self.head = b""  # what stands before the rows of an answer; b"" where the definitions are not the cache's
         self.target: Target | None = None
         self.types: tuple[int, ...] | None = None
         self.long_data = False  # sent since the last execution or reset

@@ -10,12 +10,14 @@ from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
 from proxy.mysql.statement_kind import Kind, Statement
 from proxy.mysql.statement_set import Scope
+from proxy.mysql.texts import Steer
 from proxy.proxied import ProxiedTexts
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Key
 from sqltypes.schema import SqlType
 
 NO_CACHE = "no cache for this query"
+SKIPPED = "the query asks to skip the cache"
 KEYS = 2000  # that are remembered of one statement
 Types = tuple[int, ...] | None
 FORMATS = {
@@ -130,10 +132,15 @@ def _rounded(type_: SqlType) -> bool:
     return type_.name == "float" or (type_.name == "double" and type_.scale is not None)
 
 
-def target_of(statement: PreparedStatement, route: Route, system: SessionSystem, *, eof: bool) -> Target:
+def target_of(
+    statement: PreparedStatement, route: Route, system: SessionSystem, *, eof: bool, steer: Steer = Steer.NOT
+) -> Target:
     """For which cache a prepared statement is. One whose cache fixes a constant where the statement has a parameter is
     for none: MySQL answers it."""
     version = system.caches_version
+    if steer is Steer.SKIP:
+        return Target(route, version, SKIPPED)
+    forced = steer is Steer.FORCE
     sentinels = tuple(Sentinel(index) for index in range(statement.parameters))
     try:
         sql = statement.text.decode()
@@ -141,10 +148,10 @@ def target_of(statement: PreparedStatement, route: Route, system: SessionSystem,
         return Target(route, version, "the text is not valid UTF-8")
     found = system.match(sql, statement.database, sentinels)
     if found is None:
-        return Target(route, version, NO_CACHE)
+        return Target(route, version, NO_CACHE, forced)
     name, template = found
     cache = system.open_cache(name, FORMATS[True, eof])
     info = cache.info
     if info.mode == "evict" and any(_rounded(column.type) for column in info.columns):
-        return Target(route, version, "FLOAT and DOUBLE of an answer held as text have lost digits")
-    return Target(route, version, "", False, cache, tuple(template), tuple(template) == sentinels, cache.plain_int)
+        return Target(route, version, "FLOAT and DOUBLE of an answer held as text have lost digits", forced)
+    return Target(route, version, "", forced, cache, tuple(template), tuple(template) == sentinels, cache.plain_int)

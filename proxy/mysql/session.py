@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from proxy.mysql.cached_reads import CachedRead, definitions_of
 from proxy.mysql.commands import Command, Done, LastStatement, recognise
+from proxy.mysql.grants import announce
 from proxy.mysql.packets import (
     COM_BINLOG_DUMP,
     COM_BINLOG_DUMP_GTID,
@@ -35,7 +36,7 @@ from proxy.mysql.prepared import CURSOR, NotDecoded, PreparedStatement
 from proxy.mysql.quick_hits import QuickHits
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
 from proxy.mysql.result_set import text_result
-from proxy.mysql.routes import NO_CACHE, Route
+from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
 from proxy.mysql.rows import head
 from proxy.mysql.run_command import run
 from proxy.mysql.session_base import SessionBase
@@ -89,7 +90,7 @@ class Session(QuickHits):
                 self.fail_command(self.shared.forced(NO_CACHE))
                 return
             if entry.steer is Steer.SKIP:
-                self.pass_statement(data, route, "the query asks to skip the cache")
+                self.pass_statement(data, route, SKIPPED)
             else:
                 self.pass_statement(data, route, NO_CACHE, noted=text)
             return
@@ -184,7 +185,6 @@ class Session(QuickHits):
             parameters = int.from_bytes(payloads[0][7:9], "little")
             definitions = definitions_of(payloads, eof=self.eof)
             statement = PreparedStatement(payloads[0][1:5], text, database, parameters, definitions)
-            statement.head = head(definitions, eof=self.eof) if definitions else b""
             self.statements[statement.id] = statement
 
         self.forward(data, Kind.PREPARED, after)
@@ -197,6 +197,8 @@ class Session(QuickHits):
         target = statement.target
         if target is None or target.version != self.shared.system.caches_version:
             target = statement.target = self.shared.target(statement, eof=self.eof)
+            same = target.cache is not None and announce(statement.definitions, target.cache.columns)
+            statement.head = head(statement.definitions, eof=self.eof) if same else b""
         payload = data[4:]
         why = target.why
         values = None
@@ -219,9 +221,23 @@ class Session(QuickHits):
             why = f"{error.reason}: {error.message}"
         statement.long_data = False
         if values is None or target.cache is None:
+            if target.forced:
+                self.fail_command(self.shared.forced(why))
+                return
             self.pass_statement(data, target.route, why, noted=statement.text if why == NO_CACHE else None)
             return
-        self.look(CachedRead(data, target.cache, values, statement.head, statement.text, target.route, statement))
+        self.look(
+            CachedRead(
+                data,
+                target.cache,
+                values,
+                statement.head,
+                statement.text,
+                target.route,
+                statement,
+                forced=target.forced,
+            )
+        )
 
     def _close_statement(self, data: bytes) -> None:
         self.statements.pop(data[5:9], None)
