@@ -29,7 +29,7 @@ USER upwell
 ENV PATH=/opt/upwell/bin:$PATH \
     UPWELL_STATE_DIR=/var/lib/upwell
 VOLUME /var/lib/upwell
-EXPOSE 50051 8080
+EXPOSE 3307 50051 8080
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=5s --start-period=10s \
   CMD ["python3", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/readyz', timeout=3)"]

@@ -50,8 +50,11 @@ def test_random_expressions_compiled_and_interpreted_agree(seed: int) -> None:
             continue  # the compiled form may find a NULL first, and then needs no value of the operand that failed
         assert (found, type(found)) == (wanted, type(wanted)), sql
         if wanted is None or isinstance(wanted, int):
-            assert bool(truth(row)) == bool(wanted), sql
-            assert bool(falsity(row)) == (wanted is not None and not wanted), sql
+            # A predicate may compute an operand whose value does not matter beside a NULL: its failure makes a hole.
+            true = outcome(lambda row=row: truth(row))  # type: ignore[misc]
+            false = outcome(lambda row=row: falsity(row))  # type: ignore[misc]
+            assert true is FAILED or bool(true) == bool(wanted), sql
+            assert false is FAILED or bool(false) == (wanted is not None and not wanted), sql
 
 
 @settings(max_examples=100, deadline=None)
