@@ -18,6 +18,7 @@ from proxy.mysql.responses import Kind
 from proxy.mysql.routes import Route
 from proxy.mysql.rows import with_status
 from proxy.mysql.session_base import SessionBase
+from proxy.mysql.trackers import refresh
 from sqltypes.errors import SourceError, UpwellError
 
 NOTHING = GtidSet.empty()
@@ -111,7 +112,7 @@ class CachedReads(SessionBase):
         return False
 
     async def _refresh(self) -> None:
-        await self.refresh()
+        await refresh(self)
 
     async def _own_writes(self, read: CachedRead) -> None:
         read.waited = True

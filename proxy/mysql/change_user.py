@@ -28,14 +28,14 @@ class AccountChange:
         self, session: SessionBase, data: bytes, server_capabilities: int, ended: Callable[[bytes, int], None]
     ) -> None:
         """Raises Malformed."""
+        self.left = b""  # what the client has sent, and what is not looked at yet: at the end, commands
+        self.sequence = 1  # number of the next packet to the client or from it
         self._session = session
         self._ended = ended
         self._change: ChangeUser = parse_change_user(data[4:], session.capabilities)
         self._server_capabilities = server_capabilities
         self._relay = AuthRelay(session.terms)
-        self._to_client = 1  # sequence numbers of the next packets
-        self._to_server = 0
-        self._held = b""
+        self._to_server = 0  # sequence number of the next packet
         self.user = decode_name(self._change.user, self._change.collation)
         self._do(self._relay.begin(self._change.plugin, self._change.auth_response, self._opening))
 
@@ -43,35 +43,34 @@ class AccountChange:
         return encode_change_user(replace(self._change, auth_response=response), self._server_capabilities)
 
     def on_bytes(self, data: bytes) -> None:
-        """From the client. Raises Malformed."""
-        self._held += data
-        while len(self._held) >= 4 and self._relay.turn is not Turn.NOBODY:
-            size = int.from_bytes(self._held[:3], "little")
-            if size > LARGEST or self._held[3] != self._to_client & 0xFF:
-                raise Malformed("a packet that is no part of a change of the account")
-            if len(self._held) < 4 + size:
-                return
-            payload, self._held = self._held[4 : 4 + size], self._held[4 + size :]
-            self._to_client += 1
-            self._do(self._relay.from_client(payload))
+        """From the client; what comes while MySQL is to speak waits. Raises Malformed."""
+        self.left += data
+        self._go_on()
 
-    @property
-    def left(self) -> bytes:
-        """What the client has sent beyond the login."""
-        return self._held
+    def _go_on(self) -> None:
+        while len(self.left) >= 4 and self._relay.turn in (Turn.CLIENT, Turn.EITHER):
+            size = int.from_bytes(self.left[:3], "little")
+            if size > LARGEST or self.left[3] != self.sequence & 0xFF:
+                raise Malformed("a packet that is no part of a change of the account")
+            if len(self.left) < 4 + size:
+                return
+            payload, self.left = self.left[4 : 4 + size], self.left[4 + size :]
+            self.sequence += 1
+            self._do(self._relay.from_client(payload))
 
     def _from_server(self, answer: Answer) -> None:
         self._to_server += 1
         try:
             self._do(self._relay.from_server(answer.payloads[0]))
+            self._go_on()
         except Malformed as error:
-            self._session.break_off(str(error))
+            self._session.break_off(error)
 
     def _do(self, step: Step) -> None:
         session = self._session
         for payload in step.to_client:
-            session.client.write(packet(payload, self._to_client))
-            self._to_client += 1
+            session.client.write(packet(payload, self.sequence))
+            self.sequence += 1
         if step.new_command:
             self._to_server = 0
         for payload in step.to_server:
@@ -79,9 +78,9 @@ class AccountChange:
             self._to_server += 1
         if step.outcome is Outcome.ACCEPTED:
             session.terms = replace(session.terms, nonce=self._relay.nonce)
-            self._ended(step.final, self._to_client)
+            self._ended(step.final, self.sequence)
         elif step.outcome is not None:
-            session.client.write(packet(step.final, self._to_client))
+            session.client.write(packet(step.final, self.sequence))
             session.close()
         elif self._relay.turn in (Turn.SERVER, Turn.EITHER) and not session.server.responses.exchanges:
             session.server.responses.expect(Exchange(Kind.AUTHENTICATION, self._from_server, visible=False))

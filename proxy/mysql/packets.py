@@ -13,11 +13,12 @@ LARGEST = 0xFFFFFF  # payload bytes of one packet
 
 # -- commands ----------------------------------------------------------------------------------------------------------
 
+COM_SLEEP = 0x00  # what an empty packet is taken for
 COM_QUIT = 0x01
 COM_INIT_DB = 0x02
 COM_QUERY = 0x03
 COM_FIELD_LIST = 0x04
-COM_STATISTICS = 0x08
+COM_STATISTICS = 0x09
 COM_PROCESS_KILL = 0x0C
 COM_DEBUG = 0x0D
 COM_PING = 0x0E
@@ -63,6 +64,7 @@ STATUS_AUTOCOMMIT = 0x0002
 STATUS_MORE_RESULTS = 0x0008
 STATUS_CURSOR_EXISTS = 0x0040
 STATUS_LAST_ROW_SENT = 0x0080
+STATUS_PS_OUT_PARAMS = 0x1000
 STATUS_IN_TRANS_READONLY = 0x2000
 STATUS_SESSION_STATE_CHANGED = 0x4000
 
@@ -188,25 +190,21 @@ def parse_ok(payload: bytes, *, session_track: bool) -> OkAnswer:
     status = int.from_bytes(payload[at : at + 2], "little")
     warnings = int.from_bytes(payload[at + 2 : at + 4], "little")
     at += 4
-    if not session_track:
-        return OkAnswer(affected, insert_id, status, warnings, payload[at:])
     info = state = b""
     if at < len(payload):
         info, at = read_lenenc(payload, at)
-    if status & STATUS_SESSION_STATE_CHANGED and at < len(payload):
+    if session_track and status & STATUS_SESSION_STATE_CHANGED and at < len(payload):
         state, at = read_lenenc(payload, at)
     return OkAnswer(affected, insert_id, status, warnings, info, state)
 
 
 def ok_bytes(answer: OkAnswer, first: int, *, session_track: bool) -> bytes:
     """The payload of an OK packet with this first byte (OK or EOF), as MySQL writes it."""
-    status = answer.status if answer.state else answer.status & ~STATUS_SESSION_STATE_CHANGED
+    status = answer.status if answer.state and session_track else answer.status & ~STATUS_SESSION_STATE_CHANGED
     head = (
         bytes((first,))
         + ok_payload(status, warnings=answer.warnings, affected=answer.affected, insert_id=answer.insert_id)[1:]
     )
-    if not session_track:
-        return head + answer.info
-    if answer.info or answer.state:
-        head += lenenc(answer.info)
-    return head + (lenenc(answer.state) if answer.state else b"")
+    if answer.info or (answer.state and session_track):
+        head += lenenc(answer.info)  # the protocol's pages say otherwise of clients that do not track sessions
+    return head + (lenenc(answer.state) if answer.state and session_track else b"")

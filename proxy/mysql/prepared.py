@@ -170,36 +170,72 @@ class PreparedStatement:
         return tuple(found)
 
     def _values_at(self, payload: bytes) -> tuple[int, bytes]:
-        """(where the values begin, the bitmap of NULLs)."""
+        """(where the values begin, the bitmap of NULLs). Attributes of the query stand behind the parameters."""
         at = FIXED
         if len(payload) < at:
             raise Malformed(f"an execution of {len(payload)} bytes")
-        count = self.parameters
+        count = given = self.parameters
         named = bool(payload[5] & PARAMETER_COUNT)
         if named:
             given, at = read_lenenc_int(payload, at)
-            if given != count:
-                raise NotDecoded("the execution has query attributes")
-        if not count:
+            if given < count:
+                raise Malformed(f"an execution with {given} parameters, expected {count}")
+        if not given:
             self.types = ()
             return at, b""
-        size = (count + 7) >> 3
-        nulls = payload[at : at + size]
-        at += size
+        nulls = payload[at : at + (given + 7 >> 3)]
+        at += given + 7 >> 3
         if at >= len(payload):
             raise Malformed("an execution without parameters")
         bound = payload[at]
         at += 1
         if bound:
-            types = []
-            for _ in range(count):
-                if at + 2 > len(payload):
-                    raise Malformed("the types of an execution are cut off")
-                types.append(payload[at] | payload[at + 1] << 8)
-                at += 2
-                if named:
-                    _, at = read_lenenc(payload, at)
-            self.types = tuple(types)
-        elif self.types is None:
+            types, at = read_types(payload, at, given, named=named)
+            self.types = types[:count]
+        elif self.types is None or given > count:
             raise NotDecoded("the parameters' types were never sent")
         return at, nulls
+
+
+def read_types(payload: bytes, at: int, count: int, *, named: bool) -> tuple[tuple[int, ...], int]:
+    """(the types of `count` parameters, the position behind them). Raises Malformed."""
+    if at + 2 * count > len(payload):
+        raise Malformed("the types of parameters are cut off")
+    types = []
+    for _ in range(count):
+        types.append(int.from_bytes(payload[at : at + 2], "little"))
+        at += 2
+        if named:
+            _, at = read_lenenc(payload, at)
+    return tuple(types), at
+
+
+_WIDTHS = {0x01: 1, 0x02: 2, 0x0D: 2, 0x03: 4, 0x09: 4, 0x04: 4, 0x05: 8, 0x08: 8, NULL_TYPE: 0}
+
+
+def text_at(payload: bytes) -> int:
+    """Where the text of a COM_QUERY begins, behind its attributes. `payload`: without the command's byte. Raises
+    Malformed.
+
+    https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query.html
+    """
+    count, at = read_lenenc_int(payload, 0)
+    sets, at = read_lenenc_int(payload, at)
+    if not count:
+        return at
+    nulls = payload[at : at + (count + 7 >> 3)]
+    at += count + 7 >> 3
+    if sets != 1 or payload[at : at + 1] != b"\1":
+        raise Malformed("attributes of a query without their types")
+    types, at = read_types(payload, at + 1, count, named=True)
+    for number, type_ in enumerate(types):
+        if nulls[number >> 3] >> (number & 7) & 1:
+            continue
+        width = _WIDTHS.get(type_ & 0xFF)
+        if width is None:
+            _, at = read_lenenc(payload, at)
+        else:
+            at += width
+    if at > len(payload):
+        raise Malformed("the attributes of a query are cut off")
+    return at

@@ -21,6 +21,7 @@ from proxy.mysql.packets import (
     OK,
     STATUS_CURSOR_EXISTS,
     STATUS_MORE_RESULTS,
+    STATUS_PS_OUT_PARAMS,
     STATUS_SESSION_STATE_CHANGED,
     ErrorAnswer,
     Malformed,
@@ -71,15 +72,15 @@ class Outcome:
 
 @dataclass(slots=True)
 class Exchange:
-    """A command that was sent. `visible`: its answer is the client's; else it is ours and collected."""
+    """A command that was sent. `visible`: its answer is the client's. `collected`: its packets are kept for `done`."""
 
     kind: Kind
     done: Callable[[Outcome], None]
     visible: bool = True
+    collected: bool = False
 
-    @property
-    def collected(self) -> bool:
-        return not self.visible or self.kind == Kind.PREPARED
+    def __post_init__(self) -> None:
+        self.collected |= self.kind in (Kind.PREPARED, Kind.AUTHENTICATION)
 
 
 class Responses:
@@ -87,6 +88,7 @@ class Responses:
 
     `forward`: takes the bytes that are the client's. `keep_state`: what of the session-state information the client
     may see (b"" for none). `unasked`: takes the payload of what nothing asked for: MySQL says goodbye so.
+    `file_wanted`: is told when MySQL asks for a file of the client's.
 
     Invariants:
     1. `_held` begins with the header of an incomplete packet, or is empty.
@@ -102,6 +104,7 @@ class Responses:
         deprecate_eof: bool,
         session_track: bool,
         keep_state: Callable[[bytes], bytes],
+        file_wanted: Callable[[], None] = lambda: None,
     ) -> None:
         self.exchanges: deque[Exchange] = deque()
         self._forward = forward
@@ -109,19 +112,28 @@ class Responses:
         self._deprecate_eof = deprecate_eof
         self._client_tracks = session_track
         self._keep_state = keep_state
+        self._file_wanted = file_wanted
         self._held = b""
         self._skip = 0
         self._goes_on = False  # the packet before was of the largest size
+        self._more = 0  # STATUS_MORE_RESULTS where only the packet before the rows says so
         self._phase = Phase.HEAD
         self._left = 0  # column definitions
+        self._series = False  # a result that is not the first one of its answer comes
         self._state = b""
         self._payloads: list[bytes] = []
         self._replacement: bytes | None = None  # the payload that the client gets instead of the one just looked at
 
     @property
-    def wants_file(self) -> bool:
-        """Whether MySQL waits for the client's file: what the client sends is no command."""
-        return self._phase == Phase.FILE
+    def endless(self) -> bool:
+        """Whether MySQL sends events: what the client sends is no command."""
+        return self._phase == Phase.ENDLESS
+
+    @property
+    def begun(self) -> bool:
+        """Whether the client has a part of the answer that comes."""
+        visible = bool(self.exchanges) and self.exchanges[0].visible
+        return visible and (self._phase != Phase.HEAD or self._skip > 0 or self._series)
 
     def expect(self, exchange: Exchange) -> None:
         self.exchanges.append(exchange)
@@ -129,18 +141,21 @@ class Responses:
     def feed(self, data: bytes) -> None:
         """More bytes. Raises Malformed."""
         data, self._held = self._held + data, b""
-        start = 0  # data[start:at] is looked at and not yet forwarded
         end = len(data)
         at = min(self._skip, end)
         self._skip -= at
+        # data[start:at] is looked at and not yet forwarded
+        start = 0 if not self.exchanges or self.exchanges[0].visible else at
         while at < end:
             if not self.exchanges:
                 self._nothing_asked(data[at:])
                 return
             exchange = self.exchanges[0]
             visible = exchange.visible
-            if visible and exchange.kind != Kind.PREPARED:
+            if not exchange.collected:
                 at = self._pass_over(data, at, end, exchange)
+                if not visible:
+                    start = at
                 if at == end:
                     break
             after = packet_end(data, at, end)
@@ -228,10 +243,7 @@ class Responses:
             self._phase = Phase.ROWS if self._deprecate_eof else Phase.DEFINITIONS_END
             return None
         if phase == Phase.DEFINITIONS_END:
-            self._phase = Phase.ROWS
-            # Rows of a cursor are fetched later: nothing follows.
-            cursor = len(payload) >= 5 and payload[3] & STATUS_CURSOR_EXISTS
-            return self._end(payload, EOF, eof=True) if cursor else None
+            return self._definitions_end(payload)
         if exchange.kind == Kind.AUTHENTICATION:
             return self._ended(NO_STATUS)
         first = payload[0] if payload else -1
@@ -241,6 +253,14 @@ class Responses:
             end = first == EOF and len(payload) < LARGEST
             return self._end(payload, first, eof=not self._deprecate_eof) if end else None
         return self._head(payload, first, exchange.kind)
+
+    def _definitions_end(self, payload: bytes) -> Outcome | None:
+        self._phase = Phase.ROWS
+        status = payload[3] | payload[4] << 8 if len(payload) >= 5 else 0
+        if status & STATUS_PS_OUT_PARAMS:  # behind the rows, MySQL does not say again that an OK packet follows
+            self._more = status & STATUS_MORE_RESULTS
+        # Rows of a cursor are fetched later: nothing follows.
+        return self._end(payload, EOF, eof=True) if status & STATUS_CURSOR_EXISTS else None
 
     def _head(self, payload: bytes, first: int, kind: Kind) -> Outcome | None:
         if not payload:
@@ -255,6 +275,8 @@ class Responses:
             return self._end(payload, first, eof=False)
         if first == LOCAL_INFILE:
             self._phase = Phase.FILE
+            if self.exchanges[0].visible:
+                self._file_wanted()
             return None
         self._left, _ = read_lenenc_int(payload, 0)
         self._phase = Phase.DEFINITIONS
@@ -277,7 +299,8 @@ class Responses:
     def _end(self, payload: bytes, first: int, *, eof: bool) -> Outcome | None:
         """A packet that ends a result; None where another result follows."""
         if eof:
-            status = payload[3] | payload[4] << 8 if len(payload) >= 5 else 0
+            status = (payload[3] | payload[4] << 8 if len(payload) >= 5 else 0) | self._more
+            self._more = 0
         elif len(payload) == 7 and not payload[4] & STATUS_SESSION_STATE_CHANGED >> 8:
             status = payload[3] | payload[4] << 8  # behind one byte each for rows affected and the last id
         else:
@@ -288,6 +311,7 @@ class Responses:
                 self._rewrite(answer, first)
         if status & STATUS_MORE_RESULTS:
             self._phase = Phase.HEAD
+            self._series = True
             return None
         return self._ended(status)
 
@@ -302,13 +326,16 @@ class Responses:
     def _finish(self, outcome: Outcome) -> None:
         exchange = self.exchanges.popleft()
         self._phase = Phase.HEAD
+        self._series = False
+        self._more = 0
         self._state = b""
         self._payloads = []
         exchange.done(outcome)
 
     def _nothing_asked(self, data: bytes) -> None:
-        if packet_end(data, 0, len(data)):
-            self._unasked(data[4:])
+        end = packet_end(data, 0, len(data))
+        if end:
+            self._unasked(data[4:end])
         else:
             self._held = data
 

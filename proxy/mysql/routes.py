@@ -38,7 +38,8 @@ SNAPSHOT = "consistent snapshot"  # an option of START TRANSACTION
 class Route:
     """`noted` None: no read that could be cached. What follows from the statement's kind is found out once: `touches`
     a table, and so opens a snapshot; `locks` or writes; `ends` the transaction before it; `hides_tables`: a report of a
-    changed state may be about temporary tables; `unsettles`: what the session may do is asked anew."""
+    changed state may be about temporary tables; `unsettles`: what the session may do is asked anew; `tracks`: variables
+    session_track_... that it sets."""
 
     statement: Statement
     is_command: bool = False
@@ -47,6 +48,7 @@ class Route:
     ends: bool = field(init=False)
     hides_tables: bool = field(init=False)
     unsettles: bool = field(init=False)
+    tracks: frozenset[str] = field(init=False)
     noted: ProxiedTexts | None = None
     keys: dict[bytes, Key] = field(default_factory=dict)  # of texts that were hits
     _opened: dict[tuple[bool, bool], SessionCache] = field(default_factory=dict)
@@ -60,6 +62,12 @@ class Route:
         self.hides_tables = unknown or kind not in NO_TABLE_COMES_OR_GOES
         sets = statement.settings
         self.unsettles = sets is None or any(setting.scope is Scope.OTHER for setting in sets)
+        self.tracks = frozenset(
+            setting.name
+            for part in (statement, *statement.parts)
+            for setting in part.settings or ()
+            if setting.name.startswith("session_track")
+        )
 
     def opened(self, system: SessionSystem, cache: str, *, binary: bool, eof: bool) -> SessionCache:
         """The cache in a session's wire format. A route does not outlive its cache."""

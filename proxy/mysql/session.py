@@ -23,16 +23,17 @@ from proxy.mysql.packets import (
     COM_QUERY,
     COM_QUIT,
     COM_RESET_CONNECTION,
+    COM_SLEEP,
     COM_STMT_CLOSE,
     COM_STMT_EXECUTE,
     COM_STMT_FETCH,
     COM_STMT_PREPARE,
     COM_STMT_RESET,
     COM_STMT_SEND_LONG_DATA,
+    Malformed,
     packet,
-    read_lenenc_int,
 )
-from proxy.mysql.prepared import CURSOR, NotDecoded, PreparedStatement
+from proxy.mysql.prepared import CURSOR, NotDecoded, PreparedStatement, text_at
 from proxy.mysql.quick_hits import QuickHits
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
 from proxy.mysql.result_set import text_result
@@ -41,6 +42,7 @@ from proxy.mysql.rows import head
 from proxy.mysql.run_command import run
 from proxy.mysql.session_base import SessionBase
 from proxy.mysql.texts import Steer
+from proxy.mysql.trackers import refresh, switch_on
 from sqltypes.errors import SourceError, UpwellError
 
 if TYPE_CHECKING:
@@ -66,19 +68,18 @@ class Session(QuickHits):
     def handle(self, data: bytes) -> None:
         """One command, its packet with the header. Raises Malformed."""
         self.active_at = self.shared.now
-        HANDLERS.get(data[4], Session._other)(self, data)
+        HANDLERS.get(data[4] if len(data) > 4 else COM_SLEEP, Session._other)(self, data)
 
     # -- texts -----------------------------------------------------------------------------------------------------
 
     def _query(self, data: bytes) -> None:
         text = data[5:]
         if self.attributes:
-            count, at = read_lenenc_int(text, 0)
-            if count:
-                self._pass_text(data, text, "the query has attributes")
+            try:
+                text = text[text_at(text) :]
+            except Malformed as reason:
+                self.pass_statement(data, self.shared.large, str(reason))
                 return
-            _, at = read_lenenc_int(text, at)
-            text = text[at:]
         entry, values = self.shared.texts.find(text, self.state.database)
         route = entry.attached
         if route is None:
@@ -96,9 +97,6 @@ class Session(QuickHits):
             return
         cache = route.opened(self.shared.system, entry.cache, binary=False, eof=self.eof)
         self.look(CachedRead(data, cache, values, b"", text, route, route, forced=entry.steer is Steer.FORCE))
-
-    def _pass_text(self, data: bytes, text: bytes, why: str) -> None:
-        self.pass_statement(data, self.shared.route(text, self.state.database), why)
 
     def pass_read(self, read: CachedRead, why: str) -> None:
         if read.forced:
@@ -146,6 +144,9 @@ class Session(QuickHits):
             state.wrote |= route.locks
         if self.shown.answers and (route.ends or autocommit != state.autocommit or not (was or state.in_transaction)):
             self.shown.clear()
+        if route.tracks:
+            state.tracks_changed = True
+            state.set_tracks |= route.tracks
         if state.changed:
             state.changed = False
             state.temporary |= route.hides_tables
@@ -192,7 +193,7 @@ class Session(QuickHits):
     def _execute(self, data: bytes) -> None:
         statement = self.statements.get(data[5:9])
         if statement is None or len(data) < 14:
-            self.forward(data, Kind.RESULT, _nothing)
+            self.pass_statement(data, self.shared.large, "the prepared statement is not known here")
             return
         target = statement.target
         if target is None or target.version != self.shared.system.caches_version:
@@ -217,6 +218,9 @@ class Session(QuickHits):
                 why = NO_CACHE
         except NotDecoded as reason:
             why = str(reason)
+        except Malformed as reason:  # MySQL says what it thinks of it
+            why = str(reason)
+            statement.types = None
         except UpwellError as error:
             why = f"{error.reason}: {error.message}"
         statement.long_data = False
@@ -272,7 +276,7 @@ class Session(QuickHits):
         def after(outcome: Outcome) -> None:
             if outcome.status != NO_STATUS:
                 self.begin_anew()
-                self._start(self.track())
+                self._start(switch_on(self))
 
         self.forward(data, Kind.ONE, after)
 
@@ -303,6 +307,7 @@ class Session(QuickHits):
             if statement is not None:
                 statement.long_data = True
             self.send_unanswered(data)
+            self._busy = True  # until all of it is sent
         elif command == COM_STMT_PREPARE:
             self.forward(data, Kind.PREPARED, _nothing)
         elif command in (COM_QUERY, COM_STMT_EXECUTE):
@@ -310,9 +315,11 @@ class Session(QuickHits):
             if statement is not None:
                 statement.types = None
             self.pass_statement(data, self.shared.large, "the statement is too large to be looked at")
+        elif command == COM_BINLOG_DUMP_GTID:
+            self._dump(data)
         else:
-            self.forward(data, Kind.ONE, _nothing)
-        self._send_rest()
+            raise Malformed("a command of such a size")
+        self._send_more()
 
     # -- Upwell's own SQL ----------------------------------------------------------------------------------------------
 
@@ -325,7 +332,7 @@ class Session(QuickHits):
 
     async def _run_command(self, command: Command) -> None:
         if not self.state.known and self.server.alive:
-            await self.refresh()
+            await refresh(self)
         result = await run(command, self.shared.system, self)
         if isinstance(result, Done):
             self.ok(result.info)

@@ -34,14 +34,16 @@ from proxy.mysql.packets import (
 )
 from proxy.mysql.reads import Shown
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, Responses
-from proxy.mysql.session_state import ASK, TRACK, TRACKS, SessionState, text_row
-from proxy.mysql.wires import HELD, WHOLE, ClientWire, Commands, ServerWire
+from proxy.mysql.session_state import SessionState
+from proxy.mysql.trackers import switch_on
+from proxy.mysql.wires import HELD, SOCKET_HIGH, WHOLE, ClientWire, Commands, ServerWire, TooLarge
 from sqltypes.errors import SourceDown, UpwellError
 
 if TYPE_CHECKING:
     from proxy.mysql.handshake import LoggedIn
     from proxy.mysql.listener import Shared
 
+TURN = 100  # commands of one client, then others are looked after
 LOST = error_payload(2013, "HY000", "Lost connection to MySQL server during query")
 
 
@@ -63,12 +65,15 @@ class SessionBase:
         self.heads: dict[object, bytes] = {}  # `proxy/mysql/quick_hits.py`
         self.active_at = self.server_used_at = shared.clock()
         self._busy = True  # until the session is known
-        self._writable = True
+        self._writable = self._server_writable = True  # a socket takes bytes
+        self._reading = True  # from the client
         self._orphan = False  # MySQL has gone; what is in memory is still told
+        self._whole = min(WHOLE, shared.options.largest_command)
         self._account_change: AccountChange | None = None
         self.terms = logged_in.terms
         self._server_capabilities = logged_in.server_capabilities
         self._closed = False
+        self.closed_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._out: list[bytes] = []
         self.commands = Commands(shared.options.largest_command)
@@ -79,6 +84,7 @@ class SessionBase:
             deprecate_eof=not self.eof,
             session_track=self._client_tracks,
             keep_state=self.state.shown_state,
+            file_wanted=self._on_file_wanted,
         )
         self.server = ServerWire(self, logged_in.server.transport, responses)
         self.client = ClientWire(self, logged_in.client.transport)
@@ -97,46 +103,8 @@ class SessionBase:
         self._start(self._first(packet(shown, logged_in.client.sequence)))
 
     async def _first(self, ok: bytes) -> None:
-        await self.track()
+        await switch_on(self)
         self.client.write(ok)
-
-    async def track(self) -> None:
-        """Switches the trackers on in a session that has just begun, and asks what it is like. A MySQL that cannot do
-        that leaves the session unknown: nothing is answered by a cache."""
-        if not self.state.client_tracks:
-            await self._learn_tracks()
-        gtids = self.state.client_tracks.get("session_track_gtids", "OFF")
-        switched = self.server.ask(
-            self.query(TRACK.format(gtids=gtids if gtids == "ALL_GTIDS" else "OWN_GTID")), Kind.RESULT
-        )
-        asked = self.server.ask(self.query(ASK), Kind.RESULT)
-        outcome = await switched
-        found = await asked
-        self.state.tracks_changed = self.state.changed = False
-        if outcome.error is None and found.error is None:
-            self.state.learn(only_row(found.payloads))
-
-    async def _learn_tracks(self) -> None:
-        """What the client itself is to be told: what MySQL tells by default, or what the client has set."""
-        sql = "SELECT " + ", ".join(f"@@session.{name}" for name in TRACKS)
-        found = await self.server.ask(self.query(sql), Kind.RESULT)
-        if found.error is None:
-            values = (text or "" for text in only_row(found.payloads))
-            self.state.client_tracks = dict(zip(TRACKS, values, strict=True))
-
-    async def refresh(self) -> None:
-        """Asks again what the trackers did not tell."""
-        if self.eof:  # rows carry no trackers there: an OK packet brings what has gathered
-            gathered = await self.server.ask(self.query("DO 0"), Kind.RESULT)
-            self.state.on_trackers(gathered.state)
-            self.state.temporary |= self.state.changed
-            self.state.changed = False
-        found = await self.server.ask(self.query(ASK), Kind.RESULT)
-        if found.error is None:
-            self.state.learn(only_row(found.payloads))
-        else:
-            self.state.values = {}
-            self.state.known = True  # with no value that is the caches'
 
     def query(self, sql: str) -> bytes:
         """The packet of a COM_QUERY of our own."""
@@ -150,54 +118,70 @@ class SessionBase:
         if self._busy:
             self._on_bytes_ahead(data)
             return
-        if self._writable and not self.commands.bytes and len(data) > 9:
+        if self._writable and not self.commands.pending and len(data) > 9:
             if self.heads:
                 answer = self.quick(data)
                 if answer is not None:
                     self.client.write(answer)
                     return
-            if data[0] | data[1] << 8 | data[2] << 16 == len(data) - 4 < WHOLE:
+            if data[0] | data[1] << 8 | data[2] << 16 == len(data) - 4 < self._whole:
                 try:
                     self.handle(data)
                 except Malformed as error:
-                    self.break_off(f"malformed packet: {error}")
+                    self.break_off(error)
                 if self._out:
                     self._flush()
                 return
         self.commands.add(data)
         self._go_on()
-        if len(self.commands.bytes) > HELD:
-            self.client.transport.pause_reading()
 
     def _on_bytes_ahead(self, data: bytes) -> None:
         """From the client, while a command is under way."""
-        if self.server.responses.wants_file:
-            self.server.write(data)
-        elif self._account_change is not None:
+        if self._closed:
+            return
+        if self._account_change is not None:
             self._on_authentication(data)
+        elif self.server.responses.endless:
+            self.server.write(data)
         else:
             self.commands.add(data)
-            if self.commands.in_large:
-                self._send_rest()
-            if len(self.commands.bytes) > HELD:
-                self.client.transport.pause_reading()
+            if self.commands.forwarding:
+                self._send_more()
+                if not self._busy:
+                    self._go_on()
+        self._mind_reading()
+
+    def _mind_reading(self) -> None:
+        """The client is read from while not too much of what it sends waits, here or for MySQL's socket."""
+        change = self._account_change
+        held = self.commands.held if change is None else len(change.left)
+        wanted = held <= HELD and self._server_writable
+        if wanted != self._reading and not self._closed:
+            self._reading = wanted
+            self.client.transport.resume_reading() if wanted else self.client.transport.pause_reading()
 
     def change_account(self, data: bytes) -> None:
         """COM_CHANGE_USER. Raises Malformed."""
         if not self.server.alive:
             self._lost()
             return
-        self._flush()
         self._busy = True
         self.heads.clear()
-        self._account_change = AccountChange(self, data, self._server_capabilities, self._account_changed)
+        try:
+            self._account_change = AccountChange(self, data, self._server_capabilities, self._account_changed)
+        except Malformed:
+            self._end_with(packet(error_payload(1047, "08S01", "Unknown command"), 1))
+            return
+        self._flush()
+        if self.commands.held:
+            self._on_authentication(self.commands.take())
 
     def _on_authentication(self, data: bytes) -> None:
         assert self._account_change is not None
         try:
             self._account_change.on_bytes(data)
         except Malformed as error:
-            self.break_off(str(error))
+            self.break_off(error)
 
     def _account_changed(self, final: bytes, sequence: int) -> None:
         """MySQL has accepted the account, and begun a new session for it."""
@@ -223,14 +207,18 @@ class SessionBase:
         raise NotImplementedError
 
     def _go_on(self) -> None:
-        """The commands that are there, until one is under way."""
-        paused = len(self.commands.bytes) > HELD
+        """The commands that are there, until one is under way, or others are to have their turn too."""
+        size = turn = 0
         try:
             while not self._busy and self._writable and not self._closed:
-                if self.commands.in_large:
-                    self._send_rest()
-                    if self.commands.in_large:
+                if self.commands.forwarding:
+                    self._send_more()
+                    if self.commands.forwarding:
                         break
+                if turn == TURN:
+                    asyncio.get_running_loop().call_soon(self._go_on)
+                    break
+                turn += 1
                 found = self.commands.next()
                 if found is None:
                     break
@@ -241,20 +229,22 @@ class SessionBase:
                         self.handle(data)
                     else:
                         self._out.append(answer)
+                    size += len(self._out[-1]) if self._out else 0
+                    if size > SOCKET_HIGH:  # whether the client takes them is seen by writing
+                        self._flush()
+                        size = 0
                 else:
                     self._large(data)
         except Malformed as error:
-            self.break_off(f"malformed packet: {error}")
+            self.break_off(error)
         if self._out:
             self._flush()
-        if paused and len(self.commands.bytes) <= HELD and not self._closed:
-            self.client.transport.resume_reading()
+        self._mind_reading()
 
     def _flush(self) -> None:
-        if not self._out:
-            return
         out, self._out = self._out, []
-        self.client.write(out[0] if len(out) == 1 else b"".join(out))
+        if out and not self._closed:
+            self.client.write(out[0] if len(out) == 1 else b"".join(out))
 
     def handle(self, data: bytes) -> None:
         raise NotImplementedError
@@ -266,14 +256,22 @@ class SessionBase:
         """The beginning of a command too large to be looked at."""
         raise NotImplementedError
 
-    def _send_rest(self) -> None:
+    def _on_file_wanted(self) -> None:
+        self.commands.begin_file()
+        self._send_more()
+        self._mind_reading()
+
+    def _send_more(self) -> None:
+        """Of a large command, or of a file."""
         try:
-            rest = self.commands.rest()
-        except Malformed as error:
-            self.break_off(str(error))
+            more = self.commands.more()
+        except TooLarge as error:
+            self.break_off(error)
             return
-        if rest:
-            self.server.write(rest)
+        if more and self.server.alive:
+            self.server.write(more)
+        if not (self.commands.forwarding or self.server.responses.exchanges or self._task):
+            self._busy = False  # it was a command that MySQL does not answer
 
     def answer(self, data: bytes) -> None:
         """A whole answer, written with others at the end of this turn."""
@@ -332,8 +330,8 @@ class SessionBase:
     def ended_exchange(self) -> None:
         """A command of the client has been answered by MySQL."""
         if self.state.tracks_changed and not self._busy:
-            self._start(self._renew_trackers())
-        if not self._busy and self.commands.bytes:
+            self._start(switch_on(self))
+        if not self._busy and self.commands.held:
             self._go_on()
 
     def unseen(self, after: Callable[[Outcome], None]) -> Exchange:
@@ -365,8 +363,8 @@ class SessionBase:
             self._lost()
         except UpwellError as error:
             self.fail_command(error)
-        except Malformed as error:
-            self.break_off(str(error))
+        except Malformed:  # what MySQL has told us
+            self._lost()
         except asyncio.CancelledError:  # of what MySQL was asked: its connection is lost
             self._lost()
         self._task = None
@@ -378,37 +376,49 @@ class SessionBase:
         elif not self._busy:
             self._go_on()
 
-    async def _renew_trackers(self) -> None:
-        """The client has set session_track_...: what it wants is remembered, and ours are switched on again."""
-        self.state.client_tracks = {}
-        await self.track()
-
     # -- ends ----------------------------------------------------------------------------------------------------------
 
     def _lost(self) -> None:
         """MySQL has gone, and the client wants something of it."""
+        change = self._account_change
+        self._end_with(packet(LOST, 1 if change is None else change.sequence))
+
+    def break_off(self, error: Malformed) -> None:
+        """The client has broken the protocol, or a limit."""
+        if isinstance(error, TooLarge):
+            payload = error_payload(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
+            self._end_with(packet(payload, error.sequence))
+            return
+        change = self._account_change
+        payload = error_payload(1835, "HY000", f"malformed packet: {error}")
+        self._end_with(packet(payload, 1 if change is None else change.sequence))
+
+    def _end_with(self, words: bytes) -> None:
+        """Ends both sides; the client's last words from us must not be lost on the way because it still sends."""
         if self._closed:
             return
-        self.answer(packet(LOST, 1))
+        self.answer(words)
         self._flush()
-        self.close()
+        linger = self.client.transport.can_write_eof()
+        if linger:
+            self.client.transport.write_eof()
+            if not self._reading:
+                self.client.transport.resume_reading()
+        self.close(linger=linger)
 
-    def break_off(self, why: str) -> None:
-        """The client has broken the protocol."""
-        self.answer(packet(error_payload(1835, "HY000", why), 1))
-        self._flush()
-        self.close()
-
-    def close(self) -> None:
-        """Ends both sides; what was written to the client is still sent."""
+    def close(self, *, linger: bool = False) -> None:
+        """Ends both sides; what was written to the client is still sent. `linger`: the client is to close."""
         if self._closed:
             return
         self._closed = True
-        self.client.transport.close()
+        self.closed_at = self.shared.now
+        if not linger:
+            self.client.transport.close()
         if self.server.alive:
             self.server.transport.abort() if self._busy else self.server.transport.close()
         if self._task is not None:
             self._task.cancel()
+        self._busy = True  # what still comes is passed over
         self.shared.ending(self)
 
     def abort(self) -> None:
@@ -429,11 +439,14 @@ class SessionBase:
         if self._closed:
             self._perhaps_ended()
             return
-        if self.server.responses.exchanges:
-            hidden = not self.server.responses.exchanges[0].visible
-            self.server.responses.exchanges.clear()
+        exchanges, begun = self.server.responses.exchanges, self.server.responses.begun
+        if exchanges or self._account_change is not None or self.commands.forwarding:
+            hidden = bool(exchanges) and not exchanges[0].visible
+            exchanges.clear()
             if hidden and self._task is not None:
                 self._task.cancel()
+            elif begun:  # an error would be taken for a part of the answer
+                self.close()
             else:
                 self._lost()
             return
@@ -456,7 +469,7 @@ class SessionBase:
 
     def on_client_writable(self, writable: bool) -> None:
         self._writable = writable
-        if self.server.alive:
+        if self.server.alive and not self._closed:
             if writable:
                 self.server.transport.resume_reading()
             else:
@@ -465,12 +478,8 @@ class SessionBase:
             self._go_on()
 
     def on_server_writable(self, writable: bool) -> None:
-        if self._closed:
-            return
-        if writable:
-            self.client.transport.resume_reading()
-        else:
-            self.client.transport.pause_reading()
+        self._server_writable = writable
+        self._mind_reading()
 
     def ping_server(self) -> None:
         """Keeps a session alive at MySQL that is in use here: hits do not reach it."""
@@ -485,8 +494,3 @@ class SessionBase:
         """What EXPLAIN LAST STATEMENT tells."""
         self.quick_cache = None
         self.last = served.value, cache, reason, position
-
-
-def only_row(payloads: list[bytes]) -> list[str | None]:
-    """The row of a result set of one row, from all its packets: the last one ends it."""
-    return text_row(payloads[-2])

@@ -12,7 +12,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from external_upquery.login import PINNED
@@ -51,13 +52,9 @@ TRACKS = (
     "session_track_system_variables",
     "session_track_transaction_info",
 )
-TRACKED = (*ALWAYS, *SOMETIMES, "autocommit", "transaction_isolation", *TRACKS)
+TRACKED = (*ALWAYS, *SOMETIMES, "autocommit", "transaction_isolation", "wait_timeout", *TRACKS)
 WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
-TRACK = (
-    "SET SESSION session_track_gtids={gtids}, session_track_transaction_info=CHARACTERISTICS, "
-    "session_track_state_change=ON, session_track_schema=ON, session_track_system_variables='" + ",".join(TRACKED) + "'"
-)
-ASKED = (*ALWAYS, *SOMETIMES, "transaction_isolation", *TRACKS)
+ASKED = (*ALWAYS, *SOMETIMES, "transaction_isolation", "wait_timeout", *TRACKS)
 ASK = "SELECT CURRENT_USER(), CURRENT_ROLE(), DATABASE(), @@global.system_time_zone, " + ", ".join(
     f"@@session.{name}" for name in ASKED
 )
@@ -77,6 +74,27 @@ UTC = frozenset({"+00:00", "-00:00", "utc", "gmt", "etc/utc", "universal", "zulu
 SAME = {"on": "1", "off": "0"}
 
 VARIABLE, SCHEMA, STATE, GTIDS, CHARACTERISTICS, TRANSACTION = range(6)  # the kinds of tracker
+
+
+_NAME = re.compile(r"\w+")
+
+
+def track_statement(asked: Mapping[str, str]) -> str:
+    """What switches on the trackers that we need, and those that the client has asked for."""
+    return "SET SESSION " + ", ".join(f"{name}='{value}'" for name, value in switched_on(asked).items())
+
+
+def switched_on(asked: Mapping[str, str]) -> dict[str, str]:
+    """The values of session_track_... by which we and the client are told what either wants."""
+    watched = asked.get("session_track_system_variables", "")
+    names = dict.fromkeys((*TRACKED, *_NAME.findall(watched)))
+    return {
+        "session_track_gtids": "ALL_GTIDS" if asked.get("session_track_gtids") == "ALL_GTIDS" else "OWN_GTID",
+        "session_track_schema": "ON",
+        "session_track_state_change": "ON",
+        "session_track_system_variables": "*" if watched == "*" else ",".join(names),
+        "session_track_transaction_info": "CHARACTERISTICS",
+    }
 
 
 def entries(state: bytes) -> list[tuple[int, bytes]]:
@@ -111,6 +129,7 @@ class SessionState:
     client_tracks: dict[str, str] = field(default_factory=dict)  # what the client itself has asked to be told
     changed: bool = False  # the trackers reported a state change since it was last looked at
     tracks_changed: bool = False  # a statement of the client has set session_track_...
+    set_tracks: set[str] = field(default_factory=set)  # which of them it has set, as far as it is known
     _refusals: dict[frozenset[str], str] = field(default_factory=dict)
 
     @property
@@ -136,33 +155,36 @@ class SessionState:
             if kind == VARIABLE:
                 self._on_variable(data)
             elif kind == SCHEMA:
-                self.database = read_lenenc(data, 0)[0].decode()
+                self.database = _string(data, 0)
             elif kind == STATE:
                 self.changed = data[-1:] == b"1"
             elif kind == GTIDS:
-                text, _ = read_lenenc(data, 1)
-                self.token = self.token.union(GtidSet.parse(text.decode()))
+                try:
+                    self.token = self.token.union(GtidSet.parse(_string(data, 1)))
+                except ValueError as error:
+                    raise Malformed(str(error)) from None
             elif kind == CHARACTERISTICS:
-                text, _ = read_lenenc(data, 0)
-                self.one_shot = text.decode() if text.startswith(b"SET TRANSACTION") else ""
+                text = _string(data, 0)
+                self.one_shot = text if text.startswith("SET TRANSACTION") else ""
             elif kind == TRANSACTION:
-                text, _ = read_lenenc(data, 0)
-                self.locks = text.endswith(b"L")
+                self.locks = _string(data, 0).endswith("L")
 
     def _on_variable(self, data: bytes) -> None:
         raw, at = read_lenenc(data, 0)
-        value, _ = read_lenenc(data, at)
-        name = raw.decode()
+        name = raw.decode("utf-8", "replace")
         if name.startswith("session_track"):
             self.tracks_changed = True
+            self.set_tracks.add(name)
         elif name.startswith("character_set"):
             self.known = False  # the collation is not told
         elif name != "autocommit":
-            self.values[name] = value.decode()
+            self.values[name] = _string(data, at)
             self._refusals.clear()
 
     def learn(self, row: Sequence[str | None]) -> None:
-        """The answer to ASK."""
+        """The answer to ASK. Raises Malformed."""
+        if len(row) != 4 + len(ASKED):
+            raise Malformed(f"a row of {len(row)} columns for an ASK of {4 + len(ASKED)}")
         account, role, database, system_zone = (text or "" for text in row[:4])
         self.account = account
         self.identity = f"{account} {role}"
@@ -173,12 +195,25 @@ class SessionState:
         self._refusals.clear()
         self.known = True
 
+    def learn_tracks(self, values: Mapping[str, str]) -> None:
+        """The values of session_track_...: what the client has set, known from the trackers, from the statement or
+        because it is not what we have set, is what it wants to be told."""
+        if not self.client_tracks:
+            self.client_tracks = dict(values)
+            return
+        ours = switched_on(self.client_tracks)
+        for name, value in values.items():
+            if name in self.set_tracks or SAME.get(value.lower(), value) != SAME.get(ours[name].lower(), ours[name]):
+                self.client_tracks[name] = value
+        self.set_tracks.clear()
+
     def renew(self) -> None:
         """After COM_CHANGE_USER or COM_RESET_CONNECTION: MySQL has begun a new session."""
         self.known = self.temporary = self.locks = self.changed = False
         self.one_shot = ""
         self.touched = self.wrote = False
         self.client_tracks = {}
+        self.set_tracks.clear()
 
     # -- what follows --------------------------------------------------------------------------------------------------
 
@@ -208,7 +243,7 @@ class SessionState:
     def _asked_for(self, kind: int, data: bytes) -> bool:
         asked = self.client_tracks
         if kind == VARIABLE:
-            name = read_lenenc(data, 0)[0].decode()
+            name = _string(data, 0)
             watched = asked.get("session_track_system_variables", WATCHED_BY_DEFAULT)
             return watched == "*" or name in [text.strip() for text in watched.split(",")]
         if kind == SCHEMA:
@@ -219,6 +254,10 @@ class SessionState:
             return asked.get("session_track_gtids", "OFF") != "OFF"
         info = asked.get("session_track_transaction_info", "OFF")
         return info == "CHARACTERISTICS" or (info == "STATE" and kind == TRANSACTION)
+
+
+def _string(data: bytes, at: int) -> str:
+    return read_lenenc(data, at)[0].decode("utf-8", "replace")
 
 
 def same(name: str, value: str) -> bool:

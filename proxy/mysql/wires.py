@@ -11,6 +11,7 @@ from typing import Protocol
 
 from proxy.mysql.packets import LARGEST, Malformed
 from proxy.mysql.responses import Exchange, Kind, Outcome, Responses
+from sqltypes.errors import SourceDown
 
 WHOLE = 64 * 1024  # bytes of a command that is looked at; a larger one is forwarded as it comes
 HELD = 256 * 1024  # bytes of a client's commands that wait for the ones before them
@@ -86,91 +87,129 @@ class ServerWire(asyncio.Protocol):
         self.write(packets)
 
     def ask(self, packets: bytes, kind: Kind) -> asyncio.Future[Outcome]:
-        """A command of our own. The future is cancelled when the connection is lost."""
+        """A command of our own. The future is cancelled when the connection is lost. Raises SourceDown where it is."""
+        if not self.alive:
+            raise SourceDown("the session's connection to MySQL is lost")
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         def done(outcome: Outcome) -> None:
             if not future.done():
                 future.set_result(outcome)
 
-        self.send(packets, Exchange(kind, done, visible=False))
+        self.send(packets, Exchange(kind, done, visible=False, collected=True))
         return future
 
 
+class TooLarge(Malformed):
+    """A command beyond the limit. `sequence`: the number of the packet that an error about it has."""
+
+    def __init__(self, limit: int, sequence: int) -> None:
+        super().__init__(f"a command of more than {limit} bytes")
+        self.sequence = sequence
+
+
 class Commands:
-    """Cuts a client's bytes into commands.
+    """Cuts a client's bytes into commands; a large command, and a file that MySQL has asked for, is forwarded instead.
 
     Invariants:
-    1. `bytes`, what is there, begins with a packet's header, unless `_left` > 0: then it is empty.
-    2. `_left` > 0: the rest of a large command that is being forwarded; `_goes_on`: another packet of it follows.
+    1. What is held begins with a packet's header, unless `_left` > 0: that many bytes of the packet are still to come.
+    2. `_left` > 0 or `_goes_on` only while `forwarding`.
+    3. `pending` unless nothing is held and nothing is being forwarded.
     """
 
     def __init__(self, limit: int) -> None:
+        self.held = 0  # bytes that are there
+        self.forwarding = False  # what comes next belongs to a large command, or to a file
+        self.pending = False
         self._limit = limit  # bytes of one command
-        self.bytes = b""
+        self._data = b""
+        self._at = 0  # what is held is _data[_at:]
         self._left = 0
-        self._goes_on = False
+        self._goes_on = False  # the packet is of the largest size: another one follows
+        self._in_file = False
         self._size = 0  # of the large command so far
 
     def add(self, data: bytes) -> None:
-        self.bytes = self.bytes + data if self.bytes else data
-
-    @property
-    def in_large(self) -> bool:
-        """Whether the bytes that come next belong to a command that is being forwarded."""
-        return self._left > 0 or self._goes_on
+        self._data = self._data[self._at :] + data if self.held else data
+        self._at = 0
+        self.held += len(data)
+        self.pending = True
 
     def next(self) -> tuple[bytes, bool] | None:
         """(a command's packet with its header, True), or (the beginning of a large one: what is there of it, False);
-        None where nothing can be said yet. Raises Malformed. Requires: not `in_large`."""
-        held = self.bytes
-        if len(held) < 5:
-            if len(held) == 4 and held[:3] == b"\0\0\0":
-                raise Malformed("an empty command")
+        None where nothing can be said yet. Raises TooLarge. Requires: not `forwarding`."""
+        if self.held < 4:
             return None
-        size = held[0] | held[1] << 8 | held[2] << 16
-        end = 4 + size
-        if size == 0:
-            raise Malformed("an empty command")
-        if size < LARGEST and len(held) >= end:
-            self.bytes = held[end:]
-            return held[:end], True
-        if size <= WHOLE:
+        data, at = self._data, self._at
+        size = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+        if size > self._limit:
+            raise TooLarge(self._limit, data[at + 3] + 1)
+        if size < LARGEST and self.held >= size + 4:
+            return self._take(size + 4), True
+        if size <= WHOLE or self.held < WHOLE:  # of a large one, enough to tell what it is
             return None
-        if len(held) < WHOLE:  # enough of it to be told apart
-            return None
-        taken = held[:end]
-        self.bytes = held[end:]
-        self._left = end - len(taken)
         self._goes_on = size == LARGEST
-        self._size = size
+        self._left = self._size = size
+        taken = self._take(4) + self._some()
+        self._note()
         return taken, False
 
-    def rest(self) -> bytes:
-        """More of the large command. Raises Malformed where it passes the limit. Requires: `in_large`."""
-        pieces = []
-        while True:
-            if self._left:
-                piece = self.bytes[: self._left]
-                if not piece:
-                    break
-                self.bytes = self.bytes[len(piece) :]
-                self._left -= len(piece)
-                pieces.append(piece)
-            elif self._goes_on and len(self.bytes) >= 4:
-                size = self.bytes[0] | self.bytes[1] << 8 | self.bytes[2] << 16
-                self._size += size
-                if self._size > self._limit:
-                    raise Malformed(f"a command of more than {self._limit} bytes")
-                pieces.append(self.bytes[:4])
-                self.bytes = self.bytes[4:]
-                self._left = size
-                self._goes_on = size == LARGEST
-            else:
+    def begin_file(self) -> None:
+        """MySQL has asked for a file: packets come, the last of them empty. Raises Malformed where it is still being
+        told what to do."""
+        if self.forwarding:
+            raise Malformed("a file is asked for in the middle of a command")
+        self._in_file = True
+        self._note()
+
+    def more(self) -> bytes:
+        """What is there of what is being forwarded. Raises TooLarge. Requires: `forwarding`."""
+        pieces: list[bytes] = []
+        while self.forwarding:
+            if not self._left and not self._header(pieces):
                 break
+            if not self.held and self._left:
+                break
+            pieces.append(self._some())
+            self._note()
         return b"".join(pieces)
 
     def take(self) -> bytes:
-        """All that is held, uncut: a file's contents, or an answer to MySQL's question."""
-        held, self.bytes = self.bytes, b""
-        return held
+        """All that is held, uncut. Requires: not `forwarding`."""
+        return self._take(self.held)
+
+    def _header(self, pieces: list[bytes]) -> bool:
+        """Goes on to the next packet; False where its header is not complete."""
+        if self.held < 4:
+            return False
+        header = self._take(4)
+        pieces.append(header)
+        self._left = header[0] | header[1] << 8 | header[2] << 16
+        if self._in_file:
+            self._in_file = self._left > 0 or self._goes_on
+        else:
+            self._size += self._left
+            if self._size > self._limit:
+                raise TooLarge(self._limit, header[3] + 1)
+        self._goes_on = self._left == LARGEST
+        return True
+
+    def _some(self) -> bytes:
+        """What is there of a packet's rest."""
+        piece = self._take(min(self.held, self._left))
+        self._left -= len(piece)
+        return piece
+
+    def _take(self, size: int) -> bytes:
+        at = self._at
+        self.held -= size
+        if self.held:
+            self._at = at + size
+            return self._data[at : at + size]
+        data, self._data, self._at = self._data, b"", 0
+        self.pending = self.forwarding
+        return data[at:] if at else data
+
+    def _note(self) -> None:
+        self.forwarding = self._left > 0 or self._goes_on or self._in_file
+        self.pending = self.held > 0 or self.forwarding

@@ -16,12 +16,14 @@ from proxy.mysql.packets import (
     STATUS_AUTOCOMMIT,
     STATUS_CURSOR_EXISTS,
     STATUS_MORE_RESULTS,
+    STATUS_PS_OUT_PARAMS,
     STATUS_SESSION_STATE_CHANGED,
     OkAnswer,
     end_payload,
     error_payload,
     lenenc,
     ok_bytes,
+    ok_payload,
     packet,
 )
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, Responses
@@ -36,6 +38,7 @@ class Seen:
     forwarded: bytearray = field(default_factory=bytearray)
     outcomes: list[Outcome] = field(default_factory=list)
     farewells: list[bytes] = field(default_factory=list)
+    files: int = 0
 
 
 def seen(*kinds: Kind, eof: bool = False, tracks: bool = False, hidden: Sequence[int] = ()) -> Seen:
@@ -47,10 +50,12 @@ def seen(*kinds: Kind, eof: bool = False, tracks: bool = False, hidden: Sequence
         deprecate_eof=not eof,
         session_track=tracks,
         keep_state=lambda state: b"",
+        file_wanted=lambda: setattr(watched, "files", watched.files + 1),
     )
     for number, kind in enumerate(kinds):
         responses.expect(Exchange(kind, outcomes.append, visible=number not in hidden))
-    return Seen(responses, forwarded, outcomes, farewells)
+    watched = Seen(responses, forwarded, outcomes, farewells)
+    return watched
 
 
 def numbered(*payloads: bytes) -> bytes:
@@ -169,10 +174,56 @@ def test_a_row_of_exactly_the_largest_size_has_an_empty_packet_behind() -> None:
 def test_a_file_is_asked_for_and_then_all_is_said() -> None:
     watched = seen(Kind.RESULT)
     watched.responses.feed(numbered(b"\xfbdata.csv"))
-    assert watched.responses.wants_file
+    assert watched.files == 1
     watched.responses.feed(packet(ok_bytes(OkAnswer(5, 0, 2, 0), OK, session_track=False), 4))
-    assert not watched.responses.wants_file
     assert len(watched.outcomes) == 1
+
+
+def test_a_statement_that_is_ours_asks_the_client_for_no_file() -> None:
+    watched = seen(Kind.RESULT, hidden=[0])
+    watched.responses.feed(numbered(b"\xfbdata.csv"))
+    assert watched.files == 0
+
+
+@pytest.mark.parametrize("pieces", [1, 1000])
+def test_parameters_that_come_out_are_followed_by_an_ok_though_their_end_does_not_say_so(pieces: int) -> None:
+    flags = STATUS_PS_OUT_PARAMS | STATUS_MORE_RESULTS | STATUS_AUTOCOMMIT
+    whole = numbered(b"\1", DEFINITION, end(flags, True), ROWS[2], end(STATUS_AUTOCOMMIT, True), ok_payload(2))
+    watched = seen(Kind.RESULT, Kind.ONE, eof=True)
+    whole += packet(b"statistics", 1)
+    for at in range(0, len(whole), pieces):
+        watched.responses.feed(whole[at : at + pieces])
+    assert watched.forwarded == whole
+    assert [one.status for one in watched.outcomes] == [2, NO_STATUS]
+
+
+@pytest.mark.parametrize("kind", [Kind.RESULT, Kind.PREPARED])
+def test_an_answer_of_which_the_client_has_a_part_is_begun(kind: Kind) -> None:
+    watched = seen(kind)
+    answer = prepared(1, 1, False) if kind == Kind.PREPARED else result(ROWS, False)
+    watched.responses.feed(answer[:4])
+    assert not watched.responses.begun
+    watched.responses.feed(answer[4:20])
+    assert watched.responses.begun
+    watched.responses.feed(answer[20:])
+    assert not watched.responses.begun
+
+
+def test_between_two_results_of_one_answer_it_is_begun() -> None:
+    watched = seen(Kind.RESULT)
+    watched.responses.feed(result(ROWS, False, STATUS_MORE_RESULTS))
+    assert watched.responses.begun
+
+
+def test_nothing_is_kept_of_rows_that_nobody_wants() -> None:
+    watched = seen(Kind.RESULT, hidden=[0])
+    rest = end(STATUS_AUTOCOMMIT, False)
+    large = packet(b"\xfe" + b"x" * (LARGEST - 1) + rest, 3)
+    whole = numbered(b"\1", DEFINITION) + large + packet(rest, 9)
+    for at in range(0, len(whole), 1 << 16):
+        watched.responses.feed(whole[at : at + (1 << 16)])
+    (outcome,) = watched.outcomes
+    assert (outcome.status, outcome.payloads, watched.forwarded) == (STATUS_AUTOCOMMIT, [], bytearray())
 
 
 def test_what_nothing_asked_for_is_a_farewell() -> None:
