@@ -164,6 +164,8 @@ class _Finder:
             self.needs.add(TIME_ZONE)
         if Kind.TIME in own and any(_no_time(node) for node in nodes):
             self.needs.add(COLLATION)
+        if len(nodes) > 2:
+            self._several(nodes)
 
     def _binary(self, node: exp.Expr) -> None:
         self._compared(node.this, node.expression)
@@ -188,10 +190,11 @@ class _Finder:
     def _case(self, node: exp.Expr) -> None:
         if node.this is not None:
             self._compared(node.this, *(branch.this for branch in node.args["ifs"]))
-        self._mixed(map(self.kinds.of, results_of(node)))
+        self._chosen(node)
 
     def _chosen(self, node: exp.Expr) -> None:
         self._mixed(map(self.kinds.of, results_of(node)))
+        self._several(results_of(node))
 
     def _extreme(self, node: exp.Expr) -> None:
         self._compared(*results_of(node))
@@ -204,6 +207,12 @@ class _Finder:
         if Kind.TIME in found and len(set(found)) > 1:
             self.needs.add(TIME_ZONE)
         if Kind.OTHER in found and (Kind.OWN in found or found.count(Kind.OTHER) > 1):
+            self.needs.add(COLLATION)
+
+    def _several(self, nodes: Sequence[exp.Expr]) -> None:
+        """Columns of several collations: none of them wins, so that a literal beside them counts."""
+        kinds = {self.kinds.of(node) for node in nodes}
+        if Kind.OWN in kinds and Kind.GIVEN in kinds and len(self.kinds.collations(*nodes)) > 1:
             self.needs.add(COLLATION)
 
     # -- what decides an order or a group
@@ -261,7 +270,8 @@ class _Finder:
             found = set(kinds) - {Kind.NULL}
             if shown:
                 continue
-            if len(found) > 1 or found & {Kind.GIVEN, Kind.OTHER}:
+            several = Kind.OWN in found and len(self.kinds.collations(*column)) > 1
+            if len(found) > 1 or several or found & {Kind.GIVEN, Kind.OTHER}:
                 self.needs.add(COLLATION)
 
     # -- what converts

@@ -85,9 +85,12 @@ class Kinds:
         self, tables: Iterable[Table], trees: Iterable[exp.Query], renamed: Iterable[tuple[str, exp.Expr | None]]
     ) -> None:
         columns: dict[str, set[Kind]] = {}
+        self._collations: dict[str, set[str]] = {}
         for table in tables:
             for column in table.columns:
                 columns.setdefault(column.name.lower(), set()).add(of_type(column.type))
+                if of_type(column.type) is Kind.OWN:
+                    self._collations.setdefault(column.name.lower(), set()).add(column.type.collation or "binary")
         aliased: list[tuple[str, exp.Expr | None]] = [(name.lower(), node) for name, node in renamed]
         for tree in trees:
             aliased += [(node.alias.lower(), node.this) for node in tree.find_all(exp.Alias)]
@@ -95,6 +98,8 @@ class Kinds:
         self._names: Mapping[str, frozenset[Kind]] = {name: frozenset(kinds) for name, kinds in columns.items()}
         base = self._names
         for _ in range(ROUNDS):
+            for name, node in aliased:
+                self._collations.setdefault(name, set()).update(() if node is None else self.collations(node))
             names = {name: set(kinds) for name, kinds in base.items()}
             for name, node in aliased:
                 names.setdefault(name, set()).add(Kind.OTHER if node is None else _column(self.of(node)))
@@ -107,6 +112,14 @@ class Kinds:
         """The kind of a column by its name alone."""
         found = self._names.get(name.lower(), frozenset())
         return next(iter(found)) if len(found) == 1 else Kind.OTHER
+
+    def collations(self, *nodes: exp.Expr) -> set[str]:
+        """Of all columns that are named anywhere below these: if they are several, none of them may win."""
+        found = {collate.expression.name for node in nodes for collate in node.find_all(exp.Collate)}
+        for node in nodes:
+            for column in node.find_all(exp.Column):
+                found |= self._collations.get(column.name.lower(), set())
+        return found
 
     def of(self, node: exp.Expr) -> Kind:
         for class_, handler in _HANDLERS:
@@ -135,11 +148,14 @@ class Kinds:
         return Kind.OWN if target in _TO_BYTES else Kind.OTHER
 
     def _any_of(self, node: exp.Expr) -> Kind:
-        return combined(map(self.of, results_of(node)))
+        return self._one_collation(node, combined(map(self.of, results_of(node))))
 
     def _concat(self, node: exp.Expr) -> Kind:
         found = {self.of(part) for part in node.expressions} - {Kind.NULL, Kind.GIVEN}
-        return Kind.OWN if found == {Kind.OWN} else Kind.OTHER
+        return self._one_collation(node, Kind.OWN if found == {Kind.OWN} else Kind.OTHER)
+
+    def _one_collation(self, node: exp.Expr, kind: Kind) -> Kind:
+        return Kind.OTHER if kind is Kind.OWN and len(self.collations(node)) > 1 else kind
 
     def _string(self, node: exp.Expr) -> Kind:
         return Kind.OWN if self.of(node.this) is Kind.OWN else Kind.OTHER
