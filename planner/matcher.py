@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 from planner.fingerprint import Constant, Fingerprint, ListSlot, Placeholder, Scalar, Slot, fingerprint, outline
 from planner.plan import QueryPlan
-from planner.scan import DEFAULT_VERSION, ServerVersion, unwrap_version_comments
+from planner.scan import ANY_VERSION, DEFAULT_VERSION, ServerVersion, unwrap_version_comments
 from sqltypes.errors import ParseError
 from sqltypes.expression import Value
 
 ParameterValue = Value | tuple[Value, ...]
 TEXTS_REMEMBERED = 10_000
-ANY_VERSION: ServerVersion = (99, 99, 99)  # whose server reads every version comment
 LONGEST_REMEMBERED = 4096  # characters: so that what is remembered stays below some tens of megabytes
 
 

@@ -15,6 +15,7 @@ from sqltypes.errors import ParseError
 
 ServerVersion = tuple[int, int, int]
 DEFAULT_VERSION: ServerVersion = (8, 0, 0)
+ANY_VERSION: ServerVersion = (99, 99, 99)  # whose server reads every version comment
 
 
 def words(text: str) -> frozenset[str]:

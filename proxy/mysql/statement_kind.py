@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from planner.scan import DEFAULT_VERSION, ServerVersion, Token, scan, unwrap_version_comments
+from planner.scan import ANY_VERSION, DEFAULT_VERSION, ServerVersion, Token, scan, unwrap_version_comments
 from proxy.mysql.built_in_functions import HARMLESS, NEVER_PARTED, NO_FUNCTIONS
 from proxy.mysql.statement_set import Scope, Setting, settings_of, split, word
 from sqltypes.errors import ParseError
@@ -68,8 +68,16 @@ class Statement:
 ANYTHING = Statement(Kind.OTHER, calls_unknown=True, tables=True, assigns=True, of_last=True, settings=None)
 
 
-def classify(sql: str, version: ServerVersion = DEFAULT_VERSION) -> Statement:
-    """The kind of a text. `version`: the server's, for version comments."""
+def classify(sql: str, version: ServerVersion | None = None) -> Statement:
+    """The kind of a text. `version`: the server's, for version comments; None: what some servers only would read makes
+    it OTHER."""
+    if version is not None or "/*!" not in sql:
+        return _classified(sql, version or DEFAULT_VERSION)
+    one, two = (_classified(sql, known) for known in (DEFAULT_VERSION, ANY_VERSION))
+    return one if one == two else ANYTHING
+
+
+def _classified(sql: str, version: ServerVersion) -> Statement:
     try:
         tokens = scan(unwrap_version_comments(sql, version))
     except ParseError:

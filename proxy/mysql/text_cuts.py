@@ -76,7 +76,7 @@ def _opens_comment(one: Token, two: Token) -> bool:
 
 Convert = Callable[[bytes], Value]
 _QUOTES = (0x22, 0x27)
-_SLASH = 0x2F
+SLASH = 0x2F
 
 
 def kind_of(literal: bytes) -> str:
@@ -84,7 +84,7 @@ def kind_of(literal: bytes) -> str:
     first = literal[0]
     if first in _QUOTES:
         return "string"
-    if first == _SLASH:
+    if first == SLASH:
         return HINT if literal[2:3] == b"+" else COMMENT
     prefix = literal[1:2]
     if prefix in (b"x", b"b"):
@@ -112,7 +112,7 @@ def _of_kind(kind: str, token_kind: str, sign: str) -> Convert:
 
 
 def is_comment(cut_out: bytes) -> bool:
-    return cut_out[0] == _SLASH and cut_out[2:3] != b"+"
+    return cut_out[0] == SLASH and cut_out[2:3] != b"+"
 
 
 CONVERTERS: dict[tuple[str, bool], Convert] = {

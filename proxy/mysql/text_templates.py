@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from planner.fingerprint import Fingerprint, ListSlot, pieces
 from planner.matcher import ParameterValue
 from planner.scan import Token
-from proxy.mysql.text_cuts import ALWAYS_CUT, COMMENT, CONVERTERS, is_comment, kind_of
+from proxy.mysql.text_cuts import ALWAYS_CUT, COMMENT, CONVERTERS, SLASH, is_comment, kind_of
 
 Values = Callable[[list[bytes]], tuple[ParameterValue, ...] | None]
 """The values out of a text's parts. None, or ValueError: the text is of another kind."""
@@ -62,6 +62,13 @@ def values_of(roles: Sequence[Role], found: Fingerprint, parameters: Iterable[in
     if comments:
         body = f"{body} if {' and '.join(comments)} else None"
     made: Values = eval(f"lambda p: {body}", _NAMES)  # of numbers and the names below only
+    return made
+
+
+def comments_only(parts: Iterable[int]) -> Values:
+    """No values, where comments or hints are at these places."""
+    checks = " and ".join(f"p[{part}][0] == {SLASH}" for part in parts)
+    made: Values = eval(f"lambda p: () if {checks} else None", _NAMES)
     return made
 
 

@@ -26,8 +26,8 @@ from typing import Any, Generic, TypeVar
 from planner.fingerprint import Fingerprint
 from planner.matcher import ParameterValue, QueryMatcher
 from planner.scan import Token, scan_all, without_comments
-from proxy.mysql.text_cuts import COMMENT, aligned, cut, one_outline
-from proxy.mysql.text_templates import Role, Values, roles_of, values_of
+from proxy.mysql.text_cuts import COMMENT, SLASH, aligned, cut, one_outline
+from proxy.mysql.text_templates import Role, Values, comments_only, roles_of, values_of
 from sqltypes.errors import ParseError
 
 LONGEST = 1 << 16  # bytes: longer texts are not looked at
@@ -75,8 +75,8 @@ class _Group(Generic[A]):
 
 @dataclass(slots=True, eq=False)
 class _Known(Generic[A]):
-    """What is known of one list of segments. `always`: no cache, whatever is between them. `texts`: found one by one,
-    where the cuts are not the literals."""
+    """What is known of one list of segments. `always`: no cache, whatever literals are between them. `texts`: found one
+    by one, where the cuts are not the literals."""
 
     always: Found[A] | None = None
     groups: list[_Group[A]] = field(default_factory=list)
@@ -145,34 +145,50 @@ class TextMatcher(Generic[A]):
         """Asks the matcher, and keeps what it says for the texts for which it surely says the same."""
         if known.texts is not None and text in known.texts:
             return known.texts[text]
-        if _OTHER.match(parts[0]):
-            known.always = Entry(None, steering(text)), ()
-            return known.always
         try:
             sql = text.decode()
             tokens = scan_all(sql)
-            fingerprint = self._matcher.fingerprint(sql, database)
+            fingerprint = None if _OTHER.match(parts[0]) else self._matcher.fingerprint(sql, database)
         except (UnicodeDecodeError, ParseError):
             return Entry(None, steering(text)), ()
         entry: Entry[A] = Entry(None, steering(text))
-        quick = aligned(parts, tokens)
-        absent = one_outline(tokens) and not self._matcher.resembles(fingerprint)
-        if quick and (absent or fingerprint.placeholders):
-            known.always = entry, ()
-            return known.always
+        if not aligned(parts, tokens):
+            return self._remember_text(known, text, entry, fingerprint)
+        if fingerprint is None or self._is_none(fingerprint, tokens):
+            return self._without_cache(known, parts, entry)
         matched = self._matcher.match_fingerprint(fingerprint, ())
         entry.cache, values = matched if matched is not None else (None, ())
-        if quick:
-            self._template(known, parts, tokens, fingerprint, entry)
-        else:
-            self._remember_text(known, text, (entry, values))
+        self._template(known, parts, tokens, fingerprint, entry)
         return entry, values
 
-    def _remember_text(self, known: _Known[A], text: bytes, found: Found[A]) -> None:
+    def _is_none(self, fingerprint: Fingerprint, tokens: list[Token]) -> bool:
+        """Whether no text with these segments can be a cache's."""
+        if fingerprint.placeholders:
+            return True  # they have no values here
+        return one_outline(tokens) and not self._matcher.resembles(fingerprint)
+
+    def _without_cache(self, known: _Known[A], parts: list[bytes], entry: Entry[A]) -> Found[A]:
+        """A text without comments stands for all with its segments; one with comments for those that have comments
+        there: LAST_INSERT_ID(/* */) is not LAST_INSERT_ID(5)."""
+        comments = [part for part in range(1, len(parts), 2) if parts[part][0] == SLASH]
+        if comments:
+            group = _group(known, [], [Role(part, COMMENT) for part in comments])
+            group.templates[None] = entry, comments_only(comments)
+            return entry, ()
+        known.always = entry, ()
+        return known.always
+
+    def _remember_text(
+        self, known: _Known[A], text: bytes, entry: Entry[A], fingerprint: Fingerprint | None
+    ) -> Found[A]:
+        """What is found holds for this very text."""
+        matched = self._matcher.match_fingerprint(fingerprint, ()) if fingerprint is not None else None
+        entry.cache, values = matched if matched is not None else (None, ())
         if known.texts is None or len(known.texts) >= MOST_TEXTS:
             known.texts = {}
-        known.texts[text] = found
+        known.texts[text] = entry, values
         self._took(len(text))
+        return entry, values
 
     def _template(
         self, known: _Known[A], parts: list[bytes], tokens: list[Token], fingerprint: Fingerprint, entry: Entry[A]
@@ -215,7 +231,7 @@ def _may_be_read(text: bytes) -> bool:
 
 
 _OTHER = re.compile(rb"\s*(?!(?:select|with)\b)[a-z]", re.IGNORECASE)
-_READ = re.compile(rb"\s*(?:[(/#-]|select\b|with\b)", re.IGNORECASE)
+_READ = re.compile(rb"[\s\x80-\xff]*(?:[(/#-]|select\b|with\b)", re.IGNORECASE)
 _STEERING = re.compile(rb"/\*\s*upwell\s*:\s*(skip|force)\s*\*/", re.IGNORECASE)
 
 

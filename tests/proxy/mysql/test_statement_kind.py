@@ -26,7 +26,6 @@ OF_KIND: dict[Kind, tuple[str, ...]] = {
         "SELECT @@autocommit, @x",
         "SELECT 'FOR UPDATE', `into`, t.into, \"a;b\" FROM t -- ; SET x = 1",
         "SELECT /*!40001 SQL_NO_CACHE */ * FROM `t`",
-        "SELECT /*!99999 a INTO @b, */ c FROM t",
         "SELECT a FROM t USE INDEX FOR JOIN (i)",
         "SELECT /*+ MAX_EXECUTION_TIME(1000) */ a FROM t",
         "EXPLAIN ANALYZE SELECT a FROM t",
@@ -123,6 +122,9 @@ OF_KIND: dict[Kind, tuple[str, ...]] = {
         "START TRANSACTION READ SOMETHING",
         "LOCK INSTANCE FOR BACKUP",
         "EXPLAIN FORMAT=JSON INTO @x SELECT 1",
+        "SELECT /*!99999 a INTO @b, */ c FROM t",
+        "COMMIT /*!80030 ; DROP TABLE t */",
+        "/*!80013 SET a = 1 */",
         "nonsense",
         "(UPDATE t SET a = 1)",
         "(",
@@ -313,6 +315,8 @@ def test_questions_about_the_last_statement(sql: str) -> None:
 def test_the_servers_version_decides_what_a_comment_is() -> None:
     assert classify("SELECT a FROM t /*!80100 FOR UPDATE */", (8, 4, 0)).kind is Kind.LOCKING_READ
     assert classify("SELECT a FROM t /*!80100 FOR UPDATE */", (8, 0, 36)).kind is Kind.READ
+    assert classify("SELECT a FROM t /*!80100 FOR UPDATE */").kind is Kind.OTHER
+    assert classify("SELECT a FROM t /*!80100 WHERE b = 1 */").kind is Kind.READ
 
 
 @given(st.text())

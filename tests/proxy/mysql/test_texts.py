@@ -60,6 +60,26 @@ def test_what_the_caller_attaches_stays_with_the_entry() -> None:
     assert texts.find(b"UPDATE t SET a = 1", "other")[0].attached is None
 
 
+def test_what_is_attached_never_reaches_a_text_that_reads_otherwise() -> None:
+    """An entry stands for texts that differ in literals and comments, whatever the scanner here takes apart wrongly."""
+    pairs = (
+        ("SELECT LAST_INSERT_ID(/* c */)", "SELECT LAST_INSERT_ID(5)"),
+        ("SET a = N'x ', b = 'y'", "SET a = N'x '; DROP TABLE t; 'y'"),
+        ("COMMIT /*!99999 ; DROP TABLE t */", "COMMIT /*!50000 ; DROP TABLE t */"),
+        ("INSERT INTO t VALUES (`a 'b`, 'c')", "INSERT INTO t VALUES (`a 'b`); DELETE FROM u WHERE a = '', 'c')"),
+    )
+    for one, other in pairs:
+        texts, _ = matchers()
+        assert texts.find(one.encode(), "d")[0] is texts.find(one.encode(), "d")[0]
+        assert texts.find(one.encode(), "d")[0] is not texts.find(other.encode(), "d")[0]
+
+
+def test_statements_that_are_traced_by_comments_have_one_entry() -> None:
+    texts, _ = matchers()
+    texts.find(b"UPDATE t SET a = 1 /*n='1'*/", "d")[0].attached = "traced"
+    assert texts.find(b"UPDATE t SET a = 2 /*n='2'*/", "d")[0].attached == "traced"
+
+
 def test_a_literal_of_another_kind_is_another_entry() -> None:
     texts, exact = matchers()
     entries = set()
