@@ -26,7 +26,7 @@ from proxy.mysql.packets import (
     ok_payload,
     packet,
 )
-from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, Responses
+from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, Responses, whole_answer
 
 STATE = b"\x01" + lenenc(lenenc(b"shop"))
 DEFINITION = lenenc(b"def") + b"the rest of a definition"
@@ -103,6 +103,66 @@ def test_pieces_of_any_size_are_forwarded_alike(eof: bool, seed: int) -> None:
     assert len(watched.outcomes) == len(answers)
     assert not watched.responses.exchanges
     assert [one.error is not None for one in watched.outcomes] == [data[4] == 0xFF for _, data in answers]
+
+
+LOOKS_LIKE_AN_END = [b"\xfc" + end_packet for end_packet in (b"\7\0\0\5\xfe\0\0\2\0\0\0", b"\5\0\0\5\xfe\0\0\2\0")]
+
+
+def some_answer(chosen: random.Random, eof: bool) -> bytes:
+    """An answer to a statement, of any kind."""
+    if chosen.random() < 0.2:
+        return numbered(error_payload(1064, "42000", "near it"))
+    status = chosen.choice((0, 2, 3, 0x21, 0x2022))
+    state = STATE if chosen.random() < 0.2 else b""
+    told = OkAnswer(
+        0, 0, status | (STATUS_SESSION_STATE_CHANGED if state else 0), chosen.choice((0, 1, 300)), b"", state
+    )
+    if chosen.random() < 0.3:
+        return numbered(
+            ok_bytes(OkAnswer(chosen.choice((0, 1, 300)), 7, told.status, 0, b"", state), OK, session_track=True)
+        )
+    more = chosen.random() < 0.2
+    rows = chosen.choices([*ROWS, *LOOKS_LIKE_AN_END], k=chosen.randrange(6))
+    if more or eof or not state:
+        flags = status | STATUS_MORE_RESULTS if more else status
+        first = result(rows, eof, flags, columns=chosen.choice((1, 2, 250)))
+        return first + some_answer(chosen, eof) if more else first
+    return numbered(b"\1", DEFINITION, *rows, ok_bytes(told, EOF, session_track=True))
+
+
+@pytest.mark.parametrize("eof", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+def test_an_answer_that_comes_at_once_tells_what_it_tells_byte_by_byte(eof: bool, seed: int) -> None:
+    chosen = random.Random(seed)
+    answers = [some_answer(chosen, eof) for _ in range(20)]
+    together, apart = (seen(*[Kind.RESULT] * len(answers), eof=eof) for _ in range(2))
+    for answer in answers:
+        together.responses.feed(answer)
+        for at in range(len(answer)):
+            apart.responses.feed(answer[at : at + 1])
+    assert together.forwarded == apart.forwarded
+    assert together.outcomes == apart.outcomes
+    assert len(together.outcomes) == len(answers)
+
+
+@pytest.mark.parametrize("eof", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_taken_for_a_whole_answer_is_one_also_where_bytes_are_wrong(eof: bool, seed: int) -> None:
+    chosen = random.Random(seed)
+    for _ in range(50):
+        data = bytearray(result(chosen.choices(ROWS, k=2), eof, columns=1))
+        for _ in range(chosen.choice((1, 1, 2, 5))):
+            data[chosen.randrange(len(data))] = chosen.choice((0, 1, 5, 7, 0xFB, 0xFE, 0xFF, chosen.randrange(256)))
+        data = data[: chosen.choice((len(data), len(data), chosen.randrange(len(data))))]
+        outcome = whole_answer(bytes(data), deprecate_eof=not eof)
+        if outcome is None:
+            continue
+        watched = seen(Kind.RESULT, eof=eof)
+        for at in range(len(data)):
+            assert not watched.outcomes
+            watched.responses.feed(bytes(data[at : at + 1]))
+        assert watched.outcomes == [outcome]
+        assert watched.forwarded == data
 
 
 def prepared(columns: int, parameters: int, eof: bool) -> bytes:
