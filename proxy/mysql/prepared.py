@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FIXED = 10  # bytes before the parameters: command, statement id, flags, iteration count
 LONGLONG = (0x08,)  # the types of an execution whose only parameter is a 64-bit integer
 CURSOR = 0x07  # of the flags
-PARAMETER_COUNT = 0x08  # of the flags: with query attributes, how many parameters there are stands behind
+PARAMETER_COUNT = 0x08  # of the flags, in sessions with query attributes: parameters may follow where the text has none
 UNSIGNED = 0x8000  # of a type
 
 _INT8, _INT16, _INT32, _INT64 = struct.Struct("<b"), struct.Struct("<h"), struct.Struct("<i"), struct.Struct("<q")
@@ -129,16 +129,27 @@ NULL_TYPE = 0x06
 class PreparedStatement:
     """A prepared statement of one session.
 
-    `definitions`: payloads of its result's column definitions, as MySQL announced them. `types`: of the parameters, as
-    the client bound them last; None before the first execution.
+    `definitions`: payloads of its result's column definitions, as MySQL announced them. `attributes`: whether the
+    session has query attributes, which changes how parameters are written. `types`: of the parameters, as the client
+    bound them last; None before the first execution.
     """
 
-    def __init__(self, id: bytes, text: bytes, database: str, parameters: int, definitions: tuple[bytes, ...]) -> None:
+    def __init__(
+        self,
+        id: bytes,
+        text: bytes,
+        database: str,
+        parameters: int,
+        definitions: tuple[bytes, ...],
+        *,
+        attributes: bool = False,
+    ) -> None:
         self.id = id
         self.text = text
         self.database = database
         self.parameters = parameters
         self.definitions = definitions
+        self.attributes = attributes
         self.head = b""  # what stands before the rows of an answer; b"" where the definitions are not the cache's
         self.target: Target | None = None
         self.types: tuple[int, ...] | None = None
@@ -147,7 +158,13 @@ class PreparedStatement:
     def binds_types(self, data: bytes) -> bool:
         """Whether an execution (its packet with the header) may bind types: only then they are worth a look."""
         at = 4 + FIXED + (self.parameters + 7 >> 3)
-        return bool(data[9] & PARAMETER_COUNT) or (self.parameters > 0 and data[at : at + 1] != b"\0")
+        return self._counts(data[9]) or (self.parameters > 0 and data[at : at + 1] != b"\0")
+
+    def _counts(self, flags: int) -> bool:
+        """Whether the number of parameters stands before them, and a name with each type. MySQL expects both in every
+        execution with parameters of a session with query attributes, whether the flag says so or not; without such
+        attributes the flag means nothing."""
+        return self.attributes and (self.parameters > 0 or bool(flags & PARAMETER_COUNT))
 
     def note_types(self, payload: bytes) -> None:
         """Remembers the types that an execution binds: the next one may leave them out. Raises Malformed,
@@ -175,7 +192,7 @@ class PreparedStatement:
         if len(payload) < at:
             raise Malformed(f"an execution of {len(payload)} bytes")
         count = given = self.parameters
-        named = bool(payload[5] & PARAMETER_COUNT)
+        named = self._counts(payload[5])
         if named:
             given, at = read_lenenc_int(payload, at)
             if given < count:

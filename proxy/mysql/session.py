@@ -185,7 +185,9 @@ class Session(QuickHits):
                 return
             parameters = int.from_bytes(payloads[0][7:9], "little")
             definitions = definitions_of(payloads, eof=self.eof)
-            statement = PreparedStatement(payloads[0][1:5], text, database, parameters, definitions)
+            statement = PreparedStatement(
+                payloads[0][1:5], text, database, parameters, definitions, attributes=self.attributes
+            )
             self.statements[statement.id] = statement
 
         self.forward(data, Kind.PREPARED, after)

@@ -1,0 +1,61 @@
+"""The parameters of executions of prepared statements, as each kind of client writes them."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from proxy.mysql.packets import COM_STMT_EXECUTE, lenenc
+from proxy.mysql.prepared import PARAMETER_COUNT, NotDecoded, PreparedStatement
+from sqltypes.expression import Value
+
+LONGLONG, STRING = 0x08, 0xFD
+
+
+def execution(*, flags: int, counted: bool, nulls: int = 0) -> bytes:
+    """The payload of an execution with two parameters, 7 and 'x', those whose bit is in `nulls` left out."""
+    named = b"\0" if counted else b""
+    parts = [struct.pack("<BIBI", COM_STMT_EXECUTE, 1, flags, 1), b"\x02" if counted else b"", bytes((nulls, 1))]
+    parts += [struct.pack("<H", type_) + named for type_ in (LONGLONG, STRING)]
+    parts += [] if nulls & 1 else [struct.pack("<q", 7)]
+    parts += [] if nulls & 2 else [lenenc(b"x")]
+    return b"".join(parts)
+
+
+def statement(parameters: int, *, attributes: bool) -> PreparedStatement:
+    return PreparedStatement(b"\1\0\0\0", b"SELECT ?, ?", "shop", parameters, (), attributes=attributes)
+
+
+@pytest.mark.parametrize("flags", [0, PARAMETER_COUNT], ids=["no flag", "flag"])
+@pytest.mark.parametrize(("nulls", "expected"), [(0, (7, "x")), (1, (None, "x")), (2, (7, None)), (3, (None, None))])
+def test_parameters_of_a_session_with_query_attributes_are_counted_and_named_whatever_the_flag_says(
+    flags: int, nulls: int, expected: tuple[Value, ...]
+) -> None:
+    assert statement(2, attributes=True).values(execution(flags=flags, counted=True, nulls=nulls)) == expected
+
+
+@pytest.mark.parametrize("flags", [0, PARAMETER_COUNT], ids=["no flag", "flag"])
+def test_parameters_of_a_session_without_query_attributes_are_never_counted(flags: int) -> None:
+    assert statement(2, attributes=False).values(execution(flags=flags, counted=False)) == (7, "x")
+
+
+def test_types_that_were_bound_once_hold_for_the_next_execution() -> None:
+    bound = statement(2, attributes=True)
+    with pytest.raises(NotDecoded, match="never sent"):
+        bound.values(bare_execution())
+    bound.note_types(execution(flags=0, counted=True))
+    assert bound.values(bare_execution()) == (8, "y")
+
+
+def bare_execution() -> bytes:
+    """Counted, without types: 8 and 'y'."""
+    return struct.pack("<BIBI", COM_STMT_EXECUTE, 1, 0, 1) + b"\x02\0\0" + struct.pack("<q", 8) + lenenc(b"y")
+
+
+def test_statement_without_parameters_may_still_bring_attributes_which_are_no_parameters() -> None:
+    fixed = struct.pack("<BIBI", COM_STMT_EXECUTE, 1, PARAMETER_COUNT, 1)
+    attribute = fixed + b"\x01\0\x01" + struct.pack("<H", STRING) + lenenc(b"trace") + lenenc(b"1")
+    assert statement(0, attributes=True).values(attribute) == ()
+    assert statement(0, attributes=True).values(fixed + b"\0") == ()
+    assert statement(0, attributes=True).values(struct.pack("<BIBI", COM_STMT_EXECUTE, 1, 0, 1)) == ()
