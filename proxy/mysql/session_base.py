@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from proxy.mysql.listener import Shared
 
 TURN = 100  # commands of one client, then others are looked after
-LOST = error_payload(2013, "HY000", "Lost connection to MySQL server during query")
 
 
 class SessionBase:
@@ -379,9 +378,13 @@ class SessionBase:
     # -- ends ----------------------------------------------------------------------------------------------------------
 
     def _lost(self) -> None:
-        """MySQL has gone, and the client wants something of it."""
-        change = self._account_change
-        self._end_with(packet(LOST, 1 if change is None else change.sequence))
+        """MySQL has gone, and the client wants something of it. It gets what it would get of MySQL, the end of its
+        connection, and calls that 2013 itself: in an error packet that number is malformed to libmariadb, and an error
+        after which the session goes on to mysql2."""
+        if self._closed:
+            return
+        self._flush()
+        self.close()
 
     def break_off(self, error: Malformed) -> None:
         """The client has broken the protocol, or a limit."""
