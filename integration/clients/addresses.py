@@ -1,11 +1,12 @@
-"""Where a client's program finds MySQL: directly, or through Upwell. The programs are told in their environment."""
+"""Where a client's program finds MySQL: directly, or through Upwell. The programs are told in their environment.
+
+Part of the programs: imports nothing but what every Python has.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-
-from integration.mysql_server import Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +30,6 @@ class Address:
     def from_environment(cls, environment: dict[str, str]) -> Address:
         texts = {name: environment[f"CLIENT_{name.upper()}"] for name in cls.__slots__ if name != "port"}
         return cls(port=int(environment["CLIENT_PORT"]), **texts)
-
-
-# WHERE THE PROXY'S ADDRESS GOES: once it has its MySQL listener, `port_through_upwell` gives the port of one for
-# `server`, and this is True. Nothing else changes; until then "through Upwell" is MySQL itself.
-UPWELL_SPEAKS_MYSQL = False
-
-
-def port_through_upwell(server: Server) -> int:
-    """The port, on the same host, where a proxy of `server` listens."""
-    return server.port
 
 
 def names(run: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ from integration.clients import tools
 from integration.clients.addresses import Address
 from integration.clients.tools import ROOT, Tool
 
-TIMEOUT = 240.0  # seconds; the longest takes 10 on a quiet machine
+TIMEOUT = 120.0  # seconds; the longest takes 5 on a quiet machine
 NODE = Path("integration/clients/node")
 
 Line = dict[str, object]

@@ -1,11 +1,13 @@
-"""The users, the databases and the rows that the clients' programs meet, made directly on MySQL."""
+"""What the clients' programs meet: a proxy, and users, databases and rows, which are made directly on MySQL."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from examples.lobsters.proxy_process import ProxyProcess
 from integration.clients.addresses import Address
 from integration.mysql_server import Server
 
@@ -20,6 +22,14 @@ def statements_of(script: str) -> Iterator[str]:
             yield block
         else:
             yield from (text for text in re.split(r";\s*(?:\n|$)", block) if text.strip())
+
+
+@contextlib.contextmanager
+def upwell_beside(server: Server, folder: Path) -> Iterator[int]:
+    """The port on 127.0.0.1 where a proxy of `server` speaks MySQL's protocol: a process of its own, as in use."""
+    with ProxyProcess(server.url, folder, grpc_port=0, http_port=0, mysql_port=0) as proxy:
+        proxy.wait_ready().close()
+        yield proxy.mysql_port
 
 
 def make_data(server: Server, data: str) -> None:
@@ -55,14 +65,3 @@ def remove_users_and_work(server: Server, address: Address) -> None:
 
 def quoted(password: str) -> str:
     return password.replace("'", "''")
-
-
-def selects_on(server: Server, data: str) -> list[str]:
-    """One text of each SELECT with `data` as its database that the server has run since its start: with the values of
-    one run of it, or with `?` where it was prepared. What is longer than 1,024 bytes is cut off."""
-    rows = server.execute(
-        "SELECT QUERY_SAMPLE_TEXT FROM performance_schema.events_statements_summary_by_digest"
-        f" WHERE SCHEMA_NAME = '{data}' AND DIGEST_TEXT LIKE 'SELECT%FROM%' AND DIGEST_TEXT NOT LIKE '%schema%'"
-        " ORDER BY FIRST_SEEN, DIGEST"
-    )
-    return [text for (text,) in rows]
