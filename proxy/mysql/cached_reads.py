@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 from gtid_tracker.gtid import GtidSet
 from proxy.api import Answer, ParameterValue, Served, SessionCache
+from proxy.mysql.grants import OTHER_COLUMNS, announce
 from proxy.mysql.packets import COM_STMT_CLOSE, COM_STMT_PREPARE, packet
+from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.reads import COMMITTED, hit_rule, refusal, transaction_rule
 from proxy.mysql.responses import Kind
 from proxy.mysql.routes import Route
-from proxy.mysql.rows import with_status
+from proxy.mysql.rows import head, with_status
 from proxy.mysql.session_base import SessionBase
 from proxy.mysql.trackers import refresh
 from sqltypes.errors import SourceError, UpwellError
@@ -27,16 +29,16 @@ PLAIN_STATUS = 2  # autocommit, and in no transaction: what stored answers end w
 
 @dataclass(slots=True, eq=False)
 class CachedRead:
-    """A command that a cache may answer. `head`: what stands before the rows, b"" where it is still to be asked.
-    `route` and `data`: for MySQL, if it is to answer."""
+    """A command that a cache may answer. `head`: what stands before the rows, once the gate is open. `route` and
+    `data`: for MySQL, if it is to answer."""
 
     data: bytes
     cache: SessionCache
     values: Sequence[ParameterValue]
-    head: bytes
     text: bytes
     route: Route
-    kind: object  # what reads that are hits in the same way have in common: a prepared statement, or a route
+    kind: Route | PreparedStatement  # what reads that are hits in the same way have in common
+    head: bytes = b""
     forced: bool = False  # an error where MySQL would have to answer
     waited: bool = False  # for the session's own writes, in vain
 
@@ -96,13 +98,13 @@ class CachedReads(SessionBase):
             reason = transaction_rule(state, self.shared.options.transactions, self.shown, self.shared.position())
             if reason:
                 return reason
-        granted = self.shared.grants.granted(state, cache)
-        if granted is None:
+        refused = self.shared.grants.refusal(state, cache)
+        found = read.kind.heads.get(state.announces)
+        if refused is None or found is None:
             return lambda: self._ask_rights(read)
-        if granted.refusal:
-            return granted.refusal
-        if not read.head:
-            read.head = granted.head(eof=self.eof)
+        if refused or not found:
+            return refused or OTHER_COLUMNS
+        read.head = found
         return ""
 
     def _has_own_writes(self) -> bool:
@@ -125,11 +127,12 @@ class CachedReads(SessionBase):
         outcome = await self.server.ask(packet(bytes((COM_STMT_PREPARE,)) + read.text, 0), Kind.PREPARED)
         self.shared.system.count("mysql_rights_asked")
         payloads = outcome.payloads
+        self.shared.grants.note(self.state, read.cache, allowed=outcome.error is None)
         if outcome.error is not None:
-            self.shared.grants.refuse(self.state, read.cache)
+            read.kind.heads[self.state.announces] = b""
             return
         self.server.write(packet(bytes((COM_STMT_CLOSE,)) + payloads[0][1:5], 0))
-        self.shared.grants.allow(self.state, read.cache, definitions_of(payloads, eof=self.eof))
+        read.kind.heads[self.state.announces] = head_of(payloads, read.cache, eof=self.eof)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
@@ -181,7 +184,9 @@ class CachedReads(SessionBase):
             self.heads[read.kind] = read.head
 
 
-def definitions_of(payloads: Sequence[bytes], *, eof: bool) -> tuple[bytes, ...]:
-    """The result's column definitions, of all packets of a COM_STMT_PREPARE's answer."""
+def head_of(payloads: Sequence[bytes], cache: SessionCache, *, eof: bool) -> bytes:
+    """What stands before the rows of an answer, from all packets of a COM_STMT_PREPARE's answer; b"" where the result
+    is not the cache's."""
     columns = int.from_bytes(payloads[0][5:7], "little")
-    return tuple(payloads[-columns - 1 : -1] if eof else payloads[-columns:]) if columns else ()
+    definitions = (payloads[-columns - 1 : -1] if eof else payloads[-columns:]) if columns else []
+    return head(definitions, eof=eof) if announce(definitions, cache.columns) else b""

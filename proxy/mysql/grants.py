@@ -1,17 +1,13 @@
-"""Who may read which cache: asked of MySQL once for each account, remembered for a while.
-
-What MySQL announced about the columns is remembered with it, for it depends on the session (its character sets), and
-an answer begins with it.
-"""
+"""Who may read which cache: asked of MySQL once for each account, remembered for a while. And whether what MySQL
+announces about a text's columns is what the cache has."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from external_upquery.columns import parse_column, to_result_column
 from proxy.api import SessionCache
-from proxy.mysql.rows import head
 from proxy.mysql.session_state import SessionState
 from sqltypes.schema import ResultColumn
 
@@ -22,72 +18,47 @@ OTHER_COLUMNS = "MySQL announces other columns than the cache has"
 KEPT = 100_000  # entries; then all are forgotten
 
 
-@dataclass(slots=True)
-class Grant:
-    """`definitions`: payloads of the column definitions. `refusal`: why there are none, "" where there are."""
-
-    definitions: tuple[bytes, ...]
-    refusal: str = ""
-    _heads: dict[bool, bytes] = field(default_factory=dict)
-
-    def head(self, *, eof: bool) -> bytes:
-        """What stands before the rows of an answer."""
-        found = self._heads.get(eof)
-        if found is None:
-            found = self._heads[eof] = head(self.definitions, eof=eof)
-        return found
-
-
-Key = tuple[SessionCache, str, str, str]
-
-
 class Grants:
     """Invariants:
-    1. A grant is of one cache's text, one account with its roles, and one way of announcing columns.
+    1. What is remembered is of one cache, and one account with its roles.
     """
 
     def __init__(self, version: Callable[[], tuple[int, int]]) -> None:
         self._version = version
         self._of_version = (-1, -1)
-        self._grants: dict[Key, Grant] = {}
+        self._refusals: dict[tuple[SessionCache, str], str] = {}
 
-    def granted(self, state: SessionState, cache: SessionCache) -> Grant | None:
-        """None: MySQL must be asked."""
+    def refusal(self, state: SessionState, cache: SessionCache) -> str | None:
+        """Why the session's account may not read the cache, "" if it may. None: MySQL must be asked."""
         if self._of_version != self._version():
             self.forget()
             self._of_version = self._version()
-        return self._grants.get(_key(state, cache))
+        return self._refusals.get((cache, state.identity))
 
-    def allow(self, state: SessionState, cache: SessionCache, definitions: tuple[bytes, ...]) -> None:
-        # MySQL may have changed the tables, and the stream has still to tell; then the rows are of the old ones.
-        same = announce(definitions, cache.columns)
-        self._put(state, cache, Grant(definitions) if same else Grant((), OTHER_COLUMNS))
-
-    def refuse(self, state: SessionState, cache: SessionCache) -> None:
-        self._put(state, cache, Grant((), REFUSED))
-
-    def _put(self, state: SessionState, cache: SessionCache, grant: Grant) -> None:
-        if len(self._grants) >= KEPT:
+    def note(self, state: SessionState, cache: SessionCache, *, allowed: bool) -> None:
+        """What MySQL has said."""
+        if len(self._refusals) >= KEPT:
             self.forget()
-        self._grants[_key(state, cache)] = grant
+        self._refusals[cache, state.identity] = "" if allowed else REFUSED
 
     def forget(self) -> None:
         """Rights, accounts, or the caches have changed."""
-        self._grants.clear()
+        self._refusals.clear()
 
 
 def announce(definitions: Sequence[bytes], columns: Sequence[ResultColumn]) -> bool:
-    """Whether column definitions (their payloads) are of a cache's columns."""
+    """Whether column definitions (their payloads) are of a cache's columns. Not where MySQL has changed the tables and
+    the stream has still to tell."""
     if len(definitions) != len(columns):
         return False
     announced = (to_result_column(parse_column(payload)) for payload in definitions)
     return all(_shape(one) == _shape(other) for one, other in zip(announced, columns, strict=True))
 
 
+_NOT_NAMED = re.compile(r"/\*.*?\*/|[\s`]+", re.DOTALL)
+
+
 def _shape(column: ResultColumn) -> tuple[object, ...]:
-    return column.name, column.type.name, column.type.unsigned, column.type.scale
-
-
-def _key(state: SessionState, cache: SessionCache) -> Key:
-    values = state.values
-    return cache, state.identity, values.get("character_set_results", ""), values.get("collation_connection", "")
+    # A column without an alias is named as it is written: SUM( n ) and sum(n) are the same to a cache.
+    name = _NOT_NAMED.sub("", column.name).casefold()
+    return name, column.type.name, column.type.unsigned, column.type.scale

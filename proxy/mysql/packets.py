@@ -13,7 +13,6 @@ LARGEST = 0xFFFFFF  # payload bytes of one packet
 
 # -- commands ----------------------------------------------------------------------------------------------------------
 
-COM_SLEEP = 0x00  # what an empty packet is taken for
 COM_QUIT = 0x01
 COM_INIT_DB = 0x02
 COM_QUERY = 0x03

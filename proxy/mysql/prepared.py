@@ -6,7 +6,7 @@ https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_execute
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
@@ -129,28 +129,21 @@ NULL_TYPE = 0x06
 class PreparedStatement:
     """A prepared statement of one session.
 
-    `definitions`: payloads of its result's column definitions, as MySQL announced them. `attributes`: whether the
-    session has query attributes, which changes how parameters are written. `types`: of the parameters, as the client
-    bound them last; None before the first execution.
+    `types`: of the parameters, as the client bound them last; None before the first execution. `heads`: what stands
+    before the rows of an answer, by how the session is told of columns (`SessionState.announces`); b"" where the result
+    is not the cache's.
     """
 
-    def __init__(
-        self,
-        id: bytes,
-        text: bytes,
-        database: str,
-        parameters: int,
-        definitions: tuple[bytes, ...],
-        *,
-        attributes: bool = False,
-    ) -> None:
-        self.id = id
+    def __init__(self, text: bytes, database: str, answer: Sequence[bytes], *, attributes: bool) -> None:
+        """`answer`: the packets of MySQL's answer to COM_STMT_PREPARE. `attributes`: with CLIENT_QUERY_ATTRIBUTES."""
+        self.id = answer[0][1:5]
         self.text = text
         self.database = database
-        self.parameters = parameters
-        self.definitions = definitions
+        self.parameters = int.from_bytes(answer[0][7:9], "little")
+        self.answer = answer
         self.attributes = attributes
-        self.head = b""  # what stands before the rows of an answer; b"" where the definitions are not the cache's
+        self.announced: tuple[object, int] = None, -1  # what `answer` is of: SessionState.announces, caches' version
+        self.heads: dict[object, bytes] = {}
         self.target: Target | None = None
         self.types: tuple[int, ...] | None = None
         self.long_data = False  # sent since the last execution or reset

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from proxy.mysql.handshake import LoggedIn
     from proxy.mysql.listener import Shared
 
-ONE_LONGLONG = 24
-"""Bytes of an execution whose only parameter is a 64-bit integer, with the header, where the type was sent before."""
+# What stands before the value of an execution's only parameter whose type was sent before, with and without
+# CLIENT_QUERY_ATTRIBUTES: how many parameters there are, which are NULL, that no types follow.
+NO_TYPES = {False: b"\0\0", True: b"\1\0\0"}
 NO_ATTRIBUTES = b"\0\1"
 
 
@@ -35,6 +36,7 @@ class QuickHits(CachedReads):
         super().__init__(shared, logged_in)
         self.statements: dict[bytes, PreparedStatement] = {}
         self.quick_position = ""
+        self._no_types = NO_TYPES[self.attributes]
         self._heads_of = -1  # the versions of caches, accounts and grants that `heads` is of
 
     def quick(self, data: bytes) -> bytes | None:
@@ -46,7 +48,7 @@ class QuickHits(CachedReads):
             self.heads.clear()
             self._heads_of = version
             return None
-        if not self.heads or data[0] | data[1] << 8 | data[2] << 16 != len(data) - 4:
+        if not self.heads or int.from_bytes(data[:4], "little") != len(data) - 4:  # its number is 0
             return None
         if data[4] == COM_STMT_EXECUTE:
             found = self._prepared_key(data)
@@ -73,8 +75,8 @@ class QuickHits(CachedReads):
         head, target = self.heads.get(statement), statement.target
         if head is None or target is None or target.cache is None or statement.long_data or data[9] & CURSOR:
             return None
-        if len(data) == ONE_LONGLONG and target.plain_int and statement.types == LONGLONG and not data[14] | data[15]:
-            return head, target.cache, int.from_bytes(data[16:], "little", signed=True)
+        if target.plain_int and statement.types == LONGLONG and data[14:-8] == self._no_types:
+            return head, target.cache, int.from_bytes(data[-8:], "little", signed=True)
         known = target.keys.get((statement.types, data[9:]))
         if known is None:
             return None
@@ -82,7 +84,12 @@ class QuickHits(CachedReads):
         return head, target.cache, key
 
     def _text_key(self, data: bytes) -> tuple[bytes, SessionCache, Key] | None:
-        text = data[7:] if self.attributes and data[5:7] == NO_ATTRIBUTES else data[5:]
+        if not self.attributes:
+            text = data[5:]
+        elif data[5:7] == NO_ATTRIBUTES:
+            text = data[7:]
+        else:
+            return None
         entry, values = self.shared.texts.find(text, self.state.database)
         route: Route | None = entry.attached
         head = self.heads.get(route)

@@ -51,6 +51,7 @@ class Route:
     tracks: frozenset[str] = field(init=False)
     noted: ProxiedTexts | None = None
     keys: dict[bytes, Key] = field(default_factory=dict)  # of texts that were hits
+    heads: dict[object, bytes] = field(default_factory=dict)  # as `PreparedStatement.heads`
     _opened: dict[tuple[bool, bool], SessionCache] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-from proxy.mysql.cached_reads import CachedRead, definitions_of
+from proxy.mysql.cached_reads import CachedRead, head_of
 from proxy.mysql.commands import Command, Done, LastStatement, recognise
-from proxy.mysql.grants import announce
 from proxy.mysql.packets import (
     COM_BINLOG_DUMP,
     COM_BINLOG_DUMP_GTID,
@@ -23,7 +22,6 @@ from proxy.mysql.packets import (
     COM_QUERY,
     COM_QUIT,
     COM_RESET_CONNECTION,
-    COM_SLEEP,
     COM_STMT_CLOSE,
     COM_STMT_EXECUTE,
     COM_STMT_FETCH,
@@ -38,7 +36,6 @@ from proxy.mysql.quick_hits import QuickHits
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
 from proxy.mysql.result_set import text_result
 from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
-from proxy.mysql.rows import head
 from proxy.mysql.run_command import run
 from proxy.mysql.session_base import SessionBase
 from proxy.mysql.texts import Steer
@@ -48,6 +45,7 @@ from sqltypes.errors import SourceError, UpwellError
 if TYPE_CHECKING:
     from proxy.mysql.handshake import LoggedIn
     from proxy.mysql.listener import Shared
+    from proxy.mysql.routes import Target
 
 VISIBLE_SOON = 0.05
 """Seconds that MySQL may take to show what hits have shown already."""
@@ -68,7 +66,10 @@ class Session(QuickHits):
     def handle(self, data: bytes) -> None:
         """One command, its packet with the header. Raises Malformed."""
         self.active_at = self.shared.now
-        HANDLERS.get(data[4] if len(data) > 4 else COM_SLEEP, Session._other)(self, data)
+        if data[3] or len(data) == 4:  # MySQL's error: out of order, or an empty packet
+            self._other(data)
+        else:
+            HANDLERS.get(data[4], Session._other)(self, data)
 
     # -- texts -----------------------------------------------------------------------------------------------------
 
@@ -96,7 +97,7 @@ class Session(QuickHits):
                 self.pass_statement(data, route, NO_CACHE, noted=text)
             return
         cache = route.opened(self.shared.system, entry.cache, binary=False, eof=self.eof)
-        self.look(CachedRead(data, cache, values, b"", text, route, route, forced=entry.steer is Steer.FORCE))
+        self.look(CachedRead(data, cache, values, text, route, route, forced=entry.steer is Steer.FORCE))
 
     def pass_read(self, read: CachedRead, why: str) -> None:
         if read.forced:
@@ -178,16 +179,14 @@ class Session(QuickHits):
 
     def _prepare(self, data: bytes) -> None:
         text, database = data[5:], self.state.database
+        announced = (self.state.announces, self.shared.system.caches_version)
 
         def after(outcome: Outcome) -> None:
-            payloads = outcome.payloads
-            if outcome.error is not None or not payloads:
+            if outcome.error is not None:
                 return
-            parameters = int.from_bytes(payloads[0][7:9], "little")
-            definitions = definitions_of(payloads, eof=self.eof)
-            statement = PreparedStatement(
-                payloads[0][1:5], text, database, parameters, definitions, attributes=self.attributes
-            )
+            statement = PreparedStatement(text, database, outcome.payloads, attributes=self.attributes)
+            if self.state.known:
+                statement.announced = announced
             self.statements[statement.id] = statement
 
         self.forward(data, Kind.PREPARED, after)
@@ -197,11 +196,7 @@ class Session(QuickHits):
         if statement is None or len(data) < 14:
             self.pass_statement(data, self.shared.large, "the prepared statement is not known here")
             return
-        target = statement.target
-        if target is None or target.version != self.shared.system.caches_version:
-            target = statement.target = self.shared.target(statement, eof=self.eof)
-            same = target.cache is not None and announce(statement.definitions, target.cache.columns)
-            statement.head = head(statement.definitions, eof=self.eof) if same else b""
+        target = self._target(statement)
         payload = data[4:]
         why = target.why
         values = None
@@ -232,18 +227,18 @@ class Session(QuickHits):
                 return
             self.pass_statement(data, target.route, why, noted=statement.text if why == NO_CACHE else None)
             return
-        self.look(
-            CachedRead(
-                data,
-                target.cache,
-                values,
-                statement.head,
-                statement.text,
-                target.route,
-                statement,
-                forced=target.forced,
-            )
-        )
+        self.look(CachedRead(data, target.cache, values, statement.text, target.route, statement, forced=target.forced))
+
+    def _target(self, statement: PreparedStatement) -> Target:
+        """For which cache it is, as of now."""
+        target = statement.target
+        if target is None or target.version != self.shared.system.caches_version:
+            target = statement.target = self.shared.target(statement, eof=self.eof)
+            statement.heads.clear()
+            announces, version = statement.announced
+            if target.cache is not None and version == target.version:
+                statement.heads[announces] = head_of(statement.answer, target.cache, eof=self.eof)
+        return target
 
     def _close_statement(self, data: bytes) -> None:
         self.statements.pop(data[5:9], None)

@@ -51,12 +51,13 @@ class SessionBase:
 
     def __init__(self, shared: Shared, logged_in: LoggedIn) -> None:
         self.shared = shared
-        self.state = SessionState(database=logged_in.database)
+        eof = not logged_in.capabilities & CLIENT_DEPRECATE_EOF
+        self.state = SessionState(database=logged_in.database, eof=eof)
         self.shown = Shown()
         self.user = logged_in.user
         self.connection_id = logged_in.connection_id
         self.capabilities = logged_in.capabilities
-        self.eof = not logged_in.capabilities & CLIENT_DEPRECATE_EOF
+        self.eof = eof
         self.attributes = bool(logged_in.capabilities & CLIENT_QUERY_ATTRIBUTES)
         # How the last statement was answered: served, cache, reason, position.
         self.last: tuple[str, str, str, str] | None = None

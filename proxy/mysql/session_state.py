@@ -130,6 +130,10 @@ class SessionState:
     changed: bool = False  # the trackers reported a state change since it was last looked at
     tracks_changed: bool = False  # a statement of the client has set session_track_...
     set_tracks: set[str] = field(default_factory=set)  # which of them it has set, as far as it is known
+    eof: bool = False  # the client has no CLIENT_DEPRECATE_EOF
+    # On what it depends how MySQL announces a result's columns: `eof`, the number of the character set of results (its
+    # name does not tell the collation, which a client may have chosen as it logged in), collation_connection.
+    announces: tuple[bool, int, str] = (False, 0, "")
     _refusals: dict[frozenset[str], str] = field(default_factory=dict)
 
     @property
@@ -180,9 +184,13 @@ class SessionState:
         elif name != "autocommit":
             self.values[name] = _string(data, at)
             self._refusals.clear()
+            self._note_announces(self.announces[1])
 
-    def learn(self, row: Sequence[str | None]) -> None:
-        """The answer to ASK. Raises Malformed."""
+    def _note_announces(self, character_set: int) -> None:
+        self.announces = self.eof, character_set, self.values.get("collation_connection", "")
+
+    def learn(self, row: Sequence[str | None], definition: bytes) -> None:
+        """The answer to ASK: the row, and the first column's definition. Raises Malformed."""
         if len(row) != 4 + len(ASKED):
             raise Malformed(f"a row of {len(row)} columns for an ASK of {4 + len(ASKED)}")
         account, role, database, system_zone = (text or "" for text in row[:4])
@@ -193,6 +201,7 @@ class SessionState:
         if self.values["time_zone"].upper() == "SYSTEM":
             self.values["time_zone"] = system_zone
         self._refusals.clear()
+        self._note_announces(int.from_bytes(definition[-12:-10], "little"))
         self.known = True
 
     def learn_tracks(self, values: Mapping[str, str]) -> None:

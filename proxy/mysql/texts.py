@@ -201,7 +201,11 @@ class TextMatcher(Generic[A]):
         else:
             values = values_of(roles, fingerprint, free, answered=False)
         fixed = {None, *decisive}
-        compared = [role.part for role in roles if role.kind != COMMENT and role.slot in fixed]
+        compared = [
+            role.part
+            for role in roles
+            if (names_a_column(parts, role.part) if role.kind == COMMENT else role.slot in fixed)
+        ]
         group = _group(known, compared, roles)
         if len(group.templates) >= MOST_TEMPLATES:
             group.templates.clear()
@@ -225,6 +229,13 @@ def _nothing(parts: list[bytes]) -> None:
     return None
 
 
+def names_a_column(parts: list[bytes], part: int) -> bool:
+    """Whether this comment may stand inside of a select item: MySQL names a column without an alias as it is written,
+    comments included."""
+    before = b"".join(piece for piece in parts[:part] if piece[:2] != b"/*")
+    return _LISTS.match(before) is not None and _NEXT_ITEM.match(parts[part + 1]) is None
+
+
 def _may_be_read(text: bytes) -> bool:
     """Whether a long text is to be looked at."""
     return len(text) <= LONGEST and _READ.match(text) is not None
@@ -232,6 +243,8 @@ def _may_be_read(text: bytes) -> bool:
 
 _OTHER = re.compile(rb"\s*(?!(?:select|with)\b)[a-z]", re.IGNORECASE)
 _READ = re.compile(rb"[\s\x80-\xff]*(?:[(/#-]|select\b|with\b)", re.IGNORECASE)
+_LISTS = re.compile(rb"\s*select(?:\s+distinct)?\s+\S(?!.*\bfrom\b)", re.IGNORECASE | re.DOTALL)
+_NEXT_ITEM = re.compile(rb"\s*(?:,|from\b)", re.IGNORECASE)
 _STEERING = re.compile(rb"/\*\s*upwell\s*:\s*(skip|force)\s*\*/", re.IGNORECASE)
 
 

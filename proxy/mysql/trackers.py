@@ -42,7 +42,7 @@ async def switch_on(session: Asking) -> None:
     state.tracks_changed = state.changed = False
     state.set_tracks.clear()
     if outcome.error is None and found.error is None:
-        state.learn(only_row(found.payloads))
+        state.learn(only_row(found.payloads), found.payloads[1])
 
 
 async def refresh(session: Asking) -> None:
@@ -55,7 +55,7 @@ async def refresh(session: Asking) -> None:
         state.changed = False
     found = await session.server.ask(session.query(ASK), Kind.RESULT)
     if found.error is None:
-        state.learn(only_row(found.payloads))
+        state.learn(only_row(found.payloads), found.payloads[1])
     else:
         state.values = {}
         state.known = True  # with no value that is the caches'

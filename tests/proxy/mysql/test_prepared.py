@@ -24,7 +24,8 @@ def execution(*, flags: int, counted: bool, nulls: int = 0) -> bytes:
 
 
 def statement(parameters: int, *, attributes: bool) -> PreparedStatement:
-    return PreparedStatement(b"\1\0\0\0", b"SELECT ?, ?", "shop", parameters, (), attributes=attributes)
+    answer = b"\0" + struct.pack("<IHHxH", 1, 0, parameters, 0)
+    return PreparedStatement(b"SELECT ?, ?", "shop", [answer], attributes=attributes)
 
 
 @pytest.mark.parametrize("flags", [0, PARAMETER_COUNT], ids=["no flag", "flag"])

@@ -142,6 +142,24 @@ def test_a_cache_that_fixes_more_comes_first_whatever_was_learned_before() -> No
     assert found(texts, "SELECT a FROM t WHERE b = 1 AND c = 8") == ("c1", (8,))
 
 
+@pytest.mark.parametrize(
+    ("template", "one_entry"),
+    [
+        ("SELECT a {} + 1 FROM t WHERE a = 1", False),
+        ("SELECT a + {} 1 AS b, a FROM t WHERE a = 1", False),
+        ("SELECT a + 1 {} FROM t WHERE a = 1", True),
+        ("SELECT a {}, b FROM t WHERE a = 1", True),
+        ("SELECT {} a + 1 FROM t WHERE a = 1", True),
+        ("{} SELECT a + 1 FROM t WHERE a = 1 {}", True),
+        ("SELECT a + 1 FROM t {} WHERE a = 1", True),
+    ],
+)
+def test_a_comment_inside_of_a_select_item_is_part_of_its_columns_name(template: str, one_entry: bool) -> None:
+    texts, _ = matchers(template.replace("{}", ""))
+    one, other = (texts.find(template.replace("{}", f"/* {name} */").encode(), "d")[0] for name in ("x", "y"))
+    assert one.cache is not None and (one is other) == one_entry
+
+
 def test_a_quote_in_a_name_or_comment_is_no_literal() -> None:
     texts, exact = matchers("SELECT `it's` FROM t WHERE a = ? AND b = ?")
     for a in ("1", "'x'"):
