@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,19 @@ async def proxy_beside(mysql: Server, database: str, state_dir: Path, **options:
     finally:
         gc.unfreeze()  # the proxy freezes the collector for its process, which here is the tests'
         gc.set_threshold(*collected)
+
+
+@contextmanager
+def held_back(proxy: Proxy) -> Iterator[None]:
+    """The proxy does not look at its change stream meanwhile."""
+    loop, reader = asyncio.get_running_loop(), proxy.app.stream._reader
+    assert reader is not None
+    socket = reader._socket.fileno()
+    loop.remove_reader(socket)
+    try:
+        yield
+    finally:
+        loop.add_reader(socket, reader._on_readable)
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]], seconds: float = 60) -> None:

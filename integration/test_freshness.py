@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from external_upquery.upstream import parse_upstream
 from gtid_tracker.gtid import GtidSet
-from integration.grpc_app import Proxy, proxy_beside, run
+from integration.grpc_app import Proxy, held_back, proxy_beside, run
 from integration.mysql_server import Server
 from integration.numbered_writers import numbered_writers
 from upwell.client import Client
@@ -56,19 +56,6 @@ async def with_table(mysql: Server, database: str, state: Path) -> AsyncIterator
         await proxy.client.cache("n").get(1)
         assert shown(await proxy.client.cache("n").get(1)) == ("hit", 1)
         yield proxy, await asyncio.to_thread(Writer, mysql, database)
-
-
-@contextmanager
-def held_back(proxy: Proxy) -> Iterator[None]:
-    """The proxy does not look at its change stream meanwhile."""
-    loop, reader = asyncio.get_running_loop(), proxy.app.stream._reader
-    assert reader is not None
-    socket = reader._socket.fileno()
-    loop.remove_reader(socket)
-    try:
-        yield
-    finally:
-        loop.add_reader(socket, reader._on_readable)
 
 
 def shown(answer: Answer | UpwellError) -> tuple[str, int]:

@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pymysql
 import pytest
 
-from integration.grpc_app import Proxy, proxy_beside, run
-from integration.mysql_clients import Asker, connected
+from integration.grpc_app import run
+from integration.mysql_clients import connected
 from integration.mysql_server import Server
-
-BY_ID = "SELECT id, n, name FROM item WHERE id = %s"
-OF_GROUP = "SELECT COUNT(*), SUM(n) FROM item WHERE grp = %s"
-
-
-@asynccontextmanager
-async def shop(mysql: Server, database: str, state: Path, **options: str) -> AsyncIterator[tuple[Proxy, Asker]]:
-    """A proxy with two caches over ten items, and a client of it."""
-    mysql.execute(
-        f"USE `{database}`",
-        "CREATE TABLE item (id INT PRIMARY KEY, grp INT NOT NULL, n INT NOT NULL, name VARCHAR(40), KEY (grp))",
-        "INSERT INTO item VALUES " + ", ".join(f"({n}, {n % 3}, {n * 10}, 'item {n}')" for n in range(10)),
-    )
-    async with proxy_beside(mysql, database, state, **options) as proxy:
-        asker = await connected(proxy)
-        await asker.ask("CREATE CACHE by_id FROM SELECT id, n, name FROM item WHERE id = ?")
-        await asker.ask("CREATE CACHE of_group FROM SELECT COUNT(*), SUM(n) FROM item WHERE grp = ?")
-        try:
-            yield proxy, asker
-        finally:
-            await asker.close()
+from integration.mysql_shop import BY_ID, OF_GROUP, shop
 
 
 def test_a_read_is_a_miss_then_a_hit_and_follows_writes(mysql: Server, database: str, tmp_path: Path) -> None:
@@ -185,7 +163,7 @@ def test_a_set_transaction_counts_for_the_next_one(mysql: Server, database: str,
         ("SET NAMES latin1", "character_set_client"),
         ("SET character_set_results = NULL", "character_set_results"),
         ("SET CHARACTER SET utf8mb3", "character_set_"),
-        ("CREATE TEMPORARY TABLE item (id INT)", "temporary tables"),
+        ("CREATE TEMPORARY TABLE item (id INT)", "a temporary table hides item"),
         ("LOCK TABLES item READ", "locked tables"),
     ],
 )

@@ -282,6 +282,11 @@ class SessionCache(Cache, Protocol):
         """Whether one integer is its parameter, and its key too."""
         ...
 
+    @property
+    def relations(self) -> frozenset[tuple[str, str]]:
+        """(schema, name) of the tables and views that the query names, those inside of views among them."""
+        ...
+
     def peek(self, parameters: Sequence[ParameterValue]) -> bytes | None:
         """As `hit`, without being one: nothing is counted, and the key is not kept for it. Raises nothing."""
         ...

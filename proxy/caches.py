@@ -136,6 +136,10 @@ class OpenCache:
         return self._cache.name
 
     @property
+    def relations(self) -> frozenset[tuple[str, str]]:
+        return self._cache.relations
+
+    @property
     def plain_int(self) -> bool:
         self._ready()
         return self._plain_int and not self._single

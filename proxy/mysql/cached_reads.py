@@ -3,6 +3,11 @@
 read -> gate -> "" : Cache.hit -> head + body, at once      -> a hole: Cache.fill, a task -> head + body
              -> a reason : MySQL answers, in the client's own session
              -> something to be asked or waited for first, a task; then the command is looked at again
+
+What a session is shown does not go back in time, but for one case: a hit may be older than what MySQL itself has
+answered before, by as much as the stream lags. Hits are at the position; what misses and hits ahead of it have shown
+beyond it is waited for (`SessionState.shown`); before MySQL answers after hits, it waits for what they have shown
+(`Session._before`).
 """
 
 from __future__ import annotations
@@ -20,19 +25,24 @@ from proxy.mysql.responses import Kind
 from proxy.mysql.routes import Route
 from proxy.mysql.rows import head, with_status
 from proxy.mysql.session_base import SessionBase
-from proxy.mysql.trackers import refresh
+from proxy.mysql.trackers import hidden_table, refresh
 from sqltypes.errors import SourceError, UpwellError
 
 NOTHING = GtidSet.empty()
 PLAIN_STATUS = 2  # autocommit, and in no transaction: what stored answers end with
+VISIBLE_SOON = 0.05
+"""Seconds that MySQL may take to show what hits have shown already, and the stream to bring what MySQL has shown."""
+AHEAD = "held ahead of the position"
+CHANGED = "caches have changed while the read waited"
 
 
 @dataclass(slots=True, eq=False)
 class CachedRead:
-    """A command that a cache may answer. `head`: what stands before the rows, once the gate is open. `route` and
-    `data`: for MySQL, if it is to answer."""
+    """A command that a cache may answer. `version`: of the caches, as of which the others are. `head`: what stands
+    before the rows, once the gate is open. `route` and `data`: for MySQL, if it is to answer."""
 
     data: bytes
+    version: int
     cache: SessionCache
     values: Sequence[ParameterValue]
     text: bytes
@@ -41,6 +51,7 @@ class CachedRead:
     head: bytes = b""
     forced: bool = False  # an error where MySQL would have to answer
     waited: bool = False  # for the session's own writes, in vain
+    hidden: str = ""  # the temporary table that hides one of the query's
 
 
 Step = Callable[[], Awaitable[None]]
@@ -82,22 +93,15 @@ class CachedReads(SessionBase):
         state, cache = self.state, read.cache
         if not state.known:
             return self._refresh
+        if read.version != self.shared.system.caches_version:
+            return CHANGED
         reason = refusal(state, cache.needs)
         if reason:
             return reason
-        if state.token:
-            if not self.shared.options.read_your_writes:
-                state.token = NOTHING
-            elif not self._has_own_writes():
-                return (
-                    f"the stream has not brought the session's own writes: {state.token}"
-                    if read.waited
-                    else (lambda: self._own_writes(read))
-                )
         if not state.plain:
-            reason = transaction_rule(state, self.shared.options.transactions, self.shown, self.shared.position())
-            if reason:
-                return reason
+            obstacle = self._obstacle(read)
+            if obstacle != "":
+                return obstacle
         refused = self.shared.grants.refusal(state, cache)
         found = read.kind.heads.get(state.announces)
         if refused is None or found is None:
@@ -107,11 +111,35 @@ class CachedReads(SessionBase):
         read.head = found
         return ""
 
-    def _has_own_writes(self) -> bool:
-        if self.shared.system.demand_after(self.state.token).met():
+    def _obstacle(self, read: CachedRead) -> str | Step:
+        """As `_gate`: the session's own writes, what it was shown, its transaction, its temporary tables."""
+        state = self.state
+        if state.token and self.lacks_own_writes():
+            if read.waited:
+                return f"the stream has not brought the session's own writes: {state.token}"
+            return lambda: self._own_writes(read)
+        if state.shown and not self._has(state.shown):
+            return self._until_shown
+        state.shown = NOTHING
+        if state.transactional:
+            reason = transaction_rule(state, self.shared.options.transactions, self.shown, self.shared.position())
+            if reason:
+                return reason
+        if read.hidden:
+            return f"a temporary table hides {read.hidden}"
+        if state.hiding and not read.cache.relations <= state.not_hidden:
+            return lambda: self._ask_hidden(read)
+        return ""
+
+    def _has(self, gtids: GtidSet) -> bool:
+        """Whether the position has them."""
+        return self.shared.system.demand_after(gtids).met()
+
+    def lacks_own_writes(self) -> bool:
+        """Whether a hit would not show what the session has written."""
+        if not self.shared.options.read_your_writes or self._has(self.state.token):
             self.state.token = NOTHING
-            return True
-        return False
+        return bool(self.state.token)
 
     async def _refresh(self) -> None:
         await refresh(self)
@@ -121,13 +149,21 @@ class CachedReads(SessionBase):
         self.shared.system.count("session_write_waits")
         await self.shared.reached(self.state.token)
 
+    async def _until_shown(self) -> None:
+        shown, self.state.shown = self.state.shown, NOTHING
+        await self.shared.system.reached(shown, VISIBLE_SOON)
+
+    async def _ask_hidden(self, read: CachedRead) -> None:
+        read.hidden = await hidden_table(self, read.cache.relations)
+
     async def _ask_rights(self, read: CachedRead) -> None:
         """May this account run the cache's query, and what columns does MySQL announce to this session? It prepares
         the statement, and says."""
+        asked = self.shared.grants.version
         outcome = await self.server.ask(packet(bytes((COM_STMT_PREPARE,)) + read.text, 0), Kind.PREPARED)
         self.shared.system.count("mysql_rights_asked")
         payloads = outcome.payloads
-        self.shared.grants.note(self.state, read.cache, allowed=outcome.error is None)
+        self.shared.grants.note(self.state, read.cache, asked, allowed=outcome.error is None)
         if outcome.error is not None:
             read.kind.heads[self.state.announces] = b""
             return
@@ -146,33 +182,41 @@ class CachedReads(SessionBase):
         if body is None:
             return False
         position = self.shared.position()
-        if not self.state.plain and not self._read_committed():
+        if self._one_state():
             self.shown.note(read.cache, read.values, body, position)
         self._send(read, body)
         self.note(Served.MISS if filled else Served.HIT, read.cache.name, hit_rule(self.state), position)
         return True
 
-    def _read_committed(self) -> bool:
-        return self.state.values.get("transaction_isolation", "") in COMMITTED
+    def _one_state(self) -> bool:
+        """Whether all that the transaction is shown must be one state."""
+        state = self.state
+        return state.transactional and (
+            bool(self.shown.answers) or state.values.get("transaction_isolation", "") not in COMMITTED
+        )
 
     async def _miss(self, read: CachedRead) -> None:
         demand = self.shared.system.demand_after(self.state.token)
-        version = self.shared.system.caches_version
         try:
             answer = await read.cache.fill(read.values, demand)
         except SourceError:
             answer = "MySQL refuses the query that fills the key"
         if not isinstance(answer, Answer):
             self.pass_read(read, answer)
-        elif self.shared.system.caches_version != version:
-            self.pass_read(read, "caches have changed while the key was filled")
-        elif self.state.plain or self._read_committed():
-            self._send(read, answer.body)
-            self.note(answer.served, answer.cache, hit_rule(self.state), answer.position)
-        else:  # all that the transaction is shown must be one state: the fill is of use if it is a hit now
+        elif read.version != self.shared.system.caches_version:
+            self.pass_read(read, CHANGED)
+        elif self._one_state():  # the fill is of use if it is a hit now
             gate = self._gate(read)
             if not isinstance(gate, str) or gate or not self._hit(read, filled=True):
                 self.pass_read(read, str(gate) if gate else "the fill is not at the position of what was shown")
+        else:
+            ahead = answer.position != self.shared.position() or answer.horizon != ""
+            if ahead:
+                shown = GtidSet.parse(answer.horizon or answer.position)
+                self.state.shown = NOTHING if self._has(shown) else shown
+            self._send(read, answer.body)
+            rule = AHEAD if ahead and answer.served is Served.HIT else hit_rule(self.state)
+            self.note(answer.served, answer.cache, rule, answer.position)
 
     def _send(self, read: CachedRead, body: bytes) -> None:
         status = self.status

@@ -21,12 +21,18 @@ KEPT = 100_000  # entries; then all are forgotten
 class Grants:
     """Invariants:
     1. What is remembered is of one cache, and one account with its roles.
+    2. It was asked at the version that `_of_version` is.
     """
 
     def __init__(self, version: Callable[[], tuple[int, int]]) -> None:
         self._version = version
         self._of_version = (-1, -1)
         self._refusals: dict[tuple[SessionCache, str], str] = {}
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Of caches and accounts: to be remembered by who asks MySQL."""
+        return self._version()
 
     def refusal(self, state: SessionState, cache: SessionCache) -> str | None:
         """Why the session's account may not read the cache, "" if it may. None: MySQL must be asked."""
@@ -35,10 +41,14 @@ class Grants:
             self._of_version = self._version()
         return self._refusals.get((cache, state.identity))
 
-    def note(self, state: SessionState, cache: SessionCache, *, allowed: bool) -> None:
-        """What MySQL has said."""
-        if len(self._refusals) >= KEPT:
+    def note(self, state: SessionState, cache: SessionCache, asked: tuple[int, int], *, allowed: bool) -> None:
+        """What MySQL has said, asked at that version. Not remembered if it is another since: a REVOKE may have come
+        first."""
+        if asked != self._version():
+            return
+        if asked != self._of_version or len(self._refusals) >= KEPT:
             self.forget()
+            self._of_version = asked
         self._refusals[cache, state.identity] = "" if allowed else REFUSED
 
     def forget(self) -> None:

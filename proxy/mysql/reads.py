@@ -32,10 +32,12 @@ class Transactions(Enum):
 @dataclass(slots=True)
 class Shown:
     """What hits have shown one transaction: by cache and parameters, the bytes. `position`: at which all of it was the
-    answer."""
+    answer. `settled`: MySQL has a snapshot of its own for the transaction, or it was found that it will be another
+    state."""
 
     answers: dict[tuple[SessionCache, tuple[ParameterValue, ...]], bytes] = field(default_factory=dict)
     position: str = ""
+    settled: bool = False
 
     def note(self, cache: SessionCache, parameters: Sequence[ParameterValue], body: bytes, position: str) -> None:
         """A hit was given. Requires: `holds(position)`."""
@@ -52,6 +54,7 @@ class Shown:
         return True
 
     def clear(self) -> None:
+        self.settled = False
         if self.answers:
             self.answers.clear()
 
@@ -59,10 +62,10 @@ class Shown:
 def refusal(state: SessionState, needs: frozenset[str]) -> str:
     """What of the session's state, beside transactions, keeps a query from being answered by a cache; "" if nothing
     does. Requires: `state.known`."""
-    if state.temporary:
-        return "the session may have temporary tables"
     if state.locks:
         return "the session has locked tables"
+    if state.one_shot:
+        return "SET TRANSACTION is in force for the next transaction"
     return state.differing(needs)
 
 
@@ -71,8 +74,6 @@ def transaction_rule(state: SessionState, mode: Transactions, shown: Shown, posi
 
     Requires: the session has autocommit off or is in a transaction.
     """
-    if state.one_shot:
-        return "SET TRANSACTION is in force for the next transaction"
     if mode is Transactions.OFF:
         return "in a transaction, and --transactions=off"
     isolation = state.values.get("transaction_isolation", "")
@@ -80,7 +81,7 @@ def transaction_rule(state: SessionState, mode: Transactions, shown: Shown, posi
         return "in a SERIALIZABLE transaction"
     if state.wrote:
         return "the transaction may have written or locked rows"
-    if isolation in COMMITTED:
+    if isolation in COMMITTED and not shown.answers:  # which are of a transaction that began in REPEATABLE READ
         return ""
     if mode is Transactions.STRICT:
         return "in a REPEATABLE READ transaction, and --transactions=strict"

@@ -28,8 +28,14 @@ FORMATS = {
 }
 
 
-NO_TABLE_COMES_OR_GOES = frozenset({Kind.SET, Kind.USE, Kind.PREPARE, Kind.DEALLOCATE})
-LOCKS_NOTHING = frozenset({Kind.READ, Kind.BEGIN, Kind.HARMLESS, Kind.SET})
+CHANGES_STATE = frozenset({Kind.SET, Kind.USE, Kind.PREPARE, Kind.DEALLOCATE})  # but for temporary tables
+LOCKS_NOTHING = frozenset({Kind.READ, Kind.BEGIN, Kind.HARMLESS})
+OPENS_NO_SNAPSHOT = frozenset({Kind.WRITE, Kind.LOCKING_READ, Kind.SET})
+BOUNDS = frozenset({Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK})
+DONE_NOTHING = CHANGES_STATE | {
+    Kind.READ, Kind.LOCKING_READ, Kind.WRITE, Kind.SAVEPOINT, Kind.HARMLESS, Kind.KILL,
+}  # fmt: skip
+"""Kinds whose error means that nothing was done, unless they call what is unknown."""
 ENDS_TRANSACTION = frozenset({Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.DDL, Kind.LOCK_TABLES})
 SNAPSHOT = "consistent snapshot"  # an option of START TRANSACTION
 
@@ -37,18 +43,26 @@ SNAPSHOT = "consistent snapshot"  # an option of START TRANSACTION
 @dataclass(slots=True, eq=False)
 class Route:
     """`noted` None: no read that could be cached. What follows from the statement's kind is found out once: `touches`
-    a table, and so opens a snapshot; `locks` or writes; `ends` the transaction before it; `hides_tables`: a report of a
-    changed state may be about temporary tables; `unsettles`: what the session may do is asked anew; `tracks`: variables
-    session_track_... that it sets."""
+    a table; `opens_snapshot`; `locks` or writes; `ends` the transaction before it, `bounds`: by saying so; `calls` a
+    procedure; `hides_tables`: temporary tables may come or go; `changes_state`: MySQL's report of a changed session
+    needs no explanation; `error_hides`: something may have been done before an error; `unsettles`: what the session may
+    do is asked anew; `tracks`: variables session_track_... that it sets; `simple`: nothing of that need be looked at
+    where there was no error, and no temporary table can have got another name."""
 
     statement: Statement
     is_command: bool = False
     touches: bool = field(init=False)
+    opens_snapshot: bool = field(init=False)
     locks: bool = field(init=False)
     ends: bool = field(init=False)
+    bounds: bool = field(init=False)
+    calls: bool = field(init=False)
     hides_tables: bool = field(init=False)
+    changes_state: bool = field(init=False)
+    error_hides: bool = field(init=False)
     unsettles: bool = field(init=False)
     tracks: frozenset[str] = field(init=False)
+    simple: bool = field(init=False)
     noted: ProxiedTexts | None = None
     keys: dict[bytes, Key] = field(default_factory=dict)  # of texts that were hits
     heads: dict[object, bytes] = field(default_factory=dict)  # as `PreparedStatement.heads`
@@ -58,9 +72,16 @@ class Route:
         statement = self.statement
         kind, unknown = statement.kind, statement.calls_unknown
         self.touches = statement.tables or unknown or SNAPSHOT in statement.options
-        self.locks = unknown or kind not in LOCKS_NOTHING
+        self.opens_snapshot = self.touches and (unknown or kind not in OPENS_NO_SNAPSHOT)
+        # A subquery in a SET locks what it reads.
+        self.locks = unknown or (kind not in LOCKS_NOTHING and (kind is not Kind.SET or statement.tables))
         self.ends = kind in ENDS_TRANSACTION
-        self.hides_tables = unknown or kind not in NO_TABLE_COMES_OR_GOES
+        self.bounds = kind in BOUNDS
+        self.calls = kind is Kind.CALL
+        kinds = {kind, *(part.kind for part in statement.parts)}
+        self.hides_tables = unknown or Kind.TEMPORARY in kinds
+        self.changes_state = kind in CHANGES_STATE
+        self.error_hides = unknown or kind not in DONE_NOTHING
         sets = statement.settings
         self.unsettles = sets is None or any(setting.scope is Scope.OTHER for setting in sets)
         self.tracks = frozenset(
@@ -69,6 +90,7 @@ class Route:
             for setting in part.settings or ()
             if setting.name.startswith("session_track")
         )
+        self.simple = not (unknown or self.hides_tables or self.unsettles or self.tracks or Kind.DDL in kinds)
 
     def opened(self, system: SessionSystem, cache: str, *, binary: bool, eof: bool) -> SessionCache:
         """The cache in a session's wire format. A route does not outlive its cache."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-from proxy.mysql.cached_reads import CachedRead, head_of
+from proxy.mysql.cached_reads import VISIBLE_SOON, CachedRead, head_of
 from proxy.mysql.commands import Command, Done, LastStatement, recognise
 from proxy.mysql.packets import (
     COM_BINLOG_DUMP,
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from proxy.mysql.listener import Shared
     from proxy.mysql.routes import Target
 
-VISIBLE_SOON = 0.05
-"""Seconds that MySQL may take to show what hits have shown already."""
 RECENT = 1.0
 """Seconds after which a transaction that the stream brought is visible at MySQL, as far as nothing is asked."""
 
@@ -96,8 +94,10 @@ class Session(QuickHits):
             else:
                 self.pass_statement(data, route, NO_CACHE, noted=text)
             return
-        cache = route.opened(self.shared.system, entry.cache, binary=False, eof=self.eof)
-        self.look(CachedRead(data, cache, values, text, route, route, forced=entry.steer is Steer.FORCE))
+        system = self.shared.system
+        cache = route.opened(system, entry.cache, binary=False, eof=self.eof)
+        forced = entry.steer is Steer.FORCE
+        self.look(CachedRead(data, system.caches_version, cache, values, text, route, route, forced=forced))
 
     def pass_read(self, read: CachedRead, why: str) -> None:
         if read.forced:
@@ -134,46 +134,73 @@ class Session(QuickHits):
         self._busy = False
         state = self.state
         route, noted, was, autocommit, started = self._passing
-        if outcome.status != NO_STATUS:
+        failed = outcome.status == NO_STATUS
+        if not failed:
             state.on_status(outcome.status)
         if outcome.state:
+            if state.token:
+                self.lacks_own_writes()  # or they would gather in a session that never reads
             state.on_trackers(outcome.state)
         if noted is not None and route.noted is not None:
             route.noted.note((perf_counter_ns() - started) / 1000, state.account, noted)
-        if route.touches and (state.in_transaction or (was and outcome.status == NO_STATUS)):
+        if route.bounds and not failed:
+            state.touched = state.wrote = False  # they were the transaction's before
+        if route.touches and (state.in_transaction or (failed and (was or route.error_hides))):
             state.touched = True
             state.wrote |= route.locks
-        if self.shown.answers and (route.ends or autocommit != state.autocommit or not (was or state.in_transaction)):
-            self.shown.clear()
+        if self.shown.answers:
+            ended = route.ends and not failed
+            if ended or autocommit != state.autocommit or not (was or state.in_transaction):
+                self.shown.clear()
+            elif route.touches:
+                self._compare_shown(opens_snapshot=route.opens_snapshot and not failed)
+        if failed or state.changed or not route.simple:
+            self._doubt(route, failed=failed)
+        self.ended_exchange()
+
+    def _doubt(self, route: Route, *, failed: bool) -> None:
+        """A statement may have done what MySQL does not tell."""
+        state = self.state
         if route.tracks:
             state.tracks_changed = True
             state.set_tracks |= route.tracks
-        if state.changed:
-            state.changed = False
-            state.temporary |= route.hides_tables
-        if route.unsettles or (route.statement.calls_unknown and self.eof):  # rows carry no trackers for such clients
+        unknown_rows = route.statement.calls_unknown and self.eof and not route.calls
+        if unknown_rows or (failed and route.error_hides):
+            state.known = state.token_known = False  # an error tells nothing, nor do rows that end with EOF
+        elif route.unsettles:
             state.known = False
-        self.ended_exchange()
+        state.hiding |= route.hides_tables or (state.changed and not route.changes_state)
+        if state.hiding:
+            state.not_hidden.clear()
+        state.changed = False
 
     def _before(self, route: Route) -> None:
         """What MySQL must do first, unseen by the client, so that the statement finds what it would find without
         Upwell."""
-        if route.statement.of_last and self.replay:
-            # FOUND_ROWS(), SHOW WARNINGS and their like are about a statement that MySQL has not seen.
-            self.server.send(self.replay, self.unseen(self._replayed))
-        elif self.replay and self.shared.seconds_since_change() < RECENT:
+        if self.replay and self.shared.seconds_since_change() < RECENT:
             position = self.shared.position()
             self.server.send(
                 self.query(f"DO WAIT_FOR_EXECUTED_GTID_SET('{position}', {VISIBLE_SOON})"), self.unseen(lambda _: None)
             )
+        replays = route.statement.of_last and self.replay != b""
+        if replays:
+            # FOUND_ROWS(), SHOW WARNINGS and their like are about a statement that MySQL has not seen.
+            self.server.send(self.replay, self.unseen(self._replayed))
         self.replay = b""
-        if route.statement.tables and self.shown.answers and not self.shown.holds(self.shared.position()):
-            self.shared.system.count("mixed_snapshots")
+        if replays or route.touches:
+            self._compare_shown(opens_snapshot=replays)
 
     def _replayed(self, outcome: Outcome) -> None:
-        if outcome.status != NO_STATUS:
-            self.state.on_status(outcome.status)
-            self.state.touched = self.state.in_transaction
+        self.state.touched |= self.state.in_transaction
+
+    def _compare_shown(self, *, opens_snapshot: bool) -> None:
+        """MySQL is about to look at tables for the transaction, or has: is its state the one that hits have shown? It
+        is looked at twice, for what MySQL has the stream may be about to bring."""
+        shown = self.shown
+        if shown.answers and not shown.settled and not shown.holds(self.shared.position()):
+            shown.settled = True
+            self.shared.system.count("mixed_snapshots")
+        shown.settled |= opens_snapshot
 
     # -- prepared statements -------------------------------------------------------------------------------------------
 
@@ -227,7 +254,8 @@ class Session(QuickHits):
                 return
             self.pass_statement(data, target.route, why, noted=statement.text if why == NO_CACHE else None)
             return
-        self.look(CachedRead(data, target.cache, values, statement.text, target.route, statement, forced=target.forced))
+        cache, route, forced = target.cache, target.route, target.forced
+        self.look(CachedRead(data, target.version, cache, values, statement.text, route, statement, forced=forced))
 
     def _target(self, statement: PreparedStatement) -> Target:
         """For which cache it is, as of now."""

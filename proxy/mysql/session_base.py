@@ -33,7 +33,7 @@ from proxy.mysql.packets import (
     parse_ok,
 )
 from proxy.mysql.reads import Shown
-from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, Responses
+from proxy.mysql.responses import Exchange, Kind, Outcome, Responses
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.trackers import switch_on
 from proxy.mysql.wires import HELD, SOCKET_HIGH, WHOLE, ClientWire, Commands, ServerWire, TooLarge
@@ -318,10 +318,7 @@ class SessionBase:
 
         def done(outcome: Outcome) -> None:
             self._busy = False
-            if outcome.status != NO_STATUS:
-                self.state.on_status(outcome.status)
-            if outcome.state:
-                self.state.on_trackers(outcome.state)
+            self.state.absorb(outcome)
             after(outcome)
             self.ended_exchange()
 
@@ -338,8 +335,7 @@ class SessionBase:
         """A command of our own ahead of one of the client's: the client sees nothing of it."""
 
         def done(outcome: Outcome) -> None:
-            if outcome.state:
-                self.state.on_trackers(outcome.state)
+            self.state.absorb(outcome)
             after(outcome)
 
         return Exchange(Kind.RESULT, done, visible=False)

@@ -1,13 +1,14 @@
 """What is known of a client's session at MySQL, and what of it keeps reads from being answered by a cache.
 
 MySQL itself tells: the session trackers are switched on in each session, so that what a stored procedure or an unknown
-SET changed is known as well as what can be read in the client's text. What they do not tell (collation_connection after
-SET NAMES) is asked for again before the next read that may be a hit.
+SET changed is known as well as what can be read in the client's text. What they do not tell is asked for before the
+next read that may be a hit (`proxy/mysql/trackers.py`): collation_connection after SET NAMES, what a statement did that
+ended in an error, GTIDs of what a SELECT wrote for a client whose rows end with EOF, temporary tables.
 https://dev.mysql.com/doc/refman/en/session-state-tracking.html
 
 Invariants:
 1. While `known` is False nothing is answered by a cache.
-2. `touched` and `wrote` are False outside of a transaction.
+2. `touched` and `wrote` are False outside of a transaction, once `known`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from proxy.mysql.packets import (
     read_lenenc,
     read_lenenc_int,
 )
+from proxy.mysql.responses import NO_STATUS, Outcome
 
 ALWAYS = (
     "sql_mode",
@@ -55,9 +57,11 @@ TRACKS = (
 TRACKED = (*ALWAYS, *SOMETIMES, "autocommit", "transaction_isolation", "wait_timeout", *TRACKS)
 WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
 ASKED = (*ALWAYS, *SOMETIMES, "transaction_isolation", "wait_timeout", *TRACKS)
-ASK = "SELECT CURRENT_USER(), CURRENT_ROLE(), DATABASE(), @@global.system_time_zone, " + ", ".join(
-    f"@@session.{name}" for name in ASKED
-)
+ASK = (
+    "SELECT CURRENT_USER(), CURRENT_ROLE(), DATABASE(), @@global.system_time_zone, "
+    + ", ".join(f"@@session.{name}" for name in ASKED)
+    + " LIMIT 1"
+)  # or sql_select_limit = 0 would leave no row
 
 # What changes no answer of a SELECT that has one: only whether it is refused, and what writes do.
 NO_MATTER = frozenset({
@@ -111,7 +115,9 @@ def entries(state: bytes) -> list[tuple[int, bytes]]:
 @dataclass(slots=True)
 class SessionState:
     """`identity`: the account and its roles, by which rights are remembered. `token`: GTIDs of the session's own
-    writes that a hit must contain. `one_shot`: a SET TRANSACTION that waits for its transaction."""
+    writes that a hit must contain; `token_known` False: of some that are not known. `shown`: GTIDs beyond the position
+    that earlier answers have shown. `one_shot`: a SET TRANSACTION that waits for its transaction. `hiding`: temporary
+    tables may hide cached ones; `not_hidden`: tables of which MySQL has said since that they are not."""
 
     database: str = ""
     known: bool = False
@@ -122,10 +128,13 @@ class SessionState:
     in_transaction: bool = False
     touched: bool = False  # a statement of this transaction has gone to a table at MySQL
     wrote: bool = False  # one of them may have written or locked
-    temporary: bool = False  # temporary tables may hide the cached ones
+    hiding: bool = False
+    not_hidden: set[tuple[str, str]] = field(default_factory=set)
     locks: bool = False
     one_shot: str = ""
     token: GtidSet = field(default_factory=GtidSet.empty)
+    token_known: bool = True
+    shown: GtidSet = field(default_factory=GtidSet.empty)
     client_tracks: dict[str, str] = field(default_factory=dict)  # what the client itself has asked to be told
     changed: bool = False  # the trackers reported a state change since it was last looked at
     tracks_changed: bool = False  # a statement of the client has set session_track_...
@@ -142,10 +151,22 @@ class SessionState:
         return (
             self.known
             and self.autocommit
-            and not (self.in_transaction or self.temporary or self.locks or self.one_shot or self.token)
+            and not (self.in_transaction or self.hiding or self.locks or self.one_shot or self.token or self.shown)
         )
 
+    @property
+    def transactional(self) -> bool:
+        """Whether the next read is one of a transaction."""
+        return self.in_transaction or not self.autocommit
+
     # -- what MySQL tells ----------------------------------------------------------------------------------------------
+
+    def absorb(self, outcome: Outcome) -> None:
+        """What the end of an answer tells. Raises Malformed."""
+        if outcome.status != NO_STATUS:
+            self.on_status(outcome.status)
+        if outcome.state:
+            self.on_trackers(outcome.state)
 
     def on_status(self, status: int) -> None:
         self.autocommit = bool(status & STATUS_AUTOCOMMIT)
@@ -161,7 +182,7 @@ class SessionState:
             elif kind == SCHEMA:
                 self.database = _string(data, 0)
             elif kind == STATE:
-                self.changed = data[-1:] == b"1"
+                self.changed |= data[-1:] == b"1"
             elif kind == GTIDS:
                 try:
                     self.token = self.token.union(GtidSet.parse(_string(data, 1)))
@@ -171,7 +192,16 @@ class SessionState:
                 text = _string(data, 0)
                 self.one_shot = text if text.startswith("SET TRANSACTION") else ""
             elif kind == TRANSACTION:
-                self.locks = _string(data, 0).endswith("L")
+                self._on_transaction(_string(data, 0))
+
+    def _on_transaction(self, told: str) -> None:
+        """What the transaction under way has done, a letter each, in the order TrRwWsSL: read (R) and written or locked
+        (w, W) rows among it."""
+        self.locks = told.endswith("L")
+        if self.in_transaction:
+            wrote = told[3:5] != "__"
+            self.wrote |= wrote
+            self.touched |= wrote or told[2:3] == "R"
 
     def _on_variable(self, data: bytes) -> None:
         raw, at = read_lenenc(data, 0)
@@ -179,9 +209,12 @@ class SessionState:
         if name.startswith("session_track"):
             self.tracks_changed = True
             self.set_tracks.add(name)
+            self.token_known &= name != "session_track_gtids"
         elif name.startswith("character_set"):
             self.known = False  # the collation is not told
         elif name != "autocommit":
+            if name == "transaction_isolation" and self.in_transaction:
+                self.touched = self.wrote = True  # this one goes on as it began: let it be MySQL's
             self.values[name] = _string(data, at)
             self._refusals.clear()
             self._note_announces(self.announces[1])
@@ -202,7 +235,13 @@ class SessionState:
             self.values["time_zone"] = system_zone
         self._refusals.clear()
         self._note_announces(int.from_bytes(definition[-12:-10], "little"))
-        self.known = True
+        self.known = self.token_known
+
+    def forget_values(self) -> None:
+        """No variable has a value that is the caches', as far as is known."""
+        self.values = {}
+        self._refusals.clear()
+        self.known = self.token_known = True
 
     def learn_tracks(self, values: Mapping[str, str]) -> None:
         """The values of session_track_...: what the client has set, known from the trackers, from the statement or
@@ -218,7 +257,8 @@ class SessionState:
 
     def renew(self) -> None:
         """After COM_CHANGE_USER or COM_RESET_CONNECTION: MySQL has begun a new session."""
-        self.known = self.temporary = self.locks = self.changed = False
+        self.known = self.hiding = self.locks = self.changed = False
+        self.not_hidden.clear()
         self.one_shot = ""
         self.touched = self.wrote = False
         self.client_tracks = {}
@@ -234,7 +274,22 @@ class SessionState:
             found = self._refusals[needs] = self._differing(needs)
         return found
 
+    def untracked(self) -> list[str]:
+        """The session trackers by which MySQL does not tell what must be known. Requires: `known`."""
+        values = self.values
+        wanted = {name: value for name, value in switched_on({}).items() if name != "session_track_system_variables"}
+        if values.get("session_track_gtids") == "ALL_GTIDS":
+            wanted["session_track_gtids"] = "ALL_GTIDS"
+        off = [name for name, value in wanted.items() if values.get(name, "") not in (value, SAME.get(value.lower()))]
+        watched = values.get("session_track_system_variables", "")
+        if watched != "*" and not set(TRACKED).issubset(_NAME.findall(watched)):
+            off.append("session_track_system_variables")
+        return off
+
     def _differing(self, needs: frozenset[str]) -> str:
+        off = self.untracked()
+        if off:
+            return f"MySQL does not tell this session's changes: {', '.join(off)}"
         for name in (*ALWAYS, *(name for name in SOMETIMES if name in needs)):
             value = self.values.get(name, "")
             if not same(name, value):

@@ -30,7 +30,7 @@ class Kind(Enum):
     SAVEPOINT = "savepoint"  # also ROLLBACK TO and RELEASE SAVEPOINT
     SET = "set"
     USE = "use"
-    HARMLESS = "harmless"  # SHOW, DESCRIBE, EXPLAIN: reads no rows of tables
+    HARMLESS = "harmless"  # SHOW, DESCRIBE, EXPLAIN: reads no rows, but perhaps those of MySQL's dictionary
     LOCK_TABLES = "lock tables"
     UNLOCK_TABLES = "unlock tables"
     DDL = "ddl"  # everything that commits what is open: also GRANT, ANALYZE TABLE, CREATE USER
@@ -47,8 +47,8 @@ class Kind(Enum):
 @dataclass(frozen=True, slots=True)
 class Statement:
     """`calls_unknown`: it may call what writes, locks, waits or changes the session. `tables`: it may read or change
-    rows of tables. `assigns`: it may assign user variables. `of_last`: it asks about the statement before it (warnings,
-    row counts).
+    rows of tables, those of MySQL's dictionary too, and so open a snapshot. `assigns`: it may assign user variables.
+    `of_last`: it asks about the statement before it (warnings, row counts).
 
     `options`: of BEGIN "consistent snapshot", "read only", "read write"; of COMMIT and ROLLBACK "chain", "release"; of
     SAVEPOINT "rollback", "release". `settings`: of SET; None where it is not understood. `parts`: of SEVERAL, in order;
@@ -249,7 +249,14 @@ def _unlock(tokens: Sequence[Token]) -> Statement:
 
 def _show(tokens: Sequence[Token]) -> Statement:
     of_last = any(_has(tokens, name) for name in ("WARNINGS", "ERRORS"))
-    return Statement(Kind.HARMLESS, of_last=of_last)
+    return Statement(Kind.HARMLESS, tables=word(tokens, 1) not in _NO_DICTIONARY, of_last=of_last)
+
+
+# What SHOW tells without reading the tables of MySQL's dictionary, which are in InnoDB.
+_NO_DICTIONARY = frozenset({
+    "WARNINGS", "ERRORS", "COUNT", "STATUS", "VARIABLES", "GLOBAL", "SESSION", "LOCAL", "GRANTS", "CREATE",
+    "PROCESSLIST", "ENGINES", "ENGINE", "PLUGINS", "PROFILES", "PROFILE", "BINARY",
+})  # fmt: skip
 
 
 _EXPLAINED = ("SELECT", "WITH", "TABLE", "VALUES", "INSERT", "UPDATE", "DELETE", "REPLACE")
@@ -264,7 +271,7 @@ def _explain(tokens: Sequence[Token]) -> Statement:
         while at > 1 and tokens[at - 1].text == "(":
             at -= 1
         return _one(tokens[at:]) if at < len(tokens) else ANYTHING
-    return Statement(Kind.HARMLESS)
+    return Statement(Kind.HARMLESS, tables=True)  # rows that are found by a unique key are read all the same
 
 
 def _harmless(tokens: Sequence[Token]) -> Statement:

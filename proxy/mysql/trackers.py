@@ -1,14 +1,21 @@
-"""What a session asks of MySQL about itself: the trackers switched on, and what they do not tell."""
+"""What a session asks of MySQL about itself, unseen by its client: the trackers switched on, and what they do not tell.
+
+Each of these leaves the session as it was: none touches a table's rows, opens a snapshot, or ends a transaction.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Protocol
 
+from gtid_tracker.gtid import GtidSet
 from proxy.mysql.responses import Kind, Outcome
 from proxy.mysql.session_state import ASK, TRACKS, SessionState, text_row, track_statement
 
-ASK_TRACKS = "SELECT " + ", ".join(f"@@session.{name}" for name in TRACKS)
+ASK_TRACKS = "SELECT " + ", ".join(f"@@session.{name}" for name in TRACKS) + " LIMIT 1"
+ASK_EXECUTED = "SELECT @@GLOBAL.gtid_executed LIMIT 1"
+NOT_IN_TRANSACTION = 1766  # MySQL's error: session_track_gtids cannot be set while one is under way
+Table = tuple[str, str]  # schema, name
 
 
 class Server(Protocol):
@@ -16,10 +23,9 @@ class Server(Protocol):
 
 
 class Asking(Protocol):
-    """A session, as far as it is asked here. `eof`: without CLIENT_DEPRECATE_EOF."""
+    """A session, as far as it is asked here."""
 
     state: SessionState
-    eof: bool
 
     @property
     def server(self) -> Server: ...
@@ -39,26 +45,54 @@ async def switch_on(session: Asking) -> None:
     asked = session.server.ask(session.query(ASK), Kind.RESULT)
     outcome = await switched
     found = await asked
-    state.tracks_changed = state.changed = False
+    state.changed = False
+    state.tracks_changed = outcome.error is not None and outcome.error.errno == NOT_IN_TRANSACTION  # once more, then
     state.set_tracks.clear()
-    if outcome.error is None and found.error is None:
-        state.learn(only_row(found.payloads), found.payloads[1])
+    _learn(state, found)
 
 
 async def refresh(session: Asking) -> None:
-    """Asks again what the trackers did not tell. Raises SourceDown, Malformed."""
+    """Asks what the trackers did not tell. Raises SourceDown, Malformed."""
     state = session.state
-    if session.eof:  # rows carry no trackers there: an OK packet brings what has gathered
-        gathered = await session.server.ask(session.query("DO 0"), Kind.RESULT)
-        state.on_trackers(gathered.state)
-        state.temporary |= state.changed
-        state.changed = False
-    found = await session.server.ask(session.query(ASK), Kind.RESULT)
+    # Errors, and rows that end with EOF, tell nothing: an OK packet brings what has gathered, but for GTIDs, which are
+    # lost with the answer that does not tell them.
+    gathered = session.server.ask(session.query("DO 0"), Kind.RESULT)
+    executed = None if state.token_known else session.server.ask(session.query(ASK_EXECUTED), Kind.RESULT)
+    asked = session.server.ask(session.query(ASK), Kind.RESULT)
+    state.absorb(await gathered)
+    state.changed = False
+    if executed is not None:
+        own = await executed
+        state.token_known = own.error is None
+        if own.error is None:
+            state.token = state.token.union(GtidSet.parse(only_row(own.payloads)[0] or ""))
+    found = await asked
+    if not state.token_known:
+        state.forget_values()
+        return
+    _learn(state, found)
+    if state.values and state.untracked():  # a session need not be told that it has switched them off
+        await switch_on(session)
+
+
+def _learn(state: SessionState, found: Outcome) -> None:
     if found.error is None:
         state.learn(only_row(found.payloads), found.payloads[1])
     else:
-        state.values = {}
-        state.known = True  # with no value that is the caches'
+        state.forget_values()
+
+
+async def hidden_table(session: Asking, tables: frozenset[Table]) -> str:
+    """The name of a temporary table of the session that hides one of these; "" if there is none, which is remembered.
+    MySQL itself does not tell of those that CREATE TEMPORARY TABLE ... SELECT makes. Raises SourceDown, Malformed."""
+    state = session.state
+    for schema, name in sorted(tables - state.not_hidden):
+        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in (schema, name))
+        found = await session.server.ask(session.query(f"SHOW CREATE TABLE {quoted}"), Kind.RESULT)
+        if found.error is None and (only_row(found.payloads)[1] or "").startswith("CREATE TEMPORARY"):
+            return name
+        state.not_hidden.add((schema, name))
+    return ""
 
 
 def only_row(payloads: list[bytes]) -> list[str | None]:

@@ -1,0 +1,32 @@
+"""Two caches over ten items, and a client in autocommit that reads them over MySQL's protocol."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from integration.grpc_app import Proxy, proxy_beside
+from integration.mysql_clients import Asker, connected
+from integration.mysql_server import Server
+
+BY_ID = "SELECT id, n, name FROM item WHERE id = %s"
+OF_GROUP = "SELECT COUNT(*), SUM(n) FROM item WHERE grp = %s"
+
+
+@asynccontextmanager
+async def shop(mysql: Server, database: str, state: Path, **options: str) -> AsyncIterator[tuple[Proxy, Asker]]:
+    """A proxy with two caches over ten items, and a client of it."""
+    mysql.execute(
+        f"USE `{database}`",
+        "CREATE TABLE item (id INT PRIMARY KEY, grp INT NOT NULL, n INT NOT NULL, name VARCHAR(40), KEY (grp))",
+        "INSERT INTO item VALUES " + ", ".join(f"({n}, {n % 3}, {n * 10}, 'item {n}')" for n in range(10)),
+    )
+    async with proxy_beside(mysql, database, state, **options) as proxy:
+        asker = await connected(proxy)
+        await asker.ask("CREATE CACHE by_id FROM SELECT id, n, name FROM item WHERE id = ?")
+        await asker.ask("CREATE CACHE of_group FROM SELECT COUNT(*), SUM(n) FROM item WHERE grp = ?")
+        try:
+            yield proxy, asker
+        finally:
+            await asker.close()
