@@ -19,7 +19,22 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import changes, freshness, hits, hot, memory, miss, pages, per_query, start, vote
+from benchmarks import (
+    changes,
+    freshness,
+    hits,
+    hot,
+    memory,
+    miss,
+    mysql_hits,
+    mysql_idle,
+    mysql_pass,
+    mysql_vote,
+    pages,
+    per_query,
+    start,
+    vote,
+)
 from benchmarks.bench import Bench
 from benchmarks.result import Result, show, write
 from examples.lobsters.data import shape_of
@@ -36,6 +51,10 @@ BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
     "start": start.run,
     "memory": memory.run,
     "pages": pages.run,
+    "mysql_hits": mysql_hits.run,
+    "mysql_pass": mysql_pass.run,
+    "mysql_vote": mysql_vote.run,
+    "mysql_idle": mysql_idle.run,
 }
 
 

@@ -1,0 +1,111 @@
+"""Primary-key lookups as sysbench's `oltp_point_select` makes them, and who answers them in turns in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks import sysbench
+from benchmarks.bench import SCRATCH, Bench
+from benchmarks.sysbench import POINT_SELECT, Load, Outcome
+from examples.lobsters.cpu import process_seconds
+from upwell.client import Client
+
+ROWS = 10_000
+QUERY = "SELECT c FROM sbtest1 WHERE id = ?"
+ROUNDS = 5
+WARM = 2.0  # seconds: enough that sysbench has asked for each key
+
+
+def load_points(bench: Bench) -> Load:
+    """Makes sysbench's table in the scratch database; the load that reads it."""
+    bench.scratch(
+        "CREATE TABLE sbtest1 (id INT AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL DEFAULT 0,"
+        " c CHAR(120) NOT NULL DEFAULT '', pad CHAR(60) NOT NULL DEFAULT '', KEY k_1 (k))",
+        f"SET cte_max_recursion_depth = {ROWS}",
+        f"INSERT INTO sbtest1 WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})"
+        " SELECT i, i, CONCAT(SHA2(i, 256), LEFT(SHA2(-i, 256), 55)), LEFT(SHA2(i + 0.5, 256), 59) FROM n",
+        "ANALYZE TABLE sbtest1",
+    ).close()
+    options = "--tables=1", f"--table-size={ROWS}"
+    return Load(POINT_SELECT, SCRATCH, options=options, user=bench.server.user, password=bench.server.password)
+
+
+def cache_points(client: Client) -> None:
+    """Caches the lookups, with every key held."""
+    client.create_cache(QUERY, name="points", database=SCRATCH)
+    for first in range(1, ROWS + 1, 1000):
+        client.cache("points").get_many(range(first, first + 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """To an answer. `pid`: of whose CPU is counted, where it is known."""
+
+    name: str
+    host: str
+    port: int
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """`cpu`: microseconds of the way's process for each statement."""
+
+    outcome: Outcome
+    cpu: float | None
+
+
+def measure(way: Way, load: Load, seconds: float) -> Measured:
+    used = process_seconds(way.pid) if way.pid is not None else 0.0
+    outcome = sysbench.run(load, way.host, way.port, seconds)
+    if way.pid is None:
+        return Measured(outcome, None)
+    return Measured(outcome, (process_seconds(way.pid) - used) / outcome.statements * 1e6)
+
+
+class Rounds:
+    """The same load on each way in turns, so that the machine's mood meets all alike."""
+
+    def __init__(self, ways: Sequence[Way], load: Load, seconds: float, rounds: int = ROUNDS) -> None:
+        self.ways = ways
+        for way in ways:  # what each key costs once: pages read, answers encoded for this protocol
+            sysbench.run(load, way.host, way.port, WARM)
+        self.measured: dict[str, list[Measured]] = {way.name: [] for way in ways}
+        for _ in range(rounds):
+            for way in ways:
+                self.measured[way.name].append(measure(way, load, seconds))
+
+    def per_second(self, name: str) -> float:
+        return median(one.outcome.per_second for one in self.measured[name])
+
+    def cpu(self, name: str) -> float | None:
+        known = [one.cpu for one in self.measured[name] if one.cpu is not None]
+        return median(known) if known else None
+
+    def ratio(self, name: str, to: str) -> float:
+        """The median of the rounds' ratios of statements a second."""
+        pairs = zip(self.measured[name], self.measured[to], strict=True)
+        return median(one.outcome.per_second / other.outcome.per_second for one, other in pairs)
+
+    def microseconds(self, name: str) -> float:
+        """Between two statements of a connection, as its client sees it. For loads of one connection."""
+        return median(1e6 / one.outcome.per_second for one in self.measured[name])
+
+    def rows(self, label: str) -> list[tuple[str, str, float, float, float, float | None]]:
+        """Of a sheet with COLUMNS."""
+        return [
+            (
+                label,
+                way.name,
+                self.per_second(way.name),
+                median(one.outcome.p95 for one in self.measured[way.name]),
+                max(one.outcome.slowest for one in self.measured[way.name]),
+                self.cpu(way.name),
+            )
+            for way in self.ways
+        ]
+
+
+COLUMNS = "load", "answered by", "statements/s", "ms p95", "slowest ms", "its CPU us a statement"
