@@ -11,7 +11,7 @@ from dataflow.engine import Engine
 from dataflow.entries import Held
 from dataflow.messages import Effect, UpqueryRequest
 from dataflow.reader import Params, ReaderNode
-from proxy.api import Encoder
+from proxy.api import Encoder, Join
 from proxy.caches import NamedCache, OpenCache
 from proxy.keys import KeyBinder
 from proxy.router import Router, substituted
@@ -48,6 +48,9 @@ class Desk:
 
     def encoder(self, format_: int, columns: tuple[ResultColumn, ...]) -> Encoder:
         return packed
+
+    def join(self, format_: int) -> Join:
+        return b"".join
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         return self._engine.hold(reader, key, params)
