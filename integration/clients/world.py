@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from examples.lobsters.proxy_process import ProxyProcess
+from examples.lobsters.proxy_process import ProxyFailed, ProxyProcess
 from integration.clients.addresses import Address
 from integration.mysql_server import Server
 
@@ -27,8 +27,16 @@ def statements_of(script: str) -> Iterator[str]:
 @contextlib.contextmanager
 def upwell_beside(server: Server, folder: Path) -> Iterator[int]:
     """The port on 127.0.0.1 where a proxy of `server` speaks MySQL's protocol: a process of its own, as in use."""
-    with ProxyProcess(server.url, folder, grpc_port=0, http_port=0, mysql_port=0) as proxy:
-        proxy.wait_ready().close()
+    with contextlib.ExitStack() as running:
+        for tries_left in (2, 1, 0):  # somebody may take a free port before the proxy does
+            proxy = running.enter_context(ProxyProcess(server.url, folder, grpc_port=0, http_port=0, mysql_port=0))
+            try:
+                proxy.wait_ready().close()
+            except ProxyFailed:
+                if not tries_left:
+                    raise
+            else:
+                break
         yield proxy.mysql_port
 
 
