@@ -63,9 +63,6 @@ def reporting_errors(command: Callable[..., None]) -> Callable[..., None]:
 def run_serve(**options: str | None) -> None:
     config = from_process(by_name(options))
     configure_logging(config)
-    complaint = too_few_files(raise_open_files(), config.mysql.connections)
-    if complaint:
-        log.warning("few open files", why=complaint)
     uvloop.run(until_stopped(config))
 
 
@@ -93,8 +90,11 @@ async def until_stopped(config: Config) -> None:
     gc.freeze()
 
     async def session() -> None:
+        complaint = too_few_files(raise_open_files(), config.mysql.connections)
         async with running(config):
             started.set()
+            if complaint:  # of one that starts: what does not has one line to say
+                log.warning("few_open_files", why=complaint)
             await stop.wait()
             log.info("stopping")
 
