@@ -1,0 +1,43 @@
+"""Who may read a cache, as MySQL has said, while rights change."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from proxy.api import SessionCache
+from proxy.mysql.grants import REFUSED, Grants
+from proxy.mysql.session_state import SessionState
+
+CACHE = cast(SessionCache, object())
+STATE = SessionState(identity="app@% NONE")
+
+
+class Versions:
+    """Of the caches and of accounts."""
+
+    def __init__(self) -> None:
+        self.now = (1, 1)
+
+
+def grants() -> tuple[Versions, Grants]:
+    versions = Versions()
+    return versions, Grants(lambda: versions.now)
+
+
+def test_what_mysql_has_said_holds_until_rights_change() -> None:
+    versions, made = grants()
+    made.note(STATE, CACHE, made.version, allowed=True)
+    assert made.refusal(STATE, CACHE) == ""
+    versions.now = (1, 2)
+    assert made.refusal(STATE, CACHE) is None
+    made.note(STATE, CACHE, made.version, allowed=False)
+    assert made.refusal(STATE, CACHE) == REFUSED
+
+
+def test_a_right_that_was_asked_for_before_it_was_revoked_is_not_remembered() -> None:
+    versions, made = grants()
+    asked = made.version
+    versions.now = (1, 2)
+    assert made.refusal(STATE, CACHE) is None  # another session has looked since
+    made.note(STATE, CACHE, asked, allowed=True)
+    assert made.refusal(STATE, CACHE) is None
