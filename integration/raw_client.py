@@ -7,6 +7,7 @@ packets and the login are built with that. Everything it receives is noted in `t
 from __future__ import annotations
 
 import io
+import re
 import socket
 import struct
 from collections.abc import Sequence
@@ -55,7 +56,7 @@ from proxy.mysql.packets import (
     parse_ok,
     read_lenenc_int,
 )
-from proxy.mysql.session_state import CHARACTERISTICS, TRANSACTION, entries
+from proxy.mysql.session_state import CHARACTERISTICS, GTIDS, TRANSACTION, VARIABLE, entries
 
 ALWAYS = (
     0b101  # LONG_PASSWORD, LONG_FLAG
@@ -70,6 +71,7 @@ ALWAYS = (
 )
 CACHING_SHA2 = b"caching_sha2_password"
 PATIENCE = 20.0  # seconds in which an answer must begin to come
+GTID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+")
 TRANSACTION_INFO = (CHARACTERISTICS, TRANSACTION)
 UTF8MB4 = 255  # utf8mb4_0900_ai_ci
 
@@ -206,7 +208,7 @@ class RawClient:
             if first == ERR:
                 break
             if first == OK:
-                found[-1] = self._without_transaction(found[-1])
+                found[-1] = self._masked(found[-1])
             if first == LOCAL_INFILE:
                 self._send_file(found[-1][3] + 1)
                 continue
@@ -237,7 +239,7 @@ class RawClient:
             if not goes_on and first == bytes((EOF,)) and size < (9 if self.eof else LARGEST):
                 if self.eof:
                     return int.from_bytes(found[-1][7:9], "little")
-                found[-1] = self._without_transaction(found[-1])
+                found[-1] = self._masked(found[-1])
                 return self._ok_status(found[-1])
             goes_on = size == LARGEST
 
@@ -246,15 +248,21 @@ class RawClient:
         _, at = read_lenenc_int(data, at)
         return int.from_bytes(data[at : at + 2], "little")
 
-    def _without_transaction(self, data: bytes) -> bytes:
-        """An OK packet, unless the session has asked for it, without the tracker of transactions: newer servers tell
-        of BEGIN and COMMIT even where session_track_transaction_info is OFF."""
-        if self.tracks_transactions or not self.capabilities & CLIENT_SESSION_TRACK:
+    def _masked(self, data: bytes) -> bytes:
+        """An OK packet in which what differs from run to run is only named: GTIDs, the statement's number. Without the
+        tracker of transactions, unless the session has asked for it: newer servers tell of BEGIN and COMMIT even where
+        session_track_transaction_info is OFF."""
+        if not self.capabilities & CLIENT_SESSION_TRACK:
             return data
         answer = parse_ok(data[4:], session_track=True)
-        kept = b"".join(
-            bytes((kind,)) + lenenc(entry) for kind, entry in entries(answer.state) if kind not in TRANSACTION_INFO
-        )
+        kept = b""
+        for kind, entry in entries(answer.state):
+            if kind == GTIDS and GTID.search(entry):
+                entry = b"GTIDs"
+            if kind == VARIABLE and entry[1:].startswith(b"statement_id"):
+                entry = b"statement_id"
+            if self.tracks_transactions or kind not in TRANSACTION_INFO:
+                kept += bytes((kind,)) + lenenc(entry)
         return packet(ok_bytes(replace(answer, state=kept), data[4], session_track=True), data[3])
 
     def _send_file(self, sequence: int) -> None:

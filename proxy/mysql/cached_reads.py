@@ -58,8 +58,6 @@ Step = Callable[[], Awaitable[None]]
 
 
 class CachedReads(SessionBase):
-    replay = b""  # the last command, where a cache has answered it
-
     def pass_read(self, read: CachedRead, why: str) -> None:
         """MySQL is to answer."""
         raise NotImplementedError

@@ -43,9 +43,12 @@ class AccountChange:
         return encode_change_user(replace(self._change, auth_response=response), self._server_capabilities)
 
     def on_bytes(self, data: bytes) -> None:
-        """From the client; what comes while MySQL is to speak waits. Raises Malformed."""
+        """From the client; what comes while MySQL is to speak waits."""
         self.left += data
-        self._go_on()
+        try:
+            self._go_on()
+        except Malformed as error:
+            self._session.break_off(error)
 
     def _go_on(self) -> None:
         while len(self.left) >= 4 and self._relay.turn in (Turn.CLIENT, Turn.EITHER):

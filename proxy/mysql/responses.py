@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from struct import Struct
 
@@ -82,12 +82,14 @@ class Outcome:
 
 @dataclass(slots=True)
 class Exchange:
-    """A command that was sent. `visible`: its answer is the client's. `collected`: its packets are kept for `done`."""
+    """A command that was sent. `visible`: its answer is the client's. `collected`: its packets are kept for `done`.
+    `unwarned`: the warnings that an OK packet counts are of a statement that is not the client's last one."""
 
     kind: Kind
     done: Callable[[Outcome], None]
     visible: bool = True
     collected: bool = False
+    unwarned: bool = False
 
     def __post_init__(self) -> None:
         self.collected |= self.kind in (Kind.PREPARED, Kind.AUTHENTICATION)
@@ -294,6 +296,9 @@ class Responses:
         if not payload:
             raise Malformed("an empty packet from MySQL")
         if kind == Kind.ONE:
+            if first == OK and self.exchanges[0].unwarned:
+                unwarned = replace(parse_ok(payload, session_track=True), warnings=0)
+                self._replacement = payload = ok_bytes(unwarned, OK, session_track=True)
             if first in (OK, EOF):
                 return self._end(payload, first, eof=first == EOF and not self._deprecate_eof)
             return self._ended(NO_STATUS)

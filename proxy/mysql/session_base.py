@@ -49,6 +49,8 @@ TURN = 100  # commands of one client, then others are looked after
 class SessionBase:
     """Sockets, order and the session's state; `proxy/mysql/session.py` says what each command does."""
 
+    replay = b""  # the last command, where a cache has answered it
+
     def __init__(self, shared: Shared, logged_in: LoggedIn) -> None:
         self.shared = shared
         eof = not logged_in.capabilities & CLIENT_DEPRECATE_EOF
@@ -104,6 +106,7 @@ class SessionBase:
 
     async def _first(self, ok: bytes) -> None:
         await switch_on(self)
+        self.commands.limit(self.state.values.get("max_allowed_packet", ""))
         self.client.write(ok)
 
     def query(self, sql: str) -> bytes:
@@ -140,7 +143,7 @@ class SessionBase:
         if self._closed:
             return
         if self._account_change is not None:
-            self._on_authentication(data)
+            self._account_change.on_bytes(data)
         elif self.server.responses.endless:
             self.server.write(data)
         else:
@@ -174,14 +177,7 @@ class SessionBase:
             return
         self._flush()
         if self.commands.held:
-            self._on_authentication(self.commands.take())
-
-    def _on_authentication(self, data: bytes) -> None:
-        assert self._account_change is not None
-        try:
-            self._account_change.on_bytes(data)
-        except Malformed as error:
-            self.break_off(error)
+            self._account_change.on_bytes(self.commands.take())
 
     def _account_changed(self, final: bytes, sequence: int) -> None:
         """MySQL has accepted the account, and begun a new session for it."""
@@ -322,7 +318,7 @@ class SessionBase:
             after(outcome)
             self.ended_exchange()
 
-        self.server.send(data, Exchange(kind, done))
+        self.server.send(data, Exchange(kind, done, unwarned=bool(self.replay)))
 
     def ended_exchange(self) -> None:
         """A command of the client has been answered by MySQL."""
@@ -442,11 +438,12 @@ class SessionBase:
         exchanges, begun = self.server.responses.exchanges, self.server.responses.begun
         if exchanges or self._account_change is not None or self.commands.forwarding:
             hidden = bool(exchanges) and not exchanges[0].visible
+            exchanged = bool(exchanges)
             exchanges.clear()
             if hidden and self._task is not None:
                 self._task.cancel()
-            elif begun:  # an error would be taken for a part of the answer
-                self.close()
+            elif begun or not (exchanged or self._account_change):
+                self._end_with(b"")  # an error would be taken for a part of the answer; or MySQL has answered
             else:
                 self._lost()
             return

@@ -56,7 +56,7 @@ TRACKS = (
 )
 TRACKED = (*ALWAYS, *SOMETIMES, "autocommit", "transaction_isolation", "wait_timeout", *TRACKS)
 WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
-ASKED = (*ALWAYS, *SOMETIMES, "transaction_isolation", "wait_timeout", *TRACKS)
+ASKED = (*ALWAYS, *SOMETIMES, "transaction_isolation", "wait_timeout", "max_allowed_packet", *TRACKS)
 ASK = (
     "SELECT CURRENT_USER(), CURRENT_ROLE(), DATABASE(), @@global.system_time_zone, "
     + ", ".join(f"@@session.{name}" for name in ASKED)
@@ -297,27 +297,29 @@ class SessionState:
         return ""
 
     def shown_state(self, state: bytes) -> bytes:
-        """What of the trackers' information the client has asked for itself."""
-        kept = b""
-        for kind, data in entries(state):
-            if self._asked_for(kind, data):
-                kept += bytes((kind,)) + lenenc(data)
-        return kept
+        """What of the trackers' information the client has asked for itself, by the statement that it is about at the
+        latest. Raises Malformed."""
+        found = entries(state)
+        asked = dict(self.client_tracks)
+        for kind, data in found:
+            if kind == VARIABLE and data[1:].startswith(b"session_track"):
+                name, at = read_lenenc(data, 0)
+                asked[name.decode("utf-8", "replace")] = _string(data, at)
+        return b"".join(bytes((kind,)) + lenenc(data) for kind, data in found if _asked_for(asked, kind, data))
 
-    def _asked_for(self, kind: int, data: bytes) -> bool:
-        asked = self.client_tracks
-        if kind == VARIABLE:
-            name = _string(data, 0)
-            watched = asked.get("session_track_system_variables", WATCHED_BY_DEFAULT)
-            return watched == "*" or name in [text.strip() for text in watched.split(",")]
-        if kind == SCHEMA:
-            return asked.get("session_track_schema", "1") in ("1", "ON")
-        if kind == STATE:
-            return asked.get("session_track_state_change", "0") in ("1", "ON")
-        if kind == GTIDS:
-            return asked.get("session_track_gtids", "OFF") != "OFF"
-        info = asked.get("session_track_transaction_info", "OFF")
-        return info == "CHARACTERISTICS" or (info == "STATE" and kind == TRANSACTION)
+
+def _asked_for(asked: Mapping[str, str], kind: int, data: bytes) -> bool:
+    if kind == VARIABLE:
+        watched = asked.get("session_track_system_variables", WATCHED_BY_DEFAULT)
+        return watched == "*" or _string(data, 0) in [text.strip() for text in watched.split(",")]
+    if kind == SCHEMA:
+        return asked.get("session_track_schema", "1") in ("1", "ON")
+    if kind == STATE:
+        return asked.get("session_track_state_change", "0") in ("1", "ON")
+    if kind == GTIDS:
+        return asked.get("session_track_gtids", "OFF") != "OFF"
+    info = asked.get("session_track_transaction_info", "OFF")
+    return info == "CHARACTERISTICS" or (info == "STATE" and kind == TRANSACTION)
 
 
 def _string(data: bytes, at: int) -> str:

@@ -129,6 +129,12 @@ class Commands:
         self._in_file = False
         self._size = 0  # of the large command so far
 
+    def limit(self, allowed: str) -> None:
+        """MySQL takes fewer bytes than `allowed`, its max_allowed_packet. What it would refuse is refused here: its own
+        words may be lost on the way, for it closes the connection while it is still written to."""
+        if allowed.isdigit():
+            self._limit = min(self._limit, int(allowed) - 1)
+
     def add(self, data: bytes) -> None:
         self._data = self._data[self._at :] + data if self.held else data
         self._at = 0
