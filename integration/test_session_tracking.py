@@ -28,7 +28,7 @@ TABLES = (
     "INSERT INTO item VALUES (1, 10), (2, 20)",
     "CREATE TABLE scratch (id INT PRIMARY KEY)",
     "CREATE TABLE unsafe (id INT PRIMARY KEY) ENGINE=MyISAM",
-    "CREATE PROCEDURE changes() BEGIN SET sql_select_limit = 5; SET @x = 1; SELECT 1; END",
+    "CREATE PROCEDURE changes() BEGIN SET character_set_results = latin1; SET @x = 1; SELECT 1; END",
 )
 TRACKING = CLIENT_SESSION_TRACK | CLIENT_MULTI_STATEMENTS
 KINDS = [("deprecate-eof", TRACKING | CLIENT_DEPRECATE_EOF), ("eof", TRACKING), ("not tracking", CLIENT_DEPRECATE_EOF)]
