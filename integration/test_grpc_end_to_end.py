@@ -333,6 +333,23 @@ def test_the_command_serves_until_it_is_told_to_stop(mysql: Server, database: st
     assert (process.returncode, "Traceback" in rest) == (0, False)
 
 
+def test_one_that_starts_says_where_it_may_open_too_few_files(mysql: Server, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        ["sh", "-c", 'ulimit -n 1000 && exec "$@"', "sh", sys.executable, "-m", "upwell", "serve",
+         "--grpc-listen=127.0.0.1:0", "--http-listen=127.0.0.1:0", "--mysql-listen=127.0.0.1:0",
+         f"--state-dir={tmp_path}", "--mysql-connections=2000"],
+        cwd=ROOT, env={**os.environ, "UPWELL_UPSTREAM": mysql.url}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    told = ""
+    while "open files" not in told:
+        told = process.stderr.readline()
+        assert told, "it ended"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert "2000 clients need 4200 open files and this process may have 1000" in told
+
+
 @pytest.mark.parametrize(
     ("change", "status"),
     [

@@ -39,13 +39,3 @@ def test_too_few_files_are_told_with_how_many_clients_they_suffice_for(limit: in
 @pytest.mark.parametrize("limit", [20_200, 1 << 20, resource.RLIM_INFINITY])
 def test_files_that_suffice_are_no_reason_to_complain(limit: int) -> None:
     assert too_few_files(limit, 10_000) == ""
-
-
-def test_serve_warns_before_it_starts_where_the_limit_is_too_low() -> None:
-    arguments = "-m", "upwell", "serve", "--upstream=mysql://root@127.0.0.1:1"
-    told = [
-        line for line in run(*arguments, "--mysql-connections=2000", files=1000).stderr.splitlines() if "files" in line
-    ]
-    assert len(told) == 1
-    assert "2000 clients need 4200 open files and this process may have 1000" in told[0]
-    assert "open files" not in run(*arguments, "--mysql-connections=400", files=1000).stderr
