@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 
@@ -21,8 +22,7 @@ from proxy.api import SessionSystem
 from proxy.mysql.commands import may_be_command
 from proxy.mysql.grants import REMEMBERED, Grants
 from proxy.mysql.handshake import LoginSettings, log_in
-from proxy.mysql.packet_stream import Lost
-from proxy.mysql.packets import error_payload, packet
+from proxy.mysql.packets import Malformed, packet
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.reads import Transactions
 from proxy.mysql.rights import is_admin
@@ -40,8 +40,9 @@ log = structlog.get_logger("upwell.mysql")
 BACKLOG = 1024
 TARGETS = 10_000  # texts of prepared statements that are remembered
 LOGINS = 32  # at a time
+TURN = 0.05  # seconds; a login that takes longer waits for somebody, and takes nothing from the others
 FAREWELL = 1.0  # seconds in which clients take their last bytes, when the proxy stops
-KEEP_ALIVE = 300.0  # seconds after which a session that lives by its hits is shown to MySQL to be in use
+TAKE = 60.0  # seconds in which a client must take some of what it was sent: MySQL's own net_write_timeout
 READS = frozenset({StatementKind.READ})
 
 
@@ -86,7 +87,7 @@ class Shared:
         self.position = system.position
         self.seconds_since_change = system.seconds_since_change
         self._proxied = proxied
-        self._targets: dict[tuple[bytes, str, bool], Target] = {}
+        self._targets: dict[tuple[bytes, str, bool, bool], Target] = {}
         self._targets_of = -1  # the version of the caches that they are of
 
     def route(self, text: bytes, database: str) -> Route:
@@ -102,7 +103,7 @@ class Shared:
         if version != self._targets_of or len(self._targets) >= TARGETS:
             self._targets.clear()
             self._targets_of = version
-        key = statement.text, statement.database, eof
+        key = statement.text, statement.database, eof, statement.attributes
         target = self._targets.get(key)
         if target is None:
             found, _ = self.texts.find(statement.text, statement.database)
@@ -209,16 +210,19 @@ class MysqlListener:
             task = loop.create_task(self._serve(client))
             self._logins.add(task)
             task.add_done_callback(self._logins.discard)
-            task.add_done_callback(lambda _: self._turns.release())
+            turn = Turn(self._turns)
+            task.add_done_callback(turn.end)
+            loop.call_later(TURN, turn.end)
 
     async def _serve(self, client: socket.socket) -> None:
         shared = self.shared
-        if len(shared.sessions) >= shared.options.connections:
-            client.setblocking(False)
-            client.send(packet(error_payload(1040, "08004", "Too many connections"), 0))
+        client.setblocking(False)
+        if len(shared.sessions) + len(self._logins) > shared.options.connections:
+            refused = b"\xff" + (1040).to_bytes(2, "little") + b"Too many connections"  # as before a login: no SQLSTATE
+            with suppress(OSError):
+                client.send(packet(refused, 0))
             client.close()
             return
-        client.setblocking(False)
         if client.family in (socket.AF_INET, socket.AF_INET6):
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -228,11 +232,15 @@ class MysqlListener:
             log.info("login_failed", why=error.message)
             return
         shared.system.count("mysql_logins")
+        if logged_in.client.lost or logged_in.server.lost:  # a wire would never hear of it
+            logged_in.client.abort()
+            logged_in.server.abort()
+            return
         session = Session(shared, logged_in)
         shared.sessions.add(session)
         try:
             session.begin(logged_in)
-        except Lost:
+        except Malformed:  # MySQL's OK
             session.close()
 
     def tick(self) -> None:
@@ -248,7 +256,27 @@ class MysqlListener:
             shared.lapses += 1
             shared.grants.forget()
         for session in list(shared.sessions):
-            if shared.options.idle and now - session.active_at > shared.options.idle:
+            if session.stalled and session.stands_still(now, TAKE):
                 session.close()
-            elif now - session.server_used_at > KEEP_ALIVE > now - session.active_at:
+                session.abort()
+            elif session.busy:
+                continue
+            elif shared.options.idle and now - session.active_at > shared.options.idle:
+                session.close()
+            elif now - session.server_used_at > session.state.keep_alive > now - session.active_at:
                 session.ping_server()
+        for session in list(shared.closing):
+            if now - session.closed_at > TAKE:
+                session.abort()
+
+
+class Turn:
+    """One of a semaphore's, given back once."""
+
+    def __init__(self, turns: asyncio.Semaphore) -> None:
+        self._turns: asyncio.Semaphore | None = turns
+
+    def end(self, _: object = None) -> None:
+        if self._turns is not None:
+            self._turns.release()
+            self._turns = None

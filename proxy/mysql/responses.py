@@ -141,12 +141,6 @@ class Responses:
         """Whether MySQL sends events: what the client sends is no command."""
         return self._phase == Phase.ENDLESS
 
-    @property
-    def begun(self) -> bool:
-        """Whether the client has a part of the answer that comes."""
-        visible = bool(self.exchanges) and self.exchanges[0].visible
-        return visible and (self._phase != Phase.HEAD or self._skip > 0 or self._series)
-
     def expect(self, exchange: Exchange) -> None:
         self.exchanges.append(exchange)
 

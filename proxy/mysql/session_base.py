@@ -1,11 +1,10 @@
-"""A client's session without its commands' meaning: two sockets, order, the state that MySQL tells, and ends.
+"""A client's session without its commands' meaning: order, the state that MySQL tells, and MySQL's end.
 
 One command is under way at a time; those that a client sends ahead wait. What must wait for something (a miss, rights
 that are asked for, the session's own writes) is a task, of which there is one at most.
 
-Invariants:
-1. `_busy` while an exchange or a task is under way, and only then.
-2. What is written to the client is whole answers, in the order of its commands.
+Invariant: `_busy` while an exchange or a task is under way, a command without answer is being forwarded, or the session
+has ended, and only then.
 """
 
 from __future__ import annotations
@@ -34,25 +33,24 @@ from proxy.mysql.packets import (
 )
 from proxy.mysql.reads import Shown
 from proxy.mysql.responses import Exchange, Kind, Outcome, Responses
+from proxy.mysql.session_sockets import SessionSockets
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.trackers import switch_on
-from proxy.mysql.wires import HELD, SOCKET_HIGH, WHOLE, ClientWire, Commands, ServerWire, TooLarge
+from proxy.mysql.wires import ClientWire, ServerWire
 from sqltypes.errors import SourceDown, UpwellError
 
 if TYPE_CHECKING:
     from proxy.mysql.handshake import LoggedIn
     from proxy.mysql.listener import Shared
 
-TURN = 100  # commands of one client, then others are looked after
 
-
-class SessionBase:
-    """Sockets, order and the session's state; `proxy/mysql/session.py` says what each command does."""
+class SessionBase(SessionSockets):
+    """Order and the session's state; `proxy/mysql/session.py` says what each command does."""
 
     replay = b""  # the last command, where a cache has answered it
 
     def __init__(self, shared: Shared, logged_in: LoggedIn) -> None:
-        self.shared = shared
+        super().__init__(shared)
         eof = not logged_in.capabilities & CLIENT_DEPRECATE_EOF
         self.state = SessionState(database=logged_in.database, eof=eof)
         self.shown = Shown()
@@ -64,21 +62,10 @@ class SessionBase:
         # How the last statement was answered: served, cache, reason, position.
         self.last: tuple[str, str, str, str] | None = None
         self.quick_cache: SessionCache | None = None  # that the last statement was a quick hit of
-        self.heads: dict[object, bytes] = {}  # `proxy/mysql/quick_hits.py`
         self.active_at = self.server_used_at = shared.clock()
-        self._busy = True  # until the session is known
-        self._writable = self._server_writable = True  # a socket takes bytes
-        self._reading = True  # from the client
         self._orphan = False  # MySQL has gone; what is in memory is still told
-        self._whole = min(WHOLE, shared.options.largest_command)
-        self._account_change: AccountChange | None = None
         self.terms = logged_in.terms
         self._server_capabilities = logged_in.server_capabilities
-        self._closed = False
-        self.closed_at = 0.0
-        self._task: asyncio.Task[None] | None = None
-        self._out: list[bytes] = []
-        self.commands = Commands(shared.options.largest_command)
         self._client_tracks = bool(logged_in.capabilities & CLIENT_SESSION_TRACK)
         responses = Responses(
             self._forward_answer,
@@ -114,54 +101,7 @@ class SessionBase:
         prefix = b"\x03\0\x01" if self.attributes else b"\x03"
         return packet(prefix + sql.encode(), 0)
 
-    # -- bytes ---------------------------------------------------------------------------------------------------------
-
-    def on_bytes(self, data: bytes) -> None:
-        """From the client."""
-        if self._busy:
-            self._on_bytes_ahead(data)
-            return
-        if self._writable and not self.commands.pending and len(data) > 9:
-            if self.heads:
-                answer = self.quick(data)
-                if answer is not None:
-                    self.client.write(answer)
-                    return
-            if data[0] | data[1] << 8 | data[2] << 16 == len(data) - 4 < self._whole:
-                try:
-                    self.handle(data)
-                except Malformed as error:
-                    self.break_off(error)
-                if self._out:
-                    self._flush()
-                return
-        self.commands.add(data)
-        self._go_on()
-
-    def _on_bytes_ahead(self, data: bytes) -> None:
-        """From the client, while a command is under way."""
-        if self._closed:
-            return
-        if self._account_change is not None:
-            self._account_change.on_bytes(data)
-        elif self.server.responses.endless:
-            self.server.write(data)
-        else:
-            self.commands.add(data)
-            if self.commands.forwarding:
-                self._send_more()
-                if not self._busy:
-                    self._go_on()
-        self._mind_reading()
-
-    def _mind_reading(self) -> None:
-        """The client is read from while not too much of what it sends waits, here or for MySQL's socket."""
-        change = self._account_change
-        held = self.commands.held if change is None else len(change.left)
-        wanted = held <= HELD and self._server_writable
-        if wanted != self._reading and not self._closed:
-            self._reading = wanted
-            self.client.transport.resume_reading() if wanted else self.client.transport.pause_reading()
+    # -- another account ---------------------------------------------------------------------------------------------
 
     def change_account(self, data: bytes) -> None:
         """COM_CHANGE_USER. Raises Malformed."""
@@ -202,77 +142,6 @@ class SessionBase:
     def begin_anew(self) -> None:
         raise NotImplementedError
 
-    def _go_on(self) -> None:
-        """The commands that are there, until one is under way, or others are to have their turn too."""
-        size = turn = 0
-        try:
-            while not self._busy and self._writable and not self._closed:
-                if self.commands.forwarding:
-                    self._send_more()
-                    if self.commands.forwarding:
-                        break
-                if turn == TURN:
-                    asyncio.get_running_loop().call_soon(self._go_on)
-                    break
-                turn += 1
-                found = self.commands.next()
-                if found is None:
-                    break
-                data, whole = found
-                if whole:
-                    answer = self.quick(data) if self.heads and len(data) > 9 else None
-                    if answer is None:
-                        self.handle(data)
-                    else:
-                        self._out.append(answer)
-                    size += len(self._out[-1]) if self._out else 0
-                    if size > SOCKET_HIGH:  # whether the client takes them is seen by writing
-                        self._flush()
-                        size = 0
-                else:
-                    self._large(data)
-        except Malformed as error:
-            self.break_off(error)
-        if self._out:
-            self._flush()
-        self._mind_reading()
-
-    def _flush(self) -> None:
-        out, self._out = self._out, []
-        if out and not self._closed:
-            self.client.write(out[0] if len(out) == 1 else b"".join(out))
-
-    def handle(self, data: bytes) -> None:
-        raise NotImplementedError
-
-    def quick(self, data: bytes) -> bytes | None:
-        raise NotImplementedError
-
-    def _large(self, data: bytes) -> None:
-        """The beginning of a command too large to be looked at."""
-        raise NotImplementedError
-
-    def _on_file_wanted(self) -> None:
-        self.commands.begin_file()
-        self._send_more()
-        self._mind_reading()
-
-    def _send_more(self) -> None:
-        """Of a large command, or of a file."""
-        try:
-            more = self.commands.more()
-        except TooLarge as error:
-            self.break_off(error)
-            return
-        if more and self.server.alive:
-            self.server.write(more)
-        if not (self.commands.forwarding or self.server.responses.exchanges or self._task):
-            self._busy = False  # it was a command that MySQL does not answer
-
-    def answer(self, data: bytes) -> None:
-        """A whole answer, written with others at the end of this turn."""
-        self._out.append(data)
-
     def fail_command(self, error: UpwellError) -> None:
         """An error in the place of an answer."""
         self.answer(packet(error_payload(error.errno, error.sqlstate, error.message), 1))
@@ -280,16 +149,6 @@ class SessionBase:
     def ok(self, info: str = "") -> None:
         answer = OkAnswer(0, 0, self.status, 0, info.encode())
         self.answer(packet(ok_bytes(answer, OK, session_track=self._client_tracks), 1))
-
-    def _forward_answer(self, data: bytes) -> None:
-        if self._out:
-            self._flush()
-        if not self._closed:
-            self.client.write(data)
-
-    @property
-    def busy(self) -> bool:
-        return self._busy
 
     @property
     def status(self) -> int:
@@ -370,80 +229,16 @@ class SessionBase:
 
     # -- ends ----------------------------------------------------------------------------------------------------------
 
-    def _lost(self) -> None:
-        """MySQL has gone, and the client wants something of it. It gets what it would get of MySQL, the end of its
-        connection, and calls that 2013 itself: in an error packet that number is malformed to libmariadb, and an error
-        after which the session goes on to mysql2."""
-        if self._closed:
-            return
-        self._flush()
-        self.close()
-
-    def break_off(self, error: Malformed) -> None:
-        """The client has broken the protocol, or a limit."""
-        if isinstance(error, TooLarge):
-            payload = error_payload(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
-            self._end_with(packet(payload, error.sequence))
-            return
-        change = self._account_change
-        payload = error_payload(1835, "HY000", f"malformed packet: {error}")
-        self._end_with(packet(payload, 1 if change is None else change.sequence))
-
-    def _end_with(self, words: bytes) -> None:
-        """Ends both sides; the client's last words from us must not be lost on the way because it still sends."""
-        if self._closed:
-            return
-        self.answer(words)
-        self._flush()
-        linger = self.client.transport.can_write_eof()
-        if linger:
-            self.client.transport.write_eof()
-            if not self._reading:
-                self.client.transport.resume_reading()
-        self.close(linger=linger)
-
-    def close(self, *, linger: bool = False) -> None:
-        """Ends both sides; what was written to the client is still sent. `linger`: the client is to close."""
-        if self._closed:
-            return
-        self._closed = True
-        self.closed_at = self.shared.now
-        if not linger:
-            self.client.transport.close()
-        if self.server.alive:
-            self.server.transport.abort() if self._busy else self.server.transport.close()
-        if self._task is not None:
-            self._task.cancel()
-        self._busy = True  # what still comes is passed over
-        self.shared.ending(self)
-
-    def abort(self) -> None:
-        """Ends both sides now. Requires: `close` was called."""
-        self.client.transport.abort()
-        self.server.transport.abort()
-
-    def on_client_lost(self) -> None:
-        self.client.alive = False
-        self.close()
-        self._perhaps_ended()
-
-    def _perhaps_ended(self) -> None:
-        if not self.client.alive and not self.server.alive:
-            self.shared.ended(self)
-
     def on_server_lost(self) -> None:
         if self._closed:
             self._perhaps_ended()
             return
-        exchanges, begun = self.server.responses.exchanges, self.server.responses.begun
+        exchanges = self.server.responses.exchanges
         if exchanges or self._account_change is not None or self.commands.forwarding:
             hidden = bool(exchanges) and not exchanges[0].visible
-            exchanged = bool(exchanges)
             exchanges.clear()
             if hidden and self._task is not None:
                 self._task.cancel()
-            elif begun or not (exchanged or self._account_change):
-                self._end_with(b"")  # an error would be taken for a part of the answer; or MySQL has answered
             else:
                 self._lost()
             return
@@ -464,19 +259,11 @@ class SessionBase:
             self.client.write(packet(payload, 0))
             self.close()
 
-    def on_client_writable(self, writable: bool) -> None:
-        self._writable = writable
-        if self.server.alive and not self._closed:
-            if writable:
-                self.server.transport.resume_reading()
-            else:
-                self.server.transport.pause_reading()
-        if writable and not self._busy:
-            self._go_on()
+    def _ending(self) -> None:
+        self.shared.ending(self)
 
-    def on_server_writable(self, writable: bool) -> None:
-        self._server_writable = writable
-        self._mind_reading()
+    def _ended(self) -> None:
+        self.shared.ended(self)
 
     def ping_server(self) -> None:
         """Keeps a session alive at MySQL that is in use here: hits do not reach it."""

@@ -77,6 +77,9 @@ PINNED_VALUES = {name: value.strip("'") for name, value in PINNED.items()} | {
 UTC = frozenset({"+00:00", "-00:00", "utc", "gmt", "etc/utc", "universal", "zulu"})
 SAME = {"on": "1", "off": "0"}
 
+KEEP_ALIVE = 300.0
+"""Seconds after which a session that lives by its hits is shown to MySQL to be in use, at the latest."""
+
 VARIABLE, SCHEMA, STATE, GTIDS, CHARACTERISTICS, TRANSACTION = range(6)  # the kinds of tracker
 
 
@@ -143,6 +146,7 @@ class SessionState:
     # On what it depends how MySQL announces a result's columns: `eof`, the number of the character set of results (its
     # name does not tell the collation, which a client may have chosen as it logged in), collation_connection.
     announces: tuple[bool, int, str] = (False, 0, "")
+    keep_alive: float = KEEP_ALIVE
     _refusals: dict[frozenset[str], str] = field(default_factory=dict)
 
     @property
@@ -218,6 +222,11 @@ class SessionState:
             self.values[name] = _string(data, at)
             self._refusals.clear()
             self._note_announces(self.announces[1])
+            self._note_wait()
+
+    def _note_wait(self) -> None:
+        waits = self.values.get("wait_timeout", "")
+        self.keep_alive = min(KEEP_ALIVE, int(waits) / 2) if waits.isdigit() else KEEP_ALIVE
 
     def _note_announces(self, character_set: int) -> None:
         self.announces = self.eof, character_set, self.values.get("collation_connection", "")
@@ -241,6 +250,7 @@ class SessionState:
         """No variable has a value that is the caches', as far as is known."""
         self.values = {}
         self._refusals.clear()
+        self._note_wait()
         self.known = self.token_known = True
 
     def learn_tracks(self, values: Mapping[str, str]) -> None:

@@ -257,24 +257,6 @@ def test_parameters_that_come_out_are_followed_by_an_ok_though_their_end_does_no
     assert [one.status for one in watched.outcomes] == [2, NO_STATUS]
 
 
-@pytest.mark.parametrize("kind", [Kind.RESULT, Kind.PREPARED])
-def test_an_answer_of_which_the_client_has_a_part_is_begun(kind: Kind) -> None:
-    watched = seen(kind)
-    answer = prepared(1, 1, False) if kind == Kind.PREPARED else result(ROWS, False)
-    watched.responses.feed(answer[:4])
-    assert not watched.responses.begun
-    watched.responses.feed(answer[4:20])
-    assert watched.responses.begun
-    watched.responses.feed(answer[20:])
-    assert not watched.responses.begun
-
-
-def test_between_two_results_of_one_answer_it_is_begun() -> None:
-    watched = seen(Kind.RESULT)
-    watched.responses.feed(result(ROWS, False, STATUS_MORE_RESULTS))
-    assert watched.responses.begun
-
-
 def test_nothing_is_kept_of_rows_that_nobody_wants() -> None:
     watched = seen(Kind.RESULT, hidden=[0])
     rest = end(STATUS_AUTOCOMMIT, False)
