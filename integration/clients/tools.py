@@ -92,10 +92,11 @@ def python_with_mysqlclient() -> Tool:
             "MYSQLCLIENT_CFLAGS": f"-I{header.parent}",
             "MYSQLCLIENT_LDFLAGS": f"-L{library.parent} -lmariadb -Wl,-rpath,{library.parent}",
         }
-        into = ("--no-build-isolation", "--no-deps", "--target", str(folder), "-r", str(lock))
+        # pip's cache may have one that was built for a library elsewhere.
+        into = ("--no-cache-dir", "--no-build-isolation", "--no-deps", "--target", str(folder), "-r", str(lock))
         checked(usual.command[0], *PIP_INSTALL, *into, environment=built_with)
 
-    folder = kept(f"mysqlclient{version()}", lock.read_bytes() + str(library).encode(), make)
+    folder = kept(f"mysqlclient{version()}", lock.read_bytes() + str(library).encode() + b"not from a cache", make)
     environment = usual.environment | {
         "PYTHONPATH": os.pathsep.join((str(ROOT), str(folder))),
         "MARIADB_PLUGIN_DIR": str(library.parent / "libmariadb3/plugin"),
