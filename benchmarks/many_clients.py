@@ -45,7 +45,7 @@ CAPABILITIES = (
 )
 PLUGIN = b"caching_sha2_password"
 AT_ONCE = 64  # logins under way while many sessions are opened
-PATIENCE = 30.0  # seconds for one of them
+PATIENCE = 15.0  # seconds for one of them
 UTF8MB4 = 255
 BIGINT = b"\x08\0"
 NO_CURSOR_ONCE, NO_NULLS = b"\0\1\0\0\0", b"\0"

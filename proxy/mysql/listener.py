@@ -37,7 +37,8 @@ from sqltypes.errors import CannotForce, ConfigError, UpwellError
 
 log = structlog.get_logger("upwell.mysql")
 
-BACKLOG = 1024
+BACKLOG = 4096
+"""Clients that wait to be accepted. One that finds the queue full waits for the kernel's next try, seconds later."""
 TARGETS = 10_000  # texts of prepared statements that are remembered
 LOGINS = 32  # at a time
 TURN = 0.05  # seconds; a login that takes longer waits for somebody, and takes nothing from the others
