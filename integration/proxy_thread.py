@@ -117,4 +117,5 @@ def proxy_in_thread(mysql: Server, database: str, state: Path, **options: str) -
         thread.join(START)
     if failed:
         raise failed[0]
-    assert not made[0].unhandled, made[0].unhandled
+    for context in made[0].unhandled:
+        raise AssertionError(context) from context.get("exception")

@@ -141,7 +141,8 @@ class OpenCache:
 
     @property
     def plain_int(self) -> bool:
-        self._ready()
+        if self._generation != self._cache.generation:
+            self._renew()
         return self._plain_int and not self._single
 
     @property

@@ -157,6 +157,8 @@ class MysqlListener:
         self._listening: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
         self._logins: set[asyncio.Task[None]] = set()
+        self._looking: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._looking.set_result(None)
         self._turns = asyncio.Semaphore(LOGINS)
 
     async def start(self) -> int:
@@ -178,7 +180,7 @@ class MysqlListener:
 
     async def stop(self, grace: float) -> None:
         """Takes no more clients, lets what is under way end for `grace` seconds, then ends all sessions."""
-        tasks = [*self._accepting, *self._logins]
+        tasks = [*self._accepting, *self._logins, self._looking]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -250,13 +252,19 @@ class MysqlListener:
         except Malformed:  # MySQL's OK
             session.close()
 
+    async def _end_orphans(self) -> None:
+        """The stream alone does not tell that MySQL is back: of what shuts down, it is the last to go."""
+        orphans = list(self.shared.orphans)
+        if await self.shared.system.answers():
+            for session in orphans:
+                session.close()
+
     def tick(self) -> None:
         """To be called now and then. A session whose connection MySQL ended goes, unless MySQL cannot be reached at
         all: then it keeps its hits."""
         shared = self.shared
-        if shared.system.source_up():
-            for session in list(shared.orphans):
-                session.close()
+        if shared.orphans and shared.system.source_up() and self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._end_orphans())
         now = shared.now = shared.clock()
         if now - self._lapsed_at > REMEMBERED:
             self._lapsed_at = now

@@ -66,8 +66,11 @@ class Session(QuickHits):
         self.active_at = self.shared.now
         if data[3] or len(data) == 4:  # MySQL's error: out of order, or an empty packet
             self._other(data)
-        else:
+            return
+        try:
             HANDLERS.get(data[4], Session._other)(self, data)
+        except UpwellError as error:
+            self.fail_command(error)
 
     # -- texts -----------------------------------------------------------------------------------------------------
 

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from proxy.mysql.handshake import LoggedIn
     from proxy.mysql.listener import Shared
 
+CLOSES = 0.25
+"""Seconds in which a MySQL that shuts down closes all connections, also those by which it is asked if it answers."""
+
 
 class SessionBase(SessionSockets):
     """Order and the session's state; `proxy/mysql/session.py` says what each command does."""
@@ -248,6 +251,7 @@ class SessionBase(SessionSockets):
 
     async def _end_or_orphan(self) -> None:
         self._orphan = True
+        await asyncio.sleep(CLOSES)
         if await self.shared.system.answers():
             self.close()
         else:
