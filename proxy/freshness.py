@@ -102,12 +102,16 @@ class Freshener:
 
     def _forget(self, waiter: Waiter, needed: GtidSet) -> None:
         """Takes out one that gives up. It is filed under the last GTID that was missing when it was last looked at,
-        which is still the last one missing: else it would have been looked at since."""
-        gtid = self.missing(needed).last()
-        waiters = self._filed[gtid]
-        del waiters[waiter]
+        which is still the last one missing: else it would have been looked at since. What it waited for may have come
+        after it gave up, and before it was told to."""
+        missing = self.missing(needed)
+        if not missing:
+            return
+        gtid = missing.last()
+        waiters = self._filed.get(gtid, {})
+        waiters.pop(waiter, None)
         if not waiters:
-            del self._filed[gtid]
+            self._filed.pop(gtid, None)
 
     async def executed(self, since: float) -> GtidSet:
         """What the source had executed at some moment after `since` (of `time.monotonic`). Raises the source's

@@ -14,6 +14,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import structlog
+
 from proxy.api import Served, SessionCache
 from proxy.mysql.change_user import AccountChange
 from proxy.mysql.packets import (
@@ -42,6 +44,8 @@ from sqltypes.errors import SourceDown, UpwellError
 if TYPE_CHECKING:
     from proxy.mysql.handshake import LoggedIn
     from proxy.mysql.listener import Shared
+
+log = structlog.get_logger("upwell.mysql")
 
 CLOSES = 0.25
 """Seconds in which a MySQL that shuts down closes all connections, also those by which it is asked if it answers."""
@@ -221,6 +225,9 @@ class SessionBase(SessionSockets):
             self._lost()
         except asyncio.CancelledError:  # of what MySQL was asked: its connection is lost
             self._lost()
+        except Exception:  # a fault of ours must not leave the client without an answer
+            log.exception("a command of a session has failed")
+            self.close()
         self._task = None
         self._busy = bool(self.server.responses.exchanges)
         if self._out:

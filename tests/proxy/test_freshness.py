@@ -111,6 +111,19 @@ def test_who_gives_up_leaves_those_who_wait_for_the_same() -> None:
     run(scenario())
 
 
+def test_what_comes_just_after_one_gave_up_is_no_fault() -> None:
+    async def scenario() -> None:
+        stream = Stream()
+        leaving = await begun(stream.freshener.demand(Freshness(gtids(2), wait=LONG)).reached(), stream)
+        leaving.cancel()
+        stream.bring(2)
+        (done,), _ = await asyncio.wait((leaving,))
+        assert done.cancelled()
+        assert stream.freshener.waiting == 0
+
+    run(scenario())
+
+
 def test_no_wait_without_time_for_it() -> None:
     async def scenario() -> None:
         stream = Stream()
