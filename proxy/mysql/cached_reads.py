@@ -33,19 +33,22 @@ PLAIN_STATUS = 2  # autocommit, and in no transaction: what stored answers end w
 VISIBLE_SOON = 0.05
 """Seconds that MySQL may take to show what hits have shown already, and the stream to bring what MySQL has shown."""
 AHEAD = "held ahead of the position"
+ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
 CHANGED = "caches have changed while the read waited"
 
 
 @dataclass(slots=True, eq=False)
 class CachedRead:
     """A command that a cache may answer. `version`: of the caches, as of which the others are. `head`: what stands
-    before the rows, once the gate is open. `route` and `data`: for MySQL, if it is to answer."""
+    before the rows, once the gate is open. `route` and `data`: for MySQL, if it is to answer. `database`: where
+    unqualified names are of."""
 
     data: bytes
     version: int
     cache: SessionCache
     values: Sequence[ParameterValue]
     text: bytes
+    database: str
     route: Route
     kind: Route | PreparedStatement  # what reads that are hits in the same way have in common
     head: bytes = b""
@@ -103,6 +106,8 @@ class CachedReads(SessionBase):
         refused = self.shared.grants.refusal(state, cache)
         found = read.kind.heads.get(state.announces)
         if refused is None or found is None:
+            if read.database != state.database:  # there the text would be about other tables
+                return ELSEWHERE
             return lambda: self._ask_rights(read)
         if refused or not found:
             return refused or OTHER_COLUMNS
@@ -206,7 +211,8 @@ class CachedReads(SessionBase):
         elif self._one_state():  # the fill is of use if it is a hit now
             gate = self._gate(read)
             if not isinstance(gate, str) or gate or not self._hit(read, filled=True):
-                self.pass_read(read, str(gate) if gate else "the fill is not at the position of what was shown")
+                why = gate if isinstance(gate, str) else ""
+                self.pass_read(read, why or "the fill is not at the position of what was shown")
         else:
             ahead = answer.position != self.shared.position() or answer.horizon != ""
             if ahead:
@@ -217,10 +223,12 @@ class CachedReads(SessionBase):
             self.note(answer.served, answer.cache, rule, answer.position)
 
     def _send(self, read: CachedRead, body: bytes) -> None:
-        status = self.status
+        status, start = self.status, read.head
         if status != PLAIN_STATUS:
             body = with_status(body, status, eof=self.eof)
-        self.answer(read.head + body)
+            if self.eof:  # the packet behind the column definitions has them too
+                start = start[:-2] + body[-2:]
+        self.answer(start + body)
         self.replay = read.data
         if self.state.plain:
             self.heads[read.kind] = read.head

@@ -31,7 +31,7 @@ from proxy.mysql.session import Session
 from proxy.mysql.session_base import SessionBase
 from proxy.mysql.statement_kind import ANYTHING, classify
 from proxy.mysql.statement_kind import Kind as StatementKind
-from proxy.mysql.texts import TextMatcher, steering
+from proxy.mysql.texts import Entry, TextMatcher, steering
 from proxy.proxied import ProxiedQueries
 from sqltypes.errors import CannotForce, ConfigError, UpwellError
 
@@ -96,7 +96,16 @@ class Shared:
         self._targets_of = -1  # the version of the caches that they are of
 
     def route(self, text: bytes, database: str) -> Route:
-        """What is known of a text for which nothing is known yet."""
+        """What is known of a text, whatever its literals are."""
+        entry, _ = self.texts.find(text, database)
+        return entry.attached or self.attach(entry, text, database)
+
+    def attach(self, entry: Entry[Route], text: bytes, database: str) -> Route:
+        """Finds out about a text of which nothing is known yet."""
+        entry.attached = self._route(text, database)
+        return entry.attached
+
+    def _route(self, text: bytes, database: str) -> Route:
         sql = text.decode("utf-8", "replace")
         statement = classify(sql)
         noted = self._proxied.texts(sql, database) if statement.kind in READS else None
@@ -111,10 +120,7 @@ class Shared:
         key = statement.text, statement.database, eof, statement.attributes
         target = self._targets.get(key)
         if target is None:
-            found, _ = self.texts.find(statement.text, statement.database)
-            route = found.attached
-            if route is None:
-                route = found.attached = self.route(statement.text, statement.database)
+            route = self.route(statement.text, statement.database)
             target = self._targets[key] = target_of(
                 statement, route, self.system, eof=eof, steer=steering(statement.text)
             )

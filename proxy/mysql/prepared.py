@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
 from proxy.grpc_values import time_text
-from proxy.mysql.packets import Malformed, read_lenenc, read_lenenc_int
+from proxy.mysql.packets import Malformed, packet, read_lenenc, read_lenenc_int
 from sqltypes.expression import Value
 
 if TYPE_CHECKING:
@@ -129,9 +129,10 @@ NULL_TYPE = 0x06
 class PreparedStatement:
     """A prepared statement of one session.
 
-    `types`: of the parameters, as the client bound them last; None before the first execution. `heads`: what stands
-    before the rows of an answer, by how the session is told of columns (`SessionState.announces`); b"" where the result
-    is not the cache's.
+    `types`: of the parameters, as the client bound them last; None before the first execution. `told`: as MySQL was
+    told last, which has not seen the executions that were hits. `heads`: what stands before the rows of an answer, by
+    how the session is told of columns (`SessionState.announces`); b"" where the result is not the cache's. `differed`:
+    session variables that were not as in the sessions that fill caches when MySQL resolved the text.
     """
 
     def __init__(self, text: bytes, database: str, answer: Sequence[bytes], *, attributes: bool) -> None:
@@ -146,6 +147,8 @@ class PreparedStatement:
         self.heads: dict[object, bytes] = {}
         self.target: Target | None = None
         self.types: tuple[int, ...] | None = None
+        self.told: tuple[int, ...] | None = None
+        self.differed: frozenset[str] = frozenset()
         self.long_data = False  # sent since the last execution or reset
 
     def binds_types(self, data: bytes) -> bool:
@@ -158,6 +161,26 @@ class PreparedStatement:
         execution with parameters of a session with query attributes, whether the flag says so or not; without such
         attributes the flag means nothing."""
         return self.attributes and (self.parameters > 0 or bool(flags & PARAMETER_COUNT))
+
+    def for_mysql(self, data: bytes) -> bytes:
+        """An execution that MySQL is to answer (its packet with the header), with the types of its parameters where
+        only hits have seen them. Requires: what it binds has been noted."""
+        at, given, types = 4 + FIXED, self.parameters, self.types
+        if not given or types is None:
+            self.told = types
+            return data
+        if self._counts(data[9]):
+            given, at = read_lenenc_int(data, at)
+        at += given + 7 >> 3
+        if data[at : at + 1] != b"\0":
+            self.told = types
+            return data
+        if types == self.told or given != len(types):
+            return data
+        self.told = types
+        end = b"\0" if self.attributes else b""  # a parameter has no name
+        bound = b"".join(type_.to_bytes(2, "little") + end for type_ in types)
+        return packet(data[4:at] + b"\1" + bound + data[at + 1 :], data[3])
 
     def note_types(self, payload: bytes) -> None:
         """Remembers the types that an execution binds: the next one may leave them out. Raises Malformed,

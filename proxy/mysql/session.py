@@ -11,6 +11,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
+from proxy.api import SessionCache
 from proxy.mysql.cached_reads import VISIBLE_SOON, CachedRead, head_of
 from proxy.mysql.commands import Command, Done, LastStatement, recognise
 from proxy.mysql.packets import (
@@ -38,6 +39,8 @@ from proxy.mysql.result_set import text_result
 from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
 from proxy.mysql.run_command import run
 from proxy.mysql.session_base import SessionBase
+from proxy.mysql.session_state import ALWAYS
+from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Steer
 from proxy.mysql.trackers import refresh, switch_on
 from sqltypes.errors import SourceError, UpwellError
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from proxy.mysql.listener import Shared
     from proxy.mysql.routes import Target
 
+MAY_BE_CACHED = (StatementKind.READ, StatementKind.OTHER)
 RECENT = 1.0
 """Seconds after which a transaction that the stream brought is visible at MySQL, as far as nothing is asked."""
 
@@ -83,9 +87,7 @@ class Session(QuickHits):
                 self.pass_statement(data, self.shared.large, str(reason))
                 return
         entry, values = self.shared.texts.find(text, self.state.database)
-        route = entry.attached
-        if route is None:
-            route = entry.attached = self.shared.route(text, self.state.database)
+        route = entry.attached or self.shared.attach(entry, text, self.state.database)
         if route.is_command and self._command(text):
             return
         if entry.cache is None or entry.steer is Steer.SKIP:
@@ -100,7 +102,8 @@ class Session(QuickHits):
         system = self.shared.system
         cache = route.opened(system, entry.cache, binary=False, eof=self.eof)
         forced = entry.steer is Steer.FORCE
-        self.look(CachedRead(data, system.caches_version, cache, values, text, route, route, forced=forced))
+        database = self.state.database
+        self.look(CachedRead(data, system.caches_version, cache, values, text, database, route, route, forced=forced))
 
     def pass_read(self, read: CachedRead, why: str) -> None:
         if read.forced:
@@ -119,6 +122,8 @@ class Session(QuickHits):
             return
         if self.replay or self.shown.answers:
             self._before(route)
+        if data[4] == COM_STMT_EXECUTE:
+            data = self._for_mysql(data)
         state = self.state
         self._passing = route, noted, state.in_transaction or not state.autocommit, state.autocommit, perf_counter_ns()
         self.last = "passed", cache, why, ""
@@ -188,10 +193,15 @@ class Session(QuickHits):
         replays = route.statement.of_last and self.replay != b""
         if replays:
             # FOUND_ROWS(), SHOW WARNINGS and their like are about a statement that MySQL has not seen.
-            self.server.send(self.replay, self.unseen(self._replayed))
+            self.server.send(self._for_mysql(self.replay), self.unseen(self._replayed))
         self.replay = b""
         if replays or route.touches:
             self._compare_shown(opens_snapshot=replays)
+
+    def _for_mysql(self, data: bytes) -> bytes:
+        """A command, the hits before which MySQL has not seen."""
+        statement = self.statements.get(data[5:9]) if data[4] == COM_STMT_EXECUTE else None
+        return statement.for_mysql(data) if statement is not None else data
 
     def _replayed(self, outcome: Outcome) -> None:
         self.state.touched |= self.state.in_transaction
@@ -208,13 +218,28 @@ class Session(QuickHits):
     # -- prepared statements -------------------------------------------------------------------------------------------
 
     def _prepare(self, data: bytes) -> None:
+        if self.state.known or not self.server.alive or not self._reads(data[5:]):
+            self._send_prepare(data)
+        else:  # MySQL resolves a text once, by the variables of now
+            self._start(self._prepare_known(data))
+
+    def _reads(self, text: bytes) -> bool:
+        return self.shared.route(text, self.state.database).statement.kind in MAY_BE_CACHED
+
+    async def _prepare_known(self, data: bytes) -> None:
+        await refresh(self)
+        self._send_prepare(data)
+
+    def _send_prepare(self, data: bytes) -> None:
         text, database = data[5:], self.state.database
+        differed = self.state.differences()
         announced = (self.state.announces, self.shared.system.caches_version)
 
         def after(outcome: Outcome) -> None:
             if outcome.error is not None:
                 return
             statement = PreparedStatement(text, database, outcome.payloads, attributes=self.attributes)
+            statement.differed = differed
             if self.state.known:
                 statement.announced = announced
             self.statements[statement.id] = statement
@@ -229,6 +254,8 @@ class Session(QuickHits):
         target = self._target(statement)
         payload = data[4:]
         why = target.why
+        if statement.differed and target.cache is not None:
+            why = why or _prepared_otherwise(statement, target.cache)
         values = None
         try:
             if statement.long_data:
@@ -258,7 +285,8 @@ class Session(QuickHits):
             self.pass_statement(data, target.route, why, noted=statement.text if why == NO_CACHE else None)
             return
         cache, route, forced = target.cache, target.route, target.forced
-        self.look(CachedRead(data, target.version, cache, values, statement.text, route, statement, forced=forced))
+        text, database = statement.text, statement.database
+        self.look(CachedRead(data, target.version, cache, values, text, database, route, statement, forced=forced))
 
     def _target(self, statement: PreparedStatement) -> Target:
         """For which cache it is, as of now."""
@@ -392,6 +420,12 @@ class Session(QuickHits):
         if outcome.error is not None:
             raise SourceError(outcome.error.errno, outcome.error.sqlstate, outcome.error.message)
         self.server.write(packet(bytes((COM_STMT_CLOSE,)) + outcome.payloads[0][1:5], 0))
+
+
+def _prepared_otherwise(statement: PreparedStatement, cache: SessionCache) -> str:
+    """By which variable its text was resolved in another way than caches are filled; "" if by none that counts."""
+    found = statement.differed.intersection((*ALWAYS, *cache.needs))
+    return f"{min(found)} was another when the statement was prepared" if found else ""
 
 
 def _nothing(outcome: Outcome) -> None:

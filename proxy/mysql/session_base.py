@@ -26,6 +26,7 @@ from proxy.mysql.packets import (
     OK,
     STATUS_AUTOCOMMIT,
     STATUS_IN_TRANS,
+    STATUS_IN_TRANS_READONLY,
     Malformed,
     OkAnswer,
     error_payload,
@@ -163,7 +164,8 @@ class SessionBase(SessionSockets):
         state = self.state
         if state.autocommit and not state.in_transaction:
             return STATUS_AUTOCOMMIT
-        return STATUS_IN_TRANS | (STATUS_AUTOCOMMIT if state.autocommit else 0)
+        read_only = STATUS_IN_TRANS_READONLY if state.read_only else 0
+        return STATUS_IN_TRANS | read_only | (STATUS_AUTOCOMMIT if state.autocommit else 0)
 
     # -- what is under way ---------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from gtid_tracker.gtid import GtidSet
 from proxy.mysql.packets import (
     STATUS_AUTOCOMMIT,
     STATUS_IN_TRANS,
+    STATUS_IN_TRANS_READONLY,
     Malformed,
     lenenc,
     read_lenenc,
@@ -129,6 +130,7 @@ class SessionState:
     values: dict[str, str] = field(default_factory=dict)
     autocommit: bool = True
     in_transaction: bool = False
+    read_only: bool = False  # the transaction, by its own word
     touched: bool = False  # a statement of this transaction has gone to a table at MySQL
     wrote: bool = False  # one of them may have written or locked
     hiding: bool = False
@@ -175,6 +177,7 @@ class SessionState:
     def on_status(self, status: int) -> None:
         self.autocommit = bool(status & STATUS_AUTOCOMMIT)
         self.in_transaction = bool(status & STATUS_IN_TRANS)
+        self.read_only = bool(status & STATUS_IN_TRANS_READONLY)
         if not self.in_transaction:
             self.touched = self.wrote = False
 
@@ -283,6 +286,10 @@ class SessionState:
         if found is None:
             found = self._refusals[needs] = self._differing(needs)
         return found
+
+    def differences(self) -> frozenset[str]:
+        """All variables whose values are not the ones that caches are filled with. Requires: `known`."""
+        return frozenset(name for name in (*ALWAYS, *SOMETIMES) if not same(name, self.values.get(name, "")))
 
     def untracked(self) -> list[str]:
         """The session trackers by which MySQL does not tell what must be known. Requires: `known`."""

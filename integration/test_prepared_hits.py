@@ -1,0 +1,184 @@
+"""Prepared statements of which a cache answers some executions and MySQL the others: each answer is what a session
+with MySQL itself gets, though MySQL has not seen all that the client has sent."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.mysql_server import Server
+from integration.proxy_thread import Beside, proxy_in_thread
+from integration.raw_client import RawClient
+from integration.test_hits_same_bytes import KINDS, comparable, last_served
+from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, lenenc, lenenc_int
+
+ITEM = (
+    "CREATE TABLE item (id INT PRIMARY KEY, s VARCHAR(20), d DECIMAL(9,2), t TIMESTAMP NULL)",
+    "INSERT INTO item VALUES (1, 'é', 10, '2024-01-01'), (2, 'Ã©', 20, '2024-01-02'), (3, 's', 30, NULL)",
+)
+BY_ID = "SELECT id, s FROM item WHERE id = ?"
+CACHES = (
+    BY_ID,
+    "SELECT id, s FROM item WHERE s = ?",
+    "SELECT id, d / 3 AS third FROM item WHERE id = ?",
+    "SELECT id, t FROM item WHERE t = ?",
+    "SELECT id, \"s\" AS s FROM item WHERE id = ?",
+)  # fmt: skip
+LONGLONG, STRING, DOUBLE = 0x08, 0xFD, 0x05
+HIDE = "CREATE TEMPORARY TABLE item SELECT 1 id, 'hidden' s"
+
+
+@pytest.fixture(scope="module")
+def items(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
+    database = f"t{os.getpid()}_prepared_hits"
+    mysql.execute(f"CREATE DATABASE {database}", f"USE {database}", *ITEM)
+    with proxy_in_thread(mysql, database, Path(tmp_path_factory.mktemp("state"))) as found:
+        with found.client() as client:
+            for query in CACHES:
+                assert client.query(f"CREATE CACHE FROM {query}")[4] == 0, client.transcript[-1]
+        found.caught_up()
+        yield found
+        found.at_rest()
+    mysql.execute(f"DROP DATABASE `{database}`")
+
+
+def parameters(client: RawClient, values: list[bytes], types: list[int] | None) -> bytes:
+    """Of an execution; `types` None: it does not tell them."""
+    out = lenenc_int(len(values)) if client.attributes else b""
+    out += bytes((len(values) + 7) // 8) + (b"\0" if types is None else b"\1")
+    for type_ in types or ():
+        out += struct.pack("<H", type_) + (b"\0" if client.attributes else b"")
+    return out + b"".join(values)
+
+
+def number(value: int) -> bytes:
+    return struct.pack("<q", value)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_types_that_were_told_with_a_hit_are_told_to_mysql(items: Beside, kind: str) -> None:
+    """libmysqlclient tells them with the first execution only."""
+    steps: tuple[tuple[list[bytes], list[int] | None, str], ...] = (
+        ([number(1)], [LONGLONG], ""),
+        ([number(1)], None, ""),
+        ([number(1)], None, HIDE),
+        ([number(1)], None, "DROP TEMPORARY TABLE item"),
+        ([lenenc(b"1")], [STRING], ""),
+        ([lenenc(b"1")], None, HIDE),
+        ([number(1)], [LONGLONG], ""),
+        ([number(1)], None, "DROP TEMPORARY TABLE item"),
+        ([struct.pack("<d", 1.0)], [DOUBLE], ""),
+        ([struct.pack("<d", 1.0)], None, HIDE),
+        ([struct.pack("<d", 2.0)], None, "DROP TEMPORARY TABLE item"),
+    )
+    served = set()
+    with items.direct(capabilities=KINDS[kind]) as direct, items.client(capabilities=KINDS[kind]) as client:
+        statements = direct.prepare(BY_ID), client.prepare(BY_ID)
+        for values, types, before in steps:
+            for one in (direct, client):
+                if before:
+                    assert one.query(before)[4] == 0
+            wanted = direct.execute(statements[0].id, parameters(direct, values, types))
+            found = client.execute(statements[1].id, parameters(client, values, types))
+            assert comparable(client, found) == comparable(direct, wanted), (values, types, before)
+            served.add(last_served(items).split(" ")[0])
+    assert served >= {"hit", "passed"}
+
+
+def test_what_asks_about_a_prepared_hit_finds_its_rows(items: Beside) -> None:
+    with items.client() as client:
+        statement = client.prepare(BY_ID)
+        for types in ([LONGLONG], None, None):
+            client.execute(statement.id, parameters(client, [number(1)], types))
+        assert last_served(items) == "hit"
+        assert client.query("SELECT FOUND_ROWS()").count(b"\x011") == 1
+
+
+@pytest.mark.parametrize("eof", [False, True], ids=["ok", "eof"])
+@pytest.mark.parametrize(
+    ("differs", "query", "value"),
+    [
+        ("SET NAMES latin1", "SELECT id, s FROM item WHERE s = 'é'", None),
+        ("SET character_set_client = latin1", "SELECT id, s FROM item WHERE s = 'é'", None),
+        ("SET div_precision_increment = 1", "SELECT id, d / 3 AS third FROM item WHERE id = ?", number(1)),
+        ("SET sql_mode = ANSI_QUOTES", "SELECT id, \"s\" AS s FROM item WHERE id = ?", number(1)),
+        ("SET time_zone = '+05:00'", "SELECT id, t FROM item WHERE t = '2024-01-01 00:00:00'", None),
+    ],
+)  # fmt: skip
+def test_a_statement_means_what_it_meant_when_it_was_prepared(
+    items: Beside, differs: str, query: str, value: bytes | None, eof: bool
+) -> None:
+    """MySQL resolves a text once."""
+    capabilities = 0 if eof else CLIENT_DEPRECATE_EOF
+    back = "SET NAMES utf8mb4, sql_mode = DEFAULT, div_precision_increment = DEFAULT, time_zone = '+00:00'"
+    answers = []
+    with items.direct(capabilities=capabilities) as direct, items.client(capabilities=capabilities) as client:
+        for one in (direct, client):
+            found = []
+            for before in (back, differs, back):
+                assert one.query(before)[4] == 0
+                statement = one.prepare(query)
+                assert one.query(back)[4] == 0
+                given = parameters(one, [value], [LONGLONG]) if value is not None else b""
+                found += [comparable(one, one.execute(statement.id, given)) for _ in range(3)]
+            answers.append(found)
+        assert last_served(items) == "hit"
+    assert answers[1] == answers[0]
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("begin", ["BEGIN", "START TRANSACTION READ ONLY", "SET autocommit = 0"])
+def test_in_a_transaction_the_status_is_mysqls(items: Beside, kind: str, begin: str) -> None:
+    with items.direct(capabilities=KINDS[kind]) as direct, items.client(capabilities=KINDS[kind]) as client:
+        statements = [(one, one.prepare(BY_ID)) for one in (direct, client)]
+        for one in (direct, client):
+            one.query(begin)
+        for _ in range(3):
+            texts = [comparable(one, one.query("SELECT id, s FROM item WHERE id = 1")) for one in (direct, client)]
+            assert texts[1] == texts[0]
+            rows = [
+                comparable(one, one.execute(statement.id, parameters(one, [number(1)], [LONGLONG])))
+                for one, statement in statements
+            ]
+            assert rows[1] == rows[0]
+        assert last_served(items).startswith("hit")
+
+
+def test_rights_are_asked_for_in_the_database_of_the_statement(items: Beside) -> None:
+    """Not in the session's own: there the text may be about another table, which everybody may read, or about none."""
+    database, account = items.proxy.database, f"u{os.getpid()}_prepared"
+    for other_has_the_table in (False, True):
+        other = f"{database}_{'other' if other_has_the_table else 'empty'}"
+        items.mysql.execute(
+            f"CREATE DATABASE `{other}`",
+            *([f"CREATE TABLE `{other}`.item LIKE `{database}`.item"] if other_has_the_table else []),
+            f"CREATE USER {account}",
+            f"GRANT SELECT ON `{database}`.* TO {account}",
+            f"GRANT SELECT ON `{other}`.* TO {account}",
+        )
+        items.caught_up()
+        try:
+            with items.client(user=account) as client:
+                statement = client.prepare(BY_ID)
+                given = parameters(client, [number(3)], [LONGLONG])
+                wanted = client.execute(statement.id, given)
+                client.use(other)
+                items.mysql.execute("CREATE ROLE another", "DROP ROLE another")  # what was known of rights is forgotten
+                items.caught_up()
+                for _ in range(2):
+                    assert client.execute(statement.id, given)[-20:-11] == wanted[-20:-11]
+                client.use(database)
+                for _ in range(2):
+                    assert client.execute(statement.id, given)[-20:-11] == wanted[-20:-11]
+                assert last_served(items) == "hit"
+                client.use(other)
+                items.mysql.execute(f"REVOKE SELECT ON `{database}`.* FROM {account}")
+                items.caught_up()
+                for _ in range(2):
+                    assert b"SELECT command denied" in client.execute(statement.id, given)
+        finally:
+            items.mysql.execute(f"DROP USER {account}", f"DROP DATABASE `{other}`")
