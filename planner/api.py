@@ -98,6 +98,9 @@ def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQ
     check_tree(query.tree, query.text)
     catalogue = Catalogue(snapshot, database)
     catalogue.require(query.tree)
+    for _, view in catalogue.views(query.tree):
+        check_tokens(scan(view.text))
+        check_tree(view.tree, view.text)
     if not _tables(query, catalogue):
         raise refuse("no_table")
     return query, catalogue

@@ -222,7 +222,8 @@ class _Select:
         else:
             columns = self._walk.derived(node, self._scope, self._ctes)
             refs = [ColumnRef(alias, column.name, column.type, True) for column in columns]
-            self._scope.add(derived_entry(name, refs))
+            database = relation.schema if relation is not None and not node.alias else ""
+            self._scope.add(derived_entry(name, refs, database))
         return alias
 
     def _nested(self, node: exp.Expr) -> str:

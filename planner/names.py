@@ -6,12 +6,12 @@ with what was written, as MySQL would: a name is never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from planner.parse import view_query
+from planner.parse import ParsedQuery, parse, view_query
 from planner.support import check_table
 from sqltypes.errors import NeedRelations, UnknownName
 from sqltypes.expression import ColumnRef
@@ -147,6 +147,18 @@ class Catalogue:
                 found += Catalogue(self.snapshot, relation.schema).base_tables(self.view_tree(relation))
         return found
 
+    def views(self, tree: exp.Query) -> Iterator[tuple[View, ParsedQuery]]:
+        """The views that the query reads, those below views included. Requires: `require` has passed."""
+        names = {cte.alias for cte in tree.find_all(exp.CTE)}
+        for node in tree.find_all(exp.Table):
+            if not isinstance(node.this, exp.Identifier) or (node.name in names and not node.db):
+                continue
+            relation = self.relation(node)
+            if isinstance(relation, View):
+                parsed = parse(relation.definition, self.snapshot.server_version)
+                yield relation, parsed
+                yield from Catalogue(self.snapshot, relation.schema).views(parsed.tree)
+
     def _collect(
         self, tree: exp.Query, database: str, missing: set[tuple[str, str]], seen: set[tuple[str, str]]
     ) -> None:
@@ -180,7 +192,8 @@ def table_entry(name: str, database: str, alias: str, table: Table, nullable: bo
     return Visible(name, database, columns, star, zero_dates)
 
 
-def derived_entry(name: str, columns: Iterable[ColumnRef]) -> Visible:
-    """A derived table in FROM."""
+def derived_entry(name: str, columns: Iterable[ColumnRef], database: str = "") -> Visible:
+    """A derived table or a view in FROM. `database`: that of a view without an alias, by which MySQL qualifies its
+    columns in the text of another view."""
     star = tuple(columns)
-    return Visible(name, "", {column.name.lower(): column for column in star}, star)
+    return Visible(name, database, {column.name.lower(): column for column in star}, star)

@@ -71,7 +71,7 @@ class Resolver:
             inner = Resolver(Catalogue(self.catalogue.snapshot, relation.schema), self.parameters, (), self._aliases)
             block = inner.query(self.catalogue.view_tree(relation))
             columns = relation.columns or tuple(output.name for output in block.outputs)
-            return self._derived_source(block, columns, name, alias, nullable)
+            return self._derived_source(block, columns, name, alias, nullable, "" if node.alias else relation.schema)
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query) and not node.args.get("joins"):
             alias = fresh_alias(node.alias, self._aliases)
             return self._derived(node.this, ctes, node, node.alias, alias, nullable)
@@ -85,13 +85,13 @@ class Resolver:
         return self._derived_source(block, columns or tuple(o.name for o in block.outputs), name, alias, nullable)
 
     def _derived_source(
-        self, block: Block, columns: tuple[str, ...], name: str, alias: str, nullable: bool
+        self, block: Block, columns: tuple[str, ...], name: str, alias: str, nullable: bool, database: str = ""
     ) -> tuple[str, Visible, Derived]:
         refs = [
             ColumnRef(alias, column, output.expr.type, output.expr.nullable or nullable)
             for column, output in zip(columns, block.outputs, strict=True)
         ]
-        return alias, derived_entry(name, refs), Derived(block, columns)
+        return alias, derived_entry(name, refs, database), Derived(block, columns)
 
 
 def ctes_before(ctes: Ctes, name: str) -> Ctes:

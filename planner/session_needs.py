@@ -3,8 +3,8 @@
 A cache is filled in a session whose variables are pinned; a client whose value of a needed variable is another one is
 not answered from it. What is here errs on the needing side: a variable is not needed only where that is clear.
 
-* time_zone: a TIMESTAMP column is named or starred, a string may become a date-time (it may carry an offset), a TIME
-  may become one (by the current date), or a function converts.
+* time_zone: a TIMESTAMP column is named or starred, a string may become a date-time (it may carry an offset), or a
+  function converts.
 * collation_connection: it is that of string literals and parameters, and of strings that MySQL makes. It is not needed
   where those are only shown, or only compared with columns, whose own collations win; such must not decide an order, a
   group, DISTINCT, MIN or MAX.
@@ -24,7 +24,7 @@ from sqlglot import exp
 
 from planner.fingerprint import unquote
 from planner.names import Catalogue
-from planner.parse import ParsedQuery, parse
+from planner.parse import parse
 from planner.plan import QueryPlan
 from planner.resolve import argument, ordinal
 from planner.scan import Token, scan, words
@@ -68,7 +68,7 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
     Requires: the plan was made with this snapshot.
     """
     query = parse(plan.sql, snapshot.server_version)
-    views = list(_views(query.tree, Catalogue(snapshot, plan.database)))
+    views = list(Catalogue(snapshot, plan.database).views(query.tree))
     texts = [query, *(parsed for _, parsed in views)]
     tokens = [scan(text.text) for text in texts]
     if not all(trusted_text(frozenset(token.text for token in found)) for found in tokens):
@@ -84,19 +84,6 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
     for text in texts:
         finder.tree(text.tree, shown=text is query)
     return frozenset(finder.needs)
-
-
-def _views(tree: exp.Query, catalogue: Catalogue) -> Iterator[tuple[View, ParsedQuery]]:
-    """The views that a query reads, those below views included."""
-    names = {cte.alias for cte in tree.find_all(exp.CTE)}
-    for node in tree.find_all(exp.Table):
-        if not isinstance(node.this, exp.Identifier) or (node.name in names and not node.db):
-            continue
-        relation = catalogue.relation(node)
-        if isinstance(relation, View):
-            parsed = parse(relation.definition, catalogue.snapshot.server_version)
-            yield relation, parsed
-            yield from _views(parsed.tree, Catalogue(catalogue.snapshot, relation.schema))
 
 
 def _columns(view: View, tree: exp.Query) -> Iterable[tuple[str, exp.Expr | None]]:
