@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.build import build
+from planner.current_date import check_current_date
 from planner.evict import Analysis
 from planner.expressions import Parameters
 from planner.logical import NotMaintained
@@ -101,6 +102,7 @@ def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQ
     for _, view in catalogue.views(query.tree):
         check_tokens(scan(view.text))
         check_tree(view.tree, view.text)
+    check_current_date(query.tree, catalogue)
     if not _tables(query, catalogue):
         raise refuse("no_table")
     return query, catalogue

@@ -18,6 +18,7 @@ from sqltypes.schema import Table
 REFUSED: dict[str, str] = {
     "not_a_select": "only a single SELECT can be cached",
     "nondeterministic": "the function gives another value for the same rows",
+    "current_date": "MySQL makes a date-time of a TIME by the current date",
     "session_state": "the value belongs to the session that asks",
     "locking_read": "a locking read takes locks in MySQL, a cached answer does not",
     "into": "SELECT ... INTO writes",
