@@ -32,7 +32,7 @@ REFUSED: dict[str, str] = {
     "parameter_type": "the type of a parameter cannot be told; compare it with a column",
     "partition_selection": "a SELECT from named partitions is not supported",
     "unknown_function": "the function is not one of MySQL's own, or is not known to be deterministic",
-    "recursive": "WITH RECURSIVE is not supported",
+    "recursive": "WITH RECURSIVE is not supported, nor a name that is defined later in the same WITH",
     "no_table": "the query reads no table, so there is nothing to keep current",
 }
 
@@ -153,8 +153,20 @@ def check_tree(tree: exp.Query, text: str) -> None:
             raise refuse("unknown_function", node.name)
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
             raise refuse("unknown_function", node.expression.name)
+        if isinstance(node, exp.With):
+            _check_order(node)
         if isinstance(node, exp.Select) and _calculates_found_rows(node):
             raise refuse("session_state", "SQL_CALC_FOUND_ROWS")
+
+
+def _check_order(node: exp.With) -> None:
+    """A common table expression may name those written before it; a later one's name means a table of the database."""
+    later = [cte.alias for cte in node.expressions]
+    for cte in node.expressions:
+        for table in cte.this.find_all(exp.Table):
+            if table.name in later and not table.db:
+                raise refuse("recursive", table.name)
+        later.remove(cte.alias)
 
 
 def _calculates_found_rows(node: exp.Select) -> bool:
