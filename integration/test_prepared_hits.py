@@ -28,7 +28,7 @@ CACHES = (
     "SELECT id, t FROM item WHERE t = ?",
     "SELECT id, \"s\" AS s FROM item WHERE id = ?",
 )  # fmt: skip
-LONGLONG, STRING, DOUBLE = 0x08, 0xFD, 0x05
+LONGLONG, STRING, DOUBLE, DATE, DATETIME, YEAR = 0x08, 0xFD, 0x05, 0x0A, 0x0C, 0x0D
 HIDE = "CREATE TEMPORARY TABLE item SELECT 1 id, 'hidden' s"
 
 
@@ -182,3 +182,30 @@ def test_rights_are_asked_for_in_the_database_of_the_statement(items: Beside) ->
                     assert b"SELECT command denied" in client.execute(statement.id, given)
         finally:
             items.mysql.execute(f"DROP USER {account}", f"DROP DATABASE `{other}`")
+
+
+def date_time(year: int, month: int, day: int) -> bytes:
+    return lenenc(struct.pack("<HBB", year, month, day))
+
+
+# (type, value) of executions of one statement, one after the other
+HISTORIES: tuple[tuple[str, list[tuple[int, bytes]]], ...] = (
+    ("SELECT id, s FROM item WHERE s = ?", [(STRING, lenenc(b"s")), (LONGLONG, number(0)), (STRING, lenenc(b"s"))]),
+    ("SELECT id, s FROM item WHERE s = ?", [(DOUBLE, struct.pack("<d", 0.0)), (STRING, lenenc(b"s"))]),
+    ("SELECT id, s FROM item WHERE s = ?", [(DATETIME, lenenc(b"")), (STRING, lenenc(b"s"))]),
+    ("SELECT id, s FROM item WHERE s = ?", [(DATETIME, date_time(2024, 1, 1)), (DATE, date_time(2024, 1, 1))]),
+    ("SELECT id, t FROM item WHERE t = ?", [(DATETIME, date_time(2024, 1, 1)), (DATE, date_time(2024, 1, 2))]),
+    (BY_ID, [(STRING, lenenc(b"1")), (LONGLONG, number(1)), (DOUBLE, struct.pack("<d", 1.0))]),
+    (BY_ID, [(LONGLONG, number(1)), (YEAR, b"\1\0")]),
+)
+
+
+@pytest.mark.parametrize("number_of_history", range(len(HISTORIES)))
+def test_mysql_goes_on_comparing_by_types_that_were_bound_before(items: Beside, number_of_history: int) -> None:
+    query, history = HISTORIES[number_of_history]
+    with items.direct() as direct, items.client() as client:
+        statements = direct.prepare(query), client.prepare(query)
+        for type_, value in [*history, *history, *history]:
+            wanted = direct.execute(statements[0].id, parameters(direct, [value], [type_]))
+            found = client.execute(statements[1].id, parameters(client, [value], [type_]))
+            assert comparable(client, found, ordered=False) == comparable(direct, wanted, ordered=False), (type_, value)

@@ -30,6 +30,13 @@ _DOUBLE = struct.Struct("<d")
 Reader = Callable[[bytes, int], tuple[Value, int]]
 
 
+class Moment(str):
+    """A DATE, DATETIME, TIMESTAMP or TIME that was bound as such: MySQL compares a string column with it in another
+    way than with the literal of the same letters."""
+
+    __slots__ = ()
+
+
 class NotDecoded(Exception):
     """Parameters whose meaning is left to MySQL. The text says why."""
 
@@ -71,42 +78,43 @@ def _moment(data: bytes, at: int) -> tuple[Value, int]:
     raw = raw.ljust(11, b"\0")
     year, micro = int.from_bytes(raw[:2], "little"), int.from_bytes(raw[7:11], "little")
     text = f"{year:04}-{raw[2]:02}-{raw[3]:02} {raw[4]:02}:{raw[5]:02}:{raw[6]:02}"
-    return f"{text}.{micro:06}" if micro else text, at
+    return Moment(f"{text}.{micro:06}" if micro else text), at
 
 
 def _date(data: bytes, at: int) -> tuple[Value, int]:
+    if data[at : at + 1] != b"\4":  # newer servers take nothing else
+        raise NotDecoded("a DATE without a date, or with a time of day")
     text, at = _moment(data, at)
     assert isinstance(text, str)
-    return (text[:10], at) if text.endswith(" 00:00:00") else (text, at)
+    return Moment(text[:10]), at
 
 
 def _time(data: bytes, at: int) -> tuple[Value, int]:
     raw, at = read_lenenc(data, at)
     if len(raw) not in (0, 8, 12):
         raise Malformed(f"a time of {len(raw)} bytes")
-    raw = raw.ljust(12, b"\0")
-    days, micro = int.from_bytes(raw[1:5], "little"), int.from_bytes(raw[8:12], "little")
-    total = (((days * 24 + raw[5]) * 60 + raw[6]) * 60 + raw[7]) * 1_000_000 + micro
-    return time_text(-total if raw[0] else total), at
+    if len(raw) == 12:  # it depends on the column's digits whether they count
+        raise NotDecoded("a TIME with microseconds")
+    raw = raw.ljust(8, b"\0")
+    days = int.from_bytes(raw[1:5], "little")
+    total = (((days * 24 + raw[5]) * 60 + raw[6]) * 60 + raw[7]) * 1_000_000
+    return Moment(time_text(-total if raw[0] else total)), at
 
 
 def _bytes(data: bytes, at: int) -> tuple[Value, int]:
     return read_lenenc(data, at)
 
 
-# MySQL's type codes of parameters -> how their values are read.
+# MySQL's type codes of parameters -> how their values are read. Of MEDIUMINT and YEAR no client binds one, and newer
+# servers refuse them.
 READERS: dict[int, Reader] = {
     0x01: _number(_INT8),
     0x02: _number(_INT16),
-    0x0D: _number(_INT16),  # YEAR
     0x03: _number(_INT32),
-    0x09: _number(_INT32),
     0x08: _number(_INT64),
     0x01 | UNSIGNED: _number(_UINT8),
     0x02 | UNSIGNED: _number(_UINT16),
-    0x0D | UNSIGNED: _number(_UINT16),
     0x03 | UNSIGNED: _number(_UINT32),
-    0x09 | UNSIGNED: _number(_UINT32),
     0x08 | UNSIGNED: _number(_UINT64),
     0x05: _number(_DOUBLE),
     0x07: _moment,
@@ -124,6 +132,8 @@ READERS: dict[int, Reader] = {
     0xFC: _bytes,
 }
 NULL_TYPE = 0x06
+MOMENTS = frozenset({0x07, 0x0A, 0x0B, 0x0C})
+STRINGS = frozenset({0x0F, 0xF9, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, NULL_TYPE})
 
 
 class PreparedStatement:
@@ -132,7 +142,8 @@ class PreparedStatement:
     `types`: of the parameters, as the client bound them last; None before the first execution. `told`: as MySQL was
     told last, which has not seen the executions that were hits. `heads`: what stands before the rows of an answer, by
     how the session is told of columns (`SessionState.announces`); b"" where the result is not the cache's. `differed`:
-    session variables that were not as in the sessions that fill caches when MySQL resolved the text.
+    session variables that were not as in the sessions that fill caches when MySQL resolved the text. `turned`: MySQL
+    may have resolved it anew for parameters of other types, by which it goes on comparing: a string column as numbers.
     """
 
     def __init__(self, text: bytes, database: str, answer: Sequence[bytes], *, attributes: bool) -> None:
@@ -149,6 +160,7 @@ class PreparedStatement:
         self.types: tuple[int, ...] | None = None
         self.told: tuple[int, ...] | None = None
         self.differed: frozenset[str] = frozenset()
+        self.turned = False
         self.long_data = False  # sent since the last execution or reset
 
     def binds_types(self, data: bytes) -> bool:
@@ -161,6 +173,10 @@ class PreparedStatement:
         execution with parameters of a session with query attributes, whether the flag says so or not; without such
         attributes the flag means nothing."""
         return self.attributes and (self.parameters > 0 or bool(flags & PARAMETER_COUNT))
+
+    def note_elsewhere(self) -> None:
+        """MySQL compares the values of this execution in another type than the column's."""
+        self.turned |= any(type_ & 0xFF not in STRINGS for type_ in self.types or ())
 
     def for_mysql(self, data: bytes) -> bytes:
         """An execution that MySQL is to answer (its packet with the header), with the types of its parameters where

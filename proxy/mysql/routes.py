@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from proxy.api import ParameterValue, SessionCache, SessionSystem
-from proxy.mysql.prepared import PreparedStatement
+from proxy.mysql.prepared import MOMENTS, Moment, PreparedStatement
 from proxy.mysql.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
 from proxy.mysql.statement_kind import Kind, Statement
 from proxy.mysql.statement_set import Scope
 from proxy.mysql.texts import Steer
 from proxy.proxied import ProxiedTexts
-from sqltypes.errors import UpwellError
+from sqltypes.errors import ComparedElsewhere, UpwellError
 from sqltypes.expression import Key
 from sqltypes.schema import SqlType
 
@@ -28,6 +28,7 @@ FORMATS = {
 }
 
 
+DATED = frozenset({"date", "datetime", "timestamp", "time"})
 CHANGES_STATE = frozenset({Kind.SET, Kind.USE, Kind.PREPARE, Kind.DEALLOCATE})  # but for temporary tables
 LOCKS_NOTHING = frozenset({Kind.READ, Kind.BEGIN, Kind.HARMLESS})
 OPENS_NO_SNAPSHOT = frozenset({Kind.WRITE, Kind.LOCKING_READ, Kind.SET})
@@ -132,6 +133,7 @@ class Target:
     template: tuple[object, ...] = ()
     same: bool = False  # the cache's parameters are the statement's, in order
     plain_int: bool = False
+    dates: tuple[bool, ...] = ()  # of the cache's parameters, whether it is compared with a date or time
     # Of executions that were hits: by the types that were bound before and the bytes, the key and the types then.
     keys: dict[tuple[Types, bytes], tuple[Key, Types]] = field(default_factory=dict)
 
@@ -145,9 +147,14 @@ class Target:
                 self.keys.clear()
             self.keys[before, payload] = key, types
 
-    def bind(self, values: tuple[ParameterValue, ...]) -> tuple[ParameterValue, ...]:
-        """The cache's parameters of an execution's."""
-        return values if self.same else tuple(_filled(item, values) for item in self.template)
+    def bind(self, values: tuple[ParameterValue, ...], types: Types) -> tuple[ParameterValue, ...]:
+        """The cache's parameters of an execution's. Raises ComparedElsewhere."""
+        bound = values if self.same else tuple(_filled(item, values) for item in self.template)
+        if types and not MOMENTS.isdisjoint(types):
+            for value, dated in zip(bound, self.dates, strict=False):
+                if not dated and any(isinstance(one, Moment) for one in (value if type(value) is tuple else (value,))):
+                    raise ComparedElsewhere("a date or time is bound for what is none")
+        return bound
 
 
 def _filled(item: object, values: Sequence[ParameterValue]) -> ParameterValue:
@@ -185,4 +192,5 @@ def target_of(
     info = cache.info
     if info.mode == "evict" and any(_rounded(column.type) for column in info.columns):
         return Target(route, version, "FLOAT and DOUBLE of an answer held as text have lost digits", forced)
-    return Target(route, version, "", forced, cache, tuple(template), tuple(template) == sentinels, cache.plain_int)
+    same, dates = tuple(template) == sentinels, tuple(item.type.name in DATED for item in info.parameters)
+    return Target(route, version, "", forced, cache, tuple(template), same, cache.plain_int, dates)

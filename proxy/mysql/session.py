@@ -43,7 +43,7 @@ from proxy.mysql.session_state import ALWAYS
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Steer
 from proxy.mysql.trackers import refresh, switch_on
-from sqltypes.errors import SourceError, UpwellError
+from sqltypes.errors import BadParameters, SourceError, UpwellError
 
 if TYPE_CHECKING:
     from proxy.mysql.handshake import LoggedIn
@@ -252,10 +252,8 @@ class Session(QuickHits):
             self.pass_statement(data, self.shared.large, "the prepared statement is not known here")
             return
         target = self._target(statement)
-        payload = data[4:]
-        why = target.why
-        if statement.differed and target.cache is not None:
-            why = why or _prepared_otherwise(statement, target.cache)
+        cache = target.cache
+        why = target.why or (_resolved_otherwise(statement, cache) if cache is not None else "")
         values = None
         try:
             if statement.long_data:
@@ -264,27 +262,31 @@ class Session(QuickHits):
                 why = "the rows are fetched by a cursor"
             if why:
                 if statement.binds_types(data):
-                    statement.note_types(payload)
+                    statement.note_types(data[4:])
             else:
                 before = statement.types
-                values = target.bind(statement.values(payload))
+                values = target.bind(statement.values(data[4:]), statement.types)
                 target.learn(before, data[9:], values, statement.types)
                 why = NO_CACHE
         except NotDecoded as reason:
             why = str(reason)
+            statement.note_elsewhere()
         except Malformed as reason:  # MySQL says what it thinks of it
             why = str(reason)
             statement.types = None
         except UpwellError as error:
-            why = f"{error.reason}: {error.message}"
+            why, values = f"{error.reason}: {error.message}", None
+            if isinstance(error, BadParameters):
+                statement.note_elsewhere()
         statement.long_data = False
-        if values is None or target.cache is None:
-            if target.forced:
+        route, forced = target.route, target.forced
+        if values is None or cache is None:
+            if forced:
                 self.fail_command(self.shared.forced(why))
                 return
-            self.pass_statement(data, target.route, why, noted=statement.text if why == NO_CACHE else None)
+            name, noted = cache.name if cache is not None else "", statement.text if why == NO_CACHE else None
+            self.pass_statement(data, route, why, cache=name, noted=noted)
             return
-        cache, route, forced = target.cache, target.route, target.forced
         text, database = statement.text, statement.database
         self.look(CachedRead(data, target.version, cache, values, text, database, route, statement, forced=forced))
 
@@ -422,8 +424,10 @@ class Session(QuickHits):
         self.server.write(packet(bytes((COM_STMT_CLOSE,)) + outcome.payloads[0][1:5], 0))
 
 
-def _prepared_otherwise(statement: PreparedStatement, cache: SessionCache) -> str:
-    """By which variable its text was resolved in another way than caches are filled; "" if by none that counts."""
+def _resolved_otherwise(statement: PreparedStatement, cache: SessionCache) -> str:
+    """Why MySQL may have resolved a statement in another way than the cache's query; "" if it has not."""
+    if statement.turned:
+        return "a parameter was bound before by whose type MySQL goes on comparing"
     found = statement.differed.intersection((*ALWAYS, *cache.needs))
     return f"{min(found)} was another when the statement was prepared" if found else ""
 
