@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from external_upquery.upstream import Upstream
 from proxy.mysql.auth_relay import CACHING_SHA2, DENY_ME, AuthRelay, Outcome, Step, Terms, Turn
+from proxy.mysql.error_numbers import login_error
 from proxy.mysql.login_packets import (
     Greeting,
     HandshakeResponse,
@@ -42,7 +43,6 @@ from proxy.mysql.packets import (
     CLIENT_SSL,
     ERR,
     Malformed,
-    error_payload,
     parse_error,
 )
 from proxy.mysql.password_key import PasswordKeys
@@ -333,7 +333,7 @@ class _Login:
             self._server.close()
 
     def _words(self, error: UpwellError) -> bytes:
-        payload = error_payload(error.errno, error.sqlstate, error.message)
+        payload = login_error(error)
         return payload if self._greeted else payload[:3] + payload[9:]  # no SQLSTATE before the greeting
 
     def _part(self, server: PlainPackets | PacketStream) -> None:

@@ -18,6 +18,7 @@ import structlog
 
 from proxy.api import Served, SessionCache
 from proxy.mysql.change_user import AccountChange
+from proxy.mysql.error_numbers import statement_error
 from proxy.mysql.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_QUERY_ATTRIBUTES,
@@ -152,7 +153,7 @@ class SessionBase(SessionSockets):
 
     def fail_command(self, error: UpwellError) -> None:
         """An error in the place of an answer."""
-        self.answer(packet(error_payload(error.errno, error.sqlstate, error.message), 1))
+        self.answer(packet(statement_error(error), 1))
 
     def ok(self, info: str = "") -> None:
         answer = OkAnswer(0, 0, self.status, 0, info.encode())

@@ -272,7 +272,7 @@ def test_a_mysql_that_cannot_be_reached_is_named() -> None:
     with login_proxy(login_settings(parse_upstream(f"mysql://root@127.0.0.1:{port}"))) as proxy:
         with pytest.raises(pymysql.err.OperationalError) as raised:
             pymysql.connect(host="127.0.0.1", port=proxy.port, user="ann")
-        assert raised.value.args == (2003, f"Can't connect to MySQL server on '127.0.0.1:{port}' (111)")
+        assert raised.value.args == (1053, f"Can't connect to MySQL server on '127.0.0.1:{port}' (111)")
         assert isinstance(proxy.failure(), SourceDown)
 
 
@@ -280,13 +280,13 @@ def test_a_socket_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = tmp_path / "mysql.sock"
     with login_proxy(login_settings(parse_upstream(f"mysql://root@localhost?unix_socket={path}"))) as proxy:
         client = wire_to(proxy.port)
-        assert told(client) == (2002, f"Can't connect to local MySQL server through socket '{path}' (2)")
+        assert told(client) == (1053, f"Can't connect to local MySQL server through socket '{path}' (2)")
         assert isinstance(proxy.failure(), SourceDown)
 
 
 @pytest.mark.parametrize(
     ("said", "number"),
-    [(b"", 2013), (packet(b"\x09ancient\0", 0), 2027), (packet(greeting(), 5), 2027), (b"HTTP/1.1 400\r\n", 2027)],
+    [(b"", 1053), (packet(b"\x09ancient\0", 0), 1043), (packet(greeting(), 5), 1043), (b"HTTP/1.1 400\r\n", 1043)],
 )
 def test_a_server_that_is_no_mysql_is_no_login(said: bytes, number: int) -> None:
     with between(lambda wire: wire.sock.sendall(said)) as proxy:
@@ -302,7 +302,7 @@ def test_a_mysql_that_dies_in_the_middle_ends_the_login() -> None:
     with between(script) as proxy:
         client = greeted(proxy)
         client.send(handshake_response())
-        assert told(client)[0] == 2013
+        assert told(client)[0] == 1053
         assert isinstance(proxy.failure(), SourceDown)
 
 
@@ -310,7 +310,7 @@ def test_a_mysql_without_tls_is_refused_where_tls_is_asked_for() -> None:
     with between(greet_and_expect_goodbye, url=lambda server: server.url + "?tls=required") as proxy:
         client = greeted(proxy)
         client.send(handshake_response())
-        assert told(client) == (2026, "MySQL offers no TLS, and the upstream's tls is 'required'")
+        assert told(client) == (1043, "MySQL offers no TLS, and the upstream's tls is 'required'")
         assert isinstance(proxy.failure(), SourceDown)
 
 
