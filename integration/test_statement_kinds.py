@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -9,10 +10,17 @@ import pymysql
 import pytest
 
 from integration.mysql_server import Server
-from proxy.mysql.built_in_functions import HARMLESS, NEVER_PARTED, NO_FUNCTIONS
+from planner.built_in_functions import HARMLESS, MOVED, MOVED_IN, NEVER_PARTED, NEWER, NO_FUNCTIONS
+from planner.calls import unknown_call
+from planner.scan import ServerVersion, scan
+from proxy.mysql.statement_kind import classify
 
 NO_SUCH_FUNCTION, NOT_WITH_A_SPACE = 1305, 1630
-MOVED_TO_A_COMPONENT = {"md5", "sha", "sha1"}  # newer servers have them only where it is installed
+
+
+def server_version(mysql: Server) -> ServerVersion:
+    major, minor, patch = re.findall(r"\d+", mysql.version())[:3]
+    return int(major), int(minor), int(patch)
 
 
 @pytest.fixture
@@ -32,8 +40,24 @@ def errno(mysql: Server, database: str) -> Iterator[Callable[[str], int]]:
 
 def test_the_harmless_functions_are_mysqls_own(errno: Callable[[str], int]) -> None:
     foreign = {name for name in HARMLESS if errno(f"SELECT {name}()") == NO_SUCH_FUNCTION}
-    assert foreign <= MOVED_TO_A_COMPONENT
+    assert foreign <= (MOVED | NEWER)
     assert errno("SELECT no_function()") == NO_SUCH_FUNCTION
+
+
+def test_a_stored_function_may_have_the_name_of_what_is_not_mysqls_own(mysql: Server, database: str) -> None:
+    version = server_version(mysql)
+    for name, arguments in (
+        ("md5", "x INT"),
+        ("levenshtein", "x INT, y INT"),
+        ("nvl", "x INT, y INT"),
+        ("abs", "x INT"),
+    ):
+        mysql.execute(f"CREATE FUNCTION `{database}`.{name}({arguments}) RETURNS INT DETERMINISTIC RETURN -42")
+        call = f"{name}({', '.join('7' for _ in arguments.split(','))})"
+        stored = mysql.execute(f"USE `{database}`", f"SELECT CAST({call} AS CHAR)")[0][0] == "-42"
+        assert stored == (name != "abs" and (name != "md5" or version >= MOVED_IN))
+        assert (unknown_call(scan(f"SELECT {call}"), version) is not None) == stored
+        assert classify(f"SELECT {call}", version).calls_unknown == stored
 
 
 def test_before_a_space_some_are_not(errno: Callable[[str], int]) -> None:

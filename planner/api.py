@@ -29,7 +29,7 @@ from planner.plan import (
 from planner.resolve import Resolver
 from planner.rewrites import rewrite
 from planner.scan import scan
-from planner.support import because, check_tokens, check_tree, refuse, trusted_text
+from planner.support import because, check_calls, check_tokens, check_tree, refuse, trusted_text
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import ColumnRef
 from sqltypes.schema import NULL, ResultColumn, SchemaSnapshot, Table
@@ -95,17 +95,22 @@ def with_result_columns(plan: QueryPlan, columns: Sequence[ResultColumn]) -> Que
 
 def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQuery, Catalogue]:
     query = parse(sql, snapshot.server_version)
-    check_tokens(scan(query.text))
-    check_tree(query.tree, query.text)
+    _check_text(query, snapshot)
     catalogue = Catalogue(snapshot, database)
     catalogue.require(query.tree)
     for _, view in catalogue.views(query.tree):
-        check_tokens(scan(view.text))
-        check_tree(view.tree, view.text)
+        _check_text(view, snapshot)
     check_current_date(query.tree, catalogue)
     if not _tables(query, catalogue):
         raise refuse("no_table")
     return query, catalogue
+
+
+def _check_text(query: ParsedQuery, snapshot: SchemaSnapshot) -> None:
+    tokens = scan(query.text)
+    check_tokens(tokens)
+    check_tree(query.tree, query.text)
+    check_calls(tokens, snapshot.server_version)
 
 
 def _trusted(query: ParsedQuery) -> bool:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from planner.scan import Token, words
+from planner.calls import unknown_call
+from planner.scan import ServerVersion, Token, words
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.schema import Table
 
@@ -134,6 +135,13 @@ def check_tokens(tokens: Sequence[Token]) -> None:
             raise refuse("nondeterministic", token.text)
         if name in SESSION_STATE:
             raise refuse("session_state", token.text)
+
+
+def check_calls(tokens: Sequence[Token], version: ServerVersion) -> None:
+    """Raises UnsupportedQuery for functions that may be stored ones. `version`: the server's."""
+    unknown = unknown_call(tokens, version)
+    if unknown is not None:
+        raise refuse("unknown_function", unknown.text.strip("`"))
 
 
 def check_tree(tree: exp.Query, text: str) -> None:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from planner.calls import READS, unknown_call, word
 from planner.scan import ANY_VERSION, DEFAULT_VERSION, ServerVersion, Token, scan, unwrap_version_comments
-from proxy.mysql.built_in_functions import HARMLESS, NEVER_PARTED, NO_FUNCTIONS
-from proxy.mysql.statement_set import Scope, Setting, settings_of, split, word
+from proxy.mysql.statement_set import Scope, Setting, settings_of, split
 from sqltypes.errors import ParseError
 
 
@@ -69,10 +69,10 @@ ANYTHING = Statement(Kind.OTHER, calls_unknown=True, tables=True, assigns=True, 
 
 
 def classify(sql: str, version: ServerVersion | None = None) -> Statement:
-    """The kind of a text. `version`: the server's, for version comments; None: what some servers only would read makes
-    it OTHER."""
+    """The kind of a text. `version`: the server's, for version comments and its own functions; None: what some servers
+    only would read makes it OTHER, what only some have of their own may be anything."""
     if version is not None or "/*!" not in sql:
-        return _classified(sql, version or DEFAULT_VERSION)
+        return _classified(sql, version or ANY_VERSION)
     one, two = (_classified(sql, known) for known in (DEFAULT_VERSION, ANY_VERSION))
     return one if one == two else ANYTHING
 
@@ -86,7 +86,7 @@ def _classified(sql: str, version: ServerVersion) -> Statement:
     if any(token.text == ";" for part in parts for token in part) or (len(parts) > 1 and _has_body(parts[0])):
         return replace(ANYTHING, kind=Kind.SEVERAL)
     if len(parts) > 1:
-        statements = tuple(_one(part) for part in parts)
+        statements = tuple(_one(part, version) for part in parts)
         return Statement(
             Kind.SEVERAL,
             any(statement.calls_unknown for statement in statements),
@@ -96,7 +96,7 @@ def _classified(sql: str, version: ServerVersion) -> Statement:
             settings=None,
             parts=statements,
         )
-    return _one(parts[0]) if parts else Statement(Kind.HARMLESS)
+    return _one(parts[0], version) if parts else Statement(Kind.HARMLESS)
 
 
 def _has_body(tokens: Sequence[Token]) -> bool:
@@ -105,12 +105,12 @@ def _has_body(tokens: Sequence[Token]) -> bool:
     return word(tokens, 0) in ("CREATE", "ALTER") and any(_has(tokens, name) for name in routines)
 
 
-def _one(tokens: Sequence[Token]) -> Statement:
+def _one(tokens: Sequence[Token], version: ServerVersion) -> Statement:
     first = 0
     while first < len(tokens) and tokens[first].text == "(":
         first += 1
     verb = word(tokens, first)
-    if first and verb not in _READS:
+    if first and verb not in READS:
         return ANYTHING
     made = _KINDS.get(verb)
     if made is None:
@@ -118,7 +118,7 @@ def _one(tokens: Sequence[Token]) -> Statement:
     statement = made(tokens)
     return replace(
         statement,
-        calls_unknown=statement.calls_unknown or _calls_unknown(tokens),
+        calls_unknown=statement.calls_unknown or unknown_call(tokens, version) is not None,
         assigns=statement.assigns or (statement.kind is not Kind.SET and any(token.text == ":=" for token in tokens)),
         of_last=statement.of_last or _asks_of_last(tokens),
     )
@@ -138,8 +138,6 @@ def _words(tokens: Sequence[Token]) -> str:
 
 
 # -- reads and writes --------------------------------------------------------------------------------------------------
-
-_READS = ("SELECT", "WITH", "TABLE", "VALUES")
 
 
 def _read(tokens: Sequence[Token]) -> Statement:
@@ -270,7 +268,7 @@ def _explain(tokens: Sequence[Token]) -> Statement:
     if _has(tokens[:at], "ANALYZE"):
         while at > 1 and tokens[at - 1].text == "(":
             at -= 1
-        return _one(tokens[at:]) if at < len(tokens) else ANYTHING
+        return _one(tokens[at:], DEFAULT_VERSION) if at < len(tokens) else ANYTHING  # `_one` sees to all its calls
     return Statement(Kind.HARMLESS, tables=True)  # rows that are found by a unique key are read all the same
 
 
@@ -337,59 +335,7 @@ _KINDS: dict[str, Callable[[Sequence[Token]], Statement]] = {
 }
 
 
-# -- calls -------------------------------------------------------------------------------------------------------------
-
-
-def _calls_unknown(tokens: Sequence[Token]) -> bool:
-    return any(
-        token.text == "(" and index > 0 and _unknown(tokens, index - 1, token.start != tokens[index - 1].end)
-        for index, token in enumerate(tokens)
-    )
-
-
-def _unknown(tokens: Sequence[Token], index: int, parted: bool) -> bool:
-    """Whether the name at `index`, before a bracket, may call what is not known. `parted`: there is space between."""
-    token = tokens[index]
-    if token.kind not in ("word", "quoted") or _names_no_function(tokens, index):
-        return False
-    if word(tokens, index + 2) in _READS:
-        return False  # ANY (SELECT ...): an argument would have brackets of its own
-    name = token.text.lower()
-    qualified = index > 0 and tokens[index - 1].text == "."
-    if qualified or token.kind == "quoted":
-        return True
-    if name in NO_FUNCTIONS:
-        return False
-    if name == "last_insert_id":
-        return tokens[index + 2 : index + 3] == [] or tokens[index + 2].text != ")"
-    return name not in HARMLESS or not token.text.isascii() or (parted and name in NEVER_PARTED)
-
-
-def _names_no_function(tokens: Sequence[Token], index: int) -> bool:
-    """The table of INSERT INTO t (...), a common table expression, an alias: their brackets hold names of columns."""
-    start = index
-    while start > 1 and tokens[start - 1].text == ".":
-        start -= 2
-    if start == 0:
-        return False
-    before = word(tokens, start - 1)
-    if before in ("INTO", "AS") or tokens[start - 1].text == ")":
-        return True
-    if before in ("INSERT", "REPLACE", "IGNORE", "DELAYED", "LOW_PRIORITY", "HIGH_PRIORITY"):
-        return word(tokens, 0) in ("INSERT", "REPLACE")
-    if word(tokens, 0) == "WITH":
-        closed = _closing(tokens, index + 1)
-        return word(tokens, closed + 1) == "AS" and closed + 2 < len(tokens) and tokens[closed + 2].text == "("
-    return False
-
-
-def _closing(tokens: Sequence[Token], opening: int) -> int:
-    depth = 0
-    for index in range(opening, len(tokens)):
-        depth += (tokens[index].text == "(") - (tokens[index].text == ")")
-        if depth == 0:
-            return index
-    return len(tokens)
+# -- the statement before ----------------------------------------------------------------------------------------------
 
 
 _LAST = frozenset({"found_rows", "row_count"})

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from planner.calls import word
 from planner.scan import Token
 
 
@@ -60,13 +61,6 @@ def settings_of(tokens: Sequence[Token]) -> tuple[Setting, ...] | None:
     if first in _SCOPES and second == "TRANSACTION":
         return _transaction(tokens[2:], _SCOPES[first])
     return _assignments(tokens)
-
-
-def word(tokens: Sequence[Token], index: int) -> str:
-    """The word at that place in upper case, "" where there is none."""
-    if index < len(tokens) and tokens[index].kind == "word":
-        return tokens[index].text.upper()
-    return ""
 
 
 def spelled(tokens: Sequence[Token]) -> str:

@@ -323,6 +323,16 @@ def test_the_servers_version_decides_what_a_comment_is() -> None:
     assert classify("SELECT a FROM t /*!80100 WHERE b = 1 */").kind is Kind.READ
 
 
+def test_the_servers_version_decides_which_functions_are_its_own() -> None:
+    for name in ("MD5", "sha", "sha1"):
+        assert not classify(f"SELECT {name}(a) FROM t", (9, 5, 0)).calls_unknown
+        assert classify(f"SELECT {name}(a) FROM t", (9, 6, 0)).calls_unknown
+        assert classify(f"SELECT {name}(a) FROM t").calls_unknown
+    assert not classify("SELECT SHA2(a, 256) FROM t", (9, 7, 0)).calls_unknown
+    assert classify("SELECT TO_VECTOR(a) FROM t", (8, 4, 0)).calls_unknown
+    assert not classify("SELECT TO_VECTOR(a) FROM t", (9, 7, 0)).calls_unknown
+
+
 @given(st.text())
 def test_nothing_raises_on_any_text(sql: str) -> None:
     assert isinstance(classify(sql), Statement)

@@ -1,0 +1,75 @@
+"""Which calls of a text may be of stored or loadable functions, told from the tokens: the parser has classes for
+functions of other databases, under whose names a stored function can hide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.built_in_functions import HARMLESS, MOVED, MOVED_IN, NEVER_PARTED, NEWER, NEWER_FROM, NO_FUNCTIONS
+from planner.scan import ServerVersion, Token
+
+READS = ("SELECT", "WITH", "TABLE", "VALUES")
+
+
+def word(tokens: Sequence[Token], index: int) -> str:
+    """The word at that place in upper case, "" where there is none."""
+    if index < len(tokens) and tokens[index].kind == "word":
+        return tokens[index].text.upper()
+    return ""
+
+
+def unknown_call(tokens: Sequence[Token], version: ServerVersion) -> Token | None:
+    """The first name before a bracket that may call what is no function of MySQL's own, or one that writes, locks,
+    waits or changes the session. `version`: the server's."""
+    for index, token in enumerate(tokens):
+        if token.text == "(" and index > 0:
+            before = tokens[index - 1]
+            if _unknown(tokens, index - 1, token.start != before.end, version):
+                return before
+    return None
+
+
+def _unknown(tokens: Sequence[Token], index: int, parted: bool, version: ServerVersion) -> bool:
+    """Whether the name at `index`, before a bracket, may call what is not known. `parted`: there is space between."""
+    token = tokens[index]
+    if token.kind not in ("word", "quoted") or _names_no_function(tokens, index):
+        return False
+    if word(tokens, index + 2) in READS:
+        return False  # ANY (SELECT ...): an argument would have brackets of its own
+    name = token.text.lower()
+    qualified = index > 0 and tokens[index - 1].text == "."
+    if qualified or token.kind == "quoted":
+        return True
+    if name in NO_FUNCTIONS:
+        return False
+    if name == "last_insert_id":
+        return tokens[index + 2 : index + 3] == [] or tokens[index + 2].text != ")"
+    if (name in MOVED and version >= MOVED_IN) or (name in NEWER and version < NEWER_FROM):
+        return True
+    return name not in HARMLESS or not token.text.isascii() or (parted and name in NEVER_PARTED)
+
+
+def _names_no_function(tokens: Sequence[Token], index: int) -> bool:
+    """The table of INSERT INTO t (...), a common table expression, an alias: their brackets hold names of columns."""
+    start = index
+    while start > 1 and tokens[start - 1].text == ".":
+        start -= 2
+    if start == 0:
+        return False
+    before = word(tokens, start - 1)
+    if before in ("INTO", "AS") or tokens[start - 1].text == ")":
+        return True
+    if before in ("INSERT", "REPLACE", "IGNORE", "DELAYED", "LOW_PRIORITY", "HIGH_PRIORITY"):
+        return word(tokens, 0) in ("INSERT", "REPLACE")
+    closed = _closing(tokens, index + 1)
+    return word(tokens, closed + 1) == "AS" and closed + 2 < len(tokens) and tokens[closed + 2].text == "("
+
+
+def _closing(tokens: Sequence[Token], opening: int) -> int:
+    depth = 0
+    for index in range(opening, len(tokens)):
+        depth += (tokens[index].text == "(") - (tokens[index].text == ")")
+        if depth == 0:
+            return index
+    return len(tokens)
