@@ -18,6 +18,7 @@ position).
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
@@ -75,6 +76,14 @@ class Ring(Generic[RecordT]):
         if record is not None:
             del self._records[gtid]
             self._weight -= record.weight
+
+    def position_at(self, pushed: int) -> GtidSet | None:
+        """The position when so many had been received; None where that is forgotten."""
+        since = self.pushed - pushed
+        if not 0 <= since <= len(self._order):
+            return None
+        later = GtidSet.of(gtid for gtid, _ in islice(reversed(self._order), since))
+        return self.position.freeze().difference(later)
 
     @property
     def dropped(self) -> GtidSet:

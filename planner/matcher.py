@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from planner.fingerprint import Constant, Fingerprint, ListSlot, Placeholder, Scalar, Slot, fingerprint, outline
@@ -36,6 +36,7 @@ class QueryMatcher:
     def __init__(self, version: ServerVersion | None = None) -> None:
         """`version`: the server's; None: not known, so a text with a comment for some servers only is no cache's."""
         self.changes = 0  # of what texts are for
+        self.on_change: Callable[[], None] | None = None  # told of each of them
         self._version = version
         self._by_shape: dict[tuple[str, str], list[_Candidate]] = {}
         self._outlines: Counter[tuple[str, str]] = Counter()
@@ -43,7 +44,7 @@ class QueryMatcher:
 
     def add(self, plan: QueryPlan, name: str) -> None:
         """Requires: no cache of that name is known."""
-        self.changes += 1
+        self._changed()
         found = fingerprint(plan.sql, plan.database)  # normalised: no version comments
         candidates = self._by_shape.setdefault((plan.database, found.shape), [])
         if not candidates:
@@ -53,7 +54,7 @@ class QueryMatcher:
 
     def remove(self, name: str) -> None:
         """Forgets the cache; unknown names are nothing to forget."""
-        self.changes += 1
+        self._changed()
         for (database, shape), candidates in list(self._by_shape.items()):
             kept = [candidate for candidate in candidates if candidate.name != name]
             if kept:
@@ -61,6 +62,11 @@ class QueryMatcher:
             else:
                 del self._by_shape[database, shape]
                 self._outlines -= Counter({(database, outline(shape)): 1})
+
+    def _changed(self) -> None:
+        self.changes += 1
+        if self.on_change is not None:
+            self.on_change()
 
     def match(
         self, sql: str, database: str, parameters: Sequence[ParameterValue]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import ComparedElsewhere, EvaluationError
@@ -26,6 +26,15 @@ ParameterValue = Value | tuple[Value, ...]
 Encoder = Callable[[Sequence[Row]], bytes]
 EncoderFor = Callable[[tuple[ResultColumn, ...]], Encoder]
 Join = Callable[[Sequence[bytes]], bytes]
+Lookup = Callable[[Key], bytes | None]
+
+
+class Moment(NamedTuple):
+    """A position, for as long as it is remembered how it came about. `ring`: which one, counted from the start.
+    `pushed`: transactions received through it."""
+
+    ring: int
+    pushed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,8 +314,10 @@ class SessionCache(Cache, Protocol):
         is not stored. Good until `SessionSystem.caches_version` is another. Raises as `hit`."""
         ...
 
-    def stored(self, key: Key) -> bytes | None:
-        """The hit of a key of `bound`, where its bytes are at hand; None: `hit` may yet have one."""
+    @property
+    def stored(self) -> Lookup:
+        """The hit of a key of `bound`, where its bytes are at hand; None: `hit` may yet have one. Once the cache's plan
+        has changed, a function taken before has None for every key, and this is another one."""
         ...
 
 
@@ -331,6 +342,12 @@ class SessionSystem(System, Protocol):
         ...
 
     accounts_version: int  # another number after each change of accounts and their rights
+    changes: int  # another number after each change of `caches_version` or `accounts_version`
+    moment: Moment  # the position, for `position_at`: another object once it has moved
+
+    def position_at(self, moment: Moment) -> str:
+        """The position then, as text; "" where it is too long ago to be told."""
+        ...
 
     async def reached(self, own: GtidSet, seconds: float) -> bool:
         """Waits until the position has these transactions; False if it has not in time."""

@@ -24,6 +24,7 @@ from proxy.api import (
     CacheInfo,
     Demand,
     Encoder,
+    Lookup,
     MadeBy,
     ParameterInfo,
     ParameterValue,
@@ -103,6 +104,10 @@ def held_bytes(reader: ReaderNode) -> int:
     return total * len(reader.entries) // len(sample)
 
 
+def nothing_stored(key: Key) -> bytes | None:
+    return None
+
+
 class OpenCache:
     """A cache for one wire format. Implements `proxy.api.Cache`."""
 
@@ -118,6 +123,7 @@ class OpenCache:
         self._binder: KeyBinder | None = None
         self._encode: Encoder = router.encoder(format_, ())
         self._join = router.join(format_)
+        self.stored: Lookup = nothing_stored
 
     @property
     def named(self) -> NamedCache:
@@ -166,6 +172,30 @@ class OpenCache:
         whole = reader is not None and (bool(reader.order) or reader.limit is not None or reader.distinct) and not evict
         self._single = limited
         self._joins = not whole
+        self.stored = self._lookup()
+
+    def _lookup(self) -> Lookup:
+        """A function, not a method: what it needs is looked up here, once, and not at each hit."""
+        reader = self._reader
+        if reader is None:
+            return nothing_stored
+        router, cache, generation, format_, entry = (
+            self._router, self._cache, self._generation, self._format, reader.entries.get,
+        )  # fmt: skip
+
+        def stored(key: Key) -> bytes | None:
+            held = entry(key)
+            if held is None or (bodies := held.bodies) is None or cache.generation != generation or router.closed:
+                return None
+            body = bodies[format_]
+            hits = cache.hits
+            if body is None or not hits % SAMPLE:  # one in so many goes the long way, where it is timed
+                return None
+            held.visited = True
+            cache.hits = hits + 1
+            return body
+
+        return stored
 
     def _ready(self) -> ReaderNode | None:
         """The reader to ask; None while there is none. Raises UnknownCache, SourceDown."""
@@ -209,20 +239,6 @@ class OpenCache:
             return None
         keys = self._bind(parameters).keys
         return keys[0][0] if len(keys) == 1 else None
-
-    def stored(self, key: Key) -> bytes | None:
-        """The hit of a key of `bound` whose bytes are at hand. One in so many goes the long way, where it is timed."""
-        cache, reader = self._cache, self._reader
-        if reader is None or self._generation != cache.generation or self._router.closed:
-            return None
-        held = reader.entries.get(key)
-        if held is None or (bodies := held.bodies) is None or not cache.hits % SAMPLE:
-            return None
-        body = bodies[self._format]
-        if body is not None:
-            held.visited = True
-            cache.hits += 1
-        return body
 
     def hit_many(self, keys: Sequence[Sequence[ParameterValue]]) -> list[bytes | None]:
         """`hit` for each key, at one position; None also where MySQL must compare the parameters itself."""

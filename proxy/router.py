@@ -30,6 +30,7 @@ from proxy.api import (
     Freshness,
     Join,
     MadeBy,
+    Moment,
     ParameterValue,
     Served,
     SubscriptionEvent,
@@ -87,11 +88,15 @@ class Router:
         self._passed = 0
         self._position_text = ""
         self._position_pushed, self._position_ring = -1, engine.ring
+        self._ring = engine.ring  # that `moment` is of
         self._open: dict[tuple[str, int], OpenCache] = {}
         self._freshener = Freshener(engine, stream.age, executor.executed)
         self._changed_at = monotonic()
         self.session_figures: Callable[[], dict[str, int]] = dict  # of the MySQL listener
         self.accounts_version = 0  # another number after each change of accounts and their rights
+        self.changes = 0  # of that, and of caches
+        self.moment = Moment(0, engine.ring.pushed)
+        matcher.on_change = self._on_change
         self._visible = VisibleTimes(lambda: stream.skew)
         self.sampler = Sampler(
             engine,
@@ -302,6 +307,8 @@ class Router:
         self._changed_at = monotonic()
         if isinstance(event, Gap) or (isinstance(event, Progress) and event.accounts):
             self.accounts_version += 1
+            self._on_change()
+        self._note_moment()
         self._visible.on_stream(event)
         self._freshener.on_stream(event)
         self.sampler.on_stream(event)
@@ -318,6 +325,23 @@ class Router:
     def position_with(self, more: GtidSet) -> str:
         """The position and these transactions, as text: what an entry ahead of the position reflects."""
         return str(self._engine.ring.position.freeze().union(more))
+
+    def _note_moment(self) -> None:
+        ring, moment = self._engine.ring, self.moment
+        if ring is not self._ring:
+            self._ring = ring
+            self.moment = Moment(moment.ring + 1, ring.pushed)
+        elif ring.pushed != moment.pushed:
+            self.moment = Moment(moment.ring, ring.pushed)
+
+    def position_at(self, moment: Moment) -> str:
+        if moment == self.moment:
+            return self.position()
+        found = self._ring.position_at(moment.pushed) if moment.ring == self.moment.ring else None
+        return "" if found is None else str(found)
+
+    def _on_change(self) -> None:
+        self.changes += 1
 
     def count(self, name: str) -> None:
         """Counts one occurrence of a rule."""

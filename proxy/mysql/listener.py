@@ -84,7 +84,6 @@ class Shared:
         self.grants = Grants(lambda: (system.caches_version, system.accounts_version))
         self.now = clock()  # as of the last tick
         self.passed = 0  # statements that MySQL has answered
-        self.lapses = 0  # times that all grants were forgotten because of their age
         self.large = Route(ANYTHING)
         self.sessions: set[SessionBase] = set()
         self.orphans: set[SessionBase] = set()
@@ -274,9 +273,11 @@ class MysqlListener:
         now = shared.now = shared.clock()
         if now - self._lapsed_at > REMEMBERED:
             self._lapsed_at = now
-            shared.lapses += 1
             shared.grants.forget()
+            for session in shared.sessions:
+                session.heads.clear()
         for session in list(shared.sessions):
+            session.note_use(now)
             if session.stalled and session.stands_still(now, TAKE):
                 session.close()
                 session.abort()

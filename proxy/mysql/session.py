@@ -68,6 +68,7 @@ class Session(QuickHits):
     def handle(self, data: bytes) -> None:
         """One command, its packet with the header. Raises Malformed."""
         self.active_at = self.shared.now
+        self.heads.hot.clear()
         if data[3] or len(data) == 4:  # MySQL's error: out of order, or an empty packet
             self._other(data)
             return
@@ -413,7 +414,7 @@ class Session(QuickHits):
     def last_statement(self) -> LastStatement | None:
         cache = self.quick_cache
         if cache is not None:
-            return LastStatement("hit", cache.name, "", self.quick_position)
+            return LastStatement("hit", cache.name, "", self.shared.system.position_at(self.quick_moment))
         return LastStatement(*self.last) if self.last is not None else None
 
     async def may_read(self, sql: str, database: str) -> None:

@@ -72,6 +72,7 @@ class SessionBase(SessionSockets):
         self.last: tuple[str, str, str, str] | None = None
         self.quick_cache: SessionCache | None = None  # that the last statement was a quick hit of
         self.active_at = self.server_used_at = shared.clock()
+        self._seen = b""  # the last command, when the session was last looked at
         self._orphan = False  # MySQL has gone; what is in memory is still told
         self.terms = logged_in.terms
         self._server_capabilities = logged_in.server_capabilities
@@ -278,6 +279,12 @@ class SessionBase(SessionSockets):
 
     def _ended(self) -> None:
         self.shared.ended(self)
+
+    def note_use(self, now: float) -> None:
+        """Quick hits leave nothing but their command."""
+        if self.replay is not self._seen:
+            self._seen = self.replay
+            self.active_at = now
 
     def ping_server(self) -> None:
         """Keeps a session alive at MySQL that is in use here: hits do not reach it."""

@@ -7,6 +7,7 @@ connection stays bounded, and a slow client holds up nobody else.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from proxy.mysql.packets import LARGEST, Malformed
@@ -21,7 +22,7 @@ SOCKET_HIGH = 256 * 1024  # bytes written and not yet taken by a socket from whi
 class Owner(Protocol):
     """A session, as its sockets see it."""
 
-    def on_bytes(self, data: bytes) -> None: ...
+    def receiver(self, write: Callable[[bytes], None]) -> Callable[[bytes], None]: ...
 
     def on_client_writable(self, writable: bool) -> None: ...
 
@@ -41,8 +42,8 @@ class ClientWire(asyncio.Protocol):
         self._owner = owner
         self.transport = transport
         self.alive = True
-        self.data_received = owner.on_bytes  # type: ignore[method-assign]  # one call less for each command
         self.write = transport.write
+        self.data_received = owner.receiver(transport.write)  # type: ignore[method-assign,assignment]  # a call less
         transport.set_write_buffer_limits(SOCKET_HIGH)
 
     def pause_writing(self) -> None:

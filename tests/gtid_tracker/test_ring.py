@@ -50,6 +50,16 @@ def test_records_after_a_lower_bound_with_gaps_come_in_the_order_received() -> N
     assert [record.number for record in ring.after(gtids("1-12:14"))] == [13, 20, 15]
 
 
+def test_earlier_position_is_known_as_long_as_what_came_since_is_held() -> None:
+    ring = ring_of(range(11, 31), max_transactions=5)
+    ring.push(gtid(40), None)
+    assert ring.position_at(21) == gtids("1-30:40")
+    assert ring.position_at(20) == gtids("1-30")
+    assert ring.position_at(16) == gtids("1-26")
+    assert ring.position_at(15) is None
+    assert ring.position_at(22) is None  # not yet
+
+
 def test_transaction_without_changes_occupies_its_place_but_gives_no_record() -> None:
     ring: Ring[Change] = Ring(GtidSet.empty())
     ring.push(gtid(1), None)
