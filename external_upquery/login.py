@@ -41,6 +41,7 @@ PINNED = {
     "default_week_format": "0",
     "windowing_use_high_precision": "1",
     "sql_auto_is_null": "0",
+    "block_encryption_mode": "'aes-128-ecb'",
     "resultset_metadata": "'FULL'",
     "session_track_gtids": "'OFF'",
     "session_track_schema": "0",

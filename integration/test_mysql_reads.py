@@ -219,6 +219,12 @@ def test_what_cannot_change_the_answer_does_not_keep_it_from_the_cache(
         ("SET div_precision_increment = 8", "SELECT AVG(grp) FROM visit WHERE id = 1", "div_precision_increment"),
         ("SET group_concat_max_len = 8", "SELECT GROUP_CONCAT(grp) FROM visit WHERE id = 1", "group_concat_max_len"),
         ("SET lc_time_names = 'de_DE'", "SELECT MONTHNAME(seen) FROM visit WHERE id = 1", "lc_time_names"),
+        (
+            "SET block_encryption_mode = 'aes-256-ecb'",
+            "SELECT AES_ENCRYPT(grp, 'k') FROM visit WHERE id = 1",
+            "block_encryption_mode",
+        ),
+        ("SET sql_auto_is_null = ON", "SELECT id FROM visit WHERE id IS NULL", "sql_auto_is_null"),
     ],
 )
 def test_a_variable_counts_for_the_queries_that_it_changes(

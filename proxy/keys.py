@@ -10,7 +10,7 @@ from dataflow.reader import Params, ReaderNode
 from planner.plan import AnswerArrangement, Parameter, QueryPlan
 from proxy.api import ParameterValue
 from sqltypes.errors import BadParameters, ComparedElsewhere
-from sqltypes.expression import Key, Value
+from sqltypes.expression import Key, ParamRef, Value
 from sqltypes.values import convert_parameter
 
 Bound = list[tuple[Key, Params]]
@@ -35,6 +35,9 @@ class KeyBinder:
         self._lists = tuple(part.parameter for part in plan.key if part.list and not self._evict)
         roots = {plan.key[at].parameter for at in plan.reader.root_key if not plan.key[at].null_safe}
         self._not_null = frozenset() if self._evict else frozenset(roots)
+        limit = plan.reader.limit
+        bounds = (limit.count, limit.offset) if limit is not None else ()
+        self._limits = frozenset(bound.index for bound in bounds if isinstance(bound, ParamRef))
         only = plan.parameters[0] if len(plan.parameters) == 1 and len(plan.key) == 1 else None
         # The key of one integer is the integer: a hit then needs no conversion at all.
         self.plain_int = (
@@ -78,6 +81,8 @@ class KeyBinder:
         if not parameter.list:
             if isinstance(value, tuple):
                 raise BadParameters(f"{name} takes one value, a list was given")
+            if parameter.index in self._limits and (type(value) is not int or value < 0):
+                raise ComparedElsewhere(f"LIMIT takes whole numbers that are not negative, given is {value!r}")
             return convert_parameter(value, parameter.type)
         if not isinstance(value, tuple):
             value = (value,)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from gtid_tracker.gtid import GtidSet
 from proxy.api import Answer, ParameterValue, Served, SessionCache
-from proxy.mysql.grants import OTHER_COLUMNS, announce
+from proxy.mysql.grants import NO_RIGHT, OTHER_COLUMNS, announce
 from proxy.mysql.packets import COM_STMT_CLOSE, COM_STMT_PREPARE, packet
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.reads import COMMITTED, hit_rule, refusal, transaction_rule
@@ -55,6 +55,7 @@ class CachedRead:
     forced: bool = False  # an error where MySQL would have to answer
     waited: bool = False  # for the session's own writes, in vain
     hidden: str = ""  # the temporary table that hides one of the query's
+    refused: str = ""  # what MySQL has said of the text
 
 
 Step = Callable[[], Awaitable[None]]
@@ -103,14 +104,16 @@ class CachedReads(SessionBase):
             obstacle = self._obstacle(read)
             if obstacle != "":
                 return obstacle
-        refused = self.shared.grants.refusal(state, cache)
+        refused = read.refused or self.shared.grants.refusal(state, cache)
+        if refused:
+            return refused
         found = read.kind.heads.get(state.announces)
         if refused is None or found is None:
             if read.database != state.database:  # there the text would be about other tables
                 return ELSEWHERE
             return lambda: self._ask_rights(read)
-        if refused or not found:
-            return refused or OTHER_COLUMNS
+        if not found:
+            return OTHER_COLUMNS
         read.head = found
         return ""
 
@@ -165,10 +168,11 @@ class CachedReads(SessionBase):
         asked = self.shared.grants.version
         outcome = await self.server.ask(packet(bytes((COM_STMT_PREPARE,)) + read.text, 0), Kind.PREPARED)
         self.shared.system.count("mysql_rights_asked")
-        payloads = outcome.payloads
-        self.shared.grants.note(self.state, read.cache, asked, allowed=outcome.error is None)
-        if outcome.error is not None:
-            read.kind.heads[self.state.announces] = b""
+        payloads, error = outcome.payloads, outcome.error
+        if error is None or error.errno in NO_RIGHT:
+            self.shared.grants.note(self.state, read.cache, asked, allowed=error is None)
+        if error is not None:  # of this text, or of this moment
+            read.refused = f"MySQL refuses the query: {error.message}"
             return
         self.server.write(packet(bytes((COM_STMT_CLOSE,)) + payloads[0][1:5], 0))
         read.kind.heads[self.state.announces] = head_of(payloads, read.cache, eof=self.eof)

@@ -14,6 +14,8 @@ from sqltypes.schema import ResultColumn
 REMEMBERED = 60.0
 """Seconds after which MySQL is asked again, by `forget`. A change of rights that is in the binlog ends it at once."""
 REFUSED = "MySQL refuses the query to this account"
+NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1345, 1356, 1370, 1449})
+"""MySQL's errors that are about an account (1356 and 1449: or about the definer of a view), whatever the text."""
 OTHER_COLUMNS = "MySQL announces other columns than the cache has"
 KEPT = 100_000  # entries; then all are forgotten
 

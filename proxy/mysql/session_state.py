@@ -46,6 +46,8 @@ SOMETIMES = (
     "lc_time_names",
     "default_week_format",
     "windowing_use_high_precision",
+    "block_encryption_mode",
+    "sql_auto_is_null",
 )
 """Variables that change the answers of some queries: `planner/session_needs.py`."""
 TRACKS = (
