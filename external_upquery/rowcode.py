@@ -11,7 +11,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
 
-from pymysql.constants import FIELD_TYPE
+from pymysql.constants import FIELD_TYPE, FLAG
 
 from external_upquery.columns import BINARY_CHARSET, VECTOR_TYPE, RawColumn, length_encoded
 from sqltypes.expression import Row
@@ -31,6 +31,11 @@ def binary32(text: bytes) -> float:
     return value
 
 
+def unfilled(text: bytes) -> bytes:
+    """A number without the zeros that ZEROFILL has put before it, and before its sign too: `0000-0` is minus zero."""
+    return text.lstrip(b"0") or b"0"
+
+
 def microseconds(text: bytes) -> int:
     """TIME as MySQL prints it (`[-]h+:mm:ss[.f+]`) in microseconds."""
     clock, _, fraction = text.partition(b".")
@@ -46,6 +51,8 @@ CONVERSIONS = {
     "decimal": "Decimal(d[s:q].decode())",
     "double": "float(d[s:q])",
     "float": "binary32(d[s:q])",
+    "double zerofill": "float(unfilled(d[s:q]))",
+    "float zerofill": "binary32(unfilled(d[s:q]))",
     "time": "microseconds(d[s:q])",
     "bit": "from_bytes(d[s:q], 'big')",
     "text": "d[s:q].decode()",
@@ -79,8 +86,8 @@ def kind_of(raw: RawColumn) -> str:
     """How a column's text becomes its canonical value: a key of CONVERSIONS."""
     kind = CODES.get(raw.code)
     if kind is None:
-        kind = "bytes" if raw.charset == BINARY_CHARSET else "text"
-    return kind
+        return "bytes" if raw.charset == BINARY_CHARSET else "text"
+    return f"{kind} zerofill" if kind in ("double", "float") and raw.flags & FLAG.ZEROFILL else kind
 
 
 @lru_cache(maxsize=1024)
@@ -109,6 +116,7 @@ def row_decoders(kinds: tuple[str, ...]) -> tuple[DecodeRows, DecodeRow]:
     names_in_scope: dict[str, object] = {
         "Decimal": Decimal,
         "binary32": binary32,
+        "unfilled": unfilled,
         "microseconds": microseconds,
         "from_bytes": int.from_bytes,
         "length_encoded": length_encoded,
