@@ -69,37 +69,53 @@ def unwrap_version_comments(sql: str, version: ServerVersion) -> str:
     """`/*!NNNNN text */` keeps its text where the server is at least that version, else becomes blanks. Length is
     unchanged.
 
+    As MySQL's scanner does it: what is read ends at the first `*/` that stands outside of strings, names and other
+    comments; what is passed over may have one comment inside. Raises ParseError for a comment that is not closed.
+
     >>> unwrap_version_comments("SELECT /*!80000 a, */ b /*!99999 , c */", (8, 4, 0))
     'SELECT          a,    b                '
     """
     if "/*!" not in sql:
         return sql
     number = version[0] * 10000 + version[1] * 100 + version[2]
-    position = 0
+    out: list[str] = []
+    position, opened = 0, -1
+    while position < len(sql):
+        match = _VERSION_COMMENT.match(sql, position)
+        if match is not None and int(match[1] or 0) <= number:
+            opened, end = position, match.end()
+            out.append(" " * (end - position))
+        elif match is not None:
+            end = _passed_over(sql, match.end())
+            out.append(" " * (end - position))
+        elif opened >= 0 and sql.startswith("*/", position):
+            opened, end = -1, position + 2
+            out.append("  ")
+        else:
+            token = _TOKEN.match(sql, position)
+            end = token.end() if token else position + 1
+            if sql.startswith("/*", position) and end == position + 1:
+                raise ParseError(f"comment is not closed: {sql[position : position + 30]!r}")
+            out.append(sql[position:end])
+        position = end
+    if opened >= 0:
+        raise ParseError(f"comment is not closed: {sql[opened : opened + 30]!r}")
+    return "".join(out)
+
+
+def _passed_over(sql: str, start: int) -> int:
+    """The end of a version comment that is not read."""
+    position = start
     while True:
-        match = _first_version_comment(sql, position)
-        if match is None:
-            return sql
-        start, body_start, asked = match
-        end = sql.find("*/", body_start)
+        end, inner = sql.find("*/", position), sql.find("/*", position)
         if end < 0:
             raise ParseError(f"comment is not closed: {sql[start : start + 30]!r}")
-        kept = sql[body_start:end] if asked <= number else " " * (end - body_start)
-        sql = sql[:start] + " " * (body_start - start) + kept + "  " + sql[end + 2 :]
-        position = body_start if asked <= number else end
-
-
-def _first_version_comment(sql: str, position: int) -> tuple[int, int, int] | None:
-    """(start, start of the body, version asked) of the next `/*!` that stands outside of strings, names and other
-    comments."""
-    while position < len(sql):
-        if sql.startswith("/*!", position):
-            match = _VERSION_COMMENT.match(sql, position)
-            assert match is not None
-            return position, match.end(), int(match.group(1) or 0)
-        token = _TOKEN.match(sql, position)
-        position = token.end() if token else position + 1
-    return None
+        if inner < 0 or end < inner:
+            return end + 2
+        inner_end = sql.find("*/", inner + 2)
+        if inner_end < 0:
+            raise ParseError(f"comment is not closed: {sql[inner : inner + 30]!r}")
+        position = inner_end + 2
 
 
 def scan(sql: str) -> list[Token]:
