@@ -51,6 +51,34 @@ def test_comments_skip_the_cache_and_force_it(mysql: Server, database: str, tmp_
     run(scenario)
 
 
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("SELECT id, n, name FROM item /*!80000 WHERE id = 3 */", (3, 30, "item 3")),
+        ("SELECT id, n, name FROM item WHERE id = 3 /*!90000 + 1 */ /*!80300 + 1 */", None),
+        ("SELECT id, n, name FROM item WHERE id = /*!999999 1 + */ 3", (3, 30, "item 3")),
+        ("/*!40001 SELECT */ id, n, name FROM item WHERE id = /*! 3 */", (3, 30, "item 3")),
+        ("SELECT id, n, name FROM item WHERE id = /*!80000 /* 1 + */ 3 */", (3, 30, "item 3")),
+        ("SELECT id, n, name FROM item WHERE id = /*!999999 /* 4 */ 1 + */ 3", (3, 30, "item 3")),
+    ],
+)
+def test_version_comments_count_as_mysql_counts_them(
+    mysql: Server, database: str, tmp_path: Path, text: str, row: tuple[object, ...] | None
+) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (_, asker):
+            assert (await asker.read(BY_ID, 3))[1] == "miss"
+            rows, served, why = await asker.read(text)
+            assert rows == mysql.execute(f"USE `{database}`", text)
+            if row is not None:
+                assert (rows, served, why) == ((row,), "hit", "")
+            else:
+                assert served == "passed"
+            assert await asker.served("SELECT id, n, name FROM item WHERE id = 3 /*!80000 FOR UPDATE */") == "passed"
+
+    run(scenario)
+
+
 # -- transactions ------------------------------------------------------------------------------------------------------
 
 

@@ -28,19 +28,27 @@ class QueryMatcher:
     """Texts to caches. `changes` is another number after each `add` and `remove`: what was learned from answers
     of before may be wrong.
 
-    Invariants: (1) `_texts` holds fingerprints only, which do not depend on the caches, so adding and removing never
-    empties it; (2) candidates of one shape are tried oldest first; at most one text can be two caches' only if it
-    fixes a constant that the one has as a parameter: then the one with more constants comes first.
+    Invariants: (1) `_texts` holds fingerprints only, all as a server of `version` has them; they do not depend on the
+    caches, so adding and removing never empties it; (2) candidates of one shape are tried oldest first; at most one
+    text can be two caches' only if it fixes a constant that the one has as a parameter: then the one with more
+    constants comes first.
     """
 
     def __init__(self, version: ServerVersion | None = None) -> None:
         """`version`: the server's; None: not known, so a text with a comment for some servers only is no cache's."""
         self.changes = 0  # of what texts are for
         self.on_change: Callable[[], None] | None = None  # told of each of them
-        self._version = version
+        self.version = version
         self._by_shape: dict[tuple[str, str], list[_Candidate]] = {}
         self._outlines: Counter[tuple[str, str]] = Counter()
         self._texts: OrderedDict[tuple[str, str], Fingerprint | None] = OrderedDict()
+
+    def read_as(self, version: ServerVersion | None) -> None:
+        """From now on texts are read as a server of this version reads them."""
+        if version != self.version:
+            self.version = version
+            self._texts.clear()
+            self._changed()
 
     def add(self, plan: QueryPlan, name: str) -> None:
         """Requires: no cache of that name is known."""
@@ -90,8 +98,8 @@ class QueryMatcher:
 
     def fingerprint(self, sql: str, database: str) -> Fingerprint:
         """The text's fingerprint, as this matcher takes it. Raises ParseError."""
-        if self._version is not None:
-            return fingerprint(sql, database, self._version)
+        if self.version is not None:
+            return fingerprint(sql, database, self.version)
         if unwrap_version_comments(sql, DEFAULT_VERSION) != unwrap_version_comments(sql, ANY_VERSION):
             raise ParseError("a version comment of which it depends on the server whether it counts")
         return fingerprint(sql, database)

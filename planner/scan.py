@@ -65,6 +65,19 @@ KEYWORDS = words(
 _VERSION_COMMENT = re.compile(r"/\*!(\d{5,6})?")
 
 
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+
+
+def server_version(text: str) -> ServerVersion | None:
+    """The version that a server tells of itself; None where that is not three numbers.
+
+    >>> server_version("8.0.36-0ubuntu0.22.04.1")
+    (8, 0, 36)
+    """
+    match = _VERSION.match(text)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
 def unwrap_version_comments(sql: str, version: ServerVersion) -> str:
     """`/*!NNNNN text */` keeps its text where the server is at least that version, else becomes blanks. Length is
     unchanged.

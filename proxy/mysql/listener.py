@@ -18,6 +18,7 @@ import structlog
 
 from gtid_tracker.gtid import GtidSet
 from planner.matcher import QueryMatcher
+from planner.scan import server_version, unwrap_version_comments
 from proxy.api import SessionSystem
 from proxy.mysql.commands import may_be_command
 from proxy.mysql.grants import REMEMBERED, Grants
@@ -80,6 +81,7 @@ class Shared:
         self.system = system
         self.options = options
         self.clock = clock
+        self._matcher = matcher
         self.texts: TextMatcher[Route] = TextMatcher(matcher)
         self.grants = Grants(lambda: (system.caches_version, system.accounts_version))
         self.now = clock()  # as of the last tick
@@ -94,6 +96,10 @@ class Shared:
         self._targets: dict[tuple[bytes, str, bool, bool], Target] = {}
         self._targets_of = -1  # the version of the caches that they are of
 
+    def server_is(self, version: str) -> None:
+        """What MySQL has told of itself in its greeting: texts are read as that version reads them."""
+        self._matcher.read_as(server_version(version))
+
     def route(self, text: bytes, database: str) -> Route:
         """What is known of a text, whatever its literals are."""
         entry, _ = self.texts.find(text, database)
@@ -106,8 +112,11 @@ class Shared:
 
     def _route(self, text: bytes, database: str) -> Route:
         sql = text.decode("utf-8", "replace")
-        statement = classify(sql)
-        noted = self._proxied.texts(sql, database) if statement.kind in READS else None
+        version = self._matcher.version
+        statement = classify(sql, version)
+        noted = None
+        if statement.kind in READS:
+            noted = self._proxied.texts(sql if version is None else unwrap_version_comments(sql, version), database)
         return Route(statement, may_be_command(text), noted)
 
     def target(self, statement: PreparedStatement, *, eof: bool) -> Target:
@@ -250,6 +259,7 @@ class MysqlListener:
             logged_in.client.abort()
             logged_in.server.abort()
             return
+        shared.server_is(logged_in.server_version)
         session = Session(shared, logged_in)
         shared.sessions.add(session)
         try:

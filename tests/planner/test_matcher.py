@@ -139,5 +139,20 @@ def test_a_comment_for_some_servers_is_no_caches_text_where_the_server_is_not_kn
         assert texts.match(text.replace("80030", "50000"), DATABASE, ()) == ("c1", (7,))
 
 
+def test_a_server_that_comes_back_as_another_version_is_read_anew() -> None:
+    texts = QueryMatcher()
+    texts.add(plan_query("SELECT id FROM orders WHERE customer_id = ?", DATABASE, SCHEMA), "c")
+    text = "SELECT id FROM orders /*!80400 WHERE customer_id = 7 */"
+    assert texts.match(text, DATABASE, ()) is None
+    for version, found in (((8, 4, 1), ("c", (7,))), ((8, 0, 40), None)):
+        before = texts.changes
+        texts.read_as(version)
+        assert texts.changes != before
+        assert texts.match(text, DATABASE, ()) == found
+    before = texts.changes
+    texts.read_as((8, 0, 40))
+    assert texts.changes == before
+
+
 def test_hints_stay_in_the_shape() -> None:
     assert fingerprint("SELECT /*+ NO_MERGE(t) */ a FROM t", "d").shape == "SELECT /*+ NO_MERGE(t) */ a FROM t"
