@@ -1,0 +1,111 @@
+"""What a hit over MySQL's protocol costs Upwell itself: microseconds of Python from a packet's bytes to the answer's,
+without the sockets, which cost several times as much.
+
+In this process: a proxy on a loop in a thread, a session of a real client, and packets handed to where its socket's
+bytes arrive. The keys are asked for at random, so that finding them costs what it costs in a large cache.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any, cast
+
+from benchmarks.bench import SCRATCH, Bench
+from benchmarks.points import QUERY, ROWS, load_points
+from benchmarks.result import Result, Sheet
+from integration.proxy_thread import Beside, proxy_in_thread
+from integration.raw_client import RawClient, bound, bound_before
+from proxy.mysql.packets import packet
+from proxy.mysql.session_base import SessionBase
+
+PACKETS = 5000
+ROUNDS = 15  # the least of them counts: whatever else runs here only adds
+LONGLONG = 8
+IN_TRANSACTION = 500  # a REPEATABLE READ transaction is shown 1,000 answers at most
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`before`: what the session is told first."""
+
+    name: str
+    packets: Callable[[RawClient, Sequence[int]], list[bytes]]
+    before: tuple[str, ...] = ()
+    count: int = PACKETS
+
+
+def prepared(client: RawClient, keys: Sequence[int]) -> list[bytes]:
+    statement = client.prepare(QUERY).id
+    client.execute(statement, bound((LONGLONG,), (struct.pack("<q", keys[0]),)))
+    return [packet(client.execution(statement, bound_before((struct.pack("<q", key),))), 0) for key in keys]
+
+
+def two_in_turns(client: RawClient, keys: Sequence[int]) -> list[bytes]:
+    first, second = prepared(client, keys), prepared(client, keys)
+    return [second[at] if at % 2 else first[at] for at in range(len(keys))]
+
+
+def text(client: RawClient, keys: Sequence[int]) -> list[bytes]:
+    return [packet(client.text(QUERY.replace("?", str(key))), 0) for key in keys]
+
+
+KINDS = (
+    Kind("prepared", prepared),
+    Kind("two prepared statements in turns", two_in_turns),
+    Kind("text", text),
+    Kind("text, READ COMMITTED", text, ("SET SESSION transaction_isolation = 'READ-COMMITTED'", "SET autocommit = 0")),
+    Kind("text, REPEATABLE READ", text, ("SET autocommit = 0",), IN_TRANSACTION),
+)
+
+
+def run(bench: Bench) -> Result:
+    load_points(bench)
+    sheet = Sheet(f"hits, {ROWS:,} keys at random, without the sockets", ("way", "us a hit"))
+    result = Result("mysql_hit_path", sheets=[sheet])
+    with proxy_in_thread(bench.server, SCRATCH, bench.folder / "hit_path", check="false") as beside:
+        with beside.client() as client:
+            client.query("CREATE CACHE points FROM " + QUERY)
+            for key in range(1, ROWS + 1):
+                client.query(QUERY.replace("?", str(key)))
+        beside.at_rest()
+        for kind in KINDS:
+            sheet.rows.append((kind.name, measure(beside, kind)))
+            beside.at_rest()
+    return result
+
+
+def measure(beside: Beside, kind: Kind) -> float:
+    """Microseconds a hit. Raises AssertionError where one of them was none."""
+    with beside.client() as client:
+        for sql in kind.before:
+            client.query(sql)
+        keys = [random.randrange(1, ROWS + 1) for _ in range(kind.count)]
+        packets = kind.packets(client, keys)
+        for one in packets:  # their answers are encoded for this protocol
+            client.write(one)
+            client.result()
+        if kind.before:
+            client.query("COMMIT")
+        (session,) = beside.shared.sessions
+        least = min(beside.call(lambda: of_one(session, packets)) for _ in range(ROUNDS))
+    return least
+
+
+def of_one(session: SessionBase, packets: Sequence[bytes]) -> float:
+    answers: list[bytes] = []
+    write, session.client.write = session.client.write, cast(Any, answers.append)
+    received = session.receiver(answers.append)
+    try:
+        started = perf_counter_ns()
+        for one in packets:
+            received(one)
+        used = perf_counter_ns() - started
+    finally:
+        session.client.write = write
+    if len(answers) != len(packets):
+        raise AssertionError(f"{len(answers)} answers of {len(packets)} hits at once")
+    return used / len(packets) / 1000
