@@ -14,7 +14,7 @@ from sqltypes.schema import ResultColumn
 REMEMBERED = 60.0
 """Seconds after which MySQL is asked again, by `forget`. A change of rights that is in the binlog ends it at once."""
 REFUSED = "MySQL refuses the query to this account"
-NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1345, 1356, 1370, 1449})
+NO_RIGHT = frozenset({1044, 1045, 1142, 1143, 1227, 1345, 1356, 1370, 1449})
 """MySQL's errors that are about an account (1356 and 1449: or about the definer of a view), whatever the text."""
 OTHER_COLUMNS = "MySQL announces other columns than the cache has"
 KEPT = 100_000  # entries; then all are forgotten
@@ -22,14 +22,15 @@ KEPT = 100_000  # entries; then all are forgotten
 
 class Grants:
     """Invariants:
-    1. What is remembered is of one cache, and one account with its roles.
+    1. What is remembered is of one cache, and one account with its roles, in sessions whose rights MySQL has read at
+       the same versions: it keeps global rights until a session ends, a database's until USE, a role's until SET ROLE.
     2. It was asked at the version that `_of_version` is.
     """
 
     def __init__(self, version: Callable[[], tuple[int, int]]) -> None:
         self._version = version
         self._of_version = (-1, -1)
-        self._refusals: dict[tuple[SessionCache, str], str] = {}
+        self._refusals: dict[tuple[SessionCache, str, tuple[int, ...]], str] = {}
 
     @property
     def version(self) -> tuple[int, int]:
@@ -41,7 +42,7 @@ class Grants:
         if self._of_version != self._version():
             self.forget()
             self._of_version = self._version()
-        return self._refusals.get((cache, state.identity))
+        return self._refusals.get((cache, state.identity, state.rights))
 
     def note(self, state: SessionState, cache: SessionCache, asked: tuple[int, int], *, allowed: bool) -> None:
         """What MySQL has said, asked at that version. Not remembered if it is another since: a REVOKE may have come
@@ -51,7 +52,7 @@ class Grants:
         if asked != self._of_version or len(self._refusals) >= KEPT:
             self.forget()
             self._of_version = asked
-        self._refusals[cache, state.identity] = "" if allowed else REFUSED
+        self._refusals[cache, state.identity, state.rights] = "" if allowed else REFUSED
 
     def forget(self) -> None:
         """Rights, accounts, or the caches have changed."""

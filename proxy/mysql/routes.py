@@ -47,8 +47,8 @@ class Route:
     a table; `opens_snapshot`; `locks` or writes; `ends` the transaction before it, `bounds`: by saying so; `calls` a
     procedure; `hides_tables`: temporary tables may come or go; `changes_state`: MySQL's report of a changed session
     needs no explanation; `error_hides`: something may have been done before an error; `unsettles`: what the session may
-    do is asked anew; `tracks`: variables session_track_... that it sets; `simple`: nothing of that need be looked at
-    where there was no error, and no temporary table can have got another name."""
+    do is asked anew; `sets_roles`; `tracks`: variables session_track_... that it sets; `simple`: nothing of that need
+    be looked at where there was no error, and no temporary table can have got another name."""
 
     statement: Statement
     is_command: bool = False
@@ -62,6 +62,7 @@ class Route:
     changes_state: bool = field(init=False)
     error_hides: bool = field(init=False)
     unsettles: bool = field(init=False)
+    sets_roles: bool = field(init=False)
     tracks: frozenset[str] = field(init=False)
     simple: bool = field(init=False)
     noted: ProxiedTexts | None = None
@@ -85,12 +86,9 @@ class Route:
         self.error_hides = unknown or kind not in DONE_NOTHING
         sets = statement.settings
         self.unsettles = sets is None or any(setting.scope is Scope.OTHER for setting in sets)
-        self.tracks = frozenset(
-            setting.name
-            for part in (statement, *statement.parts)
-            for setting in part.settings or ()
-            if setting.name.startswith("session_track")
-        )
+        settings = [setting.name for part in (statement, *statement.parts) for setting in part.settings or ()]
+        self.sets_roles = "role" in settings
+        self.tracks = frozenset(name for name in settings if name.startswith("session_track"))
         self.simple = not (unknown or self.hides_tables or self.unsettles or self.tracks or Kind.DDL in kinds)
 
     def opened(self, system: SessionSystem, cache: str, *, binary: bool, eof: bool) -> SessionCache:

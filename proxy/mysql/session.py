@@ -178,6 +178,8 @@ class Session(QuickHits):
             state.known = state.token_known = False  # an error tells nothing, nor do rows that end with EOF
         elif route.unsettles:
             state.known = False
+            if route.sets_roles and not failed:
+                state.note_rights(roles=True)
         state.hiding |= route.hides_tables or (state.changed and not route.changes_state)
         if state.hiding:
             state.not_hidden.clear()

@@ -61,7 +61,8 @@ class SessionBase(SessionSockets):
     def __init__(self, shared: Shared, logged_in: LoggedIn) -> None:
         super().__init__(shared)
         eof = not logged_in.capabilities & CLIENT_DEPRECATE_EOF
-        self.state = SessionState(database=logged_in.database, eof=eof)
+        self.state = SessionState(database=logged_in.database, eof=eof, accounts=lambda: shared.system.accounts_version)
+        self.state.note_rights(login=True)
         self.shown = Shown()
         self.user = logged_in.user
         self.connection_id = logged_in.connection_id
@@ -138,6 +139,7 @@ class SessionBase(SessionSockets):
         if change.left:
             self.commands.add(change.left)
         self.begin_anew()
+        self.state.note_rights(login=True)
         self._start(self._first(packet(self._shown_ok(final), sequence)))
 
     def _shown_ok(self, payload: bytes) -> bytes:

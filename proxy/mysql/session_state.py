@@ -14,7 +14,7 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from external_upquery.login import PINNED
@@ -129,6 +129,9 @@ class SessionState:
     known: bool = False
     account: str = ""
     identity: str = ""
+    accounts: Callable[[], int] = int  # the version of accounts and their rights
+    # As of which of them MySQL has read the session's rights: at the login, of its database, of its roles.
+    rights: tuple[int, int, int] = (0, 0, 0)
     values: dict[str, str] = field(default_factory=dict)
     autocommit: bool = True
     in_transaction: bool = False
@@ -190,6 +193,7 @@ class SessionState:
                 self._on_variable(data)
             elif kind == SCHEMA:
                 self.database = _string(data, 0)
+                self.note_rights(database=True)
             elif kind == STATE:
                 self.changed |= data[-1:] == b"1"
             elif kind == GTIDS:
@@ -241,15 +245,24 @@ class SessionState:
         if len(row) != 4 + len(ASKED):
             raise Malformed(f"a row of {len(row)} columns for an ASK of {4 + len(ASKED)}")
         account, role, database, system_zone = (text or "" for text in row[:4])
-        self.account = account
-        self.identity = f"{account} {role}"
-        self.database = database
+        identity = f"{account} {role}"
+        if (identity, database) != (self.identity, self.database):
+            known = self.identity != ""  # or it is as of the login
+            self.note_rights(database=known and database != self.database, roles=known and identity != self.identity)
+        self.account, self.identity, self.database = account, identity, database
         self.values = {name: text or "" for name, text in zip(ASKED, row[4:], strict=True)}
         if self.values["time_zone"].upper() == "SYSTEM":
             self.values["time_zone"] = system_zone
         self._refusals.clear()
         self._note_announces(int.from_bytes(definition[-12:-10], "little"))
         self.known = self.token_known
+
+    def note_rights(self, *, login: bool = False, database: bool = False, roles: bool = False) -> None:
+        """MySQL has just read these rights of the session."""
+        now = self.accounts()
+        read = (login, login or database or roles, login or roles)
+        first, second, third = (now if new else old for new, old in zip(read, self.rights, strict=True))
+        self.rights = first, second, third
 
     def forget_values(self) -> None:
         """No variable has a value that is the caches', as far as is known."""

@@ -1,0 +1,89 @@
+"""Who is answered by a cache is who MySQL would answer: sessions of one account may differ in their rights."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from integration.mysql_server import Server
+from integration.proxy_thread import Beside, proxy_in_thread
+from integration.raw_client import RawClient
+from integration.test_hits_same_bytes import comparable
+
+READ = "SELECT id, name FROM item WHERE id = 1"
+USER, ROLE = f"u{os.getpid()}_rights", f"r{os.getpid()}_rights"
+
+
+@pytest.fixture
+def beside(mysql: Server, database: str, tmp_path: Path) -> Iterator[Beside]:
+    mysql.execute(
+        f"USE `{database}`",
+        "CREATE TABLE item (id INT PRIMARY KEY, name VARCHAR(20))",
+        "INSERT INTO item VALUES (1, 'one')",
+        f"CREATE USER {USER}",
+        f"CREATE ROLE {ROLE}",
+        f"GRANT INSERT ON `{database}`.* TO {USER}",  # who has no right in a database may not log in to it
+    )
+    try:
+        with proxy_in_thread(mysql, database, tmp_path) as found:
+            with found.client() as client:
+                assert client.query("CREATE CACHE FROM SELECT id, name FROM item WHERE id = ?")[4] == 0
+                for _ in range(2):
+                    client.query(READ)
+            yield found
+    finally:
+        mysql.execute(f"DROP USER {USER}", f"DROP ROLE {ROLE}")
+
+
+class Pair:
+    """A session through the proxy, and one of the same account that did the same at MySQL."""
+
+    def __init__(self, stack: ExitStack, beside: Beside) -> None:
+        self.direct: RawClient = stack.enter_context(beside.direct(user=USER))
+        self.client: RawClient = stack.enter_context(beside.client(user=USER))
+
+    def ask(self, sql: str) -> None:
+        assert self.client.query(sql)[4] == self.direct.query(sql)[4] == 0
+
+    def reads(self) -> bool:
+        """Whether it may read. Fails where the two differ."""
+        wanted = self.direct.query(READ)
+        for _ in range(2):
+            assert comparable(self.client, self.client.query(READ)) == comparable(self.direct, wanted)
+        return wanted[4] != 0xFF
+
+
+RIGHTS = {
+    "global": ("GRANT SELECT ON *.* TO {user}", "REVOKE SELECT ON *.* FROM {user}"),
+    "database": ("GRANT SELECT ON `{db}`.* TO {user}", "REVOKE SELECT ON `{db}`.* FROM {user}"),
+    "table": ("GRANT SELECT ON `{db}`.item TO {user}", "REVOKE SELECT ON `{db}`.item FROM {user}"),
+    "role": ("GRANT {role} TO {user}", "REVOKE {role} FROM {user}"),
+}
+
+
+@pytest.mark.parametrize("kind", list(RIGHTS))
+def test_sessions_that_were_there_before_a_revoke_do_not_speak_for_others(beside: Beside, kind: str) -> None:
+    grant, revoke = RIGHTS[kind]
+    names = {"user": USER, "db": beside.proxy.database, "role": ROLE}
+    beside.mysql.execute(
+        f"GRANT SELECT ON `{beside.proxy.database}`.* TO {ROLE}",
+        grant.format(**names),
+        f"SET DEFAULT ROLE ALL TO {USER}",
+    )
+    beside.caught_up()
+    with ExitStack() as stack:
+        old, used, set_ = (Pair(stack, beside) for _ in range(3))
+        assert old.reads() and used.reads() and set_.reads()
+        beside.mysql.execute(revoke.format(**names))
+        beside.caught_up()
+        new = Pair(stack, beside)
+        used.ask(f"USE `{beside.proxy.database}`")
+        set_.ask("SET ROLE DEFAULT")
+        for _ in range(2):
+            for pair in (old, used, set_):
+                pair.reads()
+            assert not new.reads()
