@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from proxy.mysql.auth_relay import AuthRelay, Outcome, Step, Turn
+from proxy.mysql.auth_relay import DENY_ME, AuthRelay, Outcome, Step, Turn
 from proxy.mysql.login_packets import ChangeUser, decode_name, encode_change_user, parse_change_user
 from proxy.mysql.packets import Malformed, packet
 from proxy.mysql.responses import Exchange, Kind
@@ -68,6 +68,17 @@ class AccountChange:
             self._go_on()
         except Malformed as error:
             self._session.break_off(error)
+
+    def part(self) -> bool:
+        """The client is to have no more of it: takes MySQL's leave, where it waits for an answer (see `DENY_ME`).
+        Whether it did."""
+        turn = self._relay.turn
+        if turn is Turn.NOBODY:
+            return False
+        if turn is Turn.SERVER:
+            self._to_server += 1  # of what it is about to ask
+        self._session.server.write(packet(DENY_ME, self._to_server))
+        return True
 
     def _do(self, step: Step) -> None:
         session = self._session

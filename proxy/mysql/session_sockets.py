@@ -259,8 +259,11 @@ class SessionSockets:
         self.closed_at = self.shared.now
         if not linger:
             self.client.transport.close()
-        if self.server.alive:
-            self.server.transport.abort() if self._busy else self.server.transport.close()
+        change = self._account_change
+        if self.server.alive and (not self._busy or (change is not None and change.part())):
+            self.server.transport.close()
+        elif self.server.alive:
+            self.server.transport.abort()
         if self._task is not None:
             self._task.cancel()
         self._busy = True  # what still comes is passed over
