@@ -240,7 +240,8 @@ class ProxiedQueries:
     async def listed(self, wanted: Callable[[ProxiedQuery], bool], limit: int | None = None) -> list[ProxiedInfo]:
         """Lines of those wanted, at most `limit`, those first that cost MySQL most. Finds out about the first
         JUDGED_AT_ONCE of them whether they can be cached."""
-        entries = sorted(filter(wanted, self._shapes.values()), key=lambda entry: -entry.total_us)
+        passed = (entry for entry in self._shapes.values() if entry.count)  # the others have been hits ever since
+        entries = sorted(filter(wanted, passed), key=lambda entry: -entry.total_us)
         return [
             await self._line(entry, judge=number < JUDGED_AT_ONCE)
             for number, entry in enumerate(islice(entries, limit))

@@ -210,7 +210,7 @@ def status_lines(status: SystemStatus, not_ready: str) -> Sequence[tuple[str, st
         ("source_up", "yes" if status.source_up else "no"),
         ("server_version", status.server_version),
         ("server_uuid", status.server_uuid),
-        ("position", status.position),
+        ("position", _one_line(status.position)),
         ("lag_seconds", f"{status.lag_seconds:.3f}"),
         ("visible_p50_seconds", f"{status.visible_p50_seconds:.6f}"),
         ("visible_p99_seconds", f"{status.visible_p99_seconds:.6f}"),
@@ -240,4 +240,10 @@ async def _explain(command: ExplainCreateCache, system: System, session: Session
 def _explain_last(last: LastStatement | None) -> ResultTable:
     if last is None:
         return ResultTable(_LAST, [(None, None, "the session has asked nothing yet", None)])
-    return ResultTable(_LAST, [(last.served, last.cache or None, last.reason or None, last.position or None)])
+    position = _one_line(last.position)
+    return ResultTable(_LAST, [(last.served, last.cache or None, last.reason or None, position or None)])
+
+
+def _one_line(position: str) -> str:
+    """GTIDs of several servers, as a table can show them."""
+    return position.replace("\n", "")

@@ -150,6 +150,8 @@ class Session(QuickHits):
             if state.token:
                 self.lacks_own_writes()  # or they would gather in a session that never reads
             state.on_trackers(outcome.state)
+        if state.one_shot and self.eof:  # rows that end with EOF do not tell that its transaction has been
+            state.known = False
         if noted is not None and route.noted is not None:
             route.noted.note((perf_counter_ns() - started) / 1000, state.account, noted)
         if route.bounds and not failed:

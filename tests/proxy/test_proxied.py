@@ -168,6 +168,15 @@ def test_a_text_that_cannot_be_read_is_listed_as_it_is() -> None:
     assert [entry.shape for entry in proxied] == ["SELECT 'a"]
 
 
+def test_what_caches_have_answered_ever_since_is_not_listed() -> None:
+    """The listener asks for the entry of every text that it sees first."""
+    proxied, judge, _ = queries()
+    entry = proxied.texts("SELECT a FROM t WHERE id = 1", "shop")
+    assert asyncio.run(proxied.listed(everything)) == [] and judge.asked == []
+    entry.note(1.0, "app@%", b"SELECT a FROM t WHERE id = 2")
+    assert [line.count for line in asyncio.run(proxied.listed(everything))] == [1]
+
+
 def test_planning_is_asked_when_somebody_looks_and_remembered_until_the_schema_changes() -> None:
     proxied, judge, _ = queries()
     proxied.entry("SELECT a FROM t", "shop").note(1.0, "app@%")

@@ -266,6 +266,9 @@ def test_the_last_statement_is_told_as_the_session_has_it() -> None:
         {"served": "passed", "cache": None, "reason": "in a transaction after a write", "position": None}
     ]
     hit = LastStatement("hit", "story", "", SERVER + ":1-5")
+    of_two = LastStatement("hit", "story", "", f"{SERVER}:1-5,\n{SERVER[:-1]}0:1")
+    (row,) = rows("EXPLAIN LAST STATEMENT", FakeSystem(), Session(last_statement=of_two))
+    assert row["position"] == f"{SERVER}:1-5,{SERVER[:-1]}0:1"
     assert rows("EXPLAIN LAST STATEMENT", FakeSystem(), Session(last_statement=hit)) == [
         {"served": "hit", "cache": "story", "reason": None, "position": SERVER + ":1-5"}
     ]
