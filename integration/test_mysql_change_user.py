@@ -1,5 +1,5 @@
-"""Clients that leave in the middle of COM_CHANGE_USER: MySQL must not count them as errors of the address that Upwell has
-there, which it would shut out."""
+"""Clients that leave in the middle of COM_CHANGE_USER: MySQL must not count them as errors of the address that it sees,
+or it would shut out Upwell."""
 
 from __future__ import annotations
 
