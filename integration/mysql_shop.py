@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,3 +31,12 @@ async def shop(mysql: Server, database: str, state: Path, **options: str) -> Asy
             yield proxy, asker
         finally:
             await asker.close()
+
+
+async def waits_for_tables(mysql: Server, database: str) -> int:
+    """The thread at MySQL of a statement in the database that waits for a transaction, once there is one."""
+    waits = f"db = '{database}' AND state LIKE 'Waiting for table metadata lock'"
+    while True:
+        found = await asyncio.to_thread(mysql.execute, f"SELECT id FROM information_schema.processlist WHERE {waits}")
+        if found:
+            return int(found[0][0])

@@ -322,6 +322,7 @@ def test_a_user_without_the_right_gets_mysqls_own_error(mysql: Server, database:
             user = await connected(proxy, user="reader_1", password="secret")
             with pytest.raises(pymysql.err.OperationalError, match="SELECT command denied"):
                 await user.ask(BY_ID, 1)
+            assert await asker.served(BY_ID, 1) == "hit", "what another account may not read is still this one's"
             with pytest.raises(pymysql.err.OperationalError, match="SELECT command denied"):
                 await user.ask("CREATE CACHE mine FROM SELECT grp FROM item WHERE id = ?")
             await proxy.write(f"GRANT SELECT ON `{database}`.item TO reader_1")

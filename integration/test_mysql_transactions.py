@@ -4,18 +4,21 @@ the mixture is counted; outside of them it does not go back in time."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from itertools import count
 from pathlib import Path
 
 import pymysql
 import pytest
 
+from integration.conftest import OwnMySQL
 from integration.grpc_app import Proxy, held_back, run
-from integration.mysql_clients import Asker
+from integration.mysql_clients import Asker, connected
 from integration.mysql_server import Server
-from integration.mysql_shop import BY_ID, OF_GROUP, shop
-from integration.private_mysql import find_mysql
+from integration.mysql_shop import BY_ID, OF_GROUP, shop, waits_for_tables
+from proxy.mysql.cached_reads import FILL_IS_LATE
 
 OPEN = "the REPEATABLE READ transaction has its snapshot at MySQL"
 CHANGED = "what the REPEATABLE READ transaction was shown has changed"
@@ -198,6 +201,70 @@ def test_an_xa_transaction_is_mysqls(mysql: Server, database: str, tmp_path: Pat
     run(scenario)
 
 
+def test_a_transaction_that_ddl_waits_for_does_not_wait_for_a_fill_that_waits_for_the_ddl(
+    mysql: Server, database: str, tmp_path: Path
+) -> None:
+    """MySQL sees no deadlock there: the fill has a connection of its own."""
+
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path, upquery_timeout="10m") as (proxy, asker):
+            await asker.ask("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            await asker.ask(BY_ID, 1)
+            await asker.ask("BEGIN")
+            await asker.ask("SELECT COUNT(*) FROM item")
+            ddl = asyncio.ensure_future(proxy.write("ALTER TABLE item ADD COLUMN x INT"))
+            await waits_for_tables(mysql, database)
+            assert await asker.served(BY_ID, 1) == "hit"
+            assert await asker.read(BY_ID, 2) == (((2, 20, "item 2"),), "passed", FILL_IS_LATE)
+            await asker.ask("COMMIT")
+            await ddl
+
+    run(scenario)
+
+
+@asynccontextmanager
+async def half_of_a_deadlock(proxy: Proxy, asker: Asker) -> AsyncIterator[None]:
+    """The session is in a transaction for whose end a statement waits that has `item` locked."""
+    await proxy.write("CREATE TABLE zoo (id INT PRIMARY KEY)")
+    await asker.ask("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    assert (await asker.read(BY_ID, 1))[1] == "miss"
+    await asker.ask("BEGIN")
+    assert await asker.served(BY_ID, 1) == "hit"
+    await asker.ask("SELECT COUNT(*) FROM zoo")
+    assert await asker.served(BY_ID, 1) == "hit"
+    renames = "item TO a, zoo TO b, a TO item, b TO zoo"
+    renaming = asyncio.ensure_future(proxy.write(f"RENAME TABLE {renames}"))
+    await waits_for_tables(proxy.mysql, proxy.database)
+    yield
+    await renaming
+
+
+def test_a_deadlock_of_what_the_client_does_not_see_is_told_to_it(mysql: Server, database: str, tmp_path: Path) -> None:
+    """MySQL has rolled back the client's transaction."""
+
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (proxy, asker), half_of_a_deadlock(proxy, asker):
+            with pytest.raises(pymysql.err.OperationalError, match="Deadlock found"):
+                await asker.ask(OF_GROUP, 1)  # of which MySQL is asked whether the account may read it
+            assert (await asker.read(BY_ID, 1))[2] == "", "in no transaction"
+
+    run(scenario)
+
+
+def test_a_deadlock_behind_which_a_statement_is_sent_already_ends_the_session(
+    mysql: Server, database: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (proxy, asker):
+            session = await connected(proxy)
+            async with half_of_a_deadlock(proxy, session):
+                with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
+                    await session.ask("SELECT FOUND_ROWS()")
+            assert (await asker.ask(BY_ID, 1))[0][0] == 1
+
+    run(scenario)
+
+
 # -- no way back -------------------------------------------------------------------------------------------------------
 
 
@@ -217,59 +284,107 @@ def test_a_hit_behind_a_miss_is_not_older_than_the_miss(mysql: Server, database:
     run(scenario)
 
 
-def test_a_stream_that_brings_nothing_is_not_waited_for_without_end(
-    mysql: Server, database: str, tmp_path: Path
-) -> None:
+def test_behind_a_miss_mysql_answers_where_the_stream_is_late(mysql: Server, database: str, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with shop(mysql, database, tmp_path) as (proxy, asker):
             await asker.ask(BY_ID, 1)
             with held_back(proxy):
                 await proxy.write("UPDATE item SET n = 5 WHERE id IN (1, 2)")
                 assert (await asker.read(BY_ID, 2))[:2] == (((2, 5, "item 2"),), "miss")
-                assert (await asker.read(BY_ID, 1))[:2] == (((1, 10, "item 1"),), "hit")
+                for _ in range(3):
+                    assert (await asker.read(BY_ID, 1))[:2] == (((1, 5, "item 1"),), "passed")
+                assert await asker.ask(BY_ID, 2) == ((2, 5, "item 2"),), "it may be held, ahead of the position"
+                assert (await asker.read(BY_ID, 3))[:2] == (((3, 30, "item 3"),), "miss")
 
     run(scenario)
 
 
 @contextmanager
-def mysql_that_shows_late() -> Iterator[Server]:
-    """A server that can be made to show a commit long after its binlog tells of it: it waits for a replica's word that
-    never comes. `shows_late` does that, for one commit."""
-    with find_mysql(report=lambda line: None) as server:
-        try:
-            server.execute("INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
-        except pymysql.MySQLError as error:
-            pytest.skip(f"this MySQL has no semi-synchronous replication: {error}")
-        server.execute("SET GLOBAL rpl_semi_sync_source_timeout = 40", "CREATE DATABASE late")
-        yield server
+def under_way(mysql: Server, database: str, change: str) -> Iterator[Callable[[str], None]]:
+    """A transaction whose GTID is owned already: what is read meanwhile may show it. Gives what ends it."""
+    connection = mysql.connect(database=database)
+    with connection, connection.cursor() as cursor:
+        cursor.execute(f"SET gtid_next = '{uuid.uuid4()}:1'")
+        cursor.execute("BEGIN")
+        cursor.execute(change)
+
+        def ends(how: str) -> None:
+            cursor.execute(how)
+            cursor.execute("SET gtid_next = 'AUTOMATIC'")
+
+        yield ends
+
+
+def test_what_a_miss_may_have_shown_counts_as_long_as_it_may_come(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (proxy, asker):
+            await asker.ask(BY_ID, 1)
+            with under_way(mysql, database, "UPDATE item SET n = 5 WHERE id = 1") as ends:
+                assert await asker.served(BY_ID, 2) == "miss"
+                assert (await asker.read(BY_ID, 1))[:2] == (((1, 10, "item 1"),), "passed")
+                with held_back(proxy):
+                    await asyncio.to_thread(ends, "COMMIT")
+                    assert (await asker.read(BY_ID, 1))[:2] == (((1, 5, "item 1"),), "passed")
+            await proxy.caught_up()
+            assert (await asker.read(BY_ID, 1))[:2] == (((1, 5, "item 1"),), "hit")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("begin", ["DO 0", "BEGIN"])
+def test_what_a_miss_may_have_shown_does_not_count_once_it_is_rolled_back(
+    mysql: Server, database: str, tmp_path: Path, begin: str
+) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (_, asker):
+            await asker.ask(BY_ID, 1)
+            with under_way(mysql, database, "UPDATE item SET n = 5 WHERE id = 1") as ends:
+                assert await asker.served(BY_ID, 2) == "miss"
+                await asyncio.to_thread(ends, "ROLLBACK")
+            for turn in range(2):
+                await asker.ask(begin)
+                assert await asker.served(BY_ID, 1) in ("hit", "passed")[: 2 - turn]
+                await asker.ask("COMMIT")
+
+    run(scenario)
 
 
 SHOWS_LATE = ("SET GLOBAL rpl_semi_sync_source_enabled = OFF", "SET GLOBAL rpl_semi_sync_source_enabled = ON")
 
 
-def test_what_mysql_answers_is_not_older_than_the_hit_before(tmp_path: Path) -> None:
+def test_what_mysql_answers_is_not_older_than_the_hit_before(own_mysql: OwnMySQL, tmp_path: Path) -> None:
+    """The server shows a commit long after its binlog tells of it: it waits for a replica's word that never comes."""
     statements = (
         "SELECT n FROM item WHERE id = 1 /* upwell: skip */",
         "SELECT n, FOUND_ROWS() FROM item WHERE id = 1",
         "EXECUTE p",
     )
 
-    async def shown(proxy: Proxy, asker: Asker, number: int, statement: str) -> int:
-        """What the statement shows behind a hit that has shown `number`."""
+    numbers = count(1000)
+
+    async def shown(proxy: Proxy, asker: Asker, statement: str) -> tuple[int, int] | None:
+        """What the statement shows, and what a hit before it has; None where MySQL itself has shown it before that."""
+        number = next(numbers)
         await asyncio.to_thread(proxy.mysql.execute, *SHOWS_LATE)
         writing = asyncio.ensure_future(proxy.write(f"UPDATE item SET n = {number} WHERE id = 1"))
-        while (await asker.ask(BY_ID, 1))[0][1] != number:
-            assert not writing.done(), "it is to be seen here first"
+        while (await asker.ask(BY_ID, 1))[0][1] != number and not writing.done():
+            pass
+        first = not writing.done()
         n: int = (await asker.ask(statement))[0][0]
         await writing
-        return n
+        return (n, number) if first else None
 
     async def scenario(mysql: Server) -> None:
         async with shop(mysql, "late", tmp_path) as (proxy, asker):
             await asker.ask("PREPARE p FROM 'SELECT n FROM item WHERE id = 1'")
             await asker.ask(BY_ID, 1)
-            for number, statement in enumerate(statements, 1000):
-                assert await shown(proxy, asker, number, statement) == number, statement
+            for statement in statements:
+                while (found := await shown(proxy, asker, statement)) is None:
+                    pass
+                assert found[0] == found[1], statement
 
-    with mysql_that_shows_late() as server:
-        run(lambda: scenario(server))
+    server = own_mysql("--loose-plugin-load-add=semisync_source.so", "--loose-rpl-semi-sync-source-timeout=40")
+    if not server.execute("SHOW VARIABLES LIKE 'rpl_semi_sync_source_enabled'"):
+        pytest.skip("this MySQL has no semi-synchronous replication")
+    server.execute("CREATE DATABASE late")
+    run(lambda: scenario(server))

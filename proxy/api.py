@@ -365,6 +365,7 @@ class SessionSystem(System, Protocol):
         """Since the stream has brought something: MySQL may be about to show it."""
         ...
 
-    def demand_after(self, own: GtidSet) -> Demand:
-        """Of a call whose answer must have the session's own writes, and be not older than any hit until now."""
+    def demand_after(self, own: GtidSet, shown: GtidSet | None = None, wait: float = DEFAULT_WAIT) -> Demand:
+        """Of a call whose answer must have the session's own writes, and be not older than any hit until now, nor than
+        answers that may have shown these. `wait`: seconds, for what is held."""
         ...

@@ -119,7 +119,14 @@ class Freshener:
         reading = self._reading
         if reading is None or reading[0] < since or (reading[1].done() and reading[1].exception() is not None):
             reading = self._reading = monotonic(), asyncio.ensure_future(self._ask())
+            reading[1].add_done_callback(_seen)
         return await asyncio.shield(reading[1])  # others wait for it too
+
+
+def _seen(reading: asyncio.Future[GtidSet]) -> None:
+    """Who waited for it may be gone: then its error is nobody's."""
+    if not reading.cancelled():
+        reading.exception()
 
 
 class CallDemand:

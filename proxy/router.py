@@ -23,6 +23,7 @@ from planner.matcher import QueryMatcher
 from planner.scan import scan
 from proxy.api import (
     BY_GRPC,
+    DEFAULT_WAIT,
     Answer,
     CacheInfo,
     Encoder,
@@ -176,8 +177,10 @@ class Router:
     def demand(self, freshness: Freshness) -> CallDemand:
         return self._freshener.demand(freshness)
 
-    def demand_after(self, own: GtidSet) -> CallDemand:
-        return self.demand(Freshness(min_gtid=own, not_before=self._engine.ring.position.freeze()))
+    def demand_after(self, own: GtidSet, shown: GtidSet | None = None, wait: float = DEFAULT_WAIT) -> CallDemand:
+        position = self._engine.ring.position.freeze()
+        not_before = position if shown is None else position.union(shown)
+        return self.demand(Freshness(min_gtid=own, not_before=not_before, wait=wait))
 
     async def query(
         self,

@@ -5,14 +5,15 @@ read -> gate -> "" : Cache.hit -> head + body, at once      -> a hole: Cache.fil
              -> something to be asked or waited for first, a task; then the command is looked at again
 
 What a session is shown does not go back in time, but for one case: a hit may be older than what MySQL itself has
-answered before, by as much as the stream lags. Hits are at the position; what misses and hits ahead of it have shown
-beyond it is waited for (`SessionState.shown`); before MySQL answers after hits, it waits for what they have shown
-(`Session._before`).
+answered before, by as much as the stream lags. Hits are at the position; where misses and hits ahead of it have shown
+more (`SessionState.shown`), the next answers must have that too, or are MySQL's; before MySQL answers after hits, it
+waits for what they have shown (`Session._before`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 
 from gtid_tracker.gtid import GtidSet
@@ -25,13 +26,18 @@ from proxy.mysql.responses import Kind
 from proxy.mysql.routes import Route
 from proxy.mysql.rows import head, with_status
 from proxy.mysql.session_base import SessionBase
-from proxy.mysql.trackers import hidden_table, refresh
+from proxy.mysql.trackers import forget_lost, hidden_table, refresh, unless_ended
 from sqltypes.errors import SourceError, UpwellError
 
 NOTHING = GtidSet.empty()
 PLAIN_STATUS = 2  # autocommit, and in no transaction: what stored answers end with
 VISIBLE_SOON = 0.05
-"""Seconds that MySQL may take to show what hits have shown already, and the stream to bring what MySQL has shown."""
+"""Seconds that MySQL may take to show what hits have shown already, and the stream to bring what misses have shown."""
+ASK_AGAIN = 1.0  # seconds from one question whether what was shown still comes to the next
+PATIENT = 0.1  # seconds that a transaction with tables open at MySQL waits for a fill
+FILL_IS_LATE = "the transaction has tables open at MySQL, for which the fill may be waiting"
+NOT_AT_POSITION = "the fill is not at the position of what was shown"
+NOT_BROUGHT = "the stream has not brought what the session was shown"
 AHEAD = "held ahead of the position"
 ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
 CHANGED = "caches have changed while the read waited"
@@ -54,6 +60,7 @@ class CachedRead:
     head: bytes = b""
     forced: bool = False  # an error where MySQL would have to answer
     waited: bool = False  # for the session's own writes, in vain
+    behind: bool = False  # what the session was shown was waited for, in vain
     hidden: str = ""  # the temporary table that hides one of the query's
     refused: str = ""  # what MySQL has said of the text
 
@@ -70,7 +77,7 @@ class CachedReads(SessionBase):
         """Answers, at once where nothing must be asked or waited for."""
         gate = self._gate(read)
         if gate == "":
-            if not self._hit(read):
+            if self.state.shown or not self._hit(read):
                 self._start(self._miss(read))
         elif isinstance(gate, str):
             self.pass_read(read, gate)
@@ -85,7 +92,7 @@ class CachedReads(SessionBase):
             gate = self._gate(read)
         if gate:
             self.pass_read(read, gate)
-        elif not self._hit(read):
+        elif self.state.shown or not self._hit(read):
             await self._miss(read)
 
     # -- the gate ------------------------------------------------------------------------------------------------------
@@ -124,13 +131,14 @@ class CachedReads(SessionBase):
             if read.waited:
                 return f"the stream has not brought the session's own writes: {state.token}"
             return lambda: self._own_writes(read)
-        if state.shown and not self._has(state.shown):
-            return self._until_shown
-        state.shown = NOTHING
+        if state.shown and (self._has(state.shown) or not self.server.alive):
+            state.shown = NOTHING
         if state.transactional:
             reason = transaction_rule(state, self.shared.options.transactions, self.shown, self.shared.position())
             if reason:
                 return reason
+            if state.shown and self._one_state():
+                return NOT_BROUGHT if read.behind else lambda: self._until_shown(read)
         if read.hidden:
             return f"a temporary table hides {read.hidden}"
         if state.hiding and not read.cache.relations <= state.not_hidden:
@@ -153,11 +161,22 @@ class CachedReads(SessionBase):
     async def _own_writes(self, read: CachedRead) -> None:
         read.waited = True
         self.shared.system.count("session_write_waits")
-        await self.shared.reached(self.state.token)
+        if not await self.shared.reached(self.state.token):
+            await forget_lost(self)
 
-    async def _until_shown(self) -> None:
-        shown, self.state.shown = self.state.shown, NOTHING
-        await self.shared.system.reached(shown, VISIBLE_SOON)
+    async def _until_shown(self, read: CachedRead) -> None:
+        state = self.state
+        if state.behind is not None or not await self.shared.system.reached(state.shown, VISIBLE_SOON):
+            read.behind = True
+            await self._is_behind()
+
+    async def _is_behind(self) -> None:
+        """The position lacks what the session was shown: that is waited for no more. MySQL is asked now and then
+        whether it still comes."""
+        state, now = self.state, self.shared.clock()
+        if state.behind is None or now - state.behind > ASK_AGAIN:
+            state.behind = now
+            await forget_lost(self)
 
     async def _ask_hidden(self, read: CachedRead) -> None:
         read.hidden = await hidden_table(self, read.cache.relations)
@@ -168,6 +187,7 @@ class CachedReads(SessionBase):
         asked = self.shared.grants.version
         outcome = await self.server.ask(packet(bytes((COM_STMT_PREPARE,)) + read.text, 0), Kind.PREPARED)
         self.shared.system.count("mysql_rights_asked")
+        unless_ended(self.state, outcome)
         payloads, error = outcome.payloads, outcome.error
         if error is None or error.errno in NO_RIGHT:
             self.shared.grants.note(self.state, read.cache, asked, allowed=error is None)
@@ -203,28 +223,50 @@ class CachedReads(SessionBase):
         )
 
     async def _miss(self, read: CachedRead) -> None:
-        demand = self.shared.system.demand_after(self.state.token)
+        state = self.state
+        if state.shown:
+            wait = VISIBLE_SOON if state.behind is None else 0
+            demand = self.shared.system.demand_after(state.token, state.shown, wait)
+        else:
+            demand = self.shared.system.demand_after(state.token)
         try:
-            answer = await read.cache.fill(read.values, demand)
+            filling = read.cache.fill(read.values, demand)
+            answer = await (self._while_patient(filling) if state.touched else filling)
         except SourceError:
             answer = "MySQL refuses the query that fills the key"
         if not isinstance(answer, Answer):
+            if state.shown and not self._has(state.shown):
+                await self._is_behind()
             self.pass_read(read, answer)
         elif read.version != self.shared.system.caches_version:
             self.pass_read(read, CHANGED)
         elif self._one_state():  # the fill is of use if it is a hit now
             gate = self._gate(read)
             if not isinstance(gate, str) or gate or not self._hit(read, filled=True):
-                why = gate if isinstance(gate, str) else ""
-                self.pass_read(read, why or "the fill is not at the position of what was shown")
+                self.pass_read(read, gate if isinstance(gate, str) and gate else NOT_AT_POSITION)
         else:
             ahead = answer.position != self.shared.position() or answer.horizon != ""
+            state.shown = NOTHING
             if ahead:
-                shown = GtidSet.parse(answer.horizon or answer.position)
-                self.state.shown = NOTHING if self._has(shown) else shown
+                self._note_shown(answer)
             self._send(read, answer.body)
             rule = AHEAD if ahead and answer.served is Served.HIT else hit_rule(self.state)
             self.note(answer.served, answer.cache, rule, answer.position)
+
+    async def _while_patient(self, filling: Coroutine[None, None, Answer | str]) -> Answer | str:
+        """A DDL statement may be waiting for the transaction, and the fill for the DDL statement: a deadlock that MySQL
+        cannot see, for the fill has another connection. It goes on for who comes next."""
+        task = asyncio.get_running_loop().create_task(filling)
+        self.shared.fills.add(task)
+        task.add_done_callback(self.shared.fill_ended)
+        await asyncio.wait((task,), timeout=PATIENT)
+        return task.result() if task.done() else FILL_IS_LATE
+
+    def _note_shown(self, answer: Answer) -> None:
+        """The answer has shown what the position lacks."""
+        shown = GtidSet.parse(answer.horizon or answer.position)
+        if not self._has(shown):
+            self.state.shown, self.state.behind = shown, None
 
     def _send(self, read: CachedRead, body: bytes) -> None:
         status, start = self.status, read.head

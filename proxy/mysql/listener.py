@@ -19,7 +19,7 @@ import structlog
 from gtid_tracker.gtid import GtidSet
 from planner.matcher import QueryMatcher
 from planner.scan import server_version, unwrap_version_comments
-from proxy.api import SessionSystem
+from proxy.api import Answer, SessionSystem
 from proxy.mysql.commands import may_be_command
 from proxy.mysql.grants import REMEMBERED, Grants
 from proxy.mysql.handshake import LoginSettings, log_in
@@ -90,6 +90,7 @@ class Shared:
         self.sessions: set[SessionBase] = set()
         self.orphans: set[SessionBase] = set()
         self.closing: set[SessionBase] = set()
+        self.fills: set[asyncio.Task[Answer | str]] = set()  # that their sessions may have left alone
         self.position = system.position
         self.seconds_since_change = system.seconds_since_change
         self._proxied = proxied
@@ -147,6 +148,11 @@ class Shared:
     async def reached(self, own: GtidSet) -> bool:
         """Waits, for a bounded time, until the stream has brought a session's own writes."""
         return await self.system.reached(own, self.options.own_writes_wait)
+
+    def fill_ended(self, task: asyncio.Task[Answer | str]) -> None:
+        self.fills.discard(task)
+        if not task.cancelled():
+            task.exception()  # who waits for it still has it from the task
 
     def orphaned(self, session: SessionBase) -> None:
         self.orphans.add(session)

@@ -42,7 +42,7 @@ from proxy.mysql.session_base import SessionBase
 from proxy.mysql.session_state import ALWAYS
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Steer
-from proxy.mysql.trackers import refresh, switch_on
+from proxy.mysql.trackers import DEADLOCK, refresh, switch_on
 from sqltypes.errors import BadParameters, SourceError, UpwellError
 
 if TYPE_CHECKING:
@@ -210,6 +210,8 @@ class Session(QuickHits):
 
     def _replayed(self, outcome: Outcome) -> None:
         self.state.touched |= self.state.in_transaction
+        if outcome.error is not None and outcome.error.errno == DEADLOCK:
+            self._lost()  # the client is answered the statement behind it, and would not know
 
     def _compare_shown(self, *, opens_snapshot: bool) -> None:
         """MySQL is about to look at tables for the transaction, or has: is its state the one that hits have shown? It

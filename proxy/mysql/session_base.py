@@ -218,6 +218,7 @@ class SessionBase(SessionSockets):
         self._busy = True
         self.heads.clear()
         self._task = asyncio.get_running_loop().create_task(self._run(coroutine))
+        self._task.add_done_callback(lambda _: coroutine.close())  # it may be cancelled before it has begun
 
     async def _run(self, coroutine: Coroutine[None, None, None]) -> None:
         """What the task forwarded to MySQL is under way when it has ended."""

@@ -121,9 +121,10 @@ def entries(state: bytes) -> list[tuple[int, bytes]]:
 @dataclass(slots=True)
 class SessionState:
     """`identity`: the account and its roles, by which rights are remembered. `token`: GTIDs of the session's own
-    writes that a hit must contain; `token_known` False: of some that are not known. `shown`: GTIDs beyond the position
-    that earlier answers have shown. `one_shot`: a SET TRANSACTION that waits for its transaction. `hiding`: temporary
-    tables may hide cached ones; `not_hidden`: tables of which MySQL has said since that they are not."""
+    writes that a hit must contain; `token_known` False: of some that are not known. `shown`: GTIDs, some beyond the
+    position, that earlier answers may have shown; `behind`: they were waited for in vain, and at that time of the clock
+    MySQL was asked whether they still come. `one_shot`: a SET TRANSACTION that waits for its transaction. `hiding`:
+    temporary tables may hide cached ones; `not_hidden`: tables of which MySQL has said since that they are not."""
 
     database: str = ""
     known: bool = False
@@ -145,6 +146,7 @@ class SessionState:
     token: GtidSet = field(default_factory=GtidSet.empty)
     token_known: bool = True
     shown: GtidSet = field(default_factory=GtidSet.empty)
+    behind: float | None = None
     client_tracks: dict[str, str] = field(default_factory=dict)  # what the client itself has asked to be told
     changed: bool = False  # the trackers reported a state change since it was last looked at
     tracks_changed: bool = False  # a statement of the client has set session_track_...

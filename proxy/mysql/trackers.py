@@ -1,6 +1,7 @@
 """What a session asks of MySQL about itself, unseen by its client: the trackers switched on, and what they do not tell.
 
-Each of these leaves the session as it was: none touches a table's rows, opens a snapshot, or ends a transaction.
+Each of these leaves the session as it was: none touches a table's rows, opens a snapshot, or ends a transaction, unless
+by a deadlock over a table's name (`unless_ended`).
 """
 
 from __future__ import annotations
@@ -8,13 +9,17 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from gtid_tracker.gtid import GtidSet
+from gtid_tracker.gtid import GtidSet, parse_owned
 from proxy.mysql.responses import Kind, Outcome
 from proxy.mysql.session_state import ASK, TRACKS, SessionState, text_row, track_statement
+from sqltypes.errors import SourceError
 
 ASK_TRACKS = "SELECT " + ", ".join(f"@@session.{name}" for name in TRACKS) + " LIMIT 1"
 ASK_EXECUTED = "SELECT @@GLOBAL.gtid_executed LIMIT 1"
+ASK_COMING = "SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed LIMIT 1"  # in this order
 NOT_IN_TRANSACTION = 1766  # MySQL's error: session_track_gtids cannot be set while one is under way
+DEADLOCK = 1213  # MySQL's error: the whole transaction is rolled back
+INTERRUPTED = 1317
 Table = tuple[str, str]  # schema, name
 
 
@@ -84,15 +89,38 @@ def _learn(state: SessionState, found: Outcome) -> None:
 
 async def hidden_table(session: Asking, tables: frozenset[Table]) -> str:
     """The name of a temporary table of the session that hides one of these; "" if there is none, which is remembered.
-    MySQL itself does not tell of those that CREATE TEMPORARY TABLE ... SELECT makes. Raises SourceDown, Malformed."""
+    MySQL itself does not tell of those that CREATE TEMPORARY TABLE ... SELECT makes. Raises SourceDown, Malformed, and
+    as `unless_ended`."""
     state = session.state
     for schema, name in sorted(tables - state.not_hidden):
         quoted = ".".join(f"`{part.replace('`', '``')}`" for part in (schema, name))
         found = await session.server.ask(session.query(f"SHOW CREATE TABLE {quoted}"), Kind.RESULT)
+        unless_ended(state, found)
         if found.error is None and (only_row(found.payloads)[1] or "").startswith("CREATE TEMPORARY"):
             return name
         state.not_hidden.add((schema, name))
     return ""
+
+
+async def forget_lost(session: Asking) -> None:
+    """Takes from what the session waits for the transactions that MySQL neither owns nor has executed: they were rolled
+    back, or lost with the server's history, and never come. Raises SourceDown, Malformed."""
+    state = session.state
+    found = await session.server.ask(session.query(ASK_COMING), Kind.RESULT)
+    if found.error is not None:
+        return
+    owned, executed = (text or "" for text in only_row(found.payloads))
+    coming = GtidSet.parse(executed).union(parse_owned(owned))
+    state.token, state.shown = state.token.intersection(coming), state.shown.intersection(coming)
+
+
+def unless_ended(state: SessionState, outcome: Outcome) -> None:
+    """Raises MySQL's error where a statement of ours has cost the client its transaction, or was interrupted in the
+    place of the client's: so it would have been without Upwell, and the client must know."""
+    error = outcome.error
+    if error is not None and error.errno in (DEADLOCK, INTERRUPTED):
+        state.known = False  # whether it is in a transaction, too
+        raise SourceError(error.errno, error.sqlstate, error.message)
 
 
 def only_row(payloads: list[bytes]) -> list[str | None]:

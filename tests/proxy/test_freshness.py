@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Coroutine
 from time import monotonic
 from typing import Any
@@ -215,6 +216,31 @@ def test_source_that_cannot_be_asked_is_said_and_asked_again() -> None:
             await stream.freshener.demand(Freshness(max_staleness=1.0)).reached()
         stream.executed = gtids(1)
         assert await stream.freshener.demand(Freshness(max_staleness=1.0)).reached()
+
+    run(scenario())
+
+
+def test_error_of_a_question_is_nobodys_once_who_asked_has_gone() -> None:
+    async def scenario() -> None:
+        stream, faults, goes_on = Stream(), list[object](), asyncio.Event()
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+
+        async def ask() -> GtidSet:
+            await goes_on.wait()
+            raise SourceDown("gone")
+
+        freshener = Freshener(stream.engine, lambda: 0.0, ask)
+        asking = asyncio.ensure_future(freshener.executed(monotonic()))
+        await asyncio.sleep(0)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        del asking  # its error would keep the question's
+        goes_on.set()
+        while freshener._reading is None or not freshener._reading[1].done():
+            await asyncio.sleep(0)
+        freshener._reading = None
+        gc.collect()
+        assert faults == []
 
     run(scenario())
 
