@@ -18,3 +18,6 @@ def test_a_brief_hammer_finds_nothing() -> None:
     assert result.counters["evicted"] > 0, result.counters
     assert tally["judged"] > 200 and tally["hit"] > 50 and tally["miss"] > 20, tally
     assert tally["at rest hit"] > 100, tally
+    for kind in ("autocommit", "repeatable read", "read committed", "own writes", "rights"):
+        assert tally[f"{kind} hit"] > 0 and tally[f"{kind} passed"] > 0, (kind, tally)
+    assert tally["rights refused"] > 0 and tally["sessions killed"] > 0, tally

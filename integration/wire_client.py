@@ -62,13 +62,18 @@ class WireClient:
     1. Nothing is read ahead of the answer to the last command.
     """
 
-    def __init__(self, *, eof: bool = False, flags: int = CLIENT.MULTI_STATEMENTS, **options: Any) -> None:
-        """`eof`: rows end with an EOF packet. `flags`: capabilities beyond PyMySQL's. The rest is PyMySQL's."""
+    def __init__(
+        self, *, eof: bool = False, flags: int = CLIENT.MULTI_STATEMENTS, patience: float | None = None, **options: Any
+    ) -> None:
+        """`eof`: rows end with an EOF packet. `flags`: capabilities beyond PyMySQL's. `patience`: seconds in which an
+        answer must come, else TimeoutError. The rest is PyMySQL's."""
         flags |= 0 if eof else CLIENT_DEPRECATE_EOF
         connection: Any = pymysql.connect(client_flag=flags, autocommit=None, **options)
         self.eof = eof
         self.tracks = bool(flags & CLIENT.SESSION_TRACK)
+        self._sequence = 0  # of the packet that came last
         self._socket = connection._sock
+        self._socket.settimeout(patience)
         self._stream: BinaryIO = connection._rfile
         self._connection = connection  # or it would close them
 
@@ -96,13 +101,14 @@ class WireClient:
                 self._payload()
         return Prepared(number, parameters)
 
-    def execute(self, statement: Prepared, *values: int | str) -> list[Row]:
-        """The rows of an execution."""
+    def execute(self, statement: Prepared, *values: int | str, typed: bool = True) -> list[Row]:
+        """The rows of an execution. `typed` False: the values' types are those that were sent before."""
         assert len(values) == statement.parameters
         types = [LONGLONG if isinstance(value, int) else VAR_STRING for value in values]
         bound = b""
         if values:
-            bound = bytes((len(values) + 7) // 8) + b"\1" + b"".join(struct.pack("<H", type_) for type_ in types)
+            bound = bytes((len(values) + 7) // 8) + bytes((typed,))
+            bound += b"".join(struct.pack("<H", type_) for type_ in types if typed)
         for value in values:
             bound += struct.pack("<q", value) if isinstance(value, int) else bytes((len(value),)) + value.encode()
         self._send(bytes((COM_STMT_EXECUTE,)) + struct.pack("<IBI", statement.id, 0, 1) + bound)
@@ -120,8 +126,8 @@ class WireClient:
         """COM_CHANGE_USER to an account without a password."""
         rest = user.encode() + b"\0\0" + database.encode() + b"\0" + struct.pack("<H", 255)
         self._send(bytes((COM_CHANGE_USER,)) + rest + b"caching_sha2_password\0")
-        while self._payload()[0] != OK:
-            self._socket.sendall(packet(b"", 3))  # the other plugin is named; an empty password answers any
+        while self._payload()[0] != OK:  # another plugin may be named: an empty password answers any
+            self._socket.sendall(packet(b"", self._sequence + 1))
 
     # -- packets -------------------------------------------------------------------------------------------------------
 
@@ -131,7 +137,7 @@ class WireClient:
     def _payload(self) -> bytes:
         """Raises OperationalError where the connection has ended, MySQL's error where it is one."""
         header = self._stream.read(4)
-        size = int.from_bytes(header[:3], "little")
+        size, self._sequence = int.from_bytes(header[:3], "little"), header[3] if len(header) == 4 else 0
         payload = self._stream.read(size) if len(header) == 4 else b""
         if len(header) < 4 or len(payload) < size:
             raise pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query")

@@ -109,6 +109,13 @@ def test_a_gtid_chosen_before_tells_at_once_what_the_position_shows() -> None:
     assert kinds(made, 4, at=5) == [STALE]
 
 
+def test_a_chosen_gtid_says_nothing_once_its_transaction_is_in_doubt() -> None:
+    made = history()
+    made.committing(0, made.begin(0, 4, Gtid(SOURCE, 5)))
+    made.lost_sight(0, 5)
+    assert kinds(made, 4, at=5) == kinds(made, 5, at=5) == []
+
+
 def test_what_is_in_doubt_is_settled_by_who_has_the_lock_next() -> None:
     made = history()
     made.committing(0, made.begin(0, 4))

@@ -21,6 +21,7 @@ from examples.lobsters.load import DATABASE as SAMPLE
 from examples.lobsters.proxy_process import ProxyProcess
 from integration.hammer.judge import SWAPS, Finding, History
 from integration.hammer.readers import Trouble
+from integration.hammer.sessions import APP, THIRD
 from integration.hammer.tables import DATABASE, VERSIONED
 from integration.hammer.writers import Tracked
 from integration.mysql_server import Server
@@ -82,10 +83,10 @@ class Scene:
                 raise TimeoutError(f"not within {seconds:.0f} s: {what}")
             self.pause.wait(LOOK)
 
-    def kill(self, which: str) -> int:
-        """Kills the proxy's connections by a condition on the processlist; how many."""
+    def kill(self, which: str, user: str = USER) -> int:
+        """Kills an account's connections (the proxy's own) by a condition on the processlist; how many."""
         rows = self.server.execute(
-            f"SELECT id, command FROM information_schema.processlist WHERE user = '{USER}' AND {which}"
+            f"SELECT id, command FROM information_schema.processlist WHERE user = '{user}' AND {which}"
         )
         killed = 0
         for number, _ in rows:
@@ -121,6 +122,13 @@ def kill_stream(scene: Scene) -> None:
 def kill_all(scene: Scene) -> None:
     with scene.outage():
         scene.tally["connections killed"] += scene.kill("TRUE")
+
+
+def kill_sessions(scene: Scene) -> None:
+    """Connections of the listener's clients: some of them, or all of one account."""
+    with scene.outage():
+        which = scene.rng.choice(("TRUE", "id % 2", "command = 'Sleep'", "command = 'Query'"))
+        scene.tally["sessions killed"] += scene.kill(which, APP) + scene.kill(which, THIRD)
 
 
 def rotate(scene: Scene) -> None:
@@ -236,9 +244,43 @@ def recreate(scene: Scene) -> None:
     scene.tally["caches made anew"] += 1
 
 
+def recreate_by_sql(scene: Scene) -> None:
+    """The same over MySQL's protocol."""
+    name = scene.rng.choice(list(VERSIONED))
+    scene.trouble.remade = name
+    port = scene.proxy.mysql_port
+    with pymysql.connect(host="127.0.0.1", port=port, user=USER, database=DATABASE) as connection:
+        cursor = connection.cursor()
+        cursor.execute(f"DROP CACHE {name}")
+        cursor.execute(f"CREATE CACHE {name} FROM {VERSIONED[name].sql}")
+    scene.tally["caches made anew"] += 1
+
+
+def show_late(scene: Scene) -> None:
+    """Commits that the stream tells of and MySQL shows some milliseconds later: it waits for the word of a replica that
+    is not there, for each commit that is the first after this is switched on."""
+    if not scene.server.execute("SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'rpl_semi_sync_source'"):
+        return
+    for _ in range(scene.rng.randint(5, 20)):
+        show_commits_late(scene.server)
+        scene.pause.wait(LOOK)
+        scene.tally["commits shown late"] += 1
+    show_commits_at_once(scene.server)
+
+
+def show_commits_late(server: Server) -> None:
+    """The next commit is shown late, where the server can do that."""
+    server.execute(*(f"SET GLOBAL rpl_semi_sync_source_enabled = {how}" for how in ("OFF", "ON")))
+
+
+def show_commits_at_once(server: Server) -> None:
+    server.execute("SET GLOBAL rpl_semi_sync_source_enabled = OFF")
+
+
 DISTURBANCES: tuple[Callable[[Scene], None], ...] = (
     kill_upqueries, kill_idle, kill_stream, kill_all, rotate, flush_tables, purge, purge_what_is_needed, restart_clean,
-    restart_after_crash, alter, alter, swap, swap, big_transaction, stall, recreate,
+    restart_after_crash, alter, alter, swap, swap, big_transaction, stall, recreate, recreate_by_sql, kill_sessions,
+    kill_sessions, show_late, show_late,
 )  # fmt: skip
 
 

@@ -75,6 +75,11 @@ class History:
             versions = self._versions[group]
             return next(n for n in range(len(versions) - 1, -1, -1) if versions[n].outcome is Outcome.COMMITTED)
 
+    def newest(self, group: Group) -> int:
+        """The highest version that was begun."""
+        with self._lock:
+            return len(self._versions[group]) - 1
+
     def committing(self, group: Group, number: int) -> None:
         with self._lock:
             self._versions[group][number].outcome = Outcome.COMMITTING
@@ -90,11 +95,12 @@ class History:
             self._versions[group][number].outcome = Outcome.GONE
 
     def lost_sight(self, group: Group, number: int) -> None:
-        """The connection ended: a version whose COMMIT was sent may be there, one that was only begun is not."""
+        """The connection ended: a version whose COMMIT was sent may be there, one that was only begun is not. If it is
+        not, the GTID that its writer had chosen is given to another transaction."""
         with self._lock:
             version = self._versions[group][number]
             if version.outcome is Outcome.COMMITTING:
-                version.outcome = Outcome.UNKNOWN
+                version.outcome, version.gtid = Outcome.UNKNOWN, None
             elif version.outcome is Outcome.BEGUN:
                 version.outcome = Outcome.GONE
 
@@ -141,6 +147,7 @@ class Seen:
     divide) is a mix. `sides`: which of two swapped tables each row is from.
     `before`: what was committed for sure before it was asked for. `position` and `horizon`: all of the one is in it,
     nothing but what is in the other. `floor`: a position that its own must contain if it is a hit, "" for none.
+    `bounded` False: the horizon was not told.
     """
 
     cache: str
@@ -154,6 +161,7 @@ class Seen:
     horizon: str = ""  # "": the position
     floor: str = ""
     rows: Sequence[Any] = ()
+    bounded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +214,7 @@ def _judge_version(history: History, seen: Seen, group: Group, version: int) -> 
     if version < least:
         return [(STALE, f"group {group} shows {version}, the position has {least}")]
     most = max(history.at(group, parse(seen.horizon or seen.position)))
-    if version > most:
+    if seen.bounded and version > most:
         return [(AHEAD, f"group {group} shows {version}, the horizon has {most}")]
     return []
 
@@ -218,7 +226,7 @@ def _judge_side(history: History, seen: Seen) -> list[tuple[str, str]]:
     least = min(history.at(SWAPS, parse(seen.position)))
     if seen.served == "passed":
         least = max(least, seen.before.get(SWAPS, 0))
-    most = max(history.at(SWAPS, parse(seen.horizon or seen.position)))
+    most = max(history.at(SWAPS, parse(seen.horizon or seen.position))) if seen.bounded else history.newest(SWAPS)
     may = history.between(SWAPS, least, most)
     if not any(number % 2 == side for number in may for side in sides):
         return [(STALE, f"side {sides} is shown, where there had been {sorted(may)} swaps")]

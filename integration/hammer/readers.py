@@ -21,7 +21,7 @@ from examples.lobsters.pages import PageStream, Write, run_page
 from examples.lobsters.queries import CATALOGUE, Parameters, Sample
 from integration.hammer.judge import SWAPS, Finding, Group, History, Seen, judge
 from integration.hammer.tables import DATABASE as VERSIONS
-from integration.hammer.tables import GROUPS, VERSIONED
+from integration.hammer.tables import GROUPS, VERSIONED, Read, Values
 from integration.hammer.writers import IMPATIENT, RECONNECT, Worker
 from integration.mysql_server import Server
 from upwell.client import Client
@@ -154,11 +154,8 @@ def seen(
     before: dict[int, int],
     floor: str = "",
 ) -> Seen:
-    """An answer as the judge takes it. An answer whose form is wrong (no rows, say) is one that shows nothing."""
-    try:
-        shown, sides, wrong = VERSIONED[cache].read(answer, parameters)
-    except (ValueError, IndexError, TypeError, ZeroDivisionError) as error:
-        shown, sides, wrong = [], set(), f"the answer cannot be read: {error!r}"
+    """An answer as the judge takes it."""
+    shown, sides, wrong = shows(cache, parameters, answer)
     return Seen(
         cache,
         parameters,
@@ -172,6 +169,14 @@ def seen(
         floor,
         list(answer),
     )
+
+
+def shows(cache: str, parameters: tuple[Any, ...], rows: Sequence[Values]) -> Read:
+    """What rows of an answer show. Rows whose form is wrong (none, say) show nothing."""
+    try:
+        return VERSIONED[cache].read(rows, parameters)
+    except (ValueError, IndexError, TypeError, ZeroDivisionError) as error:
+        return [], set(), f"the answer cannot be read: {error!r}"
 
 
 class SampleReader(Reader):

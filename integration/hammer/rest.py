@@ -12,6 +12,7 @@ from examples.lobsters.load import DATABASE as SAMPLE
 from examples.lobsters.load import connect
 from examples.lobsters.measure import same
 from examples.lobsters.queries import CATALOGUE
+from integration.hammer import own
 from integration.hammer.disturb import RECOVERY, Scene
 from integration.hammer.judge import Finding
 from integration.hammer.readers import Asked
@@ -37,6 +38,10 @@ def at_rest(scene: Scene, made: Made, asked: Asked) -> None:
             for parameters in every_key(name):
                 wanted = direct.query(versioned.sql, driver_values(parameters))
                 compare(scene, name, parameters, wanted, scene.client.cache(name).get, equal)
+        for name, sql in own.CACHES.items():
+            for parameters in own.every_key(name):
+                wanted = direct.query(sql, driver_values(parameters))
+                compare(scene, name, parameters, wanted, scene.client.cache(name).get, as_bag)
     cached = Cached(scene.client, SAMPLE, made)
     with connect(scene.server, SAMPLE) as connection:
         direct = Direct(connection)

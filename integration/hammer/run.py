@@ -11,7 +11,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,10 +25,22 @@ from examples.lobsters.load import DATABASE as SAMPLE
 from examples.lobsters.load import load
 from examples.lobsters.proxy_process import ProxyFailed, ProxyProcess
 from examples.lobsters.queries import CATALOGUE
+from integration.hammer import own
 from integration.hammer.disturb import USER, Scene, lap
 from integration.hammer.judge import SWAPS, Finding, History
 from integration.hammer.readers import Asked, FreshReader, Reader, SampleReader, Trouble, VersionReader, Visitor
 from integration.hammer.rest import at_rest
+from integration.hammer.session_writers import ROLE, OwnWriter, RightsChanger
+from integration.hammer.sessions import (
+    APP,
+    THIRD,
+    AutocommitReader,
+    CommittedReader,
+    Common,
+    SessionWorker,
+    TransactionReader,
+    not_counted,
+)
 from integration.hammer.tables import DATABASE, GROUPS, TABLES, VERSIONED, first_rows
 from integration.hammer.writers import VersionWriter, Worker
 from integration.private_mysql import NoMySQL, Server, find_mysql
@@ -39,6 +51,15 @@ SHAPE = Shape("hammered", users=80, stories=400, comments=1_200, votes=6_000)
 BRIEF = Shape("brief", users=30, stories=120, comments=300, votes=1_200)
 MEMORY = ("1MiB", "3MiB", "6MiB")  # less than what is read, by much or by little
 WRITERS, READERS, FRESH_READERS, VISITORS, SAMPLE_READERS = 3, 2, 1, 2, 1
+SESSIONS: tuple[Callable[..., SessionWorker], ...] = (
+    AutocommitReader,
+    AutocommitReader,
+    TransactionReader,
+    TransactionReader,
+    CommittedReader,
+)
+BRIEF_SESSIONS: tuple[Callable[..., SessionWorker], ...] = (AutocommitReader, TransactionReader, CommittedReader)
+LATE = ("--loose-plugin-load-add=semisync_source.so", "--loose-rpl-semi-sync-source-timeout=15")
 BETWEEN = 0.25  # seconds of load before each disturbance
 STUCK = 60.0  # seconds in which a worker that was told to stop must end
 DURABLE = ("--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1")  # else a transaction is on the stream sooner
@@ -80,7 +101,7 @@ def hammer(seconds: float, seed: int, *, brief: bool = False) -> Result:
     result = Result(seed)
     rng = random.Random(seed)
     with ExitStack() as stack:
-        flags = ["--max-binlog-size=262144", *rng.choice([(), DURABLE])]
+        flags = ["--max-binlog-size=262144", *LATE, *rng.choice([(), DURABLE])]
         server = stack.enter_context(find_mysql(extra_flags=flags, report=lambda line: None))
         prepare(server, shape)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="upwell-hammer-")))
@@ -106,6 +127,7 @@ def hammer(seconds: float, seed: int, *, brief: bool = False) -> Result:
             status = client.status()
             result.counters = {"hits": status.hits, "misses": status.misses, "passed": status.passed}
             result.counters |= dict(status.counters)
+            result.findings += not_counted(result.tally, result.counters["mixed_snapshots"])
         except (UpwellError, pymysql.MySQLError, TimeoutError, AssertionError) as error:
             result.findings.append(Finding("broken", f"{type(error).__name__}: {error}"))
         result.tally["versions committed"] = history.count()
@@ -118,12 +140,22 @@ def prepare(server: Server, shape: Shape) -> None:
     """The sample, the versioned tables, and the proxy's account."""
     load(server, shape)
     server.execute(f"CREATE DATABASE {DATABASE}", f"USE {DATABASE}", *TABLES, *first_rows())
+    server.execute(f"USE {DATABASE}", *own.TABLES, *own.first_rows())
     server.execute(f"CREATE USER {USER}@'%'", f"GRANT ALL ON *.* TO {USER}@'%'")
+    server.execute(f"CREATE USER {APP}, {THIRD}", f"CREATE ROLE {ROLE}", f"GRANT SELECT ON {DATABASE}.heads TO {ROLE}")
+    server.execute(f"GRANT ALL ON {DATABASE}.* TO {APP}")
+    server.execute(f"GRANT INSERT ON {DATABASE}.own TO {THIRD}", f"GRANT {ROLE} TO {THIRD}")
+
+
+def make_versioned_caches(client: Client) -> None:
+    for name, versioned in VERSIONED.items():
+        client.create_cache(versioned.sql, name=name, database=DATABASE)
+    for name, sql in own.CACHES.items():
+        client.create_cache(sql, name=name, database=DATABASE)
 
 
 def make_caches(client: Client) -> Made:
-    for name, versioned in VERSIONED.items():
-        client.create_cache(versioned.sql, name=name, database=DATABASE)
+    make_versioned_caches(client)
     return create_caches(client, CATALOGUE.values(), SAMPLE)
 
 
@@ -145,7 +177,7 @@ def one_lap(scene: Scene, made: Made, shape: Shape, seed: str, end: float) -> No
     for n in range(VISITORS):
         place = 1 + number * VISITORS + n
         readers.append(Visitor(scene.server, target, made, shape, place, asked, *common))
-    workers = [*writers, *readers]
+    workers = [*writers, *readers, *sessions(scene, seed)]
     for worker in workers:
         worker.start()
     try:
@@ -167,6 +199,17 @@ def one_lap(scene: Scene, made: Made, shape: Shape, seed: str, end: float) -> No
     at_rest(scene, made, asked)
     scene.note("compared")
     scene.tally["laps"] += 1
+
+
+def sessions(scene: Scene, seed: str) -> list[SessionWorker]:
+    """Who works over MySQL's protocol, in one of its dialects and the other by turns."""
+    common = Common(scene.server, scene.proxy.mysql_port, scene.history, scene.trouble, scene.findings, scene.tally)
+    kinds = BRIEF_SESSIONS if scene.brief else SESSIONS
+    turn = scene.rng.randrange(2)
+    made: list[SessionWorker] = [kind(common, f"{seed} {n}", eof=(n + turn) % 2 == 0) for n, kind in enumerate(kinds)]
+    owners = range(1 if scene.brief else 2)
+    made += [OwnWriter(common, owner, seed, eof=(owner + turn) % 2 == 0) for owner in owners]
+    return [*made, RightsChanger(common, seed, eof=turn == 0)]
 
 
 def complaints(proxy: ProxyProcess, log: Sequence[str]) -> list[Finding]:

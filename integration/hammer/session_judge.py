@@ -1,0 +1,115 @@
+"""What a session over MySQL's protocol may be shown, one answer after the other: judged beyond what `judge.py` says of
+each answer alone. Nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gtid_tracker.gtid import GtidSet
+from integration.hammer.judge import BACK, MIX, STALE, Finding, Group, History, Seen, parse
+
+NOT_COUNTED, LOCKED, RIGHTS = "not counted", "locked", "rights"
+FROM_CACHES = frozenset({"hit", "miss"})
+
+
+def shown_by(seen: Seen) -> dict[Group, int]:
+    """The one version that it shows of each group; groups of which it shows a mix are left out."""
+    versions: dict[Group, set[object]] = {}
+    for group, version in seen.shown:
+        versions.setdefault(group, set()).add(version)
+    return {
+        group: version
+        for group, found in versions.items()
+        if len(found) == 1 and isinstance(version := next(iter(found)), int)
+    }
+
+
+@dataclass
+class Floor:
+    """What hits and misses have shown a session: `position` surely, and these versions. No later answer is older.
+
+    `newest`: versions that anything has shown it. Of a hit behind an answer of MySQL's own more is not promised.
+    """
+
+    position: GtidSet = field(default_factory=GtidSet.empty)
+    shown: dict[Group, int] = field(default_factory=dict)
+    newest: dict[Group, int] = field(default_factory=dict)
+
+    def judge(self, history: History, seen: Seen, tally: Counter[str]) -> list[Finding]:
+        """What is wrong with the session's next answer; then it counts for those that follow."""
+        found = []
+        for group, version in shown_by(seen).items():
+            least = max(min(history.at(group, self.position)), self.shown.get(group, 0))
+            if version < least:
+                found.append(
+                    Finding(BACK, f"group {group} shows {version}, the session was shown {least} before", seen)
+                )
+            elif version < self.newest.get(group, 0):
+                tally["hits behind what MySQL had answered (not promised)"] += 1
+            self.newest[group] = max(version, self.newest.get(group, 0))
+            if seen.served in FROM_CACHES:
+                self.shown[group] = max(version, self.shown.get(group, 0))
+        if seen.served in FROM_CACHES:
+            self.position = self.position.union(parse(seen.position))
+        return found
+
+
+@dataclass
+class OneState:
+    """The answers of one REPEATABLE READ transaction.
+
+    `hits`: versions that caches have shown it; `passed`: that MySQL has. `counted`: groups whose version had changed at
+    the proxy's position when MySQL was asked, so that a mixed snapshot must be counted.
+    """
+
+    hits: dict[Group, int] = field(default_factory=dict)
+    passed: dict[Group, int] = field(default_factory=dict)
+    opened: bool = False  # MySQL has a snapshot
+    mixed: bool = False
+    must_count: bool = False
+
+    def before_passing(self, history: History, position: str) -> None:
+        """MySQL is about to be asked, and the proxy is at this position or beyond it."""
+        if not self.opened:
+            at = parse(position)
+            self.must_count |= any(min(history.at(group, at)) > version for group, version in self.hits.items())
+
+    def judge(self, history: History, seen: Seen) -> list[Finding]:
+        """What is wrong with the next answer."""
+        shown = shown_by(seen)
+        if seen.served in FROM_CACHES:
+            found = [Finding(MIX, "a cache answers after MySQL has its snapshot", seen)] if self.opened else []
+            self.hits |= shown
+            return found + self._one_prefix(history, seen)
+        self.opened = True
+        found = []
+        for group, version in shown.items():
+            if version != self.passed.setdefault(group, version):
+                what = f"MySQL shows {version} of group {group}, and {self.passed[group]} before"
+                found.append(Finding(MIX, what, seen))
+            held = self.hits.get(group, version)
+            self.mixed |= held != version
+            if version < held:
+                found.append(Finding(BACK, f"MySQL shows {version} of group {group}, a hit {held} before", seen))
+        return found
+
+    def _one_prefix(self, history: History, seen: Seen) -> list[Finding]:
+        """All that hits have shown must be the state at the position of the last of them."""
+        at = parse(seen.position)
+        return [
+            Finding(MIX, f"group {group} was shown at {version}, at the position it is {sorted(may)}", seen)
+            for group, version in self.hits.items()
+            if version not in (may := history.at(group, at))
+        ]
+
+
+def stale(seen: Seen, before: Mapping[Group, int]) -> list[Finding]:
+    """What MySQL answers must have what was committed before it was asked, or before its snapshot was opened."""
+    return [
+        Finding(STALE, f"group {group} shows {version}, {before[group]} was committed before", seen)
+        for group, version in shown_by(seen).items()
+        if version < before.get(group, 0)
+    ]
