@@ -30,6 +30,7 @@ from benchmarks import (
     mysql_hits,
     mysql_idle,
     mysql_pass,
+    mysql_transactions,
     mysql_vote,
     pages,
     per_query,
@@ -55,6 +56,7 @@ BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
     "mysql_hits": mysql_hits.run,
     "mysql_hit_path": mysql_hit_path.run,
     "mysql_pass": mysql_pass.run,
+    "mysql_transactions": mysql_transactions.run,
     "mysql_vote": mysql_vote.run,
     "mysql_idle": mysql_idle.run,
 }

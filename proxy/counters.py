@@ -38,6 +38,7 @@ SESSIONS: dict[str, str] = {
     "mysql_passed": "Statements of theirs that MySQL has answered in the client's own session",
     "mysql_rights_asked": "Times that MySQL was asked whether an account may run a cache's query",
     "session_write_waits": "Reads that waited for their session's own writes",
+    "empty_transactions": "COMMIT and ROLLBACK answered here, as nothing of the transaction had reached MySQL",
     "mixed_snapshots": "Transactions that MySQL went on to answer when what hits had shown them had changed",
 }
 

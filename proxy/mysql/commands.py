@@ -95,7 +95,8 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class LastStatement:
-    """How a session's last statement was answered. `served`: hit, miss or passed."""
+    """How a session's last statement was answered. `served`: hit, miss, passed or answered (by
+    Upwell itself)."""
 
     served: str
     cache: str = ""

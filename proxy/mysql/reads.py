@@ -94,6 +94,16 @@ def transaction_rule(state: SessionState, mode: Transactions, shown: Shown, posi
     return ""
 
 
+def ends_here(state: SessionState) -> bool:
+    """Whether COMMIT and ROLLBACK have nothing to end at MySQL, and would do nothing else there."""
+    return (
+        state.vacant
+        and state.known
+        and not (state.in_transaction or state.one_shot or state.locks)
+        and state.values.get("completion_type") == "NO_CHAIN"
+    )
+
+
 def hit_rule(state: SessionState) -> str:
     """Which rule let a hit through: the reason that EXPLAIN LAST STATEMENT gives."""
     if state.autocommit and not state.in_transaction:

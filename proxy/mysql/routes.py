@@ -32,7 +32,8 @@ DATED = frozenset({"date", "datetime", "timestamp", "time"})
 CHANGES_STATE = frozenset({Kind.SET, Kind.USE, Kind.PREPARE, Kind.DEALLOCATE})  # but for temporary tables
 LOCKS_NOTHING = frozenset({Kind.READ, Kind.BEGIN, Kind.HARMLESS})
 OPENS_NO_SNAPSHOT = frozenset({Kind.WRITE, Kind.LOCKING_READ, Kind.SET})
-BOUNDS = frozenset({Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK})
+ENDS_ONLY = frozenset({Kind.COMMIT, Kind.ROLLBACK})
+BOUNDS = ENDS_ONLY | {Kind.BEGIN}
 DONE_NOTHING = CHANGES_STATE | {
     Kind.READ, Kind.LOCKING_READ, Kind.WRITE, Kind.SAVEPOINT, Kind.HARMLESS, Kind.KILL,
 }  # fmt: skip
@@ -44,15 +45,17 @@ SNAPSHOT = "consistent snapshot"  # an option of START TRANSACTION
 @dataclass(slots=True, eq=False)
 class Route:
     """`noted` None: no read that could be cached. What follows from the statement's kind is found out once: `touches`
-    a table; `opens_snapshot`; `locks` or writes; `ends` the transaction before it, `bounds`: by saying so; `calls` a
-    procedure; `hides_tables`: temporary tables may come or go; `changes_state`: MySQL's report of a changed session
-    needs no explanation; `error_hides`: something may have been done before an error; `unsettles`: what the session may
-    do is asked anew; `sets_roles`; `tracks`: variables session_track_... that it sets; `simple`: nothing of that need
-    be looked at where there was no error, and no temporary table can have got another name."""
+    a table; `ends_only` a transaction, and does no more; `opens_snapshot`; `locks` or writes; `ends` the
+    transaction before it, `bounds`: by saying so; `calls` a procedure; `hides_tables`: temporary tables may come or
+    go; `changes_state`: MySQL's report of a changed session needs no explanation; `error_hides`: something may have
+    been done before an error; `unsettles`: what the session may do is asked anew; `sets_roles`; `tracks`: variables
+    session_track_... that it sets; `simple`: nothing of that need be looked at where there was no error, and no
+    temporary table can have got another name."""
 
     statement: Statement
     is_command: bool = False
     touches: bool = field(init=False)
+    ends_only: bool = field(init=False)
     opens_snapshot: bool = field(init=False)
     locks: bool = field(init=False)
     ends: bool = field(init=False)
@@ -74,6 +77,7 @@ class Route:
         statement = self.statement
         kind, unknown = statement.kind, statement.calls_unknown
         self.touches = statement.tables or unknown or SNAPSHOT in statement.options
+        self.ends_only = kind in ENDS_ONLY and not statement.options
         self.opens_snapshot = self.touches and (unknown or kind not in OPENS_NO_SNAPSHOT)
         # A subquery in a SET locks what it reads.
         self.locks = unknown or (kind not in LOCKS_NOTHING and (kind is not Kind.SET or statement.tables))

@@ -29,11 +29,13 @@ from proxy.mysql.packets import (
     COM_STMT_PREPARE,
     COM_STMT_RESET,
     COM_STMT_SEND_LONG_DATA,
+    STATUS_AUTOCOMMIT,
     Malformed,
     packet,
 )
 from proxy.mysql.prepared import CURSOR, NotDecoded, PreparedStatement, text_at
 from proxy.mysql.quick_hits import QuickHits
+from proxy.mysql.reads import ends_here
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
 from proxy.mysql.result_set import text_result
 from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from proxy.mysql.routes import Target
 
 MAY_BE_CACHED = (StatementKind.READ, StatementKind.OTHER)
+ENDED_HERE = "nothing of the transaction has reached MySQL"
 RECENT = 1.0
 """Seconds after which a transaction that the stream brought is visible at MySQL, as far as nothing is asked."""
 
@@ -97,8 +100,10 @@ class Session(QuickHits):
                 return
             if entry.steer is Steer.SKIP:
                 self.pass_statement(data, route, SKIPPED)
-            else:
+            elif not (route.ends_only and ends_here(self.state)):
                 self.pass_statement(data, route, NO_CACHE, noted=text)
+            else:
+                self._end_here(data)
             return
         system = self.shared.system
         cache = route.opened(system, entry.cache, binary=False, eof=self.eof)
@@ -127,6 +132,7 @@ class Session(QuickHits):
             data = self._for_mysql(data)
         state = self.state
         self._passing = route, noted, state.in_transaction or not state.autocommit, state.autocommit, perf_counter_ns()
+        state.vacant = False
         self.last = "passed", cache, why, ""
         self.quick_cache = None
         self.shared.passed += 1
@@ -156,6 +162,7 @@ class Session(QuickHits):
             route.noted.note((perf_counter_ns() - started) / 1000, state.account, noted)
         if route.bounds and not failed:
             state.touched = state.wrote = False  # they were the transaction's before
+            state.vacant = route.ends_only and not state.in_transaction
         if route.touches and (state.in_transaction or (failed and (was or route.error_hides))):
             state.touched = True
             state.wrote |= route.locks
@@ -168,6 +175,15 @@ class Session(QuickHits):
         if failed or state.changed or not route.simple:
             self._doubt(route, failed=failed)
         self.ended_exchange()
+
+    def _end_here(self, data: bytes) -> None:
+        """COMMIT and ROLLBACK of a transaction of hits alone: MySQL has seen nothing of it."""
+        self.shown.clear()
+        self.replay = data
+        self.quick_cache = None
+        self.last = "answered", "", ENDED_HERE, ""
+        self.shared.system.count("empty_transactions")
+        self.ok(STATUS_AUTOCOMMIT if self.state.autocommit else 0)
 
     def _doubt(self, route: Route, *, failed: bool) -> None:
         """A statement may have done what MySQL does not tell."""
@@ -333,9 +349,11 @@ class Session(QuickHits):
 
     def _ping(self, data: bytes) -> None:
         if self.server.alive:
+            vacant = self.state.vacant
             self.forward(data, Kind.ONE, _nothing)
+            self.state.vacant = vacant
         else:  # the session still has its hits
-            self.ok()
+            self.ok(self.status)
 
     def _reset_connection(self, data: bytes) -> None:
         def after(outcome: Outcome) -> None:
@@ -400,7 +418,7 @@ class Session(QuickHits):
             await refresh(self)
         result = await run(command, self.shared.system, self)
         if isinstance(result, Done):
-            self.ok(result.info)
+            self.ok(self.status, result.info)
         else:
             self.answer(text_result(result.columns, result.rows, eof=self.eof, status=self.status))
 

@@ -158,8 +158,8 @@ class SessionBase(SessionSockets):
         """An error in the place of an answer."""
         self.answer(packet(statement_error(error), 1))
 
-    def ok(self, info: str = "") -> None:
-        answer = OkAnswer(0, 0, self.status, 0, info.encode())
+    def ok(self, status: int, info: str = "") -> None:
+        answer = OkAnswer(0, 0, status, 0, info.encode())
         self.answer(packet(ok_bytes(answer, OK, session_track=self._client_tracks), 1))
 
     @property
@@ -182,6 +182,7 @@ class SessionBase(SessionSockets):
             self._flush()
         self._busy = True
         self.heads.clear()
+        self.state.vacant = False
         self.server_used_at = self.active_at
 
         def done(outcome: Outcome) -> None:

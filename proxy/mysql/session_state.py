@@ -57,9 +57,11 @@ TRACKS = (
     "session_track_system_variables",
     "session_track_transaction_info",
 )
-TRACKED = (*ALWAYS, *SOMETIMES, "autocommit", "transaction_isolation", "wait_timeout", *TRACKS)
+TRACKED = (*ALWAYS, *SOMETIMES, "autocommit", "transaction_isolation", "completion_type", "wait_timeout", *TRACKS)
 WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
-ASKED = (*ALWAYS, *SOMETIMES, "transaction_isolation", "wait_timeout", "max_allowed_packet", *TRACKS)
+ASKED = (
+    *ALWAYS, *SOMETIMES, "transaction_isolation", "completion_type", "wait_timeout", "max_allowed_packet", *TRACKS,
+)  # fmt: skip
 ASK = (
     "SELECT CURRENT_USER(), CURRENT_ROLE(), DATABASE(), @@global.system_time_zone, "
     + ", ".join(f"@@session.{name}" for name in ASKED)
@@ -137,6 +139,7 @@ class SessionState:
     autocommit: bool = True
     in_transaction: bool = False
     read_only: bool = False  # the transaction, by its own word
+    vacant: bool = False  # nothing of the client has reached MySQL since it ended the transaction before
     touched: bool = False  # a statement of this transaction has gone to a table at MySQL
     wrote: bool = False  # one of them may have written or locked
     hiding: bool = False
@@ -287,7 +290,7 @@ class SessionState:
 
     def renew(self) -> None:
         """After COM_CHANGE_USER or COM_RESET_CONNECTION: MySQL has begun a new session."""
-        self.known = self.hiding = self.locks = self.changed = False
+        self.known = self.hiding = self.locks = self.changed = self.vacant = False
         self.not_hidden.clear()
         self.one_shot = ""
         self.touched = self.wrote = False
