@@ -33,6 +33,7 @@ from proxy.mysql.session_base import SessionBase
 from proxy.mysql.statement_kind import ANYTHING, classify
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Entry, TextMatcher, steering
+from proxy.mysql.trackers import NewSessions
 from proxy.proxied import ProxiedQueries
 from sqltypes.errors import CannotForce, ConfigError, UpwellError
 
@@ -87,6 +88,7 @@ class Shared:
         self.now = clock()  # as of the last tick
         self.passed = 0  # statements that MySQL has answered
         self.large = Route(ANYTHING)
+        self.new_sessions = NewSessions()
         self.sessions: set[SessionBase] = set()
         self.orphans: set[SessionBase] = set()
         self.closing: set[SessionBase] = set()

@@ -44,7 +44,7 @@ from proxy.mysql.session_base import SessionBase
 from proxy.mysql.session_state import ALWAYS
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Steer
-from proxy.mysql.trackers import DEADLOCK, refresh, switch_on
+from proxy.mysql.trackers import DEADLOCK, begin, refresh
 from sqltypes.errors import BadParameters, SourceError, UpwellError
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ class Session(QuickHits):
         def after(outcome: Outcome) -> None:
             if outcome.status != NO_STATUS:
                 self.begin_anew()
-                self._start(switch_on(self))
+                self._start(begin(self, self.shared.new_sessions))
 
         self.forward(data, Kind.ONE, after)
 

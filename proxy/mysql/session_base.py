@@ -39,7 +39,7 @@ from proxy.mysql.reads import Shown
 from proxy.mysql.responses import Exchange, Kind, Outcome, Responses
 from proxy.mysql.session_sockets import SessionSockets
 from proxy.mysql.session_state import SessionState
-from proxy.mysql.trackers import switch_on
+from proxy.mysql.trackers import begin, switch_on
 from proxy.mysql.wires import ClientWire, ServerWire
 from sqltypes.errors import SourceDown, UpwellError
 
@@ -103,7 +103,7 @@ class SessionBase(SessionSockets):
         self._start(self._first(packet(shown, logged_in.client.sequence)))
 
     async def _first(self, ok: bytes) -> None:
-        await switch_on(self)
+        await begin(self, self.shared.new_sessions)
         self.commands.limit(self.state.values.get("max_allowed_packet", ""))
         self.client.write(ok)
 

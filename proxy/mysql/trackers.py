@@ -11,7 +11,7 @@ from typing import Protocol
 
 from gtid_tracker.gtid import GtidSet, parse_owned
 from proxy.mysql.responses import Kind, Outcome
-from proxy.mysql.session_state import ASK, TRACKS, SessionState, text_row, track_statement
+from proxy.mysql.session_state import ASK, TRACKS, SessionState, switched_on, text_row, track_statement
 from sqltypes.errors import SourceError
 
 ASK_TRACKS = "SELECT " + ", ".join(f"@@session.{name}" for name in TRACKS) + " LIMIT 1"
@@ -38,10 +38,44 @@ class Asking(Protocol):
     def query(self, sql: str) -> bytes: ...
 
 
+class NewSessions:
+    """What MySQL gives to a session that begins. `tracks`: the values of session_track_..., as those of the last one;
+    `ours`: what we set them to, by `statement`."""
+
+    def __init__(self) -> None:
+        self.expect({})
+
+    def expect(self, tracks: dict[str, str]) -> None:
+        self.tracks = tracks
+        self.ours = switched_on(tracks)
+        self.statement = track_statement(tracks)
+
+
+async def begin(session: Asking, new: NewSessions) -> None:
+    """As `switch_on`, in a session that has just begun: in one round trip, if it has begun as the last one did."""
+    state = session.state
+    ours = new.ours
+    asked = session.server.ask(session.query(ASK) + session.query(new.statement), Kind.RESULT)
+    switched = session.server.ask(b"", Kind.RESULT)  # it is written already
+    found, outcome = await asked, await switched
+    if found.error is None:
+        row = only_row(found.payloads)
+        tracks = {name: text or "" for name, text in zip(TRACKS, row[-len(TRACKS) :], strict=True)}
+        if tracks != new.tracks:
+            new.expect(tracks)
+        state.learn_tracks(tracks)
+        if new.ours != ours:
+            ours = new.ours
+            outcome = await session.server.ask(session.query(new.statement), Kind.RESULT)
+    _switched(state, outcome)
+    _learn(state, found)
+    if found.error is None and outcome.error is None:
+        state.values.update(ours)
+
+
 async def switch_on(session: Asking) -> None:
-    """Switches the trackers on in a session that has just begun, or whose client has set them, and asks what it is
-    like. A MySQL that cannot do that leaves the session unknown: nothing is answered by a cache. Raises SourceDown,
-    Malformed."""
+    """Switches the trackers on in a session whose client has set them, and asks what it is like. A MySQL that cannot
+    do that leaves the session unknown: nothing is answered by a cache. Raises SourceDown, Malformed."""
     state = session.state
     found = await session.server.ask(session.query(ASK_TRACKS), Kind.RESULT)
     if found.error is None:
@@ -50,9 +84,7 @@ async def switch_on(session: Asking) -> None:
     asked = session.server.ask(session.query(ASK), Kind.RESULT)
     outcome = await switched
     found = await asked
-    state.changed = False
-    state.tracks_changed = outcome.error is not None and outcome.error.errno == NOT_IN_TRANSACTION  # once more, then
-    state.set_tracks.clear()
+    _switched(state, outcome)
     _learn(state, found)
 
 
@@ -78,6 +110,12 @@ async def refresh(session: Asking) -> None:
     _learn(state, found)
     if state.values and state.untracked():  # a session need not be told that it has switched them off
         await switch_on(session)
+
+
+def _switched(state: SessionState, outcome: Outcome) -> None:
+    state.changed = False
+    state.tracks_changed = outcome.error is not None and outcome.error.errno == NOT_IN_TRANSACTION  # once more, then
+    state.set_tracks.clear()
 
 
 def _learn(state: SessionState, found: Outcome) -> None:
