@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,31 +21,32 @@ ROOT = Path(__file__).parents[2]
 START_SECONDS = 30.0
 STOP_SECONDS = 15.0
 POLL_SECONDS = 0.02
-DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_MYSQL = 50051, 8080, 3307
+USUAL = {"grpc": 50051, "http": 8080, "mysql": 3307}
+LISTENING = re.compile(r'\b(grpc|http|mysql)"?[=:] ?"?127\.0\.0\.1:(\d+)')
+TAKEN = "cannot listen for"
 
 
 class ProxyFailed(Exception):
     """The proxy did not start or has ended; the message holds the end of its log."""
 
 
-def pick_port(wanted: int) -> int:
-    """`wanted` if nobody listens there, else a free one."""
-    for port in (wanted, 0):
-        with socket.socket() as probe:
-            # As servers do: a port whose last connections are still in TIME_WAIT is free.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise ProxyFailed("there is no free TCP port on 127.0.0.1")
+def is_free(port: int) -> bool:
+    """Whether nobody listens there now."""
+    with socket.socket() as probe:
+        # As servers do: a port whose last connections are still in TIME_WAIT is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 class ProxyProcess:
     """A running proxy.
 
-    Invariants: 1. `stop` has been called, or the child runs or has ended by itself.
+    Invariants: 1. `stop` has been called, or the child runs or has ended by itself. 2. `grpc_port`, `http_port` and
+    `mysql_port` are 0 until it listens: it takes what is free where a usual port is not, and tells which.
     """
 
     def __init__(
@@ -58,35 +60,31 @@ class ProxyProcess:
         http_port: int | None = None,
         mysql_port: int | None = None,
     ) -> None:
-        """Starts it: `folder` takes the log, and the state unless that shall be kept where `serve` keeps it."""
-        self.grpc_port = pick_port(DEFAULT_GRPC if grpc_port is None else grpc_port)
-        self.http_port = pick_port(DEFAULT_HTTP if http_port is None else http_port)
-        self.mysql_port = pick_port(DEFAULT_MYSQL if mysql_port is None else mysql_port)
-        wanted = (
-            (DEFAULT_GRPC, self.grpc_port),
-            (DEFAULT_HTTP, self.http_port),
-            (DEFAULT_MYSQL, self.mysql_port),
-        )
-        # Where a usual port is taken: what was taken instead, as a sentence.
-        self.moved = ", ".join(f"port {usual} is taken, so {got}" for usual, got in wanted if usual != got)
+        """Starts it: `folder` takes the log, and the state unless that shall be kept where `serve` keeps it. Ports: 0
+        is any; None the usual one, or any if that is taken."""
+        self.grpc_port = self.http_port = self.mysql_port = 0
+        self.moved = ""  # where a usual port is taken: what was taken instead, as a sentence
         self.log = folder / "upwell.log"
+        self._upstream = upstream
+        self._options = [*([f"--state-dir={folder / 'state'}"] if private_state else []), *options]
+        wanted = {"grpc": grpc_port, "http": http_port, "mysql": mysql_port}
+        self._usual = {name: USUAL[name] if port is None else port for name, port in wanted.items()}
+        self._process = self._start({name: port if is_free(port) else 0 for name, port in self._usual.items()})
+
+    def _start(self, ports: Mapping[str, int]) -> subprocess.Popen[bytes]:
+        self._tried = ports
         self.started = time.monotonic()
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._log_start = log.tell()
+            return subprocess.Popen(
                 [
-                    sys.executable,
-                    "-m",
-                    "upwell",
-                    "serve",
-                    f"--grpc-listen=127.0.0.1:{self.grpc_port}",
-                    f"--http-listen=127.0.0.1:{self.http_port}",
-                    f"--mysql-listen=127.0.0.1:{self.mysql_port}",
-                    *([f"--state-dir={folder / 'state'}"] if private_state else []),
-                    *options,
+                    *(sys.executable, "-m", "upwell", "serve"),
+                    *(f"--{name}-listen=127.0.0.1:{port}" for name, port in ports.items()),
+                    *self._options,
                 ],
                 cwd=ROOT,
                 # Not on the command line, which everybody on the machine can read.
-                env={**os.environ, "UPWELL_UPSTREAM": upstream},
+                env={**os.environ, "UPWELL_UPSTREAM": self._upstream},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -117,16 +115,32 @@ class ProxyProcess:
             pause.wait(POLL_SECONDS)
 
     def _wait_listening(self) -> None:
-        """With a socket: a gRPC channel that is refused lets ever more time pass before it tries again."""
+        """Until its log tells the ports. A port that was free when it was looked at may be taken since: then any
+        others do."""
         pause = threading.Event()
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.grpc_port), timeout=2).close()
-                return
-            except OSError as error:
-                if self._ended_or_late():
-                    raise self.failure(f"the proxy does not listen: {error}") from error
+        while not (ports := self._told_ports()):
+            if self._process.poll() is not None and any(self._tried.values()) and TAKEN in self._log_text():
+                self._process = self._start(dict.fromkeys(self._tried, 0))
+            elif self._ended_or_late():
+                raise self.failure("the proxy does not listen")
             pause.wait(POLL_SECONDS)
+        self.grpc_port, self.http_port, self.mysql_port = (ports[name] for name in self._usual)
+        others = ((port, ports[name]) for name, port in self._usual.items() if port not in (0, ports[name]))
+        self.moved = ", ".join(f"port {usual} is taken, so {got}" for usual, got in others)
+
+    def _told_ports(self) -> dict[str, int]:
+        for line in self._log_text().splitlines():
+            if "listening" in line:
+                found = {name: int(port) for name, port in LISTENING.findall(line)}
+                if found.keys() == self._usual.keys():
+                    return found
+        return {}
+
+    def _log_text(self) -> str:
+        """Of this start."""
+        with self.log.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace")
 
     def _ended_or_late(self) -> bool:
         return self._process.poll() is not None or time.monotonic() > self.started + START_SECONDS
