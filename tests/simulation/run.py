@@ -20,6 +20,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from tests.simulation.queries import QUERIES
+from tests.simulation.rest import rest
 from tests.simulation.schedule import Schedule
 from tests.simulation.script import Script, shrunk
 from tests.simulation.simulation import Results, Simulation
@@ -83,7 +84,7 @@ def run(seeds: Sequence[int], steps: int = STEPS_PER_SCHEDULE, alter: float = 0.
         simulation = Simulation(schedule.setup, Altering(alter, seed) if alter else None)
         try:
             schedule.run(simulation, steps)
-            simulation.rest()
+            rest(simulation)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
             ran.failed = seed, described(error)
             return ran
@@ -111,7 +112,7 @@ def script_of(seed: int, steps: int = STEPS_PER_SCHEDULE) -> Script:
     simulation = Simulation(schedule.setup)
     try:
         schedule.run(simulation, steps)
-        simulation.rest()
+        rest(simulation)
     except Exception:  # noqa: BLE001, S110 - the steps are wanted, not what is wrong with them
         pass
     finally:
@@ -126,7 +127,7 @@ def failure(script: Script, log: Callable[[str], None] | None = None) -> str:
     try:
         for action in script.actions:
             simulation.perform(action)
-        simulation.rest()
+        rest(simulation)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
         return described(error)
     finally:

@@ -35,7 +35,7 @@ from planner import upquery_sql
 from proxy.app import stream_doubt
 from sqltypes.errors import SourceDown
 from sqltypes.expression import Row
-from tests.simulation.checks import LARGE_LIMIT, Checks, Wrong
+from tests.simulation.checks import Checks
 from tests.simulation.desk import Desk, unpacked
 from tests.simulation.flights import Asked, Flight, Subscriber, Told, Waiting
 from tests.simulation.queries import Parameters, fill_types, query
@@ -44,7 +44,6 @@ from tests.simulation.source import Change, Commit, ModelSource
 from tests.simulation.sql_side import DATABASE, State
 
 CHECK_EVERY = 16  # steps from one check of all invariants to the next
-MOST_ASKED = 3  # reads of a key at rest until it must be held
 MOST_TRIES = 4  # to lock
 EXACT_EVERY = 6  # upqueries, besides those that the engine wants exact
 BETWEEN_STEPS = 0.01  # seconds
@@ -456,47 +455,3 @@ class Simulation:
             return
         self.checks.changes(subscriber, changes)
         self.counts["changes"] += 1
-
-    # -- the end -----------------------------------------------------------------------------------------------------
-
-    def rest(self) -> None:
-        """Lets everything come to an end, then compares all that is held, and all that subscribers have, with the
-        final data; then every cache must take up keys again."""
-        self.come_to_rest()
-        self.checks.at_rest()
-        for name in list(self.desk.caches):
-            self._check_alive(name)
-        self.engine.check_invariants()
-        self.counts.update(self.engine.memory.counters)
-
-    def come_to_rest(self) -> None:
-        """Without new transactions, until nothing is under way."""
-        for _ in range(10_000):
-            lost = self.feed is not self.source.log or not self.source.purged_set().issubset(self.position)
-            resting = not (self.source.live or lost) and self.delivered == len(self.feed)
-            if resting and not (self.flights or self.waiting or self.engine.misses_pending or self.engine.waiting):
-                return
-            for number in list(self.source.live):
-                self.source.advance(number)
-            if lost and self.delivered == len(self.feed):
-                self.do_reconnect()
-            self.do_deliver(1)
-            self.do_flush()
-            for at in range(len(self.flights)):
-                self.do_upquery(at, 1)
-            if resting and not self.flights:
-                self.do_tick(FILL_PATIENCE)  # a fill may wait for a transaction that was rolled back
-            self.checks.resets()
-        raise Wrong("the system does not come to rest")
-
-    def _check_alive(self, name: str) -> None:
-        """No fill is lost for ever: what is asked again is a hit, if there is memory. (An exact fill leaves
-        lookups out, which the next one brings.)"""
-        for parameters in [parameters for asked, parameters in self.asked if asked == name][-3:]:
-            for _ in range(MOST_ASKED):
-                if self.read(name, parameters):
-                    break
-                self.come_to_rest()
-            else:
-                if self.setup.limit >= LARGE_LIMIT:
-                    raise Wrong(f"{name} {parameters}: asked again, and still not held")

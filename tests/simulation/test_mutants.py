@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, RARE, Mutant, catch
+from tests.simulation.mutant import Mutant
+from tests.simulation.mutants import MUTANTS, RARE, catch
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""How a schedule ends: all comes to rest, and is compared with the final data."""
+
+from __future__ import annotations
+
+from dataflow.engine import FILL_PATIENCE
+from tests.simulation.checks import LARGE_LIMIT, Wrong
+from tests.simulation.simulation import Simulation
+
+MOST_ASKED = 3  # reads of a key at rest until it must be held
+
+
+def rest(simulation: Simulation) -> None:
+    """Lets everything come to an end, then compares all that is held, and all that subscribers have, with the final
+    data; then every cache must take up keys again."""
+    _come_to_rest(simulation)
+    simulation.checks.at_rest()
+    for name in list(simulation.desk.caches):
+        _check_alive(simulation, name)
+    simulation.engine.check_invariants()
+    simulation.counts.update(simulation.engine.memory.counters)
+
+
+def _come_to_rest(simulation: Simulation) -> None:
+    """Without new transactions, until nothing is under way."""
+    source, engine = simulation.source, simulation.engine
+    for _ in range(10_000):
+        lost = simulation.feed is not source.log or not source.purged_set().issubset(simulation.position)
+        resting = not (source.live or lost) and simulation.delivered == len(simulation.feed)
+        if resting and not (simulation.flights or simulation.waiting or engine.misses_pending or engine.waiting):
+            return
+        for number in list(source.live):
+            source.advance(number)
+        if lost and simulation.delivered == len(simulation.feed):
+            simulation.do_reconnect()
+        simulation.do_deliver(1)
+        simulation.do_flush()
+        for at in range(len(simulation.flights)):
+            simulation.do_upquery(at, 1)
+        if resting and not simulation.flights:
+            simulation.do_tick(FILL_PATIENCE)  # a fill may wait for a transaction that was rolled back
+        simulation.checks.resets()
+    raise Wrong("the system does not come to rest")
+
+
+def _check_alive(simulation: Simulation, name: str) -> None:
+    """No fill is lost for ever: what is asked again is a hit, if there is memory. (An exact fill leaves lookups out,
+    which the next one brings.)"""
+    for parameters in [parameters for asked, parameters in simulation.asked if asked == name][-3:]:
+        for _ in range(MOST_ASKED):
+            if simulation.read(name, parameters):
+                break
+            _come_to_rest(simulation)
+        else:
+            if simulation.setup.limit >= LARGE_LIMIT:
+                raise Wrong(f"{name} {parameters}: asked again, and still not held")
