@@ -217,6 +217,25 @@ def test_a_temporary_table_hides_the_cached_one_however_it_was_made(
 
 
 @DIALECTS
+def test_locked_tables_are_locked_until_they_are_unlocked(
+    mysql: Server, database: str, tmp_path: Path, eof: bool
+) -> None:
+    """MySQL tells of the end of locks where there is none: it means those of a transaction."""
+    unlocks = (["UNLOCK TABLES"], ["BEGIN", "COMMIT"], ["SELECT 1; UNLOCK TABLES"])
+
+    async def scenario() -> None:
+        async with wired(mysql, database, tmp_path, eof=eof) as (_, client):
+            for unlock in unlocks:
+                for between in ([], ["ANALYZE TABLE item"], ["COMMIT"], ["DROP TEMPORARY TABLE IF EXISTS item"]):
+                    await client.try_("LOCK TABLES item READ", *between)
+                    assert (await client.read())[1:] == ("passed", "the session has locked tables"), between
+                    await client.try_(*unlock)
+                    assert (await client.read())[:2] == ([BEFORE], "hit"), unlock
+
+    run(scenario)
+
+
+@DIALECTS
 def test_another_database_is_meant_whatever_the_client_does_to_the_trackers(
     mysql: Server, database: str, tmp_path: Path, eof: bool
 ) -> None:

@@ -62,7 +62,7 @@ class Shown:
 def refusal(state: SessionState, needs: frozenset[str]) -> str:
     """What of the session's state, beside transactions, keeps a query from being answered by a cache; "" if nothing
     does. Requires: `state.known`."""
-    if state.locks:
+    if state.locks or state.locked:
         return "the session has locked tables"
     if state.one_shot:
         return "SET TRANSACTION is in force for the next transaction"

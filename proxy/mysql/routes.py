@@ -31,6 +31,7 @@ FORMATS = {
 DATED = frozenset({"date", "datetime", "timestamp", "time"})
 CHANGES_STATE = frozenset({Kind.SET, Kind.USE, Kind.PREPARE, Kind.DEALLOCATE})  # but for temporary tables
 LOCKS_NOTHING = frozenset({Kind.READ, Kind.BEGIN, Kind.HARMLESS})
+LOCKS_TABLES = {Kind.LOCK_TABLES: True, Kind.UNLOCK_TABLES: False, Kind.BEGIN: False}
 OPENS_NO_SNAPSHOT = frozenset({Kind.WRITE, Kind.LOCKING_READ, Kind.SET})
 ENDS_ONLY = frozenset({Kind.COMMIT, Kind.ROLLBACK})
 BOUNDS = ENDS_ONLY | {Kind.BEGIN}
@@ -48,9 +49,9 @@ class Route:
     a table; `ends_only` a transaction, and does no more; `opens_snapshot`; `locks` or writes; `ends` the
     transaction before it, `bounds`: by saying so; `calls` a procedure; `hides_tables`: temporary tables may come or
     go; `changes_state`: MySQL's report of a changed session needs no explanation; `error_hides`: something may have
-    been done before an error; `unsettles`: what the session may do is asked anew; `sets_roles`; `tracks`: variables
-    session_track_... that it sets; `simple`: nothing of that need be looked at where there was no error, and no
-    temporary table can have got another name."""
+    been done before an error; `unsettles`: what the session may do is asked anew; `locks_tables`, or lets go of them;
+    `sets_roles`; `tracks`: variables session_track_... that it sets; `simple`: nothing of that need be looked at where
+    there was no error, and no temporary table can have got another name."""
 
     statement: Statement
     is_command: bool = False
@@ -65,6 +66,7 @@ class Route:
     changes_state: bool = field(init=False)
     error_hides: bool = field(init=False)
     unsettles: bool = field(init=False)
+    locks_tables: bool | None = field(init=False, default=None)
     sets_roles: bool = field(init=False)
     tracks: frozenset[str] = field(init=False)
     simple: bool = field(init=False)
@@ -91,6 +93,8 @@ class Route:
         sets = statement.settings
         self.unsettles = sets is None or any(setting.scope is Scope.OTHER for setting in sets)
         settings = [setting.name for part in (statement, *statement.parts) for setting in part.settings or ()]
+        for one in (kind, *(part.kind for part in statement.parts)):
+            self.locks_tables = LOCKS_TABLES.get(one, self.locks_tables)
         self.sets_roles = "role" in settings
         self.tracks = frozenset(name for name in settings if name.startswith("session_track"))
         self.simple = not (unknown or self.hides_tables or self.unsettles or self.tracks or Kind.DDL in kinds)

@@ -151,13 +151,11 @@ class Session(QuickHits):
         route, noted, was, autocommit, started = self._passing
         failed = outcome.status == NO_STATUS
         if not failed:
-            state.on_status(outcome.status)
+            self._done(route, outcome.status)
         if outcome.state:
             if state.token:
                 self.lacks_own_writes()  # or they would gather in a session that never reads
             state.on_trackers(outcome.state)
-        if state.one_shot and self.eof:  # rows that end with EOF do not tell that its transaction has been
-            state.known = False
         if noted is not None and route.noted is not None:
             route.noted.note((perf_counter_ns() - started) / 1000, state.account, noted)
         if route.bounds and not failed:
@@ -184,6 +182,15 @@ class Session(QuickHits):
         self.last = "answered", "", ENDED_HERE, ""
         self.shared.system.count("empty_transactions")
         self.ok(STATUS_AUTOCOMMIT if self.state.autocommit else 0)
+
+    def _done(self, route: Route, status: int) -> None:
+        """A statement was done, and no error."""
+        state = self.state
+        state.on_status(status)
+        if route.locks_tables is not None:
+            state.locked = route.locks_tables
+        if state.one_shot and self.eof:  # rows that end with EOF do not tell that its transaction has been
+            state.known = False
 
     def _doubt(self, route: Route, *, failed: bool) -> None:
         """A statement may have done what MySQL does not tell."""

@@ -195,7 +195,8 @@ class SessionBase(SessionSockets):
 
     def ended_exchange(self) -> None:
         """A command of the client has been answered by MySQL."""
-        if self.state.tracks_changed and not self._busy:
+        state = self.state
+        if state.tracks_changed and not self._busy and not (state.tracks_wait and state.in_transaction):
             self._start(switch_on(self))
         if not self._busy and self.commands.held:
             self._go_on()

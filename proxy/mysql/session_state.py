@@ -145,6 +145,7 @@ class SessionState:
     hiding: bool = False
     not_hidden: set[tuple[str, str]] = field(default_factory=set)
     locks: bool = False
+    locked: bool = False  # by LOCK TABLES: of some statements that end a transaction, the tracker says that locks ended
     one_shot: str = ""
     token: GtidSet = field(default_factory=GtidSet.empty)
     token_known: bool = True
@@ -153,6 +154,7 @@ class SessionState:
     client_tracks: dict[str, str] = field(default_factory=dict)  # what the client itself has asked to be told
     changed: bool = False  # the trackers reported a state change since it was last looked at
     tracks_changed: bool = False  # a statement of the client has set session_track_...
+    tracks_wait: bool = False  # they can be switched on outside of a transaction only
     set_tracks: set[str] = field(default_factory=set)  # which of them it has set, as far as it is known
     eof: bool = False  # the client has no CLIENT_DEPRECATE_EOF
     # On what it depends how MySQL announces a result's columns: `eof`, the number of the character set of results (its
@@ -167,7 +169,15 @@ class SessionState:
         return (
             self.known
             and self.autocommit
-            and not (self.in_transaction or self.hiding or self.locks or self.one_shot or self.token or self.shown)
+            and not (
+                self.in_transaction
+                or self.hiding
+                or self.locks
+                or self.locked
+                or self.one_shot
+                or self.token
+                or self.shown
+            )
         )
 
     @property
@@ -290,7 +300,7 @@ class SessionState:
 
     def renew(self) -> None:
         """After COM_CHANGE_USER or COM_RESET_CONNECTION: MySQL has begun a new session."""
-        self.known = self.hiding = self.locks = self.changed = self.vacant = False
+        self.known = self.hiding = self.locks = self.locked = self.changed = self.vacant = False
         self.not_hidden.clear()
         self.one_shot = ""
         self.touched = self.wrote = False

@@ -114,7 +114,8 @@ async def refresh(session: Asking) -> None:
 
 def _switched(state: SessionState, outcome: Outcome) -> None:
     state.changed = False
-    state.tracks_changed = outcome.error is not None and outcome.error.errno == NOT_IN_TRANSACTION  # once more, then
+    wait = outcome.error is not None and outcome.error.errno == NOT_IN_TRANSACTION
+    state.tracks_changed = state.tracks_wait = wait
     state.set_tracks.clear()
 
 
