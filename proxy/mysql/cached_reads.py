@@ -27,7 +27,7 @@ from proxy.mysql.routes import Route
 from proxy.mysql.rows import head, with_status
 from proxy.mysql.session_base import SessionBase
 from proxy.mysql.trackers import forget_lost, hidden_table, refresh, unless_ended
-from sqltypes.errors import SourceError, UpwellError
+from sqltypes.errors import SourceDown, SourceError, UpwellError
 
 NOTHING = GtidSet.empty()
 PLAIN_STATUS = 2  # autocommit, and in no transaction: what stored answers end with
@@ -194,7 +194,7 @@ class CachedReads(SessionBase):
         if error is not None:  # of this text, or of this moment
             read.refused = f"MySQL refuses the query: {error.message}"
             return
-        self.server.write(packet(bytes((COM_STMT_CLOSE,)) + payloads[0][1:5], 0))
+        self.send_unanswered(packet(bytes((COM_STMT_CLOSE,)) + payloads[0][1:5], 0))
         read.kind.heads[self.state.announces] = head_of(payloads, read.cache, eof=self.eof)
 
     # -- answers -------------------------------------------------------------------------------------------------------
@@ -234,6 +234,8 @@ class CachedReads(SessionBase):
             answer = await (self._while_patient(filling) if state.touched else filling)
         except SourceError:
             answer = "MySQL refuses the query that fills the key"
+        except SourceDown:  # the session's own connection may be whole
+            answer = "the query that fills the key does not reach MySQL"
         if not isinstance(answer, Answer):
             if state.shown and not self._has(state.shown):
                 await self._is_behind()

@@ -4,6 +4,7 @@ announces about a text's columns is what the cache has."""
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Sequence
 
 from external_upquery.columns import parse_column, to_result_column
@@ -64,7 +65,10 @@ def announce(definitions: Sequence[bytes], columns: Sequence[ResultColumn]) -> b
     the stream has still to tell."""
     if len(definitions) != len(columns):
         return False
-    announced = (to_result_column(parse_column(payload)) for payload in definitions)
+    try:
+        announced = [to_result_column(parse_column(payload)) for payload in definitions]
+    except (ArithmeticError, LookupError, ValueError, struct.error):  # no column's definition at all
+        return False
     return all(_shape(one) == _shape(other) for one, other in zip(announced, columns, strict=True))
 
 

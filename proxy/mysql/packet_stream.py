@@ -22,6 +22,7 @@ from proxy.mysql.packets import Malformed, packet
 LARGEST_LOGIN = 1 << 17  # bytes: connection attributes may be 64 KB
 SHUTDOWN_SECONDS = 5.0  # for the last bytes and the closing words of TLS
 HEADER = 4
+ENOUGH = HEADER + LARGEST_LOGIN  # bytes: the largest packet is among them
 
 
 class Lost(Exception):
@@ -138,7 +139,7 @@ class PacketStream(asyncio.Protocol):
 
     Invariants:
     1. `_held` begins with a packet's header, or is empty.
-    2. At most `LARGEST_LOGIN` bytes and one read more are held: then the transport is paused.
+    2. The transport is paused while `ENOUGH` bytes are held, and only then: what must still come is read.
     """
 
     transport: asyncio.Transport
@@ -157,7 +158,7 @@ class PacketStream(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._held += data
-        if len(self._held) > LARGEST_LOGIN and not self._paused:
+        if len(self._held) >= ENOUGH and not self._paused:
             self._paused = True
             self.transport.pause_reading()
         self.wake.set()
@@ -176,6 +177,9 @@ class PacketStream(asyncio.Protocol):
                 payload = bytes(self._held[HEADER : HEADER + size])
                 del self._held[: HEADER + size]
                 self.sequence = sequence
+                if self._paused and len(self._held) < ENOUGH and not self.lost:
+                    self._paused = False
+                    self.transport.resume_reading()
                 return payload
         if self.lost:
             raise Lost("the connection was closed")

@@ -182,6 +182,8 @@ class PreparedStatement:
         """An execution that MySQL is to answer (its packet with the header), with the types of its parameters where
         only hits have seen them. Requires: what it binds has been noted."""
         at, given, types = 4 + FIXED, self.parameters, self.types
+        if len(data) < at:
+            return data  # MySQL refuses it
         if not given or types is None:
             self.told = types
             return data

@@ -453,7 +453,7 @@ class Session(QuickHits):
         outcome = await self.server.ask(packet(bytes((COM_STMT_PREPARE,)) + sql.encode(), 0), Kind.PREPARED)
         if outcome.error is not None:
             raise SourceError(outcome.error.errno, outcome.error.sqlstate, outcome.error.message)
-        self.server.write(packet(bytes((COM_STMT_CLOSE,)) + outcome.payloads[0][1:5], 0))
+        self.send_unanswered(packet(bytes((COM_STMT_CLOSE,)) + outcome.payloads[0][1:5], 0))
 
 
 def _resolved_otherwise(statement: PreparedStatement, cache: SessionCache) -> str:

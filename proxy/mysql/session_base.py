@@ -226,8 +226,11 @@ class SessionBase(SessionSockets):
         """What the task forwarded to MySQL is under way when it has ended."""
         try:
             await coroutine
-        except SourceDown:
-            self._lost()
+        except SourceDown as error:
+            if self.server.alive:  # it is not the session's own connection
+                self.fail_command(error)
+            else:
+                self._lost()
         except UpwellError as error:
             self.fail_command(error)
         except Malformed:  # what MySQL has told us
@@ -238,10 +241,12 @@ class SessionBase(SessionSockets):
             log.exception("a command of a session has failed")
             self.close()
         self._task = None
+        if self._closed:
+            return
         self._busy = bool(self.server.responses.exchanges)
         if self._out:
             self._flush()
-        if not self.server.alive and not self._orphan and not self._closed:
+        if not self.server.alive and not self._orphan:
             self._start(self._end_or_orphan())
         elif not self._busy:
             self._go_on()
@@ -275,7 +280,7 @@ class SessionBase(SessionSockets):
 
     def on_farewell(self, payload: bytes) -> None:
         """MySQL ends the session, and says why. A server that shuts down leaves the session its hits."""
-        if int.from_bytes(payload[1:3], "little") != 1053:
+        if not self._closed and int.from_bytes(payload[1:3], "little") != 1053:
             self.client.write(packet(payload, 0))
             self.close()
 

@@ -14,6 +14,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import structlog
+
 from proxy.api import Lookup, SessionCache
 from proxy.mysql.change_user import AccountChange
 from proxy.mysql.packets import Malformed, error_payload, packet
@@ -21,6 +23,8 @@ from proxy.mysql.wires import HELD, SOCKET_HIGH, WHOLE, ClientWire, Commands, Se
 
 if TYPE_CHECKING:
     from proxy.mysql.listener import Shared
+
+log = structlog.get_logger("upwell.mysql")
 
 TURN = 100  # commands of one client, then others are looked after
 
@@ -183,6 +187,9 @@ class SessionSockets:
                     self._large(data)
         except Malformed as error:
             self.break_off(error)
+        except Exception:  # a fault of ours must not leave the client without an answer
+            log.exception("a command of a session has failed")
+            self.close()
         if self._out:
             self._flush()
         self._mind_reading()

@@ -67,6 +67,7 @@ ASK = (
     + ", ".join(f"@@session.{name}" for name in ASKED)
     + " LIMIT 1"
 )  # or sql_select_limit = 0 would leave no row
+ASK_COLUMNS = 4 + len(ASKED)
 
 # What changes no answer of a SELECT that has one: only whether it is refused, and what writes do.
 NO_MATTER = frozenset({
@@ -212,10 +213,7 @@ class SessionState:
             elif kind == STATE:
                 self.changed |= data[-1:] == b"1"
             elif kind == GTIDS:
-                try:
-                    self.token = self.token.union(GtidSet.parse(_string(data, 1)))
-                except ValueError as error:
-                    raise Malformed(str(error)) from None
+                self.token = self.token.union(gtid_set(_string(data, 1)))
             elif kind == CHARACTERISTICS:
                 text = _string(data, 0)
                 self.one_shot = text if text.startswith("SET TRANSACTION") else ""
@@ -256,9 +254,7 @@ class SessionState:
         self.announces = self.eof, character_set, self.values.get("collation_connection", "")
 
     def learn(self, row: Sequence[str | None], definition: bytes) -> None:
-        """The answer to ASK: the row, and the first column's definition. Raises Malformed."""
-        if len(row) != 4 + len(ASKED):
-            raise Malformed(f"a row of {len(row)} columns for an ASK of {4 + len(ASKED)}")
+        """The answer to ASK: the row of ASK_COLUMNS values, and the first column's definition."""
         account, role, database, system_zone = (text or "" for text in row[:4])
         identity = f"{account} {role}"
         if (identity, database) != (self.identity, self.database):
@@ -367,6 +363,14 @@ def _asked_for(asked: Mapping[str, str], kind: int, data: bytes) -> bool:
         return asked.get("session_track_gtids", "OFF") != "OFF"
     info = asked.get("session_track_transaction_info", "OFF")
     return info == "CHARACTERISTICS" or (info == "STATE" and kind == TRANSACTION)
+
+
+def gtid_set(text: str, parse: Callable[[str], GtidSet] = GtidSet.parse) -> GtidSet:
+    """As MySQL tells it. Raises Malformed."""
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise Malformed(str(error)) from None
 
 
 def _string(data: bytes, at: int) -> str:

@@ -9,9 +9,19 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from gtid_tracker.gtid import GtidSet, parse_owned
+from gtid_tracker.gtid import parse_owned
+from proxy.mysql.packets import Malformed
 from proxy.mysql.responses import Kind, Outcome
-from proxy.mysql.session_state import ASK, TRACKS, SessionState, switched_on, text_row, track_statement
+from proxy.mysql.session_state import (
+    ASK,
+    ASK_COLUMNS,
+    TRACKS,
+    SessionState,
+    gtid_set,
+    switched_on,
+    text_row,
+    track_statement,
+)
 from sqltypes.errors import SourceError
 
 ASK_TRACKS = "SELECT " + ", ".join(f"@@session.{name}" for name in TRACKS) + " LIMIT 1"
@@ -59,7 +69,7 @@ async def begin(session: Asking, new: NewSessions) -> None:
     switched = session.server.ask(b"", Kind.RESULT)  # it is written already
     found, outcome = await asked, await switched
     if found.error is None:
-        row = only_row(found.payloads)
+        row = only_row(found.payloads, ASK_COLUMNS)
         tracks = {name: text or "" for name, text in zip(TRACKS, row[-len(TRACKS) :], strict=True)}
         if tracks != new.tracks:
             new.expect(tracks)
@@ -79,7 +89,8 @@ async def switch_on(session: Asking) -> None:
     state = session.state
     found = await session.server.ask(session.query(ASK_TRACKS), Kind.RESULT)
     if found.error is None:
-        state.learn_tracks(dict(zip(TRACKS, (text or "" for text in only_row(found.payloads)), strict=False)))
+        values = (text or "" for text in only_row(found.payloads, len(TRACKS)))
+        state.learn_tracks(dict(zip(TRACKS, values, strict=True)))
     switched = session.server.ask(session.query(track_statement(state.client_tracks)), Kind.RESULT)
     asked = session.server.ask(session.query(ASK), Kind.RESULT)
     outcome = await switched
@@ -102,7 +113,7 @@ async def refresh(session: Asking) -> None:
         own = await executed
         state.token_known = own.error is None
         if own.error is None:
-            state.token = state.token.union(GtidSet.parse(only_row(own.payloads)[0] or ""))
+            state.token = state.token.union(gtid_set(only_row(own.payloads, 1)[0] or ""))
     found = await asked
     if not state.token_known:
         state.forget_values()
@@ -121,7 +132,7 @@ def _switched(state: SessionState, outcome: Outcome) -> None:
 
 def _learn(state: SessionState, found: Outcome) -> None:
     if found.error is None:
-        state.learn(only_row(found.payloads), found.payloads[1])
+        state.learn(only_row(found.payloads, ASK_COLUMNS), found.payloads[1])
     else:
         state.forget_values()
 
@@ -135,7 +146,7 @@ async def hidden_table(session: Asking, tables: frozenset[Table]) -> str:
         quoted = ".".join(f"`{part.replace('`', '``')}`" for part in (schema, name))
         found = await session.server.ask(session.query(f"SHOW CREATE TABLE {quoted}"), Kind.RESULT)
         unless_ended(state, found)
-        if found.error is None and (only_row(found.payloads)[1] or "").startswith("CREATE TEMPORARY"):
+        if found.error is None and (only_row(found.payloads, 2)[1] or "").startswith("CREATE TEMPORARY"):
             return name
         state.not_hidden.add((schema, name))
     return ""
@@ -148,8 +159,8 @@ async def forget_lost(session: Asking) -> None:
     found = await session.server.ask(session.query(ASK_COMING), Kind.RESULT)
     if found.error is not None:
         return
-    owned, executed = (text or "" for text in only_row(found.payloads))
-    coming = GtidSet.parse(executed).union(parse_owned(owned))
+    owned, executed = (text or "" for text in only_row(found.payloads, 2))
+    coming = gtid_set(executed).union(gtid_set(owned, parse_owned))
     state.token, state.shown = state.token.intersection(coming), state.shown.intersection(coming)
 
 
@@ -162,6 +173,9 @@ def unless_ended(state: SessionState, outcome: Outcome) -> None:
         raise SourceError(error.errno, error.sqlstate, error.message)
 
 
-def only_row(payloads: list[bytes]) -> list[str | None]:
+def only_row(payloads: list[bytes], columns: int) -> list[str | None]:
     """The row of a result set of one row, from all its packets: the last one ends it. Raises Malformed."""
-    return text_row(payloads[-2])
+    row = text_row(payloads[-2]) if len(payloads) > 2 else []
+    if len(row) != columns:
+        raise Malformed(f"a row of {len(row)} columns, expected {columns}")
+    return row

@@ -70,7 +70,7 @@ class ServerWire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             self.responses.feed(data)
-        except (Malformed, IndexError):
+        except Malformed:
             self.transport.abort()
 
     def pause_writing(self) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import cast
 
+import pytest
+
 from proxy.api import SessionCache
-from proxy.mysql.grants import REFUSED, Grants
+from proxy.mysql.grants import REFUSED, Grants, announce
 from proxy.mysql.session_state import SessionState
+from sqltypes.schema import BIGINT, ResultColumn
+from tests.support.mysql_packets import column
 
 CACHE = cast(SessionCache, object())
 STATE = SessionState(identity="app@% NONE")
@@ -41,3 +45,10 @@ def test_a_right_that_was_asked_for_before_it_was_revoked_is_not_remembered() ->
     assert made.refusal(STATE, CACHE) is None  # another session has looked since
     made.note(STATE, CACHE, asked, allowed=True)
     assert made.refusal(STATE, CACHE) is None
+
+
+@pytest.mark.parametrize("payload", [b"", b"\3def", b"\xfb" * 60, bytes(40), b"\3def" + b"\4shop" * 5 + b"\xff"])
+def test_what_is_no_definition_of_a_column_announces_none(payload: bytes) -> None:
+    columns = (ResultColumn("id", BIGINT, False, "item"),)
+    assert announce([column("id", 8)], columns)
+    assert not announce([payload], columns)

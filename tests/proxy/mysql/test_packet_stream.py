@@ -215,3 +215,39 @@ def test_a_peer_that_takes_no_bytes_is_lost() -> None:
         far.close()
 
     run(scenario)
+
+
+def test_a_packet_of_the_largest_size_is_read_to_its_end_though_it_comes_in_pieces() -> None:
+    async def scenario() -> None:
+        stream, far = await streaming()
+        loop = asyncio.get_running_loop()
+        whole = packet(b"x" * LARGEST_LOGIN, 0)
+        reading = asyncio.ensure_future(stream.packet())
+        await loop.sock_sendall(far, whole[:-1])
+        while len(stream._held) < len(whole) - 1:
+            stream.wake.clear()
+            await stream.wake.wait()
+        await loop.sock_sendall(far, whole[-1:])
+        assert await reading == whole[4:]
+        stream.abort()
+        far.close()
+
+    run(scenario)
+
+
+def test_what_comes_ahead_does_not_keep_the_next_packet_from_being_read() -> None:
+    async def scenario() -> None:
+        stream, far = await streaming()
+        loop = asyncio.get_running_loop()
+        first, second = packet(b"a", 0), packet(b"b" * LARGEST_LOGIN, 1)
+        await loop.sock_sendall(far, first + second[:-2])
+        while len(stream._held) < len(first) + len(second) - 2:
+            stream.wake.clear()
+            await stream.wake.wait()
+        assert await stream.packet() == b"a"
+        await loop.sock_sendall(far, second[-2:])
+        assert await stream.packet() == second[4:]
+        stream.abort()
+        far.close()
+
+    run(scenario)

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from proxy.mysql.packets import COM_STMT_EXECUTE, lenenc
+from proxy.mysql.packets import COM_STMT_EXECUTE, lenenc, packet
 from proxy.mysql.prepared import PARAMETER_COUNT, NotDecoded, PreparedStatement
 from sqltypes.expression import Value
 
@@ -52,6 +52,14 @@ def test_types_that_were_bound_once_hold_for_the_next_execution() -> None:
 def bare_execution() -> bytes:
     """Counted, without types: 8 and 'y'."""
     return struct.pack("<BIBI", COM_STMT_EXECUTE, 1, 0, 1) + b"\x02\0\0" + struct.pack("<q", 8) + lenenc(b"y")
+
+
+@pytest.mark.parametrize("size", [9, 12, 13])
+def test_an_execution_that_is_cut_off_goes_to_mysql_as_it_is(size: int) -> None:
+    bound = statement(2, attributes=True)
+    bound.note_types(execution(flags=0, counted=True))
+    cut_off = packet(bare_execution(), 0)[:size]
+    assert bound.for_mysql(cut_off) == cut_off
 
 
 def test_statement_without_parameters_may_still_bring_attributes_which_are_no_parameters() -> None:

@@ -1,0 +1,225 @@
+"""What stands behind a session on the bench: a system of two caches, of which each key is a hit, a miss, MySQL's to
+answer, or cannot be filled, by its number alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+from zlib import crc32
+
+from gtid_tracker.gtid import GtidSet
+from planner.matcher import QueryMatcher
+from proxy.api import Answer, CacheInfo, MadeBy, ParameterInfo, ParameterValue, Served, SessionSystem, SystemStatus
+from proxy.mysql.listener import MysqlOptions, Shared
+from proxy.mysql.packets import lenenc
+from proxy.proxied import Judge, ProxiedQueries
+from sqltypes.errors import BadParameters, Overloaded, SourceDown, SourceError, UnknownCache
+from sqltypes.schema import BIGINT, ResultColumn, SqlType
+from tests.fuzz.payloads import numbered
+from tests.support.mysql_packets import column, eof, ok
+from tests.support.query_texts import fake_plan
+
+QUERY = "SELECT id, name FROM item WHERE id = ?"
+OTHER_QUERY = "SELECT COUNT(*) FROM item WHERE n = ? AND name = ?"
+NAME = SqlType("varchar", length=20, collation="utf8mb4_0900_ai_ci")
+COLUMNS = (ResultColumn("id", BIGINT, False, "item"), ResultColumn("name", NAME, True, "item"))
+DEFINITIONS = (column("id", 8, flags=1), column("name", 0xFD, charset=255, size=80))
+SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+INFO = CacheInfo("c0", QUERY, "d", "maintain", "ready", "", (ParameterInfo("id", BIGINT, False),), COLUMNS)
+LARGE_KEY = 9  # whose answer is larger than what a socket takes at once
+CHANGING_KEY = 5  # whose answer is another whenever the stream has moved
+
+
+@dataclass(eq=False)
+class BenchCache:
+    """`plain_int`: as of a cache of one integer parameter."""
+
+    name: str
+    binary: bool
+    eof: bool
+    moves: Callable[[], int] = lambda: 0
+    needs: frozenset[str] = frozenset()
+    columns: tuple[ResultColumn, ...] = COLUMNS
+    plain_int: bool = True
+    relations: frozenset[tuple[str, str]] = frozenset({("d", "item")})
+
+    @property
+    def info(self) -> CacheInfo:
+        return INFO
+
+    def body(self, key: object) -> bytes:
+        """The rows and their end. In each row is the key; of key 0 there is none. `moves`: of the stream, so far."""
+        version = self.moves() if key == CHANGING_KEY else ""
+        name = f"key {key};{version}".encode() + b"x" * (300_000 if key == LARGE_KEY else 10)
+        seven = b"\0\0" + (7).to_bytes(8, "little") if self.binary else lenenc(b"7")
+        payloads = [*([] if key == 0 else [seven + lenenc(name)]), eof() if self.eof else ok(0xFE)]
+        return numbered(payloads, 2 + len(self.columns) + (1 if self.eof else 0))
+
+    def hit(self, parameters: Sequence[ParameterValue]) -> bytes | None:
+        key = parameters[0]
+        if isinstance(key, bytes):
+            raise BadParameters("bytes: a number is accepted")
+        return self.stored(key)
+
+    async def read(self, parameters: Sequence[ParameterValue], demand: object = None) -> Answer:
+        raise NotImplementedError
+
+    def peek(self, parameters: Sequence[ParameterValue]) -> bytes | None:
+        return self.stored(parameters[0])
+
+    def bound(self, parameters: Sequence[ParameterValue]) -> Any:
+        return parameters[0]
+
+    @property
+    def stored(self) -> Callable[[object], bytes | None]:
+        return self._stored
+
+    def _stored(self, key: object) -> bytes | None:
+        return self.body(key) if kind_of(key) == "held" else None
+
+    async def fill(self, parameters: Sequence[ParameterValue], demand: object = None) -> Answer | str:
+        await asyncio.sleep(0.01)
+        key = parameters[0]
+        kind = kind_of(key)
+        if kind == "passed":
+            return "MySQL is to answer"
+        if kind == "down":
+            raise SourceDown("the source cannot be reached")
+        if kind == "refused":
+            raise SourceError(1142, "42000", "SELECT command denied")
+        if kind == "overloaded":
+            raise Overloaded("too many upqueries")
+        ahead = kind == "ahead"
+        position = f"{SERVER}:1-6" if ahead else POSITION
+        return Answer(Served.HIT if ahead else Served.MISS, COLUMNS, self.body(key), position, self.name)
+
+
+POSITION = f"{SERVER}:1-5"
+KINDS = ("miss", "held", "miss", "held", "ahead", "held", "passed", "held", "down", "held", "overloaded", "refused")
+
+
+def kind_of(key: object) -> str:
+    return KINDS[(key if isinstance(key, int) else crc32(repr(key).encode())) % len(KINDS)]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchDemand:
+    is_met: bool
+
+    def met(self) -> bool:
+        return self.is_met
+
+
+@dataclass
+class BenchSystem:
+    """Two caches, for QUERY and OTHER_QUERY. `up`: whether MySQL is said to answer."""
+
+    matcher: QueryMatcher
+    accounts_version: int = 0
+    up: bool = True
+    asked: int = 0
+    moved: int = 0  # the stream's position
+    _opened: dict[tuple[str, str], BenchCache] = field(default_factory=dict)
+
+    def match(self, sql: str, database: str, parameters: Sequence[ParameterValue]) -> Any:
+        return self.matcher.match(sql, database, parameters)
+
+    def open_cache(self, name: str, format: str) -> BenchCache:
+        key = name, format
+        if key not in self._opened:
+            binary, eof = "binary" in format, format.endswith("-eof")
+            self._opened[key] = BenchCache(name, binary, eof, lambda: self.moved, plain_int=name == "c0")
+        return self._opened[key]
+
+    @property
+    def caches_version(self) -> int:
+        return self.matcher.changes
+
+    @property
+    def changes(self) -> int:
+        return self.caches_version + self.accounts_version
+
+    def change_caches(self) -> None:
+        self.matcher.changes += 1
+
+    def change_rights(self) -> None:
+        self.accounts_version += 1
+
+    def say_up(self, up: bool) -> None:
+        self.up = up
+
+    def move(self) -> None:
+        """The stream brings something."""
+        self.moved += 1
+
+    def count(self, name: str) -> None:
+        pass
+
+    async def reached(self, own: GtidSet, seconds: float) -> bool:
+        await asyncio.sleep(seconds)
+        return False
+
+    async def answers(self) -> bool:
+        await asyncio.sleep(0)
+        return self.up
+
+    def source_up(self) -> bool:
+        return self.up
+
+    def seconds_since_change(self) -> float:
+        return 0.5
+
+    def demand_after(self, own: GtidSet, shown: GtidSet | None = None, wait: float = 0.0) -> BenchDemand:
+        """The stream brings every other thing in time."""
+        self.asked += 1
+        return BenchDemand(not (own or shown) or self.asked % 2 == 0)
+
+    def position(self) -> str:
+        return f"{POSITION}{self.moved}"
+
+    @property
+    def moment(self) -> Any:
+        return self.moved
+
+    def position_at(self, moment: Any) -> str:
+        return f"{POSITION}{moment}"
+
+    class proxied:
+        @staticmethod
+        async def listed(*_: object) -> list[Any]:
+            raise SourceDown("the source cannot be reached")
+
+    def status(self) -> SystemStatus:
+        return SystemStatus("1", "mysql", True, "9.7.0", SERVER, POSITION, 0.0, 0, 0, 1, 2, 3, 0)
+
+    def list_caches(self) -> list[CacheInfo]:
+        return [INFO]
+
+    def not_ready(self) -> str:
+        return ""
+
+    async def explain(self, name: str, sql: str, database: str) -> tuple[str, str]:
+        return "a plan", ""
+
+    async def drop_cache(self, name: str) -> None:
+        raise UnknownCache(f"no cache {name!r}")
+
+    async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy) -> CacheInfo:
+        await asyncio.sleep(0.01)
+        return CacheInfo(name, sql, database, "maintain", "ready", "", (), COLUMNS)
+
+
+def bench_shared(loop: asyncio.AbstractEventLoop, options: MysqlOptions) -> Shared:
+    """What sessions share, with a system of two caches."""
+    matcher = QueryMatcher()
+    for number, sql in enumerate((QUERY, OTHER_QUERY)):
+        matcher.add(fake_plan(sql, "d"), f"c{number}")
+    system = BenchSystem(matcher)
+    proxied = ProxiedQueries(cast(Judge, None), loop.time)  # nobody asks what could be cached
+    return Shared(cast(SessionSystem, system), options, matcher, proxied, loop.time)
+
+
+Counts = Counter[str]
