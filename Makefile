@@ -79,6 +79,10 @@ hammer: $(RUN_READY)  ## everything at once on a real MySQL, restarts and kills 
 	@$(COMPILE)
 	@$(PY) -m integration.hammer.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
+.PHONY: fuzz
+fuzz: $(DEV_READY)  ## nonsense and broken connections against all that speaks MySQL's protocol: SECONDS=n SEED=n
+	@$(PY) -m tests.fuzz.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 .PHONY: bench
 bench: $(DEV_READY)  ## every figure that the project has promised, measured on this machine: ARGS='--only miss'
 	@$(COMPILE)
