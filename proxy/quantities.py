@@ -79,6 +79,14 @@ def parse_size(text: str) -> int:
     return size
 
 
+def parse_packet_size(text: str) -> int:
+    """As `parse_size`, of what a packet may have: not below the least that MySQL takes for max_allowed_packet."""
+    size = parse_size(text)
+    if size < 1024:
+        raise ValueError("a size of at least 1KiB such as 16MiB is accepted")
+    return size
+
+
 def parse_seconds(text: str) -> float:
     """Seconds: 30s, 500ms, 2m, 1h, 30."""
     matched = _TIME.fullmatch(text.strip())

@@ -105,6 +105,7 @@ def test_caches_of_the_file(tmp_path: Path) -> None:
         ({"config": "/nowhere"}, "--config: '/nowhere' cannot be read: No such file"),
         ({"memory-limit": "lots"}, "--memory-limit is 'lots': a size such as 512MiB or 2GiB is accepted"),
         ({"memory-limit": "0"}, "--memory-limit is '0': a size above zero"),
+        ({"mysql-max-packet": "10"}, "--mysql-max-packet is '10': a size of at least 1KiB such as 16MiB is accepted"),
         ({"exact-fills": "always"}, "--exact-fills is 'always': auto or off is accepted"),
         ({"max-staleness": "-1s"}, "--max-staleness is '-1s': a time such as 30s, 500ms or 2m is accepted"),
         ({"upquery-connections": "0"}, "--upquery-connections is '0': a number from 1 to 10000 is accepted"),
