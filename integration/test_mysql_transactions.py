@@ -18,6 +18,7 @@ from integration.grpc_app import Proxy, held_back, run
 from integration.mysql_clients import Asker, connected
 from integration.mysql_server import Server
 from integration.mysql_shop import BY_ID, OF_GROUP, shop, waits_for_tables
+from proxy.mysql import cached_reads
 from proxy.mysql.cached_reads import FILL_IS_LATE
 
 OPEN = "the REPEATABLE READ transaction has its snapshot at MySQL"
@@ -261,6 +262,29 @@ def test_a_deadlock_behind_which_a_statement_is_sent_already_ends_the_session(
                 with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
                     await session.ask("SELECT FOUND_ROWS()")
             assert (await asker.ask(BY_ID, 1))[0][0] == 1
+
+    run(scenario)
+
+
+def test_a_cache_that_is_dropped_while_a_read_waits_for_it_is_nothing_to_the_client(
+    mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cached_reads, "VISIBLE_SOON", 60.0)
+
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (proxy, asker):
+            other = await connected(proxy)
+            await asker.ask(BY_ID, 1)
+            with held_back(proxy):
+                await proxy.write("UPDATE item SET n = 5 WHERE id IN (1, 2)")
+                assert await asker.served(BY_ID, 2) == "miss"
+                before = await waits(proxy)
+                reading = asyncio.ensure_future(asker.read(BY_ID, 1))
+                while await waits(proxy) == before:
+                    assert not reading.done()
+                await other.ask("DROP CACHE by_id")
+            assert (await reading)[:2] == (((1, 5, "item 1"),), "passed")
+            await other.close()
 
     run(scenario)
 
