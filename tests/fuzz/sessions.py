@@ -168,9 +168,9 @@ def prepared_hits(rng: random.Random, client: Client) -> list[Step]:
 
 def slow_client(rng: random.Random, client: Client) -> list[Step]:
     large = query(f"SELECT id, name FROM item WHERE id = {LARGE_KEY}", client.prefix)
-    steps: list[Step] = [("client does not read", b"")]
+    steps: list[Step] = [("client", large), ("settle", b""), ("client does not read", b"")]
     for _ in range(4):
-        steps += [("client", rng.choice((large, text(rng, client), prepare(rng, client)))), ("settle", b"")]
+        steps += [("client", rng.choice((large, large, text(rng, client), prepare(rng, client)))), ("settle", b"")]
     event = rng.choice(("client reads a little", "much time passes", "server ends", "client ends", "settle"))
     return [*steps, (event, b""), ("tick", b""), (rng.choice(("client reads", "much time passes")), b""), ("tick", b"")]
 
