@@ -217,6 +217,23 @@ def test_a_temporary_table_hides_the_cached_one_however_it_was_made(
 
 
 @DIALECTS
+def test_temporary_tables_beside_a_cached_view(mysql: Server, database: str, tmp_path: Path, eof: bool) -> None:
+    shown = "SELECT id, n FROM shown WHERE id = 1"
+
+    async def scenario() -> None:
+        async with wired(mysql, database, tmp_path, eof=eof) as (proxy, client):
+            await proxy.write("CREATE VIEW shown AS SELECT id, n FROM item")
+            await proxy.caught_up()
+            await client.ask("CREATE CACHE FROM SELECT id, n FROM shown WHERE id = ?")
+            await client.ask("CREATE TEMPORARY TABLE other SELECT 1 id")
+            assert [(await client.read(shown))[:2] for _ in range(2)] == [([(1, 10)], "miss"), ([(1, 10)], "hit")]
+            await client.ask("CREATE TEMPORARY TABLE shown SELECT 1 id, 777 n")
+            assert await client.read(shown) == ([(1, 777)], "passed", "a temporary table hides shown")
+
+    run(scenario)
+
+
+@DIALECTS
 def test_locked_tables_are_locked_until_they_are_unlocked(
     mysql: Server, database: str, tmp_path: Path, eof: bool
 ) -> None:

@@ -145,8 +145,8 @@ async def hidden_table(session: Asking, tables: frozenset[Table]) -> str:
     for schema, name in sorted(tables - state.not_hidden):
         quoted = ".".join(f"`{part.replace('`', '``')}`" for part in (schema, name))
         found = await session.server.ask(session.query(f"SHOW CREATE TABLE {quoted}"), Kind.RESULT)
-        unless_ended(state, found)
-        if found.error is None and (only_row(found.payloads, 2)[1] or "").startswith("CREATE TEMPORARY"):
+        unless_ended(state, found)  # a view's row has four columns
+        if found.error is None and (only_row(found.payloads, 2, 4)[1] or "").startswith("CREATE TEMPORARY"):
             return name
         state.not_hidden.add((schema, name))
     return ""
@@ -173,9 +173,10 @@ def unless_ended(state: SessionState, outcome: Outcome) -> None:
         raise SourceError(error.errno, error.sqlstate, error.message)
 
 
-def only_row(payloads: list[bytes], columns: int) -> list[str | None]:
-    """The row of a result set of one row, from all its packets: the last one ends it. Raises Malformed."""
+def only_row(payloads: list[bytes], *columns: int) -> list[str | None]:
+    """The row of a result set of one row, from all its packets: the last one ends it. `columns`: how many it may have.
+    Raises Malformed."""
     row = text_row(payloads[-2]) if len(payloads) > 2 else []
-    if len(row) != columns:
-        raise Malformed(f"a row of {len(row)} columns, expected {columns}")
+    if len(row) not in columns:
+        raise Malformed(f"a row of {len(row)} columns, expected {columns[0]}")
     return row
