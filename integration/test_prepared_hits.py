@@ -40,12 +40,16 @@ def items(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
     mysql.execute(f"CREATE DATABASE {database}", f"USE {database}", *ITEM)
     with proxy_in_thread(mysql, database, Path(tmp_path_factory.mktemp("state"))) as found:
         with found.client() as client:
-            for query in CACHES:
-                assert client.query(f"CREATE CACHE FROM {query}")[4] == 0, client.transcript[-1]
+            make_caches(client)
         found.caught_up()
         yield found
         found.at_rest()
     mysql.execute(f"DROP DATABASE `{database}`")
+
+
+def make_caches(client: RawClient) -> None:
+    for query in CACHES:
+        assert client.query(f"CREATE CACHE FROM {query}")[4] == 0, client.transcript[-1]
 
 
 def parameters(client: RawClient, values: list[bytes], types: list[int] | None) -> bytes:
@@ -211,6 +215,27 @@ def test_mysql_goes_on_comparing_by_types_that_were_bound_before(items: Beside, 
             wanted = direct.execute(statements[0].id, parameters(direct, [value], [type_]))
             found = client.execute(statements[1].id, parameters(client, [value], [type_]))
             assert comparable(client, found, ordered=False) == comparable(direct, wanted, ordered=False), (type_, value)
+
+
+@pytest.mark.parametrize("number_of_history", range(len(HISTORIES)))
+def test_types_count_that_were_bound_when_there_was_no_cache(items: Beside, number_of_history: int) -> None:
+    query, history = HISTORIES[number_of_history]
+    *bound, (last, value) = history
+    with items.direct() as direct, items.client() as client:
+        for name in items.call(lambda: list(items.proxy.app.catalog.caches)):
+            assert client.query(f"DROP CACHE {name}")[4] == 0
+        try:
+            statements = direct.prepare(query), client.prepare(query)
+            for type_, given in bound:
+                direct.execute(statements[0].id, parameters(direct, [given], [type_]))
+                client.execute(statements[1].id, parameters(client, [given], [type_]))
+        finally:
+            make_caches(client)
+        items.caught_up()
+        for _ in range(3):
+            wanted = direct.execute(statements[0].id, parameters(direct, [value], [last]))
+            found = client.execute(statements[1].id, parameters(client, [value], [last]))
+            assert comparable(client, found, ordered=False) == comparable(direct, wanted, ordered=False)
 
 
 @pytest.mark.parametrize(

@@ -142,8 +142,9 @@ class PreparedStatement:
     `types`: of the parameters, as the client bound them last; None before the first execution. `told`: as MySQL was
     told last, which has not seen the executions that were hits. `heads`: what stands before the rows of an answer, by
     how the session is told of columns (`SessionState.announces`); b"" where the result is not the cache's. `differed`:
-    session variables that were not as in the sessions that fill caches when MySQL resolved the text. `turned`: MySQL
-    may have resolved it anew for parameters of other types, by which it goes on comparing: a string column as numbers.
+    session variables that were not as in the sessions that fill caches when MySQL resolved the text. `numbers` and
+    `moments`: parameters for which MySQL was once given a number, or a date or time; it resolves a statement anew for
+    them, and goes on so: comparing a string column as numbers. `turned`: for some whose types are not known here.
     """
 
     def __init__(self, text: bytes, database: str, answer: Sequence[bytes], *, attributes: bool) -> None:
@@ -160,6 +161,8 @@ class PreparedStatement:
         self.types: tuple[int, ...] | None = None
         self.told: tuple[int, ...] | None = None
         self.differed: frozenset[str] = frozenset()
+        self.numbers: frozenset[int] = frozenset()
+        self.moments: frozenset[int] = frozenset()
         self.turned = False
         self.long_data = False  # sent since the last execution or reset
 
@@ -174,9 +177,14 @@ class PreparedStatement:
         attributes the flag means nothing."""
         return self.attributes and (self.parameters > 0 or bool(flags & PARAMETER_COUNT))
 
-    def note_elsewhere(self) -> None:
-        """MySQL compares the values of this execution in another type than the column's."""
-        self.turned |= any(type_ & 0xFF not in STRINGS for type_ in self.types or ())
+    def _note_told(self, types: tuple[int, ...] | None) -> None:
+        """MySQL is given an execution with these types."""
+        if types is None:
+            self.turned = True
+        elif types != self.told:
+            kinds = [type_ & 0xFF for type_ in types]
+            self.moments |= {number for number, kind in enumerate(kinds) if kind in MOMENTS}
+            self.numbers |= {number for number, kind in enumerate(kinds) if kind not in MOMENTS | STRINGS}
 
     def for_mysql(self, data: bytes) -> bytes:
         """An execution that MySQL is to answer (its packet with the header), with the types of its parameters where
@@ -184,8 +192,11 @@ class PreparedStatement:
         at, given, types = 4 + FIXED, self.parameters, self.types
         if len(data) < at:
             return data  # MySQL refuses it
-        if not given or types is None:
-            self.told = types
+        if not given:
+            return data
+        self._note_told(types)
+        if types is None:
+            self.told = None
             return data
         if self._counts(data[9]):
             given, at = read_lenenc_int(data, at)

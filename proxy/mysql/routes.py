@@ -14,7 +14,7 @@ from proxy.mysql.texts import Steer
 from proxy.proxied import ProxiedTexts
 from sqltypes.errors import ComparedElsewhere, UpwellError
 from sqltypes.expression import Key
-from sqltypes.schema import SqlType
+from sqltypes.schema import INTEGER_TYPES, SqlType
 
 NO_CACHE = "no cache for this query"
 SKIPPED = "the query asks to skip the cache"
@@ -29,6 +29,7 @@ FORMATS = {
 
 
 DATED = frozenset({"date", "datetime", "timestamp", "time"})
+NUMBERS = INTEGER_TYPES | {"decimal", "float", "double", "bit"}
 CHANGES_STATE = frozenset({Kind.SET, Kind.USE, Kind.PREPARE, Kind.DEALLOCATE})  # but for temporary tables
 LOCKS_NOTHING = frozenset({Kind.READ, Kind.BEGIN, Kind.HARMLESS})
 LOCKS_TABLES = {Kind.LOCK_TABLES: True, Kind.UNLOCK_TABLES: False, Kind.BEGIN: False}
@@ -140,6 +141,9 @@ class Target:
     same: bool = False  # the cache's parameters are the statement's, in order
     plain_int: bool = False
     dates: tuple[bool, ...] = ()  # of the cache's parameters, whether it is compared with a date or time
+    # The statement's parameters that are compared with strings, and with dates and times.
+    strings: frozenset[int] = frozenset()
+    moments: frozenset[int] = frozenset()
     # Of executions that were hits: by the types that were bound before and the bytes, the key and the types then.
     keys: dict[tuple[Types, bytes], tuple[Key, Types]] = field(default_factory=dict)
 
@@ -152,6 +156,17 @@ class Target:
             if len(self.keys) >= KEYS:
                 self.keys.clear()
             self.keys[before, payload] = key, types
+
+    def is_turned(self, statement: PreparedStatement) -> bool:
+        """Whether MySQL may compare in another type than the cache's query does: by what it was given before."""
+        strings, moments = self.strings, self.moments
+        if not (strings or moments):
+            return False
+        return (
+            statement.turned
+            or not (strings | moments).isdisjoint(statement.numbers)
+            or not strings.isdisjoint(statement.moments)
+        )
 
     def bind(self, values: tuple[ParameterValue, ...], types: Types) -> tuple[ParameterValue, ...]:
         """The cache's parameters of an execution's. Raises ComparedElsewhere."""
@@ -199,4 +214,16 @@ def target_of(
     if info.mode == "evict" and any(_rounded(column.type) for column in info.columns):
         return Target(route, version, "FLOAT and DOUBLE of an answer held as text have lost digits", forced)
     same, dates = tuple(template) == sentinels, tuple(item.type.name in DATED for item in info.parameters)
-    return Target(route, version, "", forced, cache, tuple(template), same, cache.plain_int, dates)
+    strings, moments = _compared_with(template, [item.type.name for item in info.parameters])
+    return Target(route, version, "", forced, cache, tuple(template), same, cache.plain_int, dates, strings, moments)
+
+
+def _compared_with(template: Sequence[object], types: Sequence[str]) -> tuple[frozenset[int], frozenset[int]]:
+    """As `Target.strings` and `Target.moments`. `types`: of the cache's parameters, which `template` is of."""
+    strings: set[int] = set()
+    moments: set[int] = set()
+    for item, name in zip(template, types, strict=False):
+        of = moments if name in DATED else strings
+        if name not in NUMBERS:
+            of.update(one.index for one in (item if isinstance(item, tuple) else (item,)) if isinstance(one, Sentinel))
+    return frozenset(strings), frozenset(moments)

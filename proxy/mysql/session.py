@@ -45,7 +45,7 @@ from proxy.mysql.session_state import ALWAYS
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Steer
 from proxy.mysql.trackers import DEADLOCK, begin, refresh
-from sqltypes.errors import BadParameters, SourceError, UpwellError
+from sqltypes.errors import SourceError, UpwellError
 
 if TYPE_CHECKING:
     from proxy.mysql.handshake import LoggedIn
@@ -283,7 +283,7 @@ class Session(QuickHits):
             return
         target = self._target(statement)
         cache = target.cache
-        why = target.why or (_resolved_otherwise(statement, cache) if cache is not None else "")
+        why = target.why or (_resolved_otherwise(statement, target, cache) if cache is not None else "")
         values = None
         try:
             if statement.long_data:
@@ -300,14 +300,11 @@ class Session(QuickHits):
                 why = NO_CACHE
         except NotDecoded as reason:
             why = str(reason)
-            statement.note_elsewhere()
         except Malformed as reason:  # MySQL says what it thinks of it
             why = str(reason)
             statement.types = None
         except UpwellError as error:
             why, values = f"{error.reason}: {error.message}", None
-            if isinstance(error, BadParameters):
-                statement.note_elsewhere()
         statement.long_data = False
         route, forced = target.route, target.forced
         if values is None or cache is None:
@@ -456,9 +453,9 @@ class Session(QuickHits):
         self.send_unanswered(packet(bytes((COM_STMT_CLOSE,)) + outcome.payloads[0][1:5], 0))
 
 
-def _resolved_otherwise(statement: PreparedStatement, cache: SessionCache) -> str:
+def _resolved_otherwise(statement: PreparedStatement, target: Target, cache: SessionCache) -> str:
     """Why MySQL may have resolved a statement in another way than the cache's query; "" if it has not."""
-    if statement.turned:
+    if target.is_turned(statement):
         return "a parameter was bound before by whose type MySQL goes on comparing"
     found = statement.differed.intersection((*ALWAYS, *cache.needs))
     return f"{min(found)} was another when the statement was prepared" if found else ""
