@@ -17,8 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from planner.keywords import WORDS
 from planner.scan import (
     DEFAULT_VERSION,
+    KEYWORDS,
     ServerVersion,
     Token,
     folded,
@@ -146,7 +148,7 @@ def _spell(found: Sequence[Piece], tokens: Sequence[Token], mark: Callable[[Piec
     out: list[tuple[str, bool, bool]] = []
     keep_until = 0
     before = 0
-    for piece in found:
+    for number, piece in enumerate(found):
         start = tokens[piece.first].start
         if piece.first in verbatim:
             keep_until = verbatim[piece.first]
@@ -162,13 +164,28 @@ def _spell(found: Sequence[Piece], tokens: Sequence[Token], mark: Callable[[Piec
             out.append((mark(piece), False, True))
         else:
             assert piece.token is not None
-            text = folded(piece.token, bool(out) and out[-1][0] == ".")
+            after_dot = bool(out) and out[-1][0] == "."
+            text = folded(piece.token, after_dot)
+            if piece.token.kind == "quoted":
+                text = _bare(text, after_dot, found[number + 1] if number + 1 < len(found) else None)
             is_name = piece.token.kind in ("word", "quoted") and not is_keyword(piece.token, *_NEVER_CALLED)
             out.append((text, is_name, start != before))
         before = tokens[piece.end - 1].end
     return spell(out)
 
 
+def _bare(quoted: str, after_dot: bool, following: Piece | None) -> str:
+    """A name without its quotes, where they surely change nothing: it is no word of the grammar (behind a dot those
+    that are not reserved are names, too), calls nothing, and is no prefix of a string."""
+    name = quoted[1:-1]
+    if not _PLAIN_NAME.fullmatch(name) or name.upper() in (KEYWORDS if after_dot else WORDS):
+        return quoted
+    if following is not None and (following.token is None or following.token.text == "("):
+        return quoted
+    return name
+
+
+_PLAIN_NAME = re.compile("[A-Za-z][A-Za-z0-9_$]*")
 _NEVER_CALLED = (
     "AND",
     "AS",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import pytest
@@ -26,6 +27,38 @@ def matcher(*queries: str) -> QueryMatcher:
 def test_spacing_case_of_keywords_and_comments_do_not_matter() -> None:
     found = matcher("SELECT id FROM orders WHERE customer_id = ?")
     assert found.match("select  id\nfrom orders where customer_id=? -- mine", DATABASE, (7,)) == ("c0", (7,))
+
+
+def test_quotes_around_plain_names_do_not_matter() -> None:
+    """As ORMs write them."""
+    found = matcher("SELECT id, o.status FROM orders o WHERE customer_id = ?")
+    for text in (
+        "SELECT `id`, `o`.`status` FROM `orders` `o` WHERE `customer_id` = 7",
+        "SELECT id, o.`status` FROM `orders` o WHERE customer_id = 7",
+    ):
+        assert found.match(text, DATABASE, ()) == ("c0", (7,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT `user`, `a b`, `select` AS x FROM t",
+        "SELECT `own`(1) AS x FROM t",
+        "SELECT d.`own` (1) AS x FROM t",
+        "SELECT a AS x FROM t ORDER BY `_utf8mb4`",
+        "SELECT x AS y FROM t WHERE `n` 'a' = 1",
+        "SELECT x AS y FROM t WHERE t.`order` = 1",
+        "SELECT x AS y FROM t WHERE `end` = 1",
+    ],
+)
+def test_quotes_stay_where_the_name_may_mean_something_else_without(text: str) -> None:
+    quoted = set(re.findall("`[^`]*`", text))
+    assert set(re.findall("`[^`]*`", fingerprint(text, "d").shape)) == quoted
+
+
+def test_the_name_of_an_unnamed_column_keeps_its_quotes() -> None:
+    found = matcher("SELECT id + 1 FROM orders WHERE customer_id = ?")
+    assert found.match("SELECT `id` + 1 FROM orders WHERE customer_id = 7", DATABASE, ()) is None
 
 
 def test_literals_stand_where_parameters_are() -> None:
