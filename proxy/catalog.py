@@ -251,12 +251,12 @@ class Catalog:
     # -- after DDL ---------------------------------------------------------------------------------------------------
 
     def schema_changed(self, tables: frozenset[str] | None) -> None:
-        """A DDL statement was processed on these tables (None: on any). Their caches pass through until they are
-        planned again."""
+        """A DDL statement was processed on these tables (`schema.*`: of a schema; None: on any). Their caches pass
+        through until they are planned again."""
         self._schema_changes += 1
         changed = None if tables is None else {name.lower() for name in tables}
         for cache in self.caches.values():
-            names = {f"{schema}.{table}".lower() for schema, table in cache.relations}
+            names = {f"{schema}.{name}".lower() for schema, table in cache.relations for name in (table, "*")}
             if changed is None or not names or not names.isdisjoint(changed):
                 self._uninstall(cache)
                 cache.state, cache.why = "rebuilding", "the schema of its tables has changed"

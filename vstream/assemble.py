@@ -367,9 +367,9 @@ class Assembler:
         self._accounts = statement.accounts
         if kind is Kind.DDL and not self._skip:
             self._note().statement = text
-            tables = self._note().tables
-            both = statement.tables is not None and tables is not None
-            self._note().tables = tables | statement.tables if both else None  # type: ignore[operator]  # both are sets
+            note, tables = self._note(), statement.tables
+            known = tables is not None and note.tables is not None
+            note.tables = note.tables | self.tables.with_members(tables) if known else None  # type: ignore[operator,arg-type]
         elif kind is Kind.ROWS:
             self._lost(f"a statement changed rows without row events; binlog_format must be ROW: {text:.200}")
         elif kind in (Kind.ROLLBACK, Kind.ROLLBACK_TO) and not self._skip:

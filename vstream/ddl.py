@@ -19,6 +19,9 @@ _TOKEN = re.compile(
 )
 _XID = re.compile(rb"XA\s+(COMMIT|ROLLBACK|START|END|PREPARE)\s+(.*?)\s*(ONE\s+PHASE)?\s*$", re.IGNORECASE | re.DOTALL)
 
+_NAME = re.compile(r"[\w$\u0080-\uffff]+")
+ALL = "*"  # in the place of a table's name
+
 _ROWS_BY_STATEMENT = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "CALL", "DO", "WITH", "HANDLER"})
 _HARMLESS = frozenset({
     "ANALYZE", "OPTIMIZE", "CHECK", "CHECKSUM", "GRANT", "REVOKE", "SET", "FLUSH", "INSTALL", "UNINSTALL", "RESET",
@@ -46,7 +49,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`tables`: `schema.name` of what a DDL concerns, views included; None: not known, so all.
+    """`tables`: `schema.name` of what a DDL concerns, views included, `schema.*` of all that a schema has; None: not
+    known, so all.
 
     `xa`: for XA, the verb and the xid as written; `starts_transaction`: the rows of CREATE TABLE ... SELECT follow.
     `accounts`: it may change who may read what.
@@ -109,6 +113,8 @@ def _definition(verb: str, words: Sequence[_Word], database: str) -> Statement:
         return Statement(Kind.HARMLESS, accounts=True)
     if what in _HARMLESS_OBJECTS or (what in ("DATABASE", "SCHEMA") and verb != "DROP"):
         return Statement(Kind.HARMLESS)
+    if what in ("DATABASE", "SCHEMA"):
+        return Statement(Kind.DDL, _of_schema(words, at + 1))
     if what in ("INDEX", "UNIQUE", "FULLTEXT"):
         if verb == "CREATE":  # nothing of what is held depends on an index that comes
             return Statement(Kind.HARMLESS)
@@ -152,6 +158,15 @@ def _altered(words: Sequence[_Word], at: int, database: str) -> frozenset[str] |
     return found
 
 
+def _of_schema(words: Sequence[_Word], at: int) -> frozenset[str] | None:
+    """DROP DATABASE [IF EXISTS] d."""
+    if [str(word) for word in words[at : at + 2]] == ["IF", "EXISTS"]:
+        at += 2
+    if len(words) != at + 1 or (words[at].plain and not _NAME.fullmatch(words[at].text)):
+        return None
+    return frozenset({f"{words[at].text}.{ALL}"})
+
+
 def _names(words: Sequence[_Word], at: int, database: str, one: bool = False) -> frozenset[str] | None:
     """The names that stand from `at`: a, b.c or, for RENAME, a TO b, c TO d. None if what stands there is no name."""
     found = set()
@@ -159,7 +174,7 @@ def _names(words: Sequence[_Word], at: int, database: str, one: bool = False) ->
         at += 1
     while at < len(words):
         name = words[at]
-        if name.plain and not re.fullmatch(r"[\w$\u0080-\uffff]+", name.text):
+        if name.plain and not _NAME.fullmatch(name.text):
             return None
         at += 1
         if at + 1 < len(words) and words[at].plain and words[at].text == ".":

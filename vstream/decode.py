@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import structlog
 
 from sqltypes.schema import Table
+from vstream.ddl import ALL
 from vstream.layout import LayoutError, difference, lenenc, parse_table_map, table_names
 from vstream.rows import RowDecoders, make_decoders
 
@@ -67,6 +68,13 @@ class TableDecoders:
         self._wanted[table.schema, table.name] = (table, positions)
         self._parse_again()
         return True
+
+    def with_members(self, names: frozenset[str]) -> frozenset[str]:
+        """These, and for `schema.*` the wanted tables of that schema."""
+        schemas = {name[: -len(ALL) - 1].lower() for name in names if name.endswith(f".{ALL}")}
+        if not schemas:
+            return names
+        return names | {table.qualified for table, _ in self._wanted.values() if table.schema.lower() in schemas}
 
     def unwant(self, qualified: str) -> None:
         for key, (table, _) in list(self._wanted.items()):

@@ -183,6 +183,14 @@ def test_a_transaction_over_the_size_limit_empties_its_tables() -> None:
     assert stream.feed(transaction(2, T.map(), T.inserts((1, "a")))) == [inserted(2, (1, "a"))]
 
 
+@pytest.mark.parametrize(
+    ("text", "tables"),
+    [("DROP DATABASE d", {"d.*", "d.t"}), ("DROP DATABASE D", {"D.*", "d.t"}), ("DROP DATABASE other", {"other.*"})],
+)
+def test_a_database_that_is_dropped_takes_its_wanted_tables_along(text: str, tables: set[str]) -> None:
+    assert Stream().feed([gtid(1), query(text)]) == [Ddl(id_of(1), text, frozenset(tables))]
+
+
 def test_a_table_wanted_in_the_middle_of_its_transaction_is_emptied() -> None:
     stream = Stream()
     events = transaction(1, T.map(), T.inserts((1, "a")), U.map(), U.inserts((1, 2)))
