@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pymysql
@@ -34,6 +35,28 @@ def test_what_another_client_writes_is_seen(mysql: Server, database: str, tmp_pa
             await proxy.write("INSERT INTO item VALUES (100, 1, 1000, 'new')")
             await proxy.caught_up()
             assert (await asker.read(OF_GROUP, 1))[:2] == (((4, 1120),), "hit")
+
+    run(scenario)
+
+
+def test_a_fill_that_takes_longer_than_is_allowed_leaves_the_read_to_mysql(
+    mysql: Server, database: str, tmp_path: Path
+) -> None:
+    """Which takes as long as it takes without Upwell."""
+
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path, upquery_timeout="1s") as (proxy, asker):
+            await asker.ask(BY_ID, 1)
+            with mysql.connect(database=database) as other, other.cursor() as cursor:
+                cursor.execute("LOCK TABLES item WRITE")
+                before = (await proxy.client.status()).counters["mysql_passed"]
+                reading = asyncio.ensure_future(asker.read(BY_ID, 2))
+                while (await proxy.client.status()).counters["mysql_passed"] == before:
+                    assert not reading.done()
+                cursor.execute("UNLOCK TABLES")
+                row, served, why = await reading
+            assert (row, served) == (((2, 20, "item 2"),), "passed")
+            assert why.startswith("deadline_passed")
 
     run(scenario)
 

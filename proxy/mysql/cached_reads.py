@@ -27,7 +27,7 @@ from proxy.mysql.routes import Route
 from proxy.mysql.rows import head, with_status
 from proxy.mysql.session_base import SessionBase
 from proxy.mysql.trackers import forget_lost, hidden_table, refresh, unless_ended
-from sqltypes.errors import SourceDown, SourceError, UnknownCache, UpwellError
+from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError, UnknownCache, UpwellError
 
 NOTHING = GtidSet.empty()
 PLAIN_STATUS = 2  # autocommit, and in no transaction: what stored answers end with
@@ -236,6 +236,8 @@ class CachedReads(SessionBase):
             answer = "MySQL refuses the query that fills the key"
         except SourceDown:  # the session's own connection may be whole
             answer = "the query that fills the key does not reach MySQL"
+        except (DeadlinePassed, Overloaded) as error:  # limits of ours: without them MySQL would have answered
+            answer = f"{error.reason}: {error.message}"
         except UnknownCache:  # dropped while the read waited
             answer = CHANGED
         if not isinstance(answer, Answer):
