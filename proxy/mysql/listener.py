@@ -44,10 +44,10 @@ BACKLOG = 4096
 TARGETS = 10_000  # texts of prepared statements that are remembered
 LOGINS = 32  # at a time
 TURN = 0.05  # seconds; a login that takes longer waits for somebody, and takes nothing from the others
-APART = 10
-"""Turns of the loop from one login to the next. A login is a dozen steps of 0.1 ms: with several begun in each turn,
-the hits of 8 connections fell to a quarter in a flood of connects; so they keep half. Without reads the turns are over
-at once."""
+APART = 20
+"""Turns of the loop from one login to the next. A login is a dozen steps, 0.8 ms together: with several begun in each
+turn, a flood of connects takes most of the loop; so 8 connections keep a third of their hits (`make bench ARGS="--only
+mysql_idle"`), on two cores on which MySQL has the logins, too. Without reads the turns are over at once."""
 FAREWELL = 1.0  # seconds in which clients take their last bytes, when the proxy stops
 TAKE = 60.0  # seconds in which a client must take some of what it was sent: MySQL's own net_write_timeout
 READS = frozenset({StatementKind.READ})
