@@ -165,6 +165,21 @@ def test_an_end_that_does_more_is_for_mysql(beside: Beside) -> None:
     same(beside, script, [("deprecate-eof", CLIENT_DEPRECATE_EOF)])
 
 
+def test_no_transaction_is_left_open_that_ddl_would_wait_for(beside: Beside) -> None:
+    with beside.client() as client:
+        without_autocommit(client)
+        client.query(READ.format(1))  # of whose rights MySQL is asked in the session
+        client.query("CREATE TEMPORARY TABLE own (id INT)")
+        client.query("COMMIT")
+        client.query(READ.format(1))  # it is asked what temporary tables hide
+        client.query("SET @x = 1")
+        client.query("COMMIT")
+        client.query(READ.format(1))
+        assert ended_at_mysql(beside, client, "COMMIT") == 0
+        beside.mysql.execute("SET lock_wait_timeout = 1", f"ALTER TABLE {DATABASE}.item COMMENT = 'changed'")
+        beside.caught_up()
+
+
 def test_a_connection_that_was_reset_tells_mysql_once(beside: Beside) -> None:
     with beside.client() as client:
         without_autocommit(client)

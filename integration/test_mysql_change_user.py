@@ -3,12 +3,12 @@ or it would shut out Upwell."""
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from integration.addresses import this_machines_address
 from integration.conftest import OwnMySQL
 from integration.proxy_thread import Beside, proxy_in_thread
 from proxy.mysql.login_packets import ChangeUser, encode_change_user
@@ -18,16 +18,6 @@ CHANGES = 4
 SWITCH, ASK_IN_FULL = b"\xfe", b"\x01\x04"
 HOST = """SELECT COUNT_AUTHENTICATION_ERRORS + COUNT_AUTH_PLUGIN_ERRORS, COUNT_HANDSHAKE_ERRORS, SUM_CONNECT_ERRORS
     FROM performance_schema.host_cache"""
-
-
-def this_machines_address() -> str:
-    """Not of loopback: MySQL counts no errors of that."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("198.51.100.1", 9))
-        except OSError:
-            pytest.skip("this machine has no address but loopback")
-        return str(probe.getsockname()[0])
 
 
 @pytest.fixture

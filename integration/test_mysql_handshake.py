@@ -20,6 +20,7 @@ import pytest
 from pymysql._auth import scramble_caching_sha2, sha2_rsa_encrypt
 
 from external_upquery.upstream import parse_upstream
+from integration.addresses import this_machines_address
 from integration.conftest import OwnMySQL
 from integration.debian_mysql import cache_folder, loader_of, newest_unpacked
 from integration.mysql_server import Server
@@ -391,16 +392,6 @@ def test_the_mysql_command_that_will_not_show_its_password_leaves(account: Accou
 
 
 # -- a MySQL of our own ------------------------------------------------------------------------------------------------
-
-
-def this_machines_address() -> str:
-    """Not of loopback: MySQL counts no errors of that."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("198.51.100.1", 9))
-        except OSError:
-            pytest.skip("this machine has no address but loopback")
-        return str(probe.getsockname()[0])
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ URL = "mysql://app:secret@db.example:3306/shop"
 
 
 def load(
-    options: Mapping[str, str | None] = {}, environment: Mapping[str, str] = {}, home: Path = Path("/home/user")
+    options: Mapping[str, str | None] = {}, environment: Mapping[str, str] = {}, home: Path = Path("/srv/app")
 ) -> Config:
     return load_config({"upstream": URL, **options}, environment, home)
 
@@ -27,7 +27,7 @@ def test_defaults() -> None:
     assert (config.grpc_listen, config.http_listen) == (Listen("127.0.0.1", 50051), Listen("127.0.0.1", 8080))
     assert (config.max_staleness, config.upquery_connections, config.max_message_size) == (30.0, 8, 16 << 20)
     assert config.memory_limit == machine_memory() // 4
-    assert config.state_dir == Path("/home/user/.local/state/upwell")
+    assert config.state_dir == Path("/srv/app/.local/state/upwell")
     assert (config.caches, config.grpc_token, config.check, config.log_json) == ((), None, False, False)
 
 
