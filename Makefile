@@ -34,33 +34,45 @@ $(PY):
 
 # The source tree itself is what runs: a .pth file and a two-line command need no build.
 $(RUN_READY): requirements/server.lock | $(PY)
+	@echo "installing what Upwell needs into $(VENV) (once, about half a minute)"
 	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/server.lock
 	@$(PY) -c 'import pathlib, sysconfig; pathlib.Path(sysconfig.get_path("purelib"), "upwell.pth").write_text("$(CURDIR)\n")'
 	@printf '#!/bin/sh\nexec "%s/$(PY)" -P -m upwell "$$@"\n' "$(CURDIR)" > $(VENV)/bin/upwell && chmod +x $(VENV)/bin/upwell
 	@touch $@
 
 $(DEV_READY): requirements/dev.lock $(RUN_READY)
+	@echo "installing what tests and checks need into $(VENV) (once)"
 	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	@touch $@
 
-.PHONY: run demo
-run: $(RUN_READY)  ## a MySQL, the sample, the proxy, a table of what it gains; serves until Ctrl-C
+.PHONY: run demo screen
+run: $(RUN_READY)  ## a MySQL, the sample, the proxy, and what it gains; serves until Ctrl-C: ARGS=--table for all queries
 	@$(COMPILE)
-	@exec $(PY) -m examples.lobsters.run
+	@exec $(PY) -m examples.lobsters.run $(ARGS)
 
-demo: $(RUN_READY)  ## the same, but ends after the table
+demo: $(RUN_READY)  ## the same, but ends after the first screen
 	@$(COMPILE)
-	@exec $(PY) -m examples.lobsters.run --demo
+	@exec $(PY) -m examples.lobsters.run --demo $(ARGS)
+
+screen: $(RUN_READY)  ## run the demo and put its first screen into README.md
+	@$(COMPILE)
+	@UPSTREAM= $(PY) -m examples.lobsters.run --demo --readme $(ARGS)
 
 .PHONY: dev
 dev: $(DEV_READY)  ## set up .venv for working on the project
 
+# On all cores (JOBS=n: n processes; JOBS=0: in one, for a debugger), on a server that was given one after the other;
+# `conftest.py` says how the tests are spread. A test that hangs is ended with a traceback of every thread. Kept bytecode
+# saves each process the rewriting of all assertions.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(PY) -m pytest
+SPREAD = -n $(or $(JOBS),$(if $(UPSTREAM),1,auto)) --timeout=300 --durations=12 --durations-min=2
+
 .PHONY: test unit
-test: $(DEV_READY)  ## every test, on a real MySQL
-	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m pytest $(ARGS)
+test: $(DEV_READY)  ## every test, on a real MySQL: JOBS=processes ARGS='path -k name'
+	@UPSTREAM_TEST="$$UPSTREAM" $(PYTEST) $(SPREAD) $(ARGS)
 
 unit: $(DEV_READY)  ## the tests that need no MySQL
-	@$(PY) -m pytest tests $(ARGS)
+	@$(PYTEST) tests $(SPREAD) $(ARGS)
 
 .PHONY: sim mutants
 sim: $(DEV_READY)  ## random schedules of the engine against a model of MySQL: SEED=n STEPS=n JOBS=n
@@ -79,9 +91,22 @@ hammer: $(RUN_READY)  ## everything at once on a real MySQL, restarts and kills 
 	@$(COMPILE)
 	@$(PY) -m integration.hammer.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
+.PHONY: oracle oracle-mutants
+oracle: $(DEV_READY)  ## random queries over the whole language compared with MySQL: SECONDS=n SEED=n ARGS='--keep DIR'
+	@$(COMPILE)
+	@$(PY) -m integration.oracle.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+oracle-mutants: $(DEV_READY)  ## faults planted in planner, operators and types: the oracle must find each within five minutes
+	@$(PY) -m integration.oracle.mutants $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(DEV_READY)  ## nonsense and broken connections against all that speaks MySQL's protocol: SECONDS=n SEED=n
 	@$(PY) -m tests.fuzz.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+.PHONY: nightly
+nightly: $(DEV_READY)  ## the long campaigns one after the other, a line for each: MINUTES=n SEED=n
+	@$(COMPILE)
+	@$(PY) -m tests.support.nightly $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: bench
 bench: $(DEV_READY)  ## every figure that the project has promised, measured on this machine: ARGS='--only miss'
@@ -101,9 +126,14 @@ format: $(DEV_READY)  ## rewrite the sources in the project's style
 	@$(VENV)/bin/ruff check --fix .
 	@$(VENV)/bin/ruff format .
 
-.PHONY: goldens docs
+.PHONY: goldens docs collations
+collations: $(DEV_READY)  ## compare every collation whole with MySQL's, and keep that it was done
+	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_WHOLE=1 $(PYTEST) integration/test_collations_mysql.py $(ARGS)
+	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.checked_collations
+
 goldens: $(DEV_READY)  ## rewrite the golden plans; review the difference
 	@$(PY) -m tests.support.goldens --write
+	@$(PY) -m tests.support.parser_nodes --write
 
 docs: $(DEV_READY)  ## rewrite docs/supported_sql.md from the list of refusals and the golden plans
 	@$(PY) -m tests.support.supported_sql

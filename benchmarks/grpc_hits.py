@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from proxy.grpc_server import GrpcListener, GrpcOptions, channel_options
 from sqltypes.expression import Row
 from tests.support.fake_system import FakeSystem
+from upwell.token_file import Metadata
 from upwell.v1 import upwell_pb2 as pb
 
 KEYS = 1000
@@ -105,14 +106,14 @@ class Server:
         self.process.join()
 
 
-async def drive(port: int, path: str, requests: list[bytes], calls: int) -> float:
+async def drive(port: int, path: str, requests: list[bytes], calls: int, metadata: Metadata = ()) -> float:
     """That many calls, IN_FLIGHT at a time; wall seconds."""
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=channel_options(16 << 20)) as channel:
         call = channel.unary_unary(path, bytes, bytes)
 
         async def worker(share: int, offset: int) -> None:
             for number in range(share):
-                await call(requests[(offset + number) % len(requests)])
+                await call(requests[(offset + number) % len(requests)], metadata=metadata)
 
         await worker(50, 0)
         started = time.perf_counter()
@@ -128,9 +129,12 @@ def measure(server: Server, path: str, requests: list[bytes], calls: int) -> flo
     return (cpu_seconds(server.process.pid) - before) / calls * 1e6
 
 
-async def answers_of(port: int, requests: dict[str, bytes]) -> dict[str, bytes]:
+async def answers_of(port: int, requests: dict[str, bytes], metadata: Metadata = ()) -> dict[str, bytes]:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        return {path: await channel.unary_unary(path, bytes, bytes)(request) for path, request in requests.items()}
+        return {
+            path: await channel.unary_unary(path, bytes, bytes)(request, metadata=metadata)
+            for path, request in requests.items()
+        }
 
 
 def main() -> int:

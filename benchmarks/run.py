@@ -23,7 +23,9 @@ from benchmarks import (
     changes,
     freshness,
     hits,
+    hostile_texts,
     hot,
+    in_lists,
     memory,
     miss,
     mysql_hit_path,
@@ -34,7 +36,9 @@ from benchmarks import (
     mysql_vote,
     pages,
     per_query,
+    planning,
     start,
+    trust,
     vote,
 )
 from benchmarks.bench import Bench
@@ -45,7 +49,9 @@ from integration.private_mysql import NoMySQL, find_mysql
 BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
     "hits": hits.run,
     "miss": miss.run,
+    "trust": trust.run,
     "per_query": per_query.run,
+    "planning": planning.run,
     "vote": vote.run,
     "changes": changes.run,
     "freshness": freshness.run,
@@ -55,6 +61,8 @@ BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
     "pages": pages.run,
     "mysql_hits": mysql_hits.run,
     "mysql_hit_path": mysql_hit_path.run,
+    "in_lists": in_lists.run,
+    "hostile_texts": hostile_texts.run,
     "mysql_pass": mysql_pass.run,
     "mysql_transactions": mysql_transactions.run,
     "mysql_vote": mysql_vote.run,

@@ -1,13 +1,11 @@
 """An arrangement: one index of one node, key -> content, with holes.
 
-A hole is a key that is absent; a key that is known to have no rows has an entry with empty content. Subclasses
-(`dataflow/operators/`)
-say what the content is and how a signed change alters it; here is what they share.
+A hole is a key that is absent. A key that is known to have no rows has an entry with empty content. Subclasses
+(`dataflow/operators/`) say what the content is and how a signed change alters it; this module has what they share.
 
-A change is a pair of row images. The before image is a negative record, the after image a positive one, each judged by
-its own key: a
-record for a hole is discarded. What cannot be computed from the content held makes the key a hole (`fail`), never a
-guess.
+A change is a pair of row images. The before image is a negative record, the after image a positive one. Each is judged
+by its own key, and a record for a hole is discarded. What cannot be computed from the content held makes the key a
+hole (`fail`), never a guess.
 
 `apply` works on any dict of entries, so that the very code which keeps the held entries current also brings an
 upquery's answer forward.
@@ -53,9 +51,11 @@ def _no_text(keys: Sequence[Row]) -> str:
 
 @dataclass(slots=True)
 class Memory:
-    """Bytes held by entries and answers, as estimated, and how often each rule has acted (`dataflow/counters.py`)."""
+    """What all parts of the state share: bytes held by entries and answers, as estimated; `sequence`, which rises with
+    each event of the stream; how often each rule has acted (`dataflow/counters.py`)."""
 
     used: int = 0
+    sequence: int = 0
     applied: int = 0  # row changes applied to held entries: too many for `count`
     counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ENGINE, 0))
 
@@ -130,6 +130,7 @@ class Arrangement(ABC):
 
     def insert(self, entry: Entry) -> None:
         """Holds an entry that stands at the position, in place of one ahead of it. Requires: its key is a hole."""
+        entry.since = self.memory.sequence
         ahead = self.ahead.get(entry.key)
         if ahead is not None:
             self.discard(ahead)
@@ -153,6 +154,7 @@ class Arrangement(ABC):
         if self.ahead.get(entry.key) is entry:
             del self.ahead[entry.key]
             entry.cut = None
+            entry.since = self.memory.sequence
             self.entries[entry.key] = entry
 
     def apply_ahead(self, table: str, pairs: Sequence[Pair], gtid: Gtid | None) -> None:

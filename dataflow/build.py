@@ -27,6 +27,7 @@ from dataflow.operators.answer import AnswerNode, AnswerWatch, Parts
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
 from dataflow.reader import Grouping, Level, Params, ReaderNode, ReaderProgram
+from dataflow.whole_dates import dated_places, with_whole_dates
 from planner.fill_text import fill_text
 from planner.plan import (
     Aggregate,
@@ -45,7 +46,7 @@ from planner.plan import (
 from planner.plan import Arrangement as ArrangementPlan
 from planner.upquery_sql import fill_columns, topk_fetch
 from sqltypes.compile import Codegen, compile_key, compile_predicate, compile_row, compile_sort_key
-from sqltypes.expression import Call, ColumnRef, Expr, Key, Literal, ParamRef, Row, columns_of, walk
+from sqltypes.expression import Call, ColumnRef, Expr, Key, Literal, ParamRef, Row, columns_of
 from sqltypes.functions import COMPARISONS
 from sqltypes.schema import BIGINT, SqlType, Table
 
@@ -178,6 +179,7 @@ def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> 
         group_width=len(group),
         answer_group_key=_key_of_columns(group, range(len(group))),
         exact=all(_shows_as_is(column.type) for column in group),
+        dated=dated_places(plan),
     )
     return AggregateNode(plan, number, memory, program)
 
@@ -288,6 +290,7 @@ def _part_key(parts: Parts, types: Sequence[SqlType]) -> Callable[[Row], Key]:
 
 def reader_node(plan: QueryPlan, tag: int, nodes: Mapping[ArrangementPlan, Arrangement], memory: Memory) -> ReaderNode:
     """The running reader of a plan over its arrangements' nodes."""
+    given, plan = plan, with_whole_dates(plan)
     reader = plan.reader
     layout: Layout = {}
     width = _extend(layout, 0, reader.alias, root_columns(reader.root))
@@ -322,7 +325,7 @@ def reader_node(plan: QueryPlan, tag: int, nodes: Mapping[ArrangementPlan, Arran
         limit=_limit(reader.limit) if reader.limit is not None and not evict else None,
         limit_from_params=not evict and _limit_from_params(reader.limit),
     )
-    return ReaderNode(plan, tag, program, _params_key(key_params, exact=evict), memory)
+    return ReaderNode(given, tag, program, _params_key(key_params, exact=evict), memory)
 
 
 def _read_as_they_are(plan: QueryPlan) -> set[int]:
@@ -482,13 +485,3 @@ def _names(names: Iterable[str], exprs: Iterable[Expr]) -> frozenset[str]:
     return frozenset(name.lower() for name in names) | {
         column.name.lower() for expr in exprs for column in columns_of(expr)
     }
-
-
-def params_used(plan: QueryPlan) -> frozenset[int]:
-    """Indexes of the parameters that the reader's expressions refer to."""
-    reader = plan.reader
-    exprs: list[Expr] = [column.expr for column in reader.output]
-    exprs += [expr for expr in (reader.filter, reader.having) if expr is not None]
-    for lookup in reader.lookups:
-        exprs += [*lookup.key, *((lookup.on,) if lookup.on is not None else ())]
-    return frozenset(node.index for expr in exprs for node in walk(expr) if isinstance(node, ParamRef))

@@ -9,16 +9,19 @@ ENGINE: dict[str, str] = {
     "records_in_cut_skipped": "Row changes passed over for a key held ahead of the position: it reflects them already",
     "replayed_ignored": "Events of the stream that came again, and were ignored",
     "ddl": "DDL statements: what was held of their tables was forgotten",
+    "rows_not_read": "Transactions whose rows the stream cannot tell: what was held of their tables was forgotten",
     "resets": "Times that everything was forgotten, because history was lost or another server answered",
     "resets_by_stream": "Of those: the stream said so (the binlog was purged, or another server is followed)",
     "resets_by_answer": "Of those: an upquery's answer said so (its server has lost transactions, or is another)",
+    "restarts_of_source": "Times that MySQL was started anew: what was held ahead of the position was forgotten",
     # Upqueries
     "upqueries": "Upqueries sent for misses",
     "upquery_keys": "Keys that they asked for",
     "exact_fills": "Upqueries of hot keys that were to lock what they read, so that nothing is uncertain",
     "upqueries_failed": "Upqueries that MySQL answered with an error, or not at all",
     "misses_coalesced": "Misses that joined an upquery under way",
-    "answers_not_understood": "Answers that do not fit the plan; their reads failed",
+    "answers_not_understood": "Answers that do not fit the plan; MySQL answered their reads",
+    "faults": "Faults of Upwell's, each logged once: MySQL answered in its place, and what may be wrong was dropped",
     "answers_of_another_server": "Answers of another server than the one whose stream is followed: not inserted",
     "snapshots_too_old": "Reads that were not told an answer, because it was older than the position when they began",
     # Insertion
@@ -46,5 +49,7 @@ ENGINE: dict[str, str] = {
     "given_up_cannot_compute": "Reads left to MySQL: a value of the answer is out of range",
     "given_up_unproven_string": "Reads left to MySQL: a string whose collation is not reproduced for it",
     "given_up_source_down": "Reads left to MySQL: another server answers than the one whose stream is followed",
+    "given_up_differs": "Reads left to MySQL: a cache's answer differed from MySQL's own, and is not believed any more",
+    "given_up_unchecked": "Reads left to MySQL: a new cache's answer could not be compared with MySQL's own",
     "hits_ahead": "Hits told from a key ahead of the position",
 }

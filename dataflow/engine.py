@@ -21,10 +21,12 @@ from dataflow.entries import Held
 from dataflow.fill import SLOW_SECONDS, Fill, Read, Record, missing
 from dataflow.hot_keys import HotKeys
 from dataflow.messages import (
+    Differs,
     Effect,
     Failed,
     Gap,
     Ready,
+    Restarted,
     StreamEvent,
     UpqueryAnswer,
     UpqueryFailed,
@@ -37,9 +39,10 @@ from gtid_tracker.gtid import GtidSet
 from gtid_tracker.progress import PositionWaits
 from gtid_tracker.ring import Ring
 from planner.plan import QueryPlan
-from sqltypes.errors import EvaluationError, InvariantViolated, SourceDown, UpwellError
+from sqltypes.errors import EvaluationError, Fault, InvariantViolated, SourceDown, UpwellError
 from sqltypes.expression import Key
 
+OnFailure = Callable[[ReaderNode, list[Read], Exception], list[Effect]]
 MAX_ATTEMPTS = 3  # upqueries for one read before it is passed through
 MAX_BATCH = 100  # keys of one upquery
 FILL_PATIENCE = 10.0  # seconds that an answer waits for the position; a timeout resolves nothing: the fill is dropped
@@ -72,7 +75,7 @@ class Engine:
         self._fills: dict[int, Fill] = {}
         self._missed: dict[ReaderNode, list[Read]] = {}
         self._reads: dict[int, Read] = {}
-        self._latency: dict[int, float] = {}  # by tag: seconds that its upqueries take, smoothed
+        self.latency: dict[int, float] = {}  # by tag: seconds that its upqueries take, smoothed
         self.source = SourceHistory()
         self._count = 0
 
@@ -147,38 +150,49 @@ class Engine:
                 abandoned.append(number)
         return abandoned
 
-    def flush(self) -> list[Effect]:
+    def flush(self, failed: OnFailure | None = None) -> list[Effect]:
         """The upqueries for all misses since the last call: for each reader its keys together, under one bracket.
 
-        A read whose keys are all held by now is answered instead.
+        A read whose keys are all held by now is answered instead. `failed`: what becomes of a reader's fault.
         """
         effects: list[Effect] = []
         missed, self._missed = self._missed, {}
         for reader, reads in missed.items():
-            if not reader.installed:
-                continue
-            keys: dict[Key, Params] = {}
-            for read in reads:
-                for key, params in read.keys:
-                    if reader.program.root.tracker.find(key, reader.tag) is None:
-                        keys[key] = params
-            seconds = self._latency.get(reader.tag, 0.0)
-            for batch, exact in self.hot_keys.batches(reader, keys, MAX_BATCH, seconds):
-                effects += self._start(reader, batch, reads, exact)
-            for read in reads:
-                if read.waiter in self._reads and not read.fills:
-                    effects += self._settle(read)  # another reader's fills have left all that it needs
-        return effects + self._between()
+            try:
+                effects += self._ask_for(reader, reads) if reader.installed else ()
+            except Exception as error:
+                if failed is None:
+                    raise
+                effects += failed(reader, reads, error)
+        return effects + self.between()
+
+    def _ask_for(self, reader: ReaderNode, reads: list[Read]) -> list[Effect]:
+        effects: list[Effect] = []
+        keys: dict[Key, Params] = {}
+        for read in reads:
+            for key, params in read.keys:
+                if reader.program.root.tracker.find(key, reader.tag) is None:
+                    keys[key] = params
+        seconds = self.latency.get(reader.tag, 0.0)
+        for batch, exact in self.hot_keys.batches(reader, keys, MAX_BATCH, seconds):
+            effects += self._start(reader, batch, reads, exact)
+        for read in reads:
+            if read.waiter in self._reads and not read.fills:
+                effects += self._settle(read)  # another reader's fills have left all that it needs
+        return effects
 
     def _start(self, reader: ReaderNode, keys: dict[Key, Params], reads: Iterable[Read], exact: bool) -> list[Effect]:
         """One fill. Keys below which nothing is missing any more need none."""
-        whole, partial = missing(reader, keys)
+        checked = [read for read in reads if read.check is not None]
+        whole, partial = missing(reader, keys, checked)
         if not whole and not partial:
             return []
         self._count += 1
         fill = Fill(self._count, reader, whole, partial, sent=self._count, sent_at=self._clock())
         fill.floor = self.source.floor
-        request = fill.request(self._latency.get(reader.tag, 0.0) > SLOW_SECONDS, exact)
+        fill.add_checks(checked)
+        exact = exact and not fill.checks
+        request = fill.request(self.latency.get(reader.tag, 0.0) > SLOW_SECONDS, exact)
         request.lower = self.source.known_lower(self.ring.pushed, self.ring.position.freeze())
         if exact:
             self.memory.count("exact_fills")
@@ -205,6 +219,8 @@ class Engine:
         if isinstance(event, Gap):
             self.memory.count("resets_by_stream")
             return self.reset(event.position, event.reason)
+        if isinstance(event, Restarted):
+            return self._restarted()
         gtid = event.gtid
         if gtid is not None and gtid in self.ring.position:
             self.memory.count("replayed_ignored")
@@ -214,19 +230,25 @@ class Engine:
         if gtid is not None and self._waits:
             for fill in self._waits.arrived(gtid, self.ring.position):
                 effects += self._resolved(fill)
-        return effects + self._between()
+        return effects + self.between()
 
-    def _between(self) -> list[Effect]:
+    def between(self) -> list[Effect]:
         """What happens between two transactions: memory is brought below its limit, subscribers are told."""
         if self.memory.used > self.limit:
             self.sieve.evict_to(self.limit)
         return self._publish() if self.subscriptions.stale else []
 
-    def reset(self, position: GtidSet, reason: str) -> list[Effect]:
-        """History is lost, or another server answers: all becomes a hole; the stream goes on after `position`."""
-        self.memory.count("resets")
-        self.generation += 1
+    def _restarted(self) -> list[Effect]:
+        """What the server may have lost is forgotten: what is held ahead of the position, answers under way and
+        readings. What is at the position stays."""
+        self.memory.count("restarts_of_source")
         self.source.forget()
+        effects = self._ask_again()
+        self.state.drop_ahead()
+        return effects + self.between()
+
+    def _ask_again(self) -> list[Effect]:
+        """Ends all fills; who waits for them asks again."""
         self._waits.clear()
         effects: list[Effect] = []
         for fill in list(self._fills.values()):
@@ -234,6 +256,14 @@ class Engine:
             for read in list(fill.reads):
                 if read.waiter in self._reads:
                     effects += self._again(read, fill.id)
+        return effects
+
+    def reset(self, position: GtidSet, reason: str) -> list[Effect]:
+        """History is lost, or another server answers: all becomes a hole; the stream goes on after `position`."""
+        self.memory.count("resets")
+        self.generation += 1
+        self.source.forget()
+        effects = self._ask_again()
         self.state.clear(position)
         effects += self._publish()
         return effects
@@ -246,7 +276,7 @@ class Engine:
         if fill is None:
             return []
         tag = fill.reader.tag
-        self._latency[tag] = 0.7 * self._latency.get(tag, answer.seconds) + 0.3 * answer.seconds
+        self.latency[tag] = 0.7 * self.latency.get(tag, answer.seconds) + 0.3 * answer.seconds
         bracket = answer.bracket
         contradiction = self.source.contradiction(bracket, fill.floor)
         if contradiction:
@@ -256,15 +286,18 @@ class Engine:
         self._count += 1
         fill.answered = self._count
         try:
-            fill.take(bracket, answer.results)
-        except InvariantViolated:
+            fill.take(bracket, answer.results, answer.columns)
+        except InvariantViolated as error:
             self.memory.count("answers_not_understood")
-            return self.on_failed(
-                UpqueryFailed(answer.id, InvariantViolated("the source's answer does not fit the plan"))
-            )
+            fault = Fault(f"the source's answer does not fit the plan: {error}")
+            return self.on_failed(UpqueryFailed(answer.id, fault))
         except EvaluationError as error:
             self._end(fill)
             return [effect for read in list(fill.reads) for effect in self._cannot_tell(read, error)]
+        if (check := fill.compare(answer.checks)) is not None:
+            self._end(fill)
+            waiting = [read for read in fill.reads if read.waiter in self._reads]
+            return [Differs(check, bracket), *(effect for read in waiting for effect in self._give_up(read, "differs"))]
         effects: list[Effect] = []
         for read in list(fill.reads):
             if read.waiter in self._reads:
@@ -283,7 +316,7 @@ class Engine:
         else:
             fill.waiting = True
             self.memory.count("fills_waiting_for_position")
-        return effects + self._between()
+        return effects + self.between()
 
     def _clear_rolled_back(self, answer: UpqueryAnswer, current: Fill) -> list[Effect]:
         """A GTID that was owned, and is neither owned nor executed in a later reading, was rolled back: nobody needs
@@ -293,9 +326,10 @@ class Engine:
             return effects
         present = answer.bracket.owned.union(answer.bracket.executed)
         for fill in list(self._waits):
-            if fill is current or fill.bracket is None or not fill.bracket.owned or current.sent <= fill.answered:
+            restarted = answer.connected_at >= fill.sent_at
+            if fill is current or restarted or current.sent <= fill.answered:
                 continue
-            absent = GtidSet.empty() if answer.connected_at >= fill.sent_at else fill.bracket.owned.difference(present)
+            absent = fill.owned.difference(present)
             if absent and self._waits.clear_absent(absent, self.ring.position, fill):
                 self.memory.count("rolled_back_cleared")
                 effects += self._resolved(fill)
@@ -316,11 +350,39 @@ class Engine:
             return []
         self.memory.count("upqueries_failed")
         self._end(fill)
+        return self._fail(fill.reads, failed.error)
+
+    def fail_lost(self, error: UpwellError) -> list[Effect]:
+        """After a fault: the reads that wait for nothing, as their fill was lost on the way, get the error."""
+        missed = {read.waiter for reads in self._missed.values() for read in reads}
+        waits = [read for read in self._reads.values() if read.waiter not in missed]
+        return self._fail([read for read in waits if self._fills.keys().isdisjoint(read.fills)], error)
+
+    def waits(self, waiter: int) -> bool:
+        """Whether that read is still to get its answer."""
+        return waiter in self._reads
+
+    def fill_of(self, number: int) -> Fill | None:
+        """The upquery of that number, while it is under way."""
+        return self._fills.get(number)
+
+    def recover(self, reader: ReaderNode, reads: Iterable[Read], error: UpwellError, fill: Fill | None) -> list[Effect]:
+        """After a fault (`dataflow/guard.py`): makes holes of all that the reader's answers are made of; those of the
+        reads that still wait get the error."""
+        if fill is not None:
+            self._waits.remove(fill)
+            fill.waiting = False
+            self._end(fill)
+        for node in reader.nodes:
+            node.clear()
+        return self._fail(reads, error) + self.between()
+
+    def _fail(self, reads: Iterable[Read], error: UpwellError) -> list[Effect]:
         effects: list[Effect] = []
-        for read in list(fill.reads):
+        for read in list(reads):
             if self._reads.pop(read.waiter, None) is not None:
-                effects.append(Failed(read.waiter, failed.error))
-                effects += self.subscriptions.failed(read.waiter, failed.error)
+                effects.append(Failed(read.waiter, error))
+                effects += self.subscriptions.failed(read.waiter, error)
         return effects
 
     def _insert(self, fill: Fill) -> list[Effect]:
@@ -364,6 +426,8 @@ class Engine:
             return self._cannot_tell(read, error)
         if rows is None or fill.bracket is None:
             return []
+        if read.check is not None and read.check.sql in fill.proved:
+            read.check = None
         demand = read.demand
         if demand is not None and not demand.met_by(fill.bracket.lower, fill.sent_at):
             return [] if demand.met() else self._give_up(read, BEHIND)
@@ -371,6 +435,8 @@ class Engine:
         if read.since is not None and not read.since.issubset(fill.bracket.lower):
             self.memory.count("snapshots_too_old")
             return []  # it is told when the fill is at the position
+        if read.check is not None:
+            return self._give_up(read, "unchecked")
         del self._reads[read.waiter]
         bracket = fill.bracket
         return [Ready(read.waiter, rows, bracket.lower, bracket.needed if bracket.uncertain else None)]
@@ -389,6 +455,8 @@ class Engine:
         except EvaluationError as error:
             return self._cannot_tell(read, error)
         if rows is not None:
+            if read.check is not None:
+                return self._give_up(read, "unchecked")
             if read.demand is not None and not read.demand.met():
                 return self._give_up(read, BEHIND)
             del self._reads[read.waiter]
@@ -430,7 +498,8 @@ class Engine:
         horizon = self._clock() - FILL_PATIENCE
         for fill in list(self._waits):
             if fill.sent_at < horizon:
-                self._doubt_stream(fill)
+                if fill.becomes_overdue(self.ring.position):
+                    self.memory.count("fills_beyond_stream")
                 if fill.ahead:
                     continue
                 self.memory.count("fills_timed_out")
@@ -439,12 +508,6 @@ class Engine:
                     if read.waiter in self._reads:
                         effects += self._again(read, fill.id)
         return effects
-
-    def _doubt_stream(self, fill: Fill) -> None:
-        """What was executed long ago, and has not been received, the stream may lack. (An entry ahead may wait.)"""
-        if not fill.overdue and fill.bracket is not None and not self.ring.position.covers(fill.bracket.lower):
-            self.memory.count("fills_beyond_stream")
-        fill.overdue = True
 
     @property
     def misses_pending(self) -> bool:
@@ -466,7 +529,7 @@ class Engine:
         """Begins a subscription; `number` is also the waiter of the reads that it makes. Its first `Changes` is the
         snapshot."""
         self.subscriptions.start(number, reader, key, params)
-        return self._refill([number]) + self._between()
+        return self._refill([number]) + self.between()
 
     def unsubscribe(self, number: int) -> None:
         self._reads.pop(number, None)
@@ -477,19 +540,8 @@ class Engine:
         return self._refill(self.subscriptions.take_stale())
 
     def _refill(self, numbers: Sequence[int]) -> list[Effect]:
-        effects: list[Effect] = []
-        for number in numbers:
-            if number in self._reads:
-                continue
-            try:
-                told, hole = self.subscriptions.derive(number, self.hold)
-            except EvaluationError as error:
-                told, hole = self.subscriptions.failed(number, error), False
-            effects += told
-            if hole:
-                reader, key, params = self.subscriptions.what(number)
-                effects += self.read(Read(number, reader, [(key, params)]))
-        return effects
+        waiting = [number for number in numbers if number not in self._reads]
+        return self.subscriptions.refill(waiting, self.hold, self.read)
 
     def check_invariants(self) -> None:
         """Raises AssertionError where the state contradicts itself. For tests, the simulation and `--check`."""

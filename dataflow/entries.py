@@ -1,14 +1,13 @@
 """What is held: an `Entry` is one key of an arrangement, a `Held` one key of a reader.
 
-Entries and the readers' answers derived from them know each other, so that a change reaches exactly the answers that
-it concerns, and an
-entry that no reader needs is gone at once.
+Entries and the readers' answers derived from them know each other. So a change reaches exactly the answers that it
+concerns, and an entry that no reader needs is gone at once.
 
 Invariants:
 1. `held in entry.dependents` iff `entry in held.deps` for every entry that is alive.
 2. A `Held` whose `bodies` are not None was derived from `deps`, all of which are alive and unchanged since.
-3. Taking either out of its owner unlinks both directions: what is dropped is freed by its reference count, no cycle
-stays behind.
+3. Taking either out of its owner unlinks both directions: what is dropped is freed by its reference count, and no
+   cycle stays behind.
 """
 
 from __future__ import annotations
@@ -30,10 +29,11 @@ HELD_BYTES = 310  # a Held, its key, list of bodies, tuple of deps and places in
 class Entry:
     """One key of one arrangement. `content` is the arrangement's own; None: dropped, no longer alive.
 
-    `cut`: where it stands if it was inserted ahead of the position; None: exactly at the position.
+    `cut`: where it stands if it was inserted ahead of the position; None: exactly at the position. `since`: at the
+    position, its content is the same after each event of the stream from this one (`Memory.sequence`) to the last.
     """
 
-    __slots__ = ("content", "cut", "dependents", "key", "owner", "size")
+    __slots__ = ("content", "cut", "dependents", "key", "owner", "since", "size")
 
     def __init__(self, owner: Arrangement, key: Key, content: Any, size: int) -> None:
         self.owner = owner
@@ -41,6 +41,7 @@ class Entry:
         self.content = content
         self.size = size
         self.cut: Cut | None = None
+        self.since = 0
         self.dependents: Held | set[Held] | None = None
 
 
@@ -67,6 +68,7 @@ class Held:
 
 def touch(entry: Entry) -> None:
     """The entry's content has changed: every answer derived from it is stale."""
+    entry.since = entry.owner.memory.sequence
     dependents = entry.dependents
     if dependents is None:
         return

@@ -1,16 +1,14 @@
 """What goes when memory is short: SIEVE over the readers' keys.
 
 SIEVE (Zhang et al., NSDI 2024): keys stand in order of insertion; a hit only sets a mark. A hand moves from the oldest
-to the newest,
-clears marks, and evicts the first key that it finds without one. A scan's keys are never marked and leave again while
-the ones in use
-stay, which plain recency does not give; a hit costs one attribute.
+to the newest, clears marks, and evicts the first key that it finds without one. The keys of a scan are never marked:
+they leave again, and those in use stay, which plain recency does not give. A hit costs one attribute.
 
 Readers' keys go first; an arrangement's entry goes when no reader's key needs it any more (`entries.release`).
 
 Invariants:
-1. Every held key of every reader is in the queue once (dead ones may be there too, until the hand meets them or the
-queue is compacted).
+1. Every held key of every reader is in the queue once. Dead ones may be there too, until the hand meets them or the
+   queue is compacted.
 """
 
 from __future__ import annotations

@@ -3,15 +3,13 @@
 An answer holds the state at some snapshot, the graph is at the position P. Everything here is about that one race
 (docs/consistency.md, "Insertion"):
 
-* `Fill.request`: the SQL for all holes below the asked keys, under one bracket. Keys that are known go by value; the
-keys of a lookup
-  whose rows are themselves missing go by a semi-join, evaluated by MySQL in the same snapshot.
+* `Fill.request`: the SQL for all holes below the asked keys, under one bracket. Keys that are known go by value. The
+  keys of a lookup whose rows are themselves missing go by a semi-join, evaluated by MySQL in the same snapshot.
 * `Fill.take`: the answer's rows as entries that nobody holds yet, level by level (`overlay`). A key is covered if it
-was asked by value,
-  or if the overlay's own rows lead to it: held rows may lead elsewhere, as they stand at P and not at the snapshot.
-* `Fill.bring_forward`: entries that a transaction of Q touches are dropped (they may or may not reflect it); the
-others get the ring's
-  records that are not in L, once each, in order. Then they are exactly at P.
+  was asked by value, or if the overlay's own rows lead to it: held rows may lead elsewhere, as they stand at P and not
+  at the snapshot.
+* `Fill.bring_forward`: entries that a transaction of Q touches are dropped (they may or may not reflect it). The
+  others get the ring's records that are not in L, once each, in order. Then they are exactly at P.
 """
 
 from __future__ import annotations
@@ -21,19 +19,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from dataflow.arrangement import Arrangement, Entries
+from dataflow.check import Check, Finding
 from dataflow.demand import Demand
 from dataflow.entries import Entry, Held
-from dataflow.messages import Ddl, Statement, Transaction, UpqueryRequest
+from dataflow.messages import Ddl, OwnAnswer, Statement, Transaction, UpqueryRequest
 from dataflow.reader import Params, ReaderNode
 from gtid_tracker.bracket import Bracket
-from gtid_tracker.gtid import GtidSet
+from gtid_tracker.gtid import GtidSet, MutableGtidSet
 from gtid_tracker.tracker import Cut
 from planner.plan import AnswerArrangement
 from planner.upquery_sql import answer_sql, semijoin_sql
-from sqltypes.errors import EvaluationError, InvariantViolated
+from sqltypes.errors import EvaluationError, InvariantViolated, SourceError
 from sqltypes.expression import Key, Row, Value
+from sqltypes.schema import ResultColumn
 
 Hold = Callable[[ReaderNode, Key, Params], Held | None]
+NOTHING = GtidSet.empty()
 ROW_BYTES = 300  # of a row change in the ring, without its values
 SLOW_SECONDS = 0.02  # an upquery expected to run longer uses the snapshot form, which keeps its bracket narrow
 
@@ -61,8 +62,8 @@ class Record:
 
 @dataclass(slots=True, eq=False)
 class Read:
-    """A read that waits. `keys`: all of an IN-list's, each with its parameters; `left`: those that a fill is under way
-    for."""
+    """A read that waits. `keys`: all of an IN-list's, each with its parameters. `check`: what its answer must pass
+    first; None once it has."""
 
     waiter: int
     reader: ReaderNode
@@ -71,6 +72,7 @@ class Read:
     attempts: int = 0
     since: GtidSet | None = None  # the position when it began: it is told nothing older
     demand: Demand | None = None
+    check: Check | None = None
 
 
 class Covered(dict[Key, Entry]):
@@ -120,6 +122,9 @@ class Fill:
     ahead: bool = False  # its entries are held, ahead of the position, and wait for it
     overdue: bool = False  # has waited so long that the stream was doubted
     kept: dict[Key, bool] = field(default_factory=dict)  # of the asked keys, once inserted: are they held?
+    checks: list[tuple[Check, Read]] = field(default_factory=list)  # one for each text
+    proved: set[str] = field(default_factory=set)  # the texts whose answers agree
+    changed: bool = False  # something was received after the snapshot that concerns its tables
 
     @property
     def keys(self) -> Iterable[Key]:
@@ -146,7 +151,19 @@ class Fill:
             statements += self._root_statement()
             for number in range(len(reader.program.levels)):
                 statements += self._lookup_statements(number, exact)
-        return UpqueryRequest(self.id, tuple(statements), reader.tables, plan.database, slow, exact=exact)
+        checks = tuple(Statement(check.sql) for check, _ in self.checks)
+        return UpqueryRequest(
+            self.id, tuple(statements), reader.tables, plan.database, slow, exact=exact, checks=checks
+        )
+
+    def add_checks(self, reads: Iterable[Read]) -> None:
+        """Takes up the checks of reads that this fill answers whole. Requires: before `request`."""
+        texts: set[str] = set()
+        for read in reads:
+            check = read.check
+            if check is not None and check.sql not in texts and all(key in self.whole for key, _ in read.keys):
+                texts.add(check.sql)
+                self.checks.append((check, read))
 
     def _root_statement(self) -> list[Statement]:
         program = self.reader.program
@@ -184,10 +201,20 @@ class Fill:
 
     # -- the answer --------------------------------------------------------------------------------------------------
 
-    def take(self, bracket: Bracket, results: Sequence[list[Row]]) -> None:
+    def take(
+        self, bracket: Bracket, results: Sequence[list[Row]], columns: Sequence[tuple[ResultColumn, ...]] = ()
+    ) -> None:
         """Turns the answer's rows into entries of the overlay."""
         self.bracket = bracket
         nodes = self.reader.nodes
+        if (
+            columns
+            and self.reader.on_columns is not None
+            and isinstance(self.reader.plan.reader.root, AnswerArrangement)
+        ):
+            for announced, rows in zip(columns, results, strict=True):
+                if rows:  # without, MySQL may not have computed them as it would
+                    self.reader.on_columns(announced)
         self.overlay = [{} for _ in nodes]
         for ask, rows in zip(self.asks, results, strict=True):
             node = nodes[ask.level]
@@ -218,6 +245,19 @@ class Fill:
             joined += self.reader.passing(found.rows, params)
         return self.reader.finish_passed(joined, keys[0][1])
 
+    def compare(self, own: Sequence[OwnAnswer | SourceError]) -> Check | None:
+        """Compares with MySQL's own answers. Returns the check that found a difference."""
+        for (check, read), answer in zip(self.checks, own, strict=True):
+            rows = None
+            with suppress(EvaluationError):  # the read is MySQL's to answer
+                rows = self.answer(read.keys)
+            match check.compare(rows, answer, self.overlay):
+                case Finding.DIFFERS:
+                    return check
+                case Finding.AGREES:
+                    self.proved.add(check.sql)
+        return None
+
     def _settle(self) -> None:
         """Follows the overlay's rows down, so that empty keys of semi-joins are covered; from here on coverage is
         fixed."""
@@ -226,6 +266,17 @@ class Fill:
         for params in self.whole.values():
             self.reader.derive(params, self.overlay)
         self.overlay = [dict(entries) for entries in self.overlay]
+
+    @property
+    def owned(self) -> GtidSet:
+        """What was on its way at its snapshot."""
+        return self.bracket.owned if self.bracket is not None else NOTHING
+
+    def becomes_overdue(self, position: MutableGtidSet) -> bool:
+        """It has waited too long. Is that for what the stream may lack, executed long ago? Told once. (An entry ahead
+        may wait.)"""
+        first, self.overdue = not self.overdue, True
+        return first and self.bracket is not None and not position.covers(self.bracket.lower)
 
     # -- insertion ---------------------------------------------------------------------------------------------------
 
@@ -244,7 +295,7 @@ class Fill:
             for record in doubtful:
                 conflicts += _drop_touched(node, entries, record)
             for record in later:
-                _replay(node, entries, record)
+                self.changed |= _replay(node, entries, record)
         return conflicts
 
     @property
@@ -278,9 +329,9 @@ class Fill:
             if key not in node.entries and key not in node.ahead and entry.content is not None:
                 node.insert_ahead(entry, cut)
                 inserted.append(entry)
+        self.ahead = True
         self._hold(hold, inserted)
         self.overlay = [{entry.key: entry for entry in inserted}]
-        self.ahead = True
 
     def promote(self) -> None:
         """The position contains L and Q now: what is still held of the entries is like any other.
@@ -296,19 +347,30 @@ class Fill:
                 self.kept[key] = False
 
     def _hold(self, hold: Hold, inserted: Sequence[Entry]) -> None:
+        own = frozenset(inserted)
         for key, params in (*self.whole.items(), *self.partial.items()):
             self.kept[key] = False
             with suppress(EvaluationError):  # the key stays a hole; who reads it is told by MySQL
-                self.kept[key] = hold(self.reader, key, params) is not None
+                held = hold(self.reader, key, params)
+                self.kept[key] = held is not None
+                if held is not None and not self.ahead and not self.changed and own.issuperset(held.deps):
+                    held.bodies = [None] * len(self.reader.encoders)  # the snapshot's answer still
         for entry in inserted:
             if entry.dependents is None and entry.content is not None:
                 entry.owner.memory.count("dropped_below_a_hole")
                 entry.owner.discard(entry)  # its reader's key stayed a hole: nobody would ever evict it
 
 
-def missing(reader: ReaderNode, keys: dict[Key, Params]) -> tuple[dict[Key, Params], dict[Key, Params]]:
-    """Of these keys those that are to be filled from the root on, and those of which only some lookups are missing."""
-    whole: dict[Key, Params] = {}
+def missing(
+    reader: ReaderNode, keys: dict[Key, Params], checked: Iterable[Read] = ()
+) -> tuple[dict[Key, Params], dict[Key, Params]]:
+    """Of these keys those that are to be filled from the root on, and those of which only some lookups are missing.
+
+    `checked`: reads whose answers are to be compared in the snapshot: all of their keys come from there.
+    """
+    whole: dict[Key, Params] = {key: params for read in checked for key, params in read.keys if key in keys}
+    if whole:
+        keys = {key: params for key, params in keys.items() if key not in whole}
     partial: dict[Key, Params] = {}
     if reader.program.levels:
         for key, params in keys.items():
@@ -323,7 +385,7 @@ def missing(reader: ReaderNode, keys: dict[Key, Params]) -> tuple[dict[Key, Para
                 partial[key] = params
     else:
         root_key, entries = reader.program.root_key, reader.held_levels[0]
-        whole = {key: params for key, params in keys.items() if root_key(params) not in entries}
+        whole.update((key, params) for key, params in keys.items() if root_key(params) not in entries)
     return whole, partial
 
 
@@ -344,12 +406,17 @@ def _drop_touched(node: Arrangement, entries: Entries, record: Record) -> int:
     return dropped
 
 
-def _replay(node: Arrangement, entries: Entries, record: Record) -> None:
+def _replay(node: Arrangement, entries: Entries, record: Record) -> bool:
+    """Returns whether it is about the node's tables."""
     event = record.event
     if isinstance(event, Ddl):
         if record.concerns(node):
             entries.clear()
-        return
+        return record.concerns(node)
+    concerned = False
     for change in event.changes:
-        if entries and change.table in node.tables:
-            node.apply(change.table, change.pairs, entries)
+        if change.table in node.tables:
+            concerned = True
+            if entries:
+                node.apply(change.table, change.pairs, entries)
+    return concerned

@@ -37,10 +37,19 @@ class Graph:
         self._tags = 0
 
     def install(self, plan: QueryPlan) -> ReaderNode:
-        """Adds a reader for the plan, and the arrangements that are not there yet."""
+        """Adds a reader for the plan, and the arrangements that are not there yet. Where they cannot be built, nothing
+        is added."""
         self._tags += 1
-        nodes = {part: self._arrangement(part) for part in plan.arrangements}
-        reader = reader_node(plan, self._tags, nodes, self.memory)
+        nodes: dict[ArrangementPlan, Arrangement] = {}
+        try:
+            for part in plan.arrangements:
+                nodes[part] = self._arrangement(part)
+            reader = reader_node(plan, self._tags, nodes, self.memory)
+        except BaseException:
+            for node in nodes.values():
+                if node not in self._users:
+                    self._drop(node)
+            raise
         self.readers[reader.tag] = reader
         for node in nodes.values():
             self._users[node] = self._users.get(node, 0) + 1
@@ -67,7 +76,7 @@ class Graph:
 
     def _drop(self, node: Arrangement) -> None:
         node.clear()
-        del self._users[node]
+        self._users.pop(node, None)
         del self.by_plan[node.plan]
         for table in node.tables:
             self.by_table[table].remove(node)

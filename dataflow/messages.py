@@ -3,18 +3,23 @@
 In, from the change stream: `Transaction`, `Ddl`, `Progress`, `Gap`. In, from the upqueries: `UpqueryAnswer`,
 `UpqueryFailed`.
 Out, as effects: `UpqueryRequest` (send this SQL), `Ready` (a waiting read has its answer), `Failed` (it gets an error),
-`Changes` (for subscribers).
+`Changes` (for subscribers), `Differs` (an answer is not MySQL's own).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
-from sqltypes.errors import UpwellError
+from sqltypes.errors import SourceError, UpwellError
 from sqltypes.expression import Row
+from sqltypes.schema import ResultColumn
+
+if TYPE_CHECKING:
+    from dataflow.check import Check
 
 Pair = tuple[Row | None, Row | None]  # (before, after): an insert has no before, a delete no after
 
@@ -46,11 +51,13 @@ class Transaction:
 
 @dataclass(slots=True)
 class Ddl:
-    """A statement that may change what a table is or holds without row events. `tables` None: not known, so all."""
+    """A statement that may change what a table is or holds without row events. `tables` None: not known, so all.
+    `schema` False: only what it holds, so that plans stay as they are."""
 
     gtid: Gtid | None
     statement: str
     tables: frozenset[str] | None
+    schema: bool = True
 
 
 @dataclass(slots=True)
@@ -70,7 +77,15 @@ class Gap:
     position: GtidSet
 
 
-StreamEvent = Transaction | Ddl | Progress | Gap
+@dataclass(slots=True)
+class Restarted:
+    """The server was started anew, and has all of the position. What it had shown beyond that it may have lost, and
+    given the same GTIDs to other transactions."""
+
+    position: GtidSet
+
+
+StreamEvent = Transaction | Ddl | Progress | Gap | Restarted
 
 # -- upqueries -------------------------------------------------------------------------------------------------------
 
@@ -86,12 +101,13 @@ class Statement:
 class UpqueryRequest:
     """Run these statements under one bracket, in one snapshot where there is more than one, in one round trip.
 
-    `tables`: `schema.name` quoted for SQL, for the metadata locks of the snapshot form. `slow`: expected to run longer
-    than 20 ms (also
-    the snapshot form). `database`: the default database, or "". `lower`: a reading of gtid_executed that serves as this
-    upquery's L, so that it need not be read again (any reading made before the snapshot is one); None: read it.
+    `tables`: `schema.name` quoted for SQL, for the metadata locks of the snapshot form. `database`: the default
+    database, or "". `slow`: expected to run longer than 20 ms, which takes the snapshot form, too.
+    `lower`: a reading of gtid_executed that serves as this upquery's L, so that it need not be read again (any reading
+    made before the snapshot is one); None: read it.
     `exact`: what is read is locked meanwhile, so that Q is empty as a rule; where that cannot be had, the answer is
-    an ordinary one.
+    an ordinary one. `checks`: clients' own texts, run in the same snapshot after the statements; one that fails does
+    not make the upquery fail.
     """
 
     id: int
@@ -101,19 +117,30 @@ class UpqueryRequest:
     slow: bool = False
     lower: GtidSet | None = None
     exact: bool = False
+    checks: tuple[Statement, ...] = ()
+
+
+@dataclass(slots=True)
+class OwnAnswer:
+    """MySQL's own answer to a client's own text, and the columns that came with it."""
+
+    rows: list[Row]
+    columns: tuple[ResultColumn, ...] = ()
 
 
 @dataclass(slots=True)
 class UpqueryAnswer:
-    """`results`: for each statement its rows, values in canonical form. `seconds`: time the source took.
-    `connected_at`: when the connection that it came by was opened, by the engine's clock; the server has not been
-    restarted since."""
+    """`results`: for each statement its rows, values in canonical form; `columns`: likewise how MySQL announced them,
+    empty where nobody asks. `seconds`: time the source took. `connected_at`: when the connection that it came by was
+    opened, by the engine's clock; the server has not been restarted since."""
 
     id: int
     bracket: Bracket
     results: tuple[list[Row], ...]
     seconds: float = 0.0
     connected_at: float = float("-inf")
+    checks: tuple[OwnAnswer | SourceError, ...] = ()  # one for each of the request's
+    columns: tuple[tuple[ResultColumn, ...], ...] = ()
 
 
 @dataclass(slots=True)
@@ -157,4 +184,12 @@ class Changes:
     snapshot: bool = False
 
 
-Effect = UpqueryRequest | Ready | Failed | Changes
+@dataclass(slots=True)
+class Differs:
+    """A check has found an answer that is not MySQL's own: the cache that asked for it is not to be believed."""
+
+    check: Check
+    bracket: Bracket
+
+
+Effect = UpqueryRequest | Ready | Failed | Changes | Differs

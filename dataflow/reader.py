@@ -5,20 +5,20 @@ Law: answer(key) = limit(order(distinct(project(having(aggregate(filter(root[key
 (`planner.plan.Reader`).
 
 A join is derived, not stored: the rows of the root's key look up their partners level by level. A change of any entry
-that was consulted
-makes the answer stale (`entries.touch`), and the next read derives it again from what is held. So a delta meets a join
-nowhere: there is
-no order of "left before right" to get wrong, and no hole that could swallow a record for somebody else.
+that was consulted makes the answer stale (`entries.touch`), and the next read derives it again from what is held. So a
+delta never meets a join: there is no order of "left before right" to get wrong, and no hole that could swallow a
+record for somebody else.
 
 Invariants:
-1. A held key's `bodies` are not None only if all that it was derived from is held and unchanged (`entries`, invariant
-2).
+1. A held key's `bodies` are not None only if all that it was derived from is held and unchanged (`entries`,
+   invariant 2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from dataflow.arrangement import Arrangement, Entries, Memory
@@ -28,6 +28,7 @@ from gtid_tracker.gtid import GtidSet
 from planner.plan import QueryPlan
 from planner.upquery_sql import quoted
 from sqltypes.expression import Key, Row, Value
+from sqltypes.schema import ResultColumn
 
 Params = tuple[
     Value, ...
@@ -119,6 +120,8 @@ class ReaderNode:
         self.memory = memory
         self.entries: dict[Key, Held] = {}
         self.encoders: list[Encode] = []
+        # Is told with which columns MySQL has answered an upquery whose rows are held as they are.
+        self.on_columns: Callable[[tuple[ResultColumn, ...]], None] | None = None
         self.installed = True
         self.tables: tuple[str, ...] = tuple(quoted(table) for table in plan.tables)  # for an upquery's metadata locks
         # The arrangements by level, the root's first; the same one may occur more than once.
@@ -251,6 +254,14 @@ class ReaderNode:
         found = self.derive(params, self.held_levels)
         return None if found.holes else tuple(dict.fromkeys(found.deps))
 
+    def since(self, params: Params) -> int | None:
+        """The event of the stream from which on the key's answer is the same as now (`Entry.since`); None where it is
+        not held at the position."""
+        deps = self.deps_of(params)
+        if deps is None or any(entry.cut is not None for entry in deps):
+            return None
+        return max(entry.since for entry in deps)
+
     def refresh(self, held: Held, params: Params) -> list[Row] | None:
         """Derives a held key's answer again and stores its encodings' places; None if a hole was met (the key stays,
         stale)."""
@@ -317,3 +328,19 @@ def aggregate(grouping: Grouping, rows: Iterable[Row], params: Params) -> list[R
     if grouping.implicit and not states:
         states[()] = empty_state((), grouping.accumulators)
     return [(*state[0], *(result(state, item) for item in grouping.accumulators)) for state in states.values()]
+
+
+SAMPLED_KEYS = 500
+
+
+def held_bytes(reader: ReaderNode) -> int:
+    """Bytes that the reader's keys hold, entries below them included (those that several keys share are counted for
+    each).
+
+    Taken from a sample of the keys: with millions of them a sum would hold up the loop.
+    """
+    sample = list(islice(reader.entries.values(), SAMPLED_KEYS))
+    if not sample:
+        return 0
+    total = sum(held.size + held.body_size + sum(entry.size for entry in held.deps) for held in sample)
+    return total * len(reader.entries) // len(sample)

@@ -57,6 +57,7 @@ class State:
 
         Requires: its GTID is not inside the position.
         """
+        self.memory.sequence += 1
         record = self._process(event)
         if event.gtid is None:
             self.ring.forget()
@@ -76,7 +77,10 @@ class State:
             return Record.of(event) if event.changes else None
         if isinstance(event, Ddl):
             record = Record(event)
-            self.memory.count("ddl")
+            if event.schema:
+                self.memory.count("ddl")
+            else:
+                self.memory.count("rows_not_read")
             for node in self.graph:
                 if record.concerns(node):
                     node.clear()
@@ -95,9 +99,17 @@ class State:
                     except EvaluationError:
                         node.cannot_evaluate()
 
+    def drop_ahead(self) -> None:
+        """Makes holes of all that is held ahead of the position."""
+        for node in self._ahead:
+            for entry in list(node.ahead.values()):
+                node.discard(entry)
+        self._ahead.clear()
+
     def clear(self, position: GtidSet) -> None:
         """Makes everything a hole; what is received from now on follows `position`."""
         self.memory.count("transactions", self.ring.pushed)
+        self.memory.sequence += 1
         self.ring = Ring(position, *self._ring_size)
         self._ahead.clear()
         for reader in self.graph.readers.values():

@@ -1,10 +1,8 @@
 """Subscriptions: the rows of one key, then their changes.
 
-A subscriber is told the difference between two states of the reader, each at a position: the one it was told last and
-the one after the
-transaction that made the answer stale. So nothing is told twice and nothing is left out; a key that becomes a hole is
-filled again, and
-the difference spans the gap.
+A subscriber is told the difference between two states of the reader, each at a position: the state that it was told
+last, and the one after the transaction that made the answer stale. So nothing is told twice and nothing is left out. A
+key that becomes a hole is filled again, and the difference spans the gap.
 
 Invariants:
 1. `rows` of a subscription is what its subscriber has, after all the `Changes` so far.
@@ -14,14 +12,15 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
 from dataflow.entries import Held
+from dataflow.fill import Read
 from dataflow.messages import Changes, Effect
 from dataflow.reader import Params, ReaderNode
-from sqltypes.errors import UpwellError
+from sqltypes.errors import EvaluationError, UpwellError
 from sqltypes.expression import Key, Row
 
 Hold = Callable[[ReaderNode, Key, Params], Held | None]
@@ -87,6 +86,21 @@ class Subscriptions:
     def take_stale(self) -> list[int]:
         stale, self.stale = self.stale, set()
         return sorted(stale)
+
+    def refill(self, numbers: Iterable[int], hold: Hold, read: Callable[[Read], list[Effect]]) -> list[Effect]:
+        """What the subscribers must be told; the keys that are holes are read first. Requires: none of them is being
+        read."""
+        effects: list[Effect] = []
+        for number in numbers:
+            try:
+                told, hole = self.derive(number, hold)
+            except EvaluationError as error:
+                told, hole = self.failed(number, error), False
+            effects += told
+            if hole:
+                reader, key, params = self.what(number)
+                effects += read(Read(number, reader, [(key, params)]))
+        return effects
 
     def derive(self, number: int, hold: Hold) -> tuple[list[Effect], bool]:
         """After a change: what the subscriber must be told, and whether its key is a hole that must be filled first."""

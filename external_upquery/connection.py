@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from external_upquery.login import Login
 from external_upquery.protocol import COM_INIT_DB, COM_QUIT, Answer, Answers, ProtocolBroken, command, query
-from sqltypes.errors import Overloaded, SourceDown, SourceError, UpwellError
+from sqltypes.errors import Fault, Overloaded, SourceDown, SourceError, UpwellError
 
 # Decoding so many bytes takes a millisecond or two at worst (rows of short columns); then the loop has its turn.
 CHUNK = 16 * 1024
@@ -69,8 +69,8 @@ class Connection:
         prepared: tuple[int, ...] = (),
         row_limit: int = 0,
     ) -> None:
-        """Sends `packets` of `count` commands; `finished` gets their answers in order, or SourceDown, once, on the
-        loop.
+        """Sends `packets` of `count` commands; `finished` gets their answers in order, or SourceDown, or Fault where a
+        value is none of its type, once, on the loop.
 
         `database`: selected before where it is not already; "" keeps what is. `row_limit`: bytes of rows beyond which
         the connection is dropped and `finished` gets Overloaded; 0 is no limit. Requires: `alive` and not `busy`.
@@ -164,8 +164,15 @@ class Connection:
             return
         try:
             completed = self._decoder.feed(data)
-        except (ProtocolBroken, UnicodeDecodeError, ValueError, IndexError) as error:
+        except ProtocolBroken as error:
             self._lose(SourceDown(f"the source's answer cannot be decoded: {error}"))
+            return
+        except (
+            ValueError,
+            IndexError,
+            ArithmeticError,
+        ) as error:  # a value that is none of its type: a DECIMAL of bits
+            self._lose(Fault(f"a value of the source's answer cannot be decoded: {error!r}"))
             return
         if self.encrypted and self._socket.pending():  # type: ignore[attr-defined]  # only TLS sockets have it
             # What the TLS layer has already taken from the socket does not make it readable again.

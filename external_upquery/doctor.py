@@ -6,9 +6,7 @@ rights than the proxy itself: what it may not see becomes a warning that names t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pymysql
@@ -18,41 +16,29 @@ from external_upquery.login import connect
 from external_upquery.snapshot import EXACT_END, EXACT_OPENING
 from external_upquery.upstream import Upstream
 from sqltypes.errors import SourceDown, SourceError
+from sqltypes.source_checks import (
+    BINLOG_STATUS,
+    REPLICA_STATUS,
+    REPLICAS,
+    Finding,
+    Severity,
+    SourceFacts,
+    as_granted,
+    stream_findings,
+)
 
-OLDEST = (8, 0, 0)
 SHORTEST_RETENTION = 3600  # seconds
 OTHER_CONNECTIONS = 4  # the change stream, the schema, a KILL, the check itself
 NAMED = 5  # tables that a finding names
 ACCESS_DENIED = frozenset({1044, 1142, 1143, 1227})
 SYNTAX_ERROR = 1064
+UNKNOWN_DATABASE = 1049
+FEW_CLIENTS = 200  # as MySQL's default max_connections leaves room for
 SYSTEM_SCHEMAS = "('mysql', 'sys', 'information_schema', 'performance_schema')"
-NO_VARIABLE = ""
 EXACT_FORM = [packet[5:].decode() for packet in (*EXACT_OPENING, *EXACT_END)]  # without the statements between
 
 Cursor = Any  # a PyMySQL cursor
 Rows = tuple[tuple[Any, ...], ...]
-
-
-class Severity(Enum):
-    """ERROR: nothing can be cached. WARNING: something cannot, or could not be checked."""
-
-    OK = "ok"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at. `mend`: the statements that put it right, in order; "" as `needed` where nothing is wrong.
-
-    Where SQL cannot mend it, `mend` is empty and `needed` says what to do.
-    """
-
-    name: str
-    severity: Severity
-    seen: str
-    needed: str = ""
-    mend: tuple[str, ...] = ()
 
 
 def check(upstream: Upstream, *, connections: int = 8) -> list[Finding]:
@@ -80,8 +66,7 @@ class _Source:
         self.connection = connection
         self.variables = {str(name).lower(): str(value) for name, value in self.rows("SHOW GLOBAL VARIABLES")}
         self.database = database
-        user, _, host = str(self.rows("SELECT CURRENT_USER()")[0][0]).rpartition("@")
-        self.account = f"'{_quoted(user)}'@'{_quoted(host)}'"
+        self.account = as_granted(str(self.rows("SELECT CURRENT_USER()")[0][0]))
 
     def rows(self, sql: str, arguments: tuple[Any, ...] = ()) -> Rows:
         self.cursor.execute(sql, arguments or None)
@@ -105,6 +90,14 @@ class _Source:
             return [dict(zip(names, row, strict=True)) for row in rows]
         return None
 
+    def is_missing(self, database: str) -> bool:
+        """Whether MySQL says that it does not exist: to who may not see it, it says that he may not."""
+        try:
+            self.rows(f"SHOW TABLES FROM `{database.replace('`', '``')}` LIKE ''")
+        except pymysql.err.Error as error:
+            return bool(error.args[0] == UNKNOWN_DATABASE)
+        return False
+
     def where_schema(self, column: str) -> tuple[str, tuple[Any, ...]]:
         """A condition for the databases that may be cached."""
         if self.database:
@@ -112,25 +105,16 @@ class _Source:
         return f"{column} NOT IN {SYSTEM_SCHEMAS}", ()
 
 
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "''")
-
-
 def _name(schema: str, table: str) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in (schema, table))
 
 
 def _findings(source: _Source, connections: int) -> Iterator[Finding]:
-    version = _version(source.variables)
-    yield version
-    if version.severity is Severity.ERROR:
+    found = stream_findings(_facts(source))
+    yield from found
+    if found[0].severity is Severity.ERROR:  # of a version that says nothing of the rest
         return
-    yield _log_bin(source.variables)
-    yield from _settings(source.variables)
     yield _compression(source.variables)
-    if source.variables.get("log_bin") == "ON":
-        yield _filters(source)
-    yield _replica(source)
     yield _engines(source)
     yield _cascades(source)
     yield _right_to_stream(source)
@@ -141,108 +125,20 @@ def _findings(source: _Source, connections: int) -> Iterator[Finding]:
     yield _connections(source.variables, connections)
 
 
-def _version(variables: Mapping[str, str]) -> Finding:
-    text = variables.get("version", "")
-    needed = "MySQL 8.0 or newer"
-    if "mariadb" in (text + variables.get("version_comment", "")).lower():
-        return Finding("version", Severity.ERROR, f"MariaDB {text}", f"{needed}: MariaDB's GTIDs are of another kind")
-    numbers = tuple(int(part) for part in text.split("-", 1)[0].split(".") if part.isdigit())
-    if numbers < OLDEST:
-        return Finding("version", Severity.ERROR, f"MySQL {text}", needed)
-    return Finding("version", Severity.OK, f"MySQL {text}")
-
-
-def _log_bin(variables: Mapping[str, str]) -> Finding:
-    seen = f"log_bin={variables.get('log_bin', 'OFF')}"
-    if variables.get("log_bin") == "ON":
-        return Finding("log_bin", Severity.OK, seen)
-    needed = "log_bin=ON: remove skip-log-bin from the server's option file (or add log_bin=binlog) and restart it"
-    return Finding("log_bin", Severity.ERROR, seen, needed)
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A global variable that must have one value. `why` completes "needed, ..."."""
-
-    name: str
-    wanted: str
-    why: str
-    severity: Severity = Severity.ERROR
-    steps: Callable[[str], tuple[str, ...]] | None = None  # from the value seen, where one statement is not enough
-    absent: str = ""  # the value of a server that has no such variable any more
-
-
-def _gtid_steps(seen: str) -> tuple[str, ...]:
-    """gtid_mode moves only one step at a time."""
-    modes = ("OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")
-    at = modes.index(seen) if seen in modes else 0
-    return tuple(f"SET PERSIST gtid_mode = {mode}" for mode in modes[at + 1 :])
-
-
-SETTINGS = (
-    Setting("enforce_gtid_consistency", "ON", "because gtid_mode=ON asks for it"),
-    Setting("gtid_mode", "ON", "because positions are GTID sets", steps=_gtid_steps),
-    Setting("binlog_format", "ROW", "because changes are read from row events", absent="ROW"),
-    Setting("binlog_row_image", "FULL", "because a change is applied by all columns before and after it"),
-    Setting("binlog_row_metadata", "FULL", "because names, signs and character sets are read from the stream"),
-    Setting("binlog_row_value_options", "", "because partial JSON updates do not carry the value"),
-    Setting(
-        "binlog_order_commits",
-        "ON",
-        "as otherwise positions have gaps, and more answers are too uncertain to be kept",
-        Severity.WARNING,
-    ),
-)
-
-
-def _settings(variables: Mapping[str, str]) -> Iterator[Finding]:
-    for setting in SETTINGS:
-        value = variables.get(setting.name, setting.absent)
-        seen = f"{setting.name}={value or repr(value)}"
-        if value.upper() == setting.wanted:
-            yield Finding(setting.name, Severity.OK, seen)
-            continue
-        wanted = setting.wanted or "''"
-        mend = setting.steps(value.upper()) if setting.steps else (f"SET PERSIST {setting.name} = {wanted}",)
-        yield Finding(setting.name, setting.severity, seen, f"{setting.name}={wanted}, {setting.why}", mend)
+def _facts(source: _Source) -> SourceFacts:
+    logged = source.variables.get("log_bin") == "ON"
+    return SourceFacts(
+        source.account,
+        source.variables,
+        source.allowed(*BINLOG_STATUS) if logged else [],
+        source.allowed(*REPLICA_STATUS),
+    )
 
 
 def _compression(variables: Mapping[str, str]) -> Finding:
     value = variables.get("binlog_transaction_compression", "OFF")
     note = " (compressed transactions are read too)" if value == "ON" else ""
     return Finding("binlog_transaction_compression", Severity.OK, f"binlog_transaction_compression={value}{note}")
-
-
-def _filters(source: _Source) -> Finding:
-    name = "binlog_filters"
-    status = source.allowed("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")
-    if status is None:
-        grant = f"GRANT REPLICATION CLIENT ON *.* TO {source.account}"
-        needed = "REPLICATION CLIENT, to see whether changes of some databases are left out of the binlog"
-        return Finding(name, Severity.WARNING, "the filters of the binlog cannot be seen", needed, (grant,))
-    filters = [
-        f"{column}={row[column]}" for row in status for column in ("Binlog_Do_DB", "Binlog_Ignore_DB") if row[column]
-    ]
-    if filters:
-        needed = "no filter: remove binlog-do-db and binlog-ignore-db from the server's option file and restart it"
-        return Finding(name, Severity.ERROR, ", ".join(filters), needed)
-    return Finding(name, Severity.OK, "all databases are in the binlog")
-
-
-def _replica(source: _Source) -> Finding:
-    name = "log_replica_updates"
-    value = source.variables.get(name) or source.variables.get("log_slave_updates", NO_VARIABLE)
-    if value == "ON":
-        return Finding(name, Severity.OK, f"{name}=ON")
-    channels = source.allowed("SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
-    if channels == []:
-        return Finding(name, Severity.OK, f"{name}={value}, and the source is no replica")
-    needed = f"{name}=ON in the server's option file and a restart, because what it replicates must be in its binlog"
-    if channels is None:
-        return Finding(
-            name, Severity.WARNING, f"{name}={value}; whether the source is a replica cannot be seen", needed
-        )
-    return Finding(name, Severity.ERROR, f"{name}={value} on a replica", needed)
 
 
 def _engines(source: _Source) -> Finding:
@@ -286,7 +182,7 @@ def _cascades(source: _Source) -> Finding:
 
 def _right_to_stream(source: _Source) -> Finding:
     name = "replication_slave"
-    if source.allowed("SHOW REPLICAS", "SHOW SLAVE HOSTS") is not None:
+    if source.allowed(*REPLICAS) is not None:
         return Finding(name, Severity.OK, f"{source.account} may read the binlog")
     mend = (f"GRANT REPLICATION SLAVE ON *.* TO {source.account}",)
     return Finding(name, Severity.ERROR, f"{source.account} may not read the binlog", "REPLICATION SLAVE", mend)
@@ -294,6 +190,10 @@ def _right_to_stream(source: _Source) -> Finding:
 
 def _right_to_read(source: _Source) -> Finding:
     name = "select"
+    if source.database and source.is_missing(source.database):
+        needed = "a database that exists, in the upstream's address, or none there: clients name their own"
+        create = f"CREATE DATABASE `{source.database.replace('`', '``')}`"
+        return Finding(name, Severity.ERROR, f"there is no database {source.database}", needed, (create,))
     condition, arguments = source.where_schema("TABLE_SCHEMA")
     tables = source.rows(
         "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
@@ -352,14 +252,21 @@ def _connections(variables: Mapping[str, str], connections: int) -> Finding:
     limits = [int(variables.get(limit, "0")) for limit in ("max_connections", "max_user_connections")]
     limit = min(value for value in limits if value) if any(limits) else 0
     wanted = connections + OTHER_CONNECTIONS
-    seen = f"{limit} connections at most, and Upwell takes up to {wanted}"
-    if not limit or wanted * 2 <= limit:
+    room = max(0, limit - wanted)
+    seen = (
+        f"{limit} connections at most: {wanted} for Upwell itself, and one for each client of its MySQL port, so {room}"
+    )
+    if not limit or room >= FEW_CLIENTS:
         return Finding(name, Severity.OK, seen)
     severity = Severity.ERROR if wanted > limit else Severity.WARNING
-    mend = [f"SET PERSIST {name} = {wanted * 2}"]
-    if 0 < limits[1] < wanted * 2:
-        mend.append(f"SET PERSIST max_user_connections = {wanted * 2}")
-    return Finding(name, severity, seen, f"max_connections of {wanted * 2} or a smaller pool", tuple(mend))
+    enough = wanted + 2 * FEW_CLIENTS
+    mend = [f"SET PERSIST {name} = {enough}"]
+    if 0 < limits[1] < enough:
+        mend.append(f"SET PERSIST max_user_connections = {enough}")
+    needed = (
+        f"one for each client at a time (or --mysql-connections {max(1, room)}, and Upwell itself refuses the others)"
+    )
+    return Finding(name, severity, seen, needed, tuple(mend))
 
 
 def _listed(names: list[str]) -> str:

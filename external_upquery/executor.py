@@ -8,7 +8,7 @@ statements are sent once more: they only read.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -22,10 +22,11 @@ from external_upquery.login import CONNECT_SECONDS
 from external_upquery.passed import Passed, commands, passed
 from external_upquery.pool import Pool
 from external_upquery.protocol import COM_STMT_CLOSE, COM_STMT_PREPARE, Answer, Prepared, ResultSet, command, query
-from external_upquery.snapshot import COMMIT, LOWER, BracketReader, plan, refused
+from external_upquery.snapshot import COMMIT, HISTORY, LOWER, BracketReader, own_answers, plan, refused
 from external_upquery.turns import Turns
 from external_upquery.upstream import Upstream
-from gtid_tracker.gtid import GtidSet
+from external_upquery.waiting import Waiting, part_of_reads
+from gtid_tracker.gtid import GtidSet, parse_owned
 from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError, UpwellError
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn
@@ -63,6 +64,8 @@ class Job:
     connection: Connection | None = None
     retried: bool = False
     ended: bool = False
+    read: bool = False  # of a client: such take a part of the connections at most
+    place: int = 0  # in the queue
     locks: bool = False  # it has a turn to lock, or waits for one
 
 
@@ -71,7 +74,8 @@ class Executor:
 
     Invariants:
     1. A job is in the queue, or runs on `connection`, or waits for its turn to lock, or has ended.
-    2. While a job waits in the queue, no connection is idle.
+    2. While a job waits in the queue that may run, no connection is idle. Reads that have their part of the connections
+       may not.
     """
 
     def __init__(
@@ -85,7 +89,7 @@ class Executor:
         self.counters: Counter[str] = Counter()
         self._loop = asyncio.get_running_loop()
         self._pool = Pool(upstream, connections, self._next, self._on_failure, connect_seconds)
-        self._queue: deque[Job] = deque()
+        self._queue: Waiting[Job] = Waiting(part_of_reads(connections))
         self._queue_limit = queue_limit
         self._running: set[Job] = set()
         self._upqueries: dict[int, Job] = {}
@@ -105,6 +109,11 @@ class Executor:
     @property
     def queued(self) -> int:
         return len(self._queue) + len(self._turns)
+
+    @property
+    def full(self) -> bool:
+        """Whether a fill would wait for a connection."""
+        return bool(self._queue.fills) or self._pool.full
 
     @property
     def connections(self) -> int:
@@ -136,7 +145,11 @@ class Executor:
             if not isinstance(read, UpwellError):
                 now = monotonic()
                 connected = job.connection.opened_at if job.connection is not None else now
-                deliver(UpqueryAnswer(request.id, read[0], read[1], now - started, connected))
+                bracket, found = read
+                results = tuple([one.rows for one in found])
+                columns = tuple([one.layout.result_columns for one in found])
+                own = own_answers(sending, outcome, len(request.statements)) if sending.checks else ()
+                deliver(UpqueryAnswer(request.id, bracket, results, now - started, connected, own, columns))
             elif request.exact:
                 self._not_exact(refused(sending, outcome, len(request.statements)))
                 self.submit(replace(request, exact=False), deliver, deadline)
@@ -185,12 +198,13 @@ class Executor:
         """
         job = Job(b"".join((READ_ONLY, query(sql), COMMIT)), 3, _nobody, database, deadline=deadline)
         job.no_database = not database
+        job.read = True
         job.answer_limit = answer_limit
         answers = await self._run(job)
         self.counters["passed"] += 1
         answer = _checked(answers, 1)
         if isinstance(answer, ResultSet):
-            return answer.layout.result_columns(), answer.rows
+            return answer.layout.result_columns, answer.rows
         return (), []
 
     async def read(
@@ -210,6 +224,7 @@ class Executor:
         packets = commands(sql, after, patience)
         job = Job(b"".join(packets), len(packets), _nobody, database, deadline=deadline)
         job.no_database = not database
+        job.read = True
         answers = await self._run(job)
         self.counters["passed"] += 1
         _checked(answers, 0)
@@ -218,6 +233,12 @@ class Executor:
     async def executed(self) -> GtidSet:
         """What MySQL has executed by now. Raises as `query`."""
         return GtidSet.parse(str(_checked_rows(await self._run(Job(LOWER, 1, _nobody)))[0][0]))
+
+    async def history(self) -> tuple[str, GtidSet, GtidSet, str]:
+        """Which server answers, which GTIDs it owns, what it has executed by then; and the settings on which rights
+        depend, changes of which are in no binlog. Raises as `query`."""
+        ((server, owned, executed, rights),) = _checked_rows(await self._run(Job(HISTORY, 1, _nobody)))
+        return str(server).lower(), parse_owned(str(owned)), GtidSet.parse(str(executed)), str(rights)
 
     async def describe(
         self, sql: str, database: str = "", *, deadline: float | None = None
@@ -266,8 +287,7 @@ class Executor:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        waiting, self._queue = self._queue, deque()
-        for job in (*waiting, *self._running, *self._turns):
+        for job in (*self._queue.take(_anybody), *self._running, *self._turns):
             self._end(job, SourceDown("the proxy is stopping"))
         self._pool.close()
 
@@ -276,7 +296,7 @@ class Executor:
     def _admit(self, job: Job) -> None:
         if job.deadline is not None:
             self._watch(job.deadline)
-        if not self._queue:
+        if self._queue.may_run(job):
             connection = self._pool.take()
             if connection is not None:
                 self._start(job, connection)
@@ -291,18 +311,20 @@ class Executor:
             # Later: the caller has not returned yet from the call that it is told about.
             self._loop.call_soon(self._end, job, error)
             return
-        self._queue.append(job)
-        self._pool.grow()
+        self._queue.add(job)
+        if self._queue.due:
+            self._pool.grow()
 
     def _start(self, job: Job, connection: Connection) -> None:
         if job.no_database and connection.database:
             # A selected database cannot be unselected: begin anew.
             connection.close()
-            self._queue.appendleft(job)
+            self._queue.add_first(job)
             self._pool.grow()
             return
         job.connection = connection
         self._running.add(job)
+        self._queue.started(job)
 
         def finished(outcome: Outcome) -> None:
             self._on_finished(job, connection, outcome)
@@ -317,12 +339,14 @@ class Executor:
         )
 
     def _on_finished(self, job: Job, connection: Connection, outcome: Outcome) -> None:
-        self._running.discard(job)
+        if job in self._running:
+            self._running.discard(job)
+            self._queue.ended(job)
         if isinstance(outcome, SourceDown) and not job.retried and not job.ended and not self._closed:
             job.retried = True
             job.connection = None
             self.counters["retried"] += 1
-            self._queue.appendleft(job)
+            self._queue.add_first(job)
             self._serve_or_grow()
             return
         if job.before_release is not None and not isinstance(outcome, UpwellError):
@@ -333,13 +357,12 @@ class Executor:
 
     def _next(self, connection: Connection) -> None:
         """The connection is free: the next job, if one waits."""
-        while self._queue and connection.alive:
-            job = self._queue.popleft()
+        while connection.alive and (job := self._queue.next()) is not None:
             if not job.ended:
                 self._start(job, connection)
                 return
         self._pool.give_back(connection)
-        if self._queue:
+        if self._queue.due:
             self._serve_or_grow()
 
     def _serve_or_grow(self) -> None:
@@ -357,8 +380,7 @@ class Executor:
         """An attempt to connect has failed. Where no connection is left, nobody waits for the next attempt."""
         if self._pool.size:
             return
-        waiting, self._queue = self._queue, deque()
-        for job in waiting:
+        for job in self._queue.take(_anybody):
             self._end(job, error)
 
     def _end(self, job: Job, outcome: Outcome) -> None:
@@ -409,7 +431,7 @@ class Executor:
             job for job in (*self._queue, *running, *self._turns) if job.deadline is not None and job.deadline <= now
         ]
         if late:
-            self._queue = deque(job for job in self._queue if job.deadline is None or job.deadline > now)
+            self._queue.take(lambda job: job.deadline is not None and job.deadline <= now)
         for job in late:
             self.counters["deadlines"] += 1
             self._end(job, DeadlinePassed("the deadline passed before the source answered"))
@@ -417,6 +439,10 @@ class Executor:
         for job in (*self._queue, *self._running, *self._turns):
             if job.deadline is not None:
                 self._watch(job.deadline)
+
+
+def _anybody(job: Job) -> bool:
+    return True
 
 
 def _nobody(outcome: Outcome) -> None:

@@ -5,6 +5,7 @@ A session is pinned so that an answer never depends on the server's defaults or 
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 from dataclasses import dataclass
@@ -117,10 +118,15 @@ def _open(upstream: Upstream, context: ssl.SSLContext | None, seconds: float, fl
     )
 
 
+_NOISE = re.compile(r"\[Errno -?\d+\] ")
+
+
 def _source_down(upstream: Upstream, error: pymysql.err.Error) -> SourceDown:
     number = error.args[0] if error.args and isinstance(error.args[0], int) else CR.CR_CONN_HOST_ERROR
-    text = error.args[1] if len(error.args) > 1 else str(error)
-    down = SourceDown(f"no connection to {upstream.redacted}: {text} ({number})")
+    text = str(error.args[1]) if len(error.args) > 1 else str(error)
+    if isinstance(error, pymysql.err.InternalError) or "Packet sequence number wrong" in text:
+        text = f"what answers there is no MySQL: is {upstream.port} its port?"
+    down = SourceDown(f"no connection to {upstream.redacted}: {_NOISE.sub('', text)} ({number})")
     down.errno = number
     return down
 

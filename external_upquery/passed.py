@@ -48,5 +48,5 @@ def passed(answers: Sequence[Answer]) -> Passed:
     if owned or later != executed:
         horizon = str(GtidSet.parse(str(later)).union(parse_owned(str(owned)) if owned else GtidSet.empty()))
     if isinstance(answer, ResultSet):
-        return Passed(answer.layout.result_columns(), answer.rows, executed, horizon)
+        return Passed(answer.layout.result_columns, answer.rows, executed, horizon)
     return Passed((), [], executed, horizon)

@@ -60,6 +60,11 @@ class Pool:
         self._doomed: list[int] = []
         self._killing = False
 
+    @property
+    def full(self) -> bool:
+        """Whether all connections that there may be are taken."""
+        return not self.idle and self.size >= self.limit
+
     def take(self) -> Connection | None:
         """An idle connection, the one used last: the others may end by the source's own timeout."""
         return self.idle.pop() if self.idle else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from external_upquery.columns import RawColumn, length_encoded_integer, parse_column, to_result_column
 from external_upquery.rowcode import MULTI_PACKET, DecodeRow, DecodeRows, kind_of, row_decoders
@@ -27,7 +28,7 @@ class ProtocolBroken(Exception):
     """The bytes are not an answer that this decoder knows: the connection is of no more use."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout:
     """The columns of a result set with the decoders of its rows; one per distinct announcement, kept."""
 
@@ -35,6 +36,7 @@ class Layout:
     decode_rows: DecodeRows
     decode_row: DecodeRow
 
+    @cached_property
     def result_columns(self) -> tuple[ResultColumn, ...]:
         return tuple(to_result_column(column) for column in self.columns)
 

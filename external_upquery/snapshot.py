@@ -1,13 +1,17 @@
 """The bracket: one round trip that answers an upquery and encloses what it can have seen.
 
-    short, one statement           several statements, or one that runs long
-    L (unless it is known)         L (unless it is known)
-    statement                      START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY
-    O, X                           DO (SELECT 1 FROM t LIMIT 0), ...      the metadata locks: no RENAME can swap a
-    table unseen O, X statements COMMIT
+    short: one statement      long: several statements, or one       exact: the only form that locks
+                              that runs long
+    ------------------------  -------------------------------------  ------------------------------------
+    L (unless it is known)    L (unless it is known)                 SET TRANSACTION ... SERIALIZABLE
+    statement                 START TRANSACTION WITH CONSISTENT      START TRANSACTION READ ONLY
+    O, X                          SNAPSHOT, READ ONLY                statements ... FOR SHARE NOWAIT
+                              DO (SELECT 1 FROM t LIMIT 0), ...      O'
+                              O, X                                   a moment, until O' has been executed
+                              statements                             O, X
+                              COMMIT                                 COMMIT
 
-    exact, the only form that locks: SERIALIZABLE, START TRANSACTION READ ONLY, statements FOR SHARE NOWAIT, O', a
-    moment until O' has been executed, O, X, COMMIT
+The DO of the long form takes the metadata locks: no RENAME can swap a table unseen.
 
 L is gtid_executed before the snapshot, all of it visible to what follows. O is gtid_owned and X gtid_executed after
 it, in this order: everything visible is in one of them or in L. In the long form O and X are read at once after the
@@ -27,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dataflow.messages import UpqueryRequest
+from dataflow.messages import OwnAnswer, UpqueryRequest
 from external_upquery.login import PINNED
 from external_upquery.protocol import Answer, Done, ResultSet, query
 from gtid_tracker.bracket import Bracket
@@ -38,6 +42,10 @@ from sqltypes.expression import Row
 LOWER = query("SELECT @@global.gtid_executed")
 # In this order: what was visible and is no longer owned has moved to executed, which is read later.
 UPPER = query("SELECT @@server_uuid, @@global.gtid_owned, @@global.gtid_executed")
+HISTORY = query(
+    "SELECT @@server_uuid, @@global.gtid_owned, @@global.gtid_executed,"
+    " CONCAT(@@global.activate_all_roles_on_login, ' ', @@global.mandatory_roles)"
+)
 SNAPSHOT = query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
 COMMIT = query("COMMIT")
 NOTHING_OWNED = GtidSet.empty()
@@ -82,6 +90,7 @@ class Plan:
     upper: int
     lower: GtidSet | None = None
     settled: int | None = None
+    checks: int = 0  # after the statements
 
 
 def plan(request: UpqueryRequest) -> Plan:
@@ -94,7 +103,7 @@ def plan(request: UpqueryRequest) -> Plan:
         exact = (*EXACT_OPENING, *locking, *EXACT_END)
         return Plan(b"".join(exact), len(exact), first, settled + 1, settled=settled)
     packets = [LOWER] if request.lower is None else []
-    if len(statements) == 1 and not request.slow:
+    if len(statements) == 1 and not request.slow and not request.checks:
         first = len(packets)
         packets += (query(statements[0].sql), UPPER)
         return Plan(b"".join(packets), len(packets), first, first + 1, request.lower)
@@ -103,9 +112,10 @@ def plan(request: UpqueryRequest) -> Plan:
         packets.append(query("DO " + ", ".join(f"(SELECT 1 FROM {table} LIMIT 0)" for table in request.tables)))
     upper = len(packets)
     packets.append(UPPER)
-    packets += [query(statement.sql) for statement in statements]
+    packets += [query(statement.sql) for statement in (*statements, *request.checks)]
     packets.append(COMMIT)
-    return Plan(b"".join(packets), len(packets), upper + 1, upper, request.lower)
+    checks = len(request.checks)
+    return Plan(b"".join(packets), len(packets), upper + 1, upper, request.lower, checks=checks)
 
 
 def refused(plan: Plan, answers: Sequence[Answer], statements: int) -> SourceError | None:
@@ -125,14 +135,15 @@ class BracketReader:
 
     def read(
         self, plan: Plan, answers: Sequence[Answer], statements: int
-    ) -> tuple[Bracket, tuple[list[Row], ...]] | SourceError | SourceDown:
-        """The bracket and the rows of each statement, or the first error among the answers."""
-        for answer in answers:
-            if isinstance(answer, SourceError):
+    ) -> tuple[Bracket, tuple[ResultSet, ...]] | SourceError | SourceDown:
+        """The bracket and what each statement gave, or the first error among the answers but the checks'."""
+        behind = plan.first + statements
+        for at, answer in enumerate(answers):
+            if isinstance(answer, SourceError) and not behind <= at < behind + plan.checks:
                 return answer
         upper = answers[plan.upper]
         found = answers[plan.first : plan.first + statements]
-        rows = tuple([result.rows for result in found if isinstance(result, ResultSet)])
+        rows = tuple([result for result in found if isinstance(result, ResultSet)])
         if not isinstance(upper, ResultSet) or len(rows) != statements:
             return SourceDown(f"a statement of an upquery gave no rows: {_kinds(answers)}")
         try:
@@ -160,6 +171,18 @@ class BracketReader:
         before, _ = settled.rows[0]
         owned_before, still = (parse_owned(_text(text)) if text else NOTHING_OWNED for text in (before, owned))
         return Bracket.exact(_text(server_uuid), owned_before, still, self._executed.parse(_text(executed)))
+
+
+def own_answers(plan: Plan, answers: Sequence[Answer], statements: int) -> tuple[OwnAnswer | SourceError, ...]:
+    """MySQL's answers to the checks' texts. Requires: `BracketReader.read` found no error."""
+    first = plan.first + statements
+    found: list[OwnAnswer | SourceError] = []
+    for answer in answers[first : first + plan.checks]:
+        if isinstance(answer, ResultSet):
+            found.append(OwnAnswer(answer.rows, answer.layout.result_columns))
+        else:
+            found.append(answer if isinstance(answer, SourceError) else SourceError(0, "", "no rows"))
+    return tuple(found)
 
 
 def _text(value: object) -> str:

@@ -52,8 +52,13 @@ class Upstream:
     @property
     def redacted(self) -> str:
         """The address without the password, for logs and status."""
+        return self.address.replace("//", f"//{quote(self.user, safe='')}@", 1)
+
+    @property
+    def address(self) -> str:
+        """The same without the account: what everybody may know."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        text = f"mysql://{quote(self.user, safe='')}@{host}:{self.port}"
+        text = f"mysql://{host}:{self.port}"
         if self.database:
             text += f"/{quote(self.database, safe='')}"
         if self.unix_socket:
@@ -103,7 +108,8 @@ def parse_upstream(url: str) -> Upstream:
         wanted = f"{EXPECTED}, with /, @, : and # in a name or password percent-encoded"
         raise ConfigError(f"the upstream's address cannot be read: {wanted}") from error
     if parts.scheme != "mysql":
-        raise ConfigError(f"the upstream's address begins with {parts.scheme + '://'!r}: {EXPECTED}")
+        begins = f"begins with {parts.scheme + '://'!r}" if "://" in url else "does not begin with mysql://"
+        raise ConfigError(f"the upstream's address {begins}: {EXPECTED}")
     if not parts.username:
         raise ConfigError(f"the upstream's address names no user: {EXPECTED}")
     options = _options(parts)

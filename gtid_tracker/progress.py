@@ -1,8 +1,7 @@
-"""Who waits for the position to contain what.
+"""Waiters for the position, each filed under one GTID that it still lacks.
 
-A waiter is filed under one GTID that it still lacks and looked at again only when that one arrives, so that a
-transaction costs one
-dictionary lookup however many fills wait (while the stream lags there may be thousands).
+A waiter is looked at again only when that GTID arrives. So a transaction costs one dictionary lookup, however many
+fills wait (while the stream lags there may be thousands).
 """
 
 from __future__ import annotations

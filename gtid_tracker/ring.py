@@ -2,17 +2,16 @@
 position.
 
 A transaction may be received, and dropped at a hole, before it is visible to the upquery that fills the hole
-(measured: 1 to 60 % of the
-time, for up to milliseconds). Its effect must then come from memory, and this is the memory.
+(measured: 1 to 60 % of the time, for up to milliseconds). Its effect must then come from memory, and this is the
+memory.
 
 Invariants:
 1. `dropped` (D) is everything ever received, the start position included, minus what the ring holds. Transactions
-leave oldest first.
+   leave oldest first.
 2. An answer may be brought forward only if D is inside its lower bound: `admits`. This one test replaces every rule
-about how long a
-   transaction must be kept: the ring may drop its oldest whenever it likes, the price is a retry.
-3. A GTID is in the ring at most once: a replayed transaction is ignored by who fills the ring (it is inside the
-position).
+   about how long a transaction must be kept: the ring may drop its oldest whenever it likes, the price is a retry.
+3. A GTID is in the ring at most once: a replayed transaction is inside the position, and whoever fills the ring
+   ignores it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 path.
 
 A path is (fill arrangement, consumer): its number is the tag. An upquery in flight is known under the key and the tag
-that asked, so
-that equal misses of one path share it, and one path's failure leaves another's alone.
+that asked. So equal misses of one path share it, and one path's failure leaves another's alone.
 
 An entry may be inserted ahead of the position, at the cut of its bracket (`Cut`). A reader above it has no entries of
 its own that a record changes, it derives its answer from this one. So the arrangement's own tag is the only consumer

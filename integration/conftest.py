@@ -1,25 +1,34 @@
 """A real MySQL for every test in this folder.
 
 `mysql` is shared by the whole run: tests work in a `database` of their own and change no global setting.
-`own_mysql` makes servers for one test, to be restarted, killed or started with other flags.
+`own_mysql` lends servers to one test, to be restarted, killed or started with other flags (`server_pool.py`).
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
 
 from integration.private_mysql import Server, find_mysql
+from integration.server_pool import ServerPool
 
 OwnMySQL = Callable[..., Server]
 
 
 def quiet(line: str) -> None:
     """Where the server comes from matters only when none is found, and then the error tells it."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def little_to_collect() -> None:
+    """What the tests have loaded stays: no collection need go over it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -29,11 +38,24 @@ def mysql() -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def server_pool() -> Iterator[ServerPool]:
+    """Private servers, each lent to one test after another."""
+    with closing(ServerPool(lambda flags: find_mysql(extra_flags=flags, report=quiet))) as pool:
+        yield pool
+
+
 @pytest.fixture
-def own_mysql() -> Iterator[OwnMySQL]:
-    """`own_mysql("--some-flag=value", ...)` is a fresh private server with these flags, removed after the test."""
-    with ExitStack() as servers:
-        yield lambda *flags: servers.enter_context(find_mysql(extra_flags=flags, report=quiet))
+def own_mysql(server_pool: ServerPool) -> Iterator[OwnMySQL]:
+    """`own_mysql("--some-flag=value", ...)` is a private server with these flags, as at birth."""
+    with ExitStack() as lent:
+
+        def lend(*flags: str) -> Server:
+            server = server_pool.lend(flags)
+            lent.callback(server_pool.take_back, server)
+            return server
+
+        yield lend
 
 
 @pytest.fixture

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import uvloop
 
 from integration.mysql_server import Server
 from proxy.app import App, running
 from proxy.config import load_config
+from proxy.quantities import parse_size
 from upwell.aio import Client
 
 
@@ -32,18 +33,21 @@ class Proxy:
         await asyncio.to_thread(self.mysql.execute, f"USE `{self.database}`", *statements)
 
     async def caught_up(self) -> None:
-        """Returns when the proxy has applied all that MySQL has committed."""
+        """Returns when the proxy has applied all that MySQL has committed, and has planned again what that concerns."""
         executed = (await asyncio.to_thread(self.mysql.execute, "SELECT @@GLOBAL.gtid_executed"))[0][0]
         while True:
             position = (await self.client.status()).position
             ask = f"SELECT GTID_SUBSET('{executed}', '{position}')"
             if (await asyncio.to_thread(self.mysql.execute, ask))[0][0]:
-                return
+                break
+        await self.app.catalog.settled()
 
 
 @asynccontextmanager
 async def proxy_beside(mysql: Server, database: str, state_dir: Path, **options: str) -> AsyncIterator[Proxy]:
-    """A proxy whose upstream names no database. `options`: settings by name, `_` for `-`."""
+    """A proxy whose upstream names no database. `options`: settings by name, `_` for `-`; `memory_limit` may be less
+    than a user may give, so that keys are evicted all the time."""
+    memory = options.pop("memory_limit", None)
     given: dict[str, str | None] = {
         "upstream": mysql.url,
         "grpc-listen": "127.0.0.1:0",
@@ -52,18 +56,18 @@ async def proxy_beside(mysql: Server, database: str, state_dir: Path, **options:
         "state-dir": str(state_dir),
         "check": "true",
         "check-sample": "off",  # so that a test can count what MySQL is asked
+        "verify-new-caches": "off",
         **{name.replace("_", "-"): text for name, text in options.items()},
     }
     config = load_config(given, {}, state_dir)
-    collected = gc.get_threshold()
-    try:
-        async with running(config) as app, Client(f"127.0.0.1:{app.grpc_port}") as client:
+    if memory is not None:
+        config = replace(config, memory_limit=parse_size(memory))
+    with patch("proxy.app.freeze"):  # of its process, which here is the tests': each time all that they have loaded
+        async with running(config) as app, Client(f"127.0.0.1:{app.grpc_port}", token=app.grpc_token) as client:
+            await app.catalog.settled()
             yield Proxy(app, client, mysql, database)
             if app.failed_look is not None:  # a broken invariant, or an error that nobody waits for
                 raise app.failed_look
-    finally:
-        gc.unfreeze()  # the proxy freezes the collector for its process, which here is the tests'
-        gc.set_threshold(*collected)
 
 
 @contextmanager

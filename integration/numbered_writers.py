@@ -28,7 +28,7 @@ MOVERS = 5  # rows that move between a writer's keys with each transaction, two 
 
 
 class NumberedWriter(threading.Thread):
-    """Writes `count` transactions, or until `stop` is set. `written`: how many have been committed."""
+    """Writes `count` transactions, or until `stop` is set, once `begin` is. `written`: how many have been committed."""
 
     def __init__(self, server: Server, database: str, number: int, count: int = 0) -> None:
         super().__init__()
@@ -37,6 +37,7 @@ class NumberedWriter(threading.Thread):
         self.keys = range(number * KEYS, (number + 1) * KEYS)
         self.count = count
         self.written = 0
+        self.begin = threading.Event()
         self.stop = threading.Event()
         self.failed: Exception | None = None
         self._server = server
@@ -56,6 +57,7 @@ class NumberedWriter(threading.Thread):
         return number
 
     def run(self) -> None:
+        self.begin.wait()
         try:
             with self._server.connect(database=self._database) as connection, connection.cursor() as cursor:
                 while not self.stop.is_set() and (not self.count or self.written < self.count):
@@ -89,14 +91,20 @@ class NumberedWriter(threading.Thread):
 
 
 @contextmanager
-def numbered_writers(server: Server, database: str, writers: int, count: int = 0) -> Iterator[list[NumberedWriter]]:
-    """Makes the tables and starts the writers; at the end they are stopped, and a failure of one is raised."""
+def numbered_writers(
+    server: Server, database: str, writers: int, count: int = 0, at_once: bool = True
+) -> Iterator[list[NumberedWriter]]:
+    """Makes the tables and starts the writers; at the end they are stopped, and a failure of one is raised. Unless
+    `at_once`, they wait for their `begin`."""
     made = [NumberedWriter(server, database, number, count) for number in range(writers)]
     server.execute(f"USE `{database}`", *TABLES, *first_rows(made))
     with ExitStack() as ending:
         for writer in made:
+            if at_once:
+                writer.begin.set()
             writer.start()
             ending.callback(writer.join)
+            ending.callback(writer.begin.set)
             ending.callback(writer.stop.set)
         yield made
     for writer in made:

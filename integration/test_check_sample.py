@@ -45,7 +45,7 @@ async def read(rng: random.Random, proxy: Proxy, opened: dict[str, OpenCache], w
 def test_no_hit_differs_from_mysql_while_others_write(mysql: Server, database: str, tmp_path: Path) -> None:
     async def scenario() -> None:
         rng = random.Random(1)
-        async with proxy_beside(mysql, database, tmp_path, check_sample="1") as proxy:
+        async with proxy_beside(mysql, database, tmp_path, check_sample="1", verify_new_caches="32") as proxy:
             sampler = proxy.app.router.sampler
             sampler.pause = 0.0
             with numbered_writers(mysql, database, WRITERS, TRANSACTIONS) as writers:
@@ -58,6 +58,9 @@ def test_no_hit_differs_from_mysql_while_others_write(mysql: Server, database: s
                 meanwhile = sampler.counters["sample_equal"]
             print(dict(sampler.counters), meanwhile)
             assert meanwhile and not sampler.counters["sample_different"]
+            found = proxy.app.router.auditor.counters
+            print(dict(found))
+            assert found["trust_agrees"] > 100 and not found["trust_differs"] and not found["caches_distrusted"]
 
     run(scenario, 120)
 

@@ -1,9 +1,14 @@
-"""Keys and orders of strings under each collation against the real MySQL."""
+"""Keys and orders of strings under each collation against the real MySQL.
+
+Whole where the tables, the code or the server are not those that were compared whole before
+(`integration/checked_collations.py`); else a sample.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -11,6 +16,7 @@ from typing import Any
 import pymysql
 import pytest
 
+from integration import checked_collations
 from integration.mysql_server import Server
 from sqltypes.collation import EXACT_NO_PAD, EXACT_PAD, WEIGHTED, character_set, encodes, key_function, sort_key
 from sqltypes.collation_tables import load
@@ -32,6 +38,28 @@ SAMPLES = (
     "\U0001f600\U0001f468\u200b\ufeff\u00ad\u0001\x7f",
     "\U00020000\U0002f800\U000e0100\u0378\uffff",
 )
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is compared: random strings, pairs of them, every n-th character above the first scripts, pairs of
+    equal and of neighbouring characters."""
+
+    strings: int
+    pairs: int
+    step: int
+    equal: int
+    neighbours: int
+
+
+WHOLE = Extent(4000, 2000, 1, 60_000, 20_000)
+SAMPLE = Extent(400, 200, 61, 1500, 500)
+FIRST_SCRIPTS = 0x600
+
+
+@pytest.fixture(scope="module")
+def extent(mysql: Server) -> Extent:
+    return WHOLE if checked_collations.whole(mysql.version()) else SAMPLE
 
 
 @pytest.fixture
@@ -84,12 +112,12 @@ def asked(cursor: Any, collation: str, pairs: list[tuple[str, str]]) -> list[tup
 
 
 @pytest.mark.parametrize("collation", COLLATIONS)
-def test_random_strings_are_equal_and_ordered_as_in_mysql(cursor: Any, collation: str) -> None:
+def test_random_strings_are_equal_and_ordered_as_in_mysql(cursor: Any, extent: Extent, collation: str) -> None:
     random = Random(collation)
     key, order = key_function(collation), sort_key(collation)
-    made = [text for text in strings(random, collation, 4000) if proven(key, text) and proven(order, text)]
-    assert len(made) > 1500
-    pairs = [(random.choice(made), random.choice(made)) for _ in range(2000)]
+    made = [text for text in strings(random, collation, extent.strings) if proven(key, text) and proven(order, text)]
+    assert len(made) > extent.strings // 3
+    pairs = [(random.choice(made), random.choice(made)) for _ in range(extent.pairs)]
     pairs += list(pairwise(made))
     wrong = [
         (left, right)
@@ -100,24 +128,26 @@ def test_random_strings_are_equal_and_ordered_as_in_mysql(cursor: Any, collation
 
 
 @pytest.mark.parametrize("collation", sorted(set(WEIGHTED.values())))
-def test_every_character_equals_what_mysql_says_of_its_key(cursor: Any, collation: str) -> None:
+def test_every_character_equals_what_mysql_says_of_its_key(cursor: Any, extent: Extent, collation: str) -> None:
     """Characters in groups by key: MySQL finds each equal to its group's first, and no two groups' firsts equal."""
     key = key_function(collation)
     charset = character_set(collation)
-    points = range(0x110000) if charset == "utf8mb4" else range(0x2200)
+    last = 0x110000 if charset == "utf8mb4" else 0x2200
+    points = (*range(FIRST_SCRIPTS), *range(FIRST_SCRIPTS, last, extent.step))
     groups: dict[str, list[str]] = {}
     for point in points:
         text = chr(point)
         if not 0xD800 <= point <= 0xDFFF and encodes(charset, text) and proven(key, text):
             groups.setdefault(key(text), []).append(text)
     pairs = [(group[0], other) for group in groups.values() for other in group[1:][:50]]
-    assert all(equal for equal, _ in asked(cursor, collation, pairs[:60_000]))
+    Random(2).shuffle(pairs)
+    assert all(equal for equal, _ in asked(cursor, collation, pairs[: extent.equal]))
     firsts = sorted(
         (group[0] for group in groups.values()), key=sort_key(collation) if proven_all(collation, groups) else ord
     )
     neighbours = list(pairwise(firsts))
     Random(1).shuffle(neighbours)
-    assert not any(equal for equal, _ in asked(cursor, collation, neighbours[:20_000]))
+    assert not any(equal for equal, _ in asked(cursor, collation, neighbours[: extent.neighbours]))
 
 
 def proven_all(collation: str, groups: dict[str, list[str]]) -> bool:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from external_upquery.doctor import Finding, Severity, check
+from external_upquery.doctor import check
 from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream, parse_upstream
 from integration.private_mysql import Server
 from integration.upqueries import answer, request, run, until
 from sqltypes.errors import SourceDown
+from sqltypes.source_checks import Finding, Severity
 
 OPERATIONS = Path(__file__).parent.parent / "docs" / "operations.md"
 

@@ -186,11 +186,11 @@ def test_every_answer_says_what_it_reflects(mysql: Server, database: str, tmp_pa
 
 @pytest.mark.parametrize("driver", ["the transaction's own GTID", "what MySQL has executed"])
 def test_everybody_reads_his_own_writes_under_load(mysql: Server, database: str, tmp_path: Path, driver: str) -> None:
-    def user(target: str) -> dict[str, int]:
+    def user(target: str, token: str | None) -> dict[str, int]:
         served = {"hit": 0, "miss": 0, "passed": 0}
         tracked = driver.startswith("the")
         own = tracking(mysql, database) if tracked else mysql.connect(database=database, autocommit=True)
-        with Client(target) as client, client.session() as session, own, own.cursor() as cursor:
+        with Client(target, token=token) as client, client.session() as session, own, own.cursor() as cursor:
             last = 0
             for n in range(2, ROUNDS):
                 cursor.execute("UPDATE t SET n = %s WHERE id = %s", (n, 1 + n % 3))
@@ -207,7 +207,8 @@ def test_everybody_reads_his_own_writes_under_load(mysql: Server, database: str,
         async with with_table(mysql, database, tmp_path) as (proxy, _):
             await proxy.client.create_cache("SELECT SUM(n) AS n FROM t", name="sum", database=database)
             with numbered_writers(mysql, database, 2):
-                served = await asyncio.to_thread(user, f"127.0.0.1:{proxy.app.grpc_port}")
+                app = proxy.app
+                served = await asyncio.to_thread(user, f"127.0.0.1:{app.grpc_port}", app.grpc_token)
             assert served["hit"] > 0, served
 
     run(scenario, 120)

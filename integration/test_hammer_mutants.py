@@ -34,6 +34,7 @@ from integration.hammer.writers import VersionWriter, Worker
 from integration.mysql_server import Server
 from integration.private_mysql import find_mysql
 from integration.proxy_thread import Beside, proxy_in_thread
+from proxy.caches import OpenCache
 from proxy.mysql import cached_reads
 from proxy.mysql.cached_reads import CachedReads
 from proxy.mysql.grants import Grants
@@ -101,7 +102,19 @@ def roles_do_not_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_was_shown_may_change(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Shown, "holds", lambda self, position: True)
+    patch.setattr(Shown, "holds", lambda self, *now: True)
+
+
+def what_was_shown_is_not_shown_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Shown, "again", lambda self, *asked: None)
+
+
+def what_has_changed_since_is_a_hit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OpenCache, "peek_since", lambda cache, parameters, sequence: cache.peek(parameters))
+
+
+def what_mysql_has_answered_does_not_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SessionState, "passed", property(lambda self: False, _nothing))
 
 
 def a_snapshot_at_mysql_does_not_count(patch: pytest.MonkeyPatch) -> None:
@@ -136,6 +149,7 @@ def what_misses_have_shown_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_misses_have_shown_is_forgotten_after_a_while(patch: pytest.MonkeyPatch) -> None:
+    # In autocommit this does no harm: the read is MySQL's then, and what MySQL may have shown is asked of it anew.
     async def forget(session: Session) -> None:
         session.state.shown = GtidSet.empty()
 
@@ -159,13 +173,16 @@ FAULTS: tuple[tuple[Patch, Kind, str], ...] = (  # who finds it, as what
     (rights_are_asked_once, RightsChanger, RIGHTS),
     (roles_do_not_count, RightsChanger, RIGHTS),
     (what_was_shown_may_change, TransactionReader, MIX),
+    (what_was_shown_is_not_shown_again, TransactionReader, MIX),
+    (what_has_changed_since_is_a_hit, TransactionReader, MIX),
+    (what_mysql_has_answered_does_not_count, TransactionReader, BACK),
     (a_snapshot_at_mysql_does_not_count, TransactionReader, MIX),
     (locks_do_not_count, CommittedReader, LOCKED),
     (quick_hits_go_on, OwnWriter, STALE),
     (quick_hits_go_on, RightsChanger, RIGHTS),
     (hot_executions_go_on, OwnWriter, STALE),
     (what_misses_have_shown_is_forgotten, AutocommitReader, BACK),
-    (what_misses_have_shown_is_forgotten_after_a_while, AutocommitReader, BACK),
+    (what_misses_have_shown_is_forgotten_after_a_while, TransactionReader, BACK),
     (mysql_is_not_made_to_wait, AutocommitReader, BACK),
     (mixtures_are_not_counted, TransactionReader, NOT_COUNTED),
 )
@@ -246,7 +263,7 @@ def hammered(
     """A proxy with little memory, and the caches of the hammer. `late`: its stream is, now and then."""
     with (
         proxy_in_thread(server, DATABASE, state, memory_limit="1MiB") as beside,
-        Client(f"127.0.0.1:{beside.proxy.app.grpc_port}") as client,
+        Client(f"127.0.0.1:{beside.proxy.app.grpc_port}", token=beside.proxy.app.grpc_token) as client,
         stuttering(beside) if late else nullcontext(),
     ):
         make_versioned_caches(client)
@@ -273,7 +290,7 @@ def test_a_fault_is_found(
 
         work(field, beside, [kind] * AT_ONCE.get(kind, 1), uncounted if wanted == NOT_COUNTED else lambda: False)
     print(field.tally, *field.findings, sep="\n")
-    assert [finding.kind for finding in field.findings][:1] == [wanted]
+    assert wanted in [finding.kind for finding in field.findings]
 
 
 def test_without_a_fault_nothing_is_found(ground: tuple[Server, History], tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from integration.grpc_app import run
 from integration.mysql_clients import connected
 from integration.mysql_server import Server
 from integration.mysql_shop import BY_ID, OF_GROUP, shop
+from proxy.mysql.announced import FIRST
 
 
 def test_a_read_is_a_miss_then_a_hit_and_follows_writes(mysql: Server, database: str, tmp_path: Path) -> None:
@@ -117,11 +118,13 @@ def test_in_repeatable_read_all_answers_are_one_state(mysql: Server, database: s
             assert await asker.served(BY_ID, 2) == "hit", "nothing that was shown has changed"
             await proxy.write("UPDATE item SET n = -1 WHERE id = 1")
             await proxy.caught_up()
-            rows, served, reason = await asker.read(BY_ID, 2)
-            assert (rows, served) == (((2, 20, "item 2"),), "passed")
+            assert await asker.served(BY_ID, 2) == "hit", "it has not changed since"
+            assert (await asker.read(BY_ID, 1))[:2] == (((1, 10, "item 1"),), "hit"), "it is shown again"
+            rows, served, reason = await asker.read(BY_ID, 3)
+            assert (rows, served) == (((3, 30, "item 3"),), "passed")
             assert reason == "what the REPEATABLE READ transaction was shown has changed"
             assert (await proxy.client.status()).counters["mixed_snapshots"] == 1
-            assert (await asker.read(BY_ID, 2))[2] == "the REPEATABLE READ transaction has its snapshot at MySQL"
+            assert (await asker.read(BY_ID, 4))[2] == "the REPEATABLE READ transaction has its snapshot at MySQL"
             await asker.ask("COMMIT")
             assert (await asker.read(BY_ID, 1))[:2] == (((1, -1, "item 1"),), "hit")
 
@@ -257,6 +260,8 @@ def test_what_cannot_change_the_answer_does_not_keep_it_from_the_cache(
         async with shop(mysql, database, tmp_path) as (_, asker):
             assert (await asker.read(BY_ID, 1))[1:] == ("miss", "")
             await asker.ask(statement)
+            if "COLLATE" in statement:  # the session is told of columns in another way
+                assert (await asker.read(BY_ID, 1))[1:] == ("passed", FIRST)
             assert (await asker.read(BY_ID, 1))[1:] == ("hit", "")
 
     run(scenario)
@@ -288,7 +293,8 @@ def test_a_variable_counts_for_the_queries_that_it_changes(
             )
             await proxy.caught_up()
             await asker.ask("CREATE CACHE visits FROM " + query.replace("id = 1", "id = ?"))
-            assert (await asker.read(query))[1:] == ("miss", "")
+            assert (await asker.read(query))[1:] == ("passed", FIRST)
+            assert (await asker.read(query))[1] in ("miss", "hit")
             assert (await asker.read(query))[1:] == ("hit", "")
             await asker.ask(statement)
             _, served, reason = await asker.read(query)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -87,3 +88,24 @@ def test_sessions_that_were_there_before_a_revoke_do_not_speak_for_others(beside
             for pair in (old, used, set_):
                 pair.reads()
             assert not new.reads()
+
+
+def test_a_mandatory_role_that_is_taken_away_is_taken_from_hits_too(
+    mysql: Server, database: str, beside: Beside
+) -> None:
+    """No binlog tells of it."""
+    mysql.execute(f"GRANT SELECT ON `{database}`.* TO {ROLE}", f"SET GLOBAL mandatory_roles = '{ROLE}'")
+    try:
+        with ExitStack() as stack:
+            pair = Pair(stack, beside)
+            pair.ask("SET ROLE ALL")
+            assert pair.reads()
+            mysql.execute("SET GLOBAL mandatory_roles = ''")
+            deadline = monotonic() + 30
+            allowed = pair.direct.query(READ)[4] != 0xFF
+            while (pair.client.query(READ)[4] != 0xFF) != allowed:
+                assert monotonic() < deadline
+            assert pair.reads() == allowed
+            assert not Pair(stack, beside).reads()
+    finally:
+        mysql.execute("SET GLOBAL mandatory_roles = ''")

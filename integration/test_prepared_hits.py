@@ -141,6 +141,8 @@ def test_a_statement_means_what_it_meant_when_it_was_prepared(
 def test_in_a_transaction_the_status_is_mysqls(items: Beside, kind: str, begin: str) -> None:
     with items.direct(capabilities=KINDS[kind]) as direct, items.client(capabilities=KINDS[kind]) as client:
         statements = [(one, one.prepare(BY_ID)) for one in (direct, client)]
+        client.query("SELECT id, s FROM item WHERE id = 1")
+        client.execute(statements[1][1].id, parameters(client, [number(1)], [LONGLONG]))
         for one in (direct, client):
             one.query(begin)
         for _ in range(3):

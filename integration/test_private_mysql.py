@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -195,8 +196,16 @@ def test_container_survives_a_crash_and_is_removed_at_the_end(tmp_path: Path, mo
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     stand_in = f'exec env PATH=/usr/bin:/bin PYTHONPATH={ROOT} {sys.executable} -m integration.docker_stand_in "$@"'
     program(tmp_path, "docker", stand_in)
-    monkeypatch.setenv("STAND_IN_STATE", str(tmp_path / "containers"))
-    with find_mysql(extra_flags=["--max-connections=88"], report=lambda line: None) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="upwell-") as containers,  # a socket's path has at most 107 bytes
+        monkeypatch.context() as patch,
+    ):
+        patch.setenv("STAND_IN_STATE", containers)
+        a_container_survives()
+
+
+def a_container_survives() -> None:
+    with find_mysql(extra_flags=["--max-connections=88"]) as server:
         assert isinstance(server, DockerMySQL)
         server.execute("CREATE DATABASE kept")
         server.kill()

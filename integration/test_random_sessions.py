@@ -180,7 +180,7 @@ class Pair:
     def shown(self, answer: bytes) -> object:
         """Columns and rows, or the error; without flags of the session: that a transaction has begun, MySQL does not
         know after hits alone."""
-        found = comparable(self.clients[0], answer, ordered=False, flags=False)
+        found = comparable(self.clients[0], answer, ordered=False)
         if isinstance(found, tuple):
             head, rows, _ = found
             return head[: len(head) - self.clients[0].eof], rows

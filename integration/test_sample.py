@@ -3,14 +3,17 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from examples.lobsters.cached import Cached, create_caches, wait_until_current
 from examples.lobsters.data import SETS
 from examples.lobsters.direct import Direct
 from examples.lobsters.load import Chunk, connect, inserts, load
 from examples.lobsters.pages import PageStream, run_page
+from examples.lobsters.proxy_process import ProxyProcess
 from examples.lobsters.queries import CATALOGUE, Compare, Sample
 from integration.mysql_server import Server
 
@@ -97,3 +100,23 @@ def test_loading_by_inserts_gives_the_same_rows(sample: Loaded, database: str, d
     for statement in inserts(Chunk("keystores", ("key", "value"), [tuple(row) for row in rows])):
         direct.query(statement)
     assert direct.query("SELECT `key`, `value` FROM keystores ORDER BY `key`") == rows
+
+
+def test_no_cache_of_the_sample_loses_its_trust(sample: Loaded, direct: Direct, tmp_path: Path) -> None:
+    """Pages of both variants, with their writes; the caches as `make run` makes them."""
+    with (
+        ProxyProcess(sample.server.url, tmp_path, grpc_port=0, http_port=0, mysql_port=0) as proxy,
+        proxy.wait_ready() as client,
+    ):
+        made = create_caches(client, CATALOGUE.values(), sample.database)
+        wait_until_current(client, direct.connection)
+        cached = Cached(client, sample.database, made)
+        for number in range(60):
+            for variant in ("D", "N"):
+                _, page = next(PageStream(TINY, variant, seed=100 + number))
+                run_page(page, cached.read, direct.write)
+        counters = client.status().counters
+        doubted = {cache.name: cache.why for cache in client.caches() if cache.why}
+        print({name: count for name, count in counters.items() if "trust" in name}, dict(cached.served.most_common(5)))
+        assert counters["trust_agrees"] > 100
+        assert not counters["trust_differs"] and not counters["caches_distrusted"] and not doubted

@@ -81,25 +81,31 @@ async def evict_until(proxy: Proxy, done: asyncio.Event) -> None:
         engine.check_invariants()
 
 
+async def somebody_subscribed(proxy: Proxy) -> bool:
+    return not await nobody_subscribed(proxy)
+
+
 @pytest.mark.parametrize("evicting", [False, True], ids=["undisturbed", "with entries lost"])
 def test_every_change_once_under_concurrent_writers(
     mysql: Server, database: str, tmp_path: Path, evicting: bool
 ) -> None:
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path) as proxy:
-            with numbered_writers(mysql, database, WRITERS, TRANSACTIONS) as writers:
+            with numbered_writers(mysql, database, WRITERS, TRANSACTIONS, at_once=False) as writers:
                 for name in SUBSCRIBED:
                     await proxy.client.create_cache(CACHES[name], name=name, database=database)
                 done = asyncio.Event()
                 disturbing = asyncio.create_task(evict_until(proxy, done)) if evicting else None
-                copies = await asyncio.gather(
-                    *(
-                        follow(proxy, cache, writer, key, TRANSACTIONS)
-                        for cache in SUBSCRIBED
-                        for writer in writers
-                        for key in writer.keys[:3]
-                    )
-                )
+                following = [
+                    asyncio.create_task(follow(proxy, cache, writer, key, TRANSACTIONS))
+                    for cache in SUBSCRIBED
+                    for writer in writers
+                    for key in writer.keys[:3]
+                ]
+                await until(lambda: somebody_subscribed(proxy))  # the others come while rows change
+                for writer in writers:
+                    writer.begin.set()
+                copies = await asyncio.gather(*following)
                 done.set()
                 if disturbing is not None:
                     await disturbing
@@ -161,7 +167,6 @@ def test_a_subscriber_that_does_not_listen_is_cut_off_with_the_reason(
     "statement",
     [
         "ALTER TABLE stories ADD COLUMN extra INT",
-        "TRUNCATE TABLE stories",
         "RENAME TABLE stories TO other",
         "DROP TABLE stories",
     ],
@@ -177,6 +182,34 @@ def test_a_schema_change_ends_the_subscription(mysql: Server, database: str, tmp
                 await anext(events)
             assert str(ended.value)
             await until(lambda: nobody_subscribed(proxy))
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["TRUNCATE TABLE stories"],
+        ["SET SESSION binlog_format = STATEMENT", "DELETE FROM stories"],
+        ["SET SESSION binlog_format = STATEMENT", "UPDATE stories SET title = 'other' WHERE id = 2"],
+    ],
+    ids=["truncated", "deleted by statement", "updated by statement"],
+)
+def test_what_is_changed_without_row_events_is_told_and_the_subscription_goes_on(
+    mysql: Server, database: str, tmp_path: Path, statements: list[str]
+) -> None:
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path) as proxy:
+            await proxy.write(*STORIES)
+            await proxy.caught_up()
+            copy, events = await subscribed(proxy, "by_author", BY_AUTHOR, 1)
+            for change in (statements, ["INSERT INTO stories VALUES (4, 1, 'four')"], ["DELETE FROM stories"]):
+                before = sorted(copy.rows.elements())
+                await proxy.write(*change)
+                copy.take(await anext(events))
+                _, wanted = await truth(proxy, BY_AUTHOR, (1,))
+                assert sorted(copy.rows.elements()) == sorted(wanted) != before
+            await events.aclose()
 
     run(scenario)
 

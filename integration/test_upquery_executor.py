@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from dataflow.messages import UpqueryAnswer, UpqueryFailed
+from dataflow.messages import OwnAnswer, Statement, UpqueryAnswer, UpqueryFailed
 from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream, parse_upstream
 from gtid_tracker.gtid import GtidSet
@@ -82,6 +82,30 @@ def test_statements_of_one_request_see_one_snapshot(mysql: Server, database: str
     assert all(first == second for first, _, second in (one.results for one in found))
     # After the last COMMIT the next request has its own.
     assert len({one.results[0][0] for one in found}) > 1
+
+
+def test_clients_texts_see_the_statements_snapshot_and_an_error_of_theirs_fails_nothing_else(
+    mysql: Server, database: str
+) -> None:
+    table = f"{database}.t"
+    mysql.execute(f"CREATE TABLE {table} (n INT)", f"INSERT INTO {table} VALUES (0)")
+    sql = f"SELECT n FROM {table}"
+    checks = tuple(
+        map(Statement, ("SELECT SLEEP(0.01)", sql, "SELECT n FROM nowhere.at_all", f"SELECT n AS m FROM {table}"))
+    )
+
+    async def body(executor: Executor) -> list[UpqueryAnswer]:
+        return [await answer(executor, replace(request(sql, tables=(table,)), checks=checks)) for _ in range(20)]
+
+    with writing(mysql, f"UPDATE {table} SET n = n + 1"):
+        found = run(mysql, body, connections=1)
+    assert len({one.results[0][0] for one in found}) > 1
+    for one in found:
+        _, same, wrong, named = one.checks
+        assert isinstance(same, OwnAnswer) and isinstance(named, OwnAnswer)
+        assert same.rows == named.rows == one.results[0]
+        assert [(column.name, column.type.name) for column in named.columns] == [("m", "int")]
+        assert isinstance(wrong, SourceError) and wrong.errno in (1044, 1049, 1142, 1146)
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

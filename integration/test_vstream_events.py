@@ -226,12 +226,16 @@ def test_partial_json_updates_empty_their_table(mysql: Server, database: str) ->
     assert event.tables == frozenset({f"{database}.j"})
 
 
-def test_changes_by_statement_are_a_gap(mysql: Server, database: str) -> None:
+def test_changes_by_statement_concern_the_tables_of_their_database(mysql: Server, database: str) -> None:
     async def scenario(stream: Stream, db: str) -> None:
         await stream.execute("SET binlog_format = 'STATEMENT'", f"INSERT INTO `{db}`.t VALUES (1, 'a', 1)")
 
-    (gap,) = run(mysql, database, scenario).gaps
-    assert "binlog_format must be ROW" in gap.reason
+    events = run(mysql, database, scenario)
+    (event,) = definitions(events, database)
+    assert {f"{database}.t", f"{database}.u"} <= (event.tables or set())
+    assert all(name.startswith(f"{database}.") for name in event.tables or ())
+    assert "binlog_format must be ROW" in event.statement
+    assert not event.schema and not events.gaps
 
 
 def test_a_partitioned_table_is_decoded(mysql: Server, database: str) -> None:

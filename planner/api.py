@@ -19,6 +19,7 @@ from planner.names import Catalogue
 from planner.parse import ParsedQuery, parse
 from planner.plan import (
     AnswerArrangement,
+    Caution,
     KeyPart,
     Mode,
     OutputColumn,
@@ -29,7 +30,7 @@ from planner.plan import (
 from planner.resolve import Resolver
 from planner.rewrites import rewrite
 from planner.scan import scan
-from planner.support import because, check_calls, check_tokens, check_tree, refuse, trusted_text
+from planner.support import because, check_calls, check_timestamps, check_tokens, check_tree, misread, refuse
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import ColumnRef
 from sqltypes.schema import NULL, ResultColumn, SchemaSnapshot, Table
@@ -43,8 +44,9 @@ def plan_query(sql: str, database: str, snapshot: SchemaSnapshot) -> QueryPlan:
     Raises ParseError (with the place), UnknownName, UnsupportedQuery (code of `support.REFUSED`), NeedRelations.
     """
     query, catalogue = _checked(sql, database, snapshot)
-    if not _trusted(query):
-        return _evict(query, catalogue, because("text"))
+    doubt = _misread(query, catalogue)
+    if doubt:
+        return _evict(query, catalogue, because("text", doubt))
     parameters = Parameters(query.lists)
     try:
         block = rewrite(Resolver(catalogue, parameters, query.item_names).query(query.tree))
@@ -65,18 +67,25 @@ def plan_query(sql: str, database: str, snapshot: SchemaSnapshot) -> QueryPlan:
     )
 
 
-def plan_evict(sql: str, database: str, snapshot: SchemaSnapshot, why: str = "asked for") -> QueryPlan:
+def plan_evict(
+    sql: str, database: str, snapshot: SchemaSnapshot, why: str = "asked for", caution: Caution = Caution.NONE
+) -> QueryPlan:
     """The plan that holds the query's answers as they are. Raises as `plan_query`."""
     query, catalogue = _checked(sql, database, snapshot)
-    return _evict(query, catalogue, why)
+    return _evict(query, catalogue, why, caution)
 
 
 def with_result_columns(plan: QueryPlan, columns: Sequence[ResultColumn]) -> QueryPlan:
-    """The plan with the columns that the source announces for the client's text.
+    """The plan with the columns that the source announces for the client's text. Raises UnsupportedQuery for a column
+    whose values nobody but the source can tell.
 
     Requires: in maintain mode as many columns as the plan has.
     """
     reader = plan.reader
+    if isinstance(reader.root, AnswerArrangement):
+        for column in columns:
+            if column.type.name == "bit" and not column.table:
+                raise refuse("bit_result", column.name)
     if isinstance(reader.root, AnswerArrangement):
         output = tuple(
             OutputColumn(
@@ -98,8 +107,10 @@ def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQ
     _check_text(query, snapshot)
     catalogue = Catalogue(snapshot, database)
     catalogue.require(query.tree)
-    for _, view in catalogue.views(query.tree):
+    views = [view for _, view in catalogue.views(query.tree)]
+    for view in views:
         _check_text(view, snapshot)
+    check_timestamps([query.tree, *(view.tree for view in views)])
     check_current_date(query.tree, catalogue)
     if not _tables(query, catalogue):
         raise refuse("no_table")
@@ -113,8 +124,10 @@ def _check_text(query: ParsedQuery, snapshot: SchemaSnapshot) -> None:
     check_calls(tokens, snapshot.server_version)
 
 
-def _trusted(query: ParsedQuery) -> bool:
-    return trusted_text(frozenset(token.text for token in scan(query.text)))
+def _misread(query: ParsedQuery, catalogue: Catalogue) -> str:
+    """What of the query or of its views the tree may not mean as MySQL does, "" where it can be relied on."""
+    texts = [query, *(view for _, view in catalogue.views(query.tree))]
+    return next(filter(None, (misread(text.tree, scan(text.text)) for text in texts)), "")
 
 
 def _tables(query: ParsedQuery, catalogue: Catalogue) -> tuple[Table, ...]:
@@ -129,13 +142,15 @@ def _parameters(query: ParsedQuery, parameters: Parameters) -> tuple[Parameter, 
         type_ = parameters.types.get(index, NULL)
         if type_.name == "null":
             raise refuse("parameter_type", f"parameter {index + 1}")
-        out.append(Parameter(index, type_, is_list, parameters.columns.get(index, "")))
+        column = parameters.columns.get(index, "")
+        out.append(Parameter(index, type_, is_list, column, index in parameters.operands))
     return tuple(out)
 
 
-def _evict(query: ParsedQuery, catalogue: Catalogue, why: str) -> QueryPlan:
+def _evict(query: ParsedQuery, catalogue: Catalogue, why: str, caution: Caution = Caution.NONE) -> QueryPlan:
     parameters = Parameters(query.lists)
-    analysis = Analysis(catalogue, parameters, _trusted(query))
+    caution = Caution.TABLES if _misread(query, catalogue) else caution
+    analysis = Analysis(catalogue, parameters, caution, _tables(query, catalogue))
     analysis.query(query.tree)
     described = _parameters(query, parameters)
     key = range(len(described))

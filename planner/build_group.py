@@ -59,10 +59,14 @@ def _columns_above(expr: Expr, group: set[Expr]) -> frozenset[ColumnRef]:
 
 
 def check_lists(block: Block) -> None:
-    """Raises NotMaintained where a group may have rows of several keys of an IN-list."""
+    """Raises NotMaintained where a group may have rows of several keys of an IN-list, or each key a row of its own:
+    without GROUP BY there is one over nothing, too."""
+    lists = list_pins(block)
+    if lists and not block.group:
+        raise NotMaintained(because("group_across_list", lists[0].column.name))
     columns = [expr for expr in block.group if isinstance(expr, ColumnRef)]
     known = determined(block, columns, [*pinned_columns(block, with_lists=False), *constants(block)])
-    require_group_keeps_lists(known, list_pins(block))
+    require_group_keeps_lists(known, lists)
 
 
 def grouped_reader(block: Block, reader: Reader) -> Reader:

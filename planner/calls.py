@@ -22,18 +22,34 @@ def word(tokens: Sequence[Token], index: int) -> str:
 def unknown_call(tokens: Sequence[Token], version: ServerVersion) -> Token | None:
     """The first name before a bracket that may call what is no function of MySQL's own, or one that writes, locks,
     waits or changes the session. `version`: the server's."""
-    for index, token in enumerate(tokens):
-        if token.text == "(" and index > 0:
-            before = tokens[index - 1]
-            if _unknown(tokens, index - 1, token.start != before.end, version):
+    closings = _closings(tokens)
+    for opening in closings:
+        if opening > 0:
+            before = tokens[opening - 1]
+            parted = tokens[opening].start != before.end
+            if _unknown(tokens, opening - 1, closings[opening], parted, version):
                 return before
     return None
 
 
-def _unknown(tokens: Sequence[Token], index: int, parted: bool, version: ServerVersion) -> bool:
-    """Whether the name at `index`, before a bracket, may call what is not known. `parted`: there is space between."""
+def _closings(tokens: Sequence[Token]) -> dict[int, int]:
+    """For each bracket that opens, the one that closes it; the end where none does."""
+    closings: dict[int, int] = {}
+    open_: list[int] = []
+    for index, token in enumerate(tokens):
+        if token.text == "(":
+            open_.append(index)
+            closings[index] = len(tokens)
+        elif token.text == ")" and open_:
+            closings[open_.pop()] = index
+    return closings
+
+
+def _unknown(tokens: Sequence[Token], index: int, closed: int, parted: bool, version: ServerVersion) -> bool:
+    """Whether the name at `index`, before a bracket, may call what is not known. `closed`: where that bracket is
+    closed. `parted`: there is space between."""
     token = tokens[index]
-    if token.kind not in ("word", "quoted") or _names_no_function(tokens, index):
+    if token.kind not in ("word", "quoted") or _names_no_function(tokens, index, closed):
         return False
     if word(tokens, index + 2) in READS:
         return False  # ANY (SELECT ...): an argument would have brackets of its own
@@ -50,7 +66,7 @@ def _unknown(tokens: Sequence[Token], index: int, parted: bool, version: ServerV
     return name not in HARMLESS or not token.text.isascii() or (parted and name in NEVER_PARTED)
 
 
-def _names_no_function(tokens: Sequence[Token], index: int) -> bool:
+def _names_no_function(tokens: Sequence[Token], index: int, closed: int) -> bool:
     """The table of INSERT INTO t (...), a common table expression, an alias: their brackets hold names of columns."""
     start = index
     while start > 1 and tokens[start - 1].text == ".":
@@ -62,14 +78,4 @@ def _names_no_function(tokens: Sequence[Token], index: int) -> bool:
         return True
     if before in ("INSERT", "REPLACE", "IGNORE", "DELAYED", "LOW_PRIORITY", "HIGH_PRIORITY"):
         return word(tokens, 0) in ("INSERT", "REPLACE")
-    closed = _closing(tokens, index + 1)
     return word(tokens, closed + 1) == "AS" and closed + 2 < len(tokens) and tokens[closed + 2].text == "("
-
-
-def _closing(tokens: Sequence[Token], opening: int) -> int:
-    depth = 0
-    for index in range(opening, len(tokens)):
-        depth += (tokens[index].text == "(") - (tokens[index].text == ")")
-        if depth == 0:
-            return index
-    return len(tokens)

@@ -25,9 +25,10 @@ from planner.keys import Name, equality_of, name_of, pin_of
 from planner.logical import NotMaintained, fresh_alias, parameters_of, to_own
 from planner.names import Catalogue, Scope, derived_entry, table_entry
 from planner.parse import parameter_number
-from planner.plan import AnswerInput, own
+from planner.plan import AnswerInput, Caution, own
 from planner.resolve import Ctes, argument, ctes_before
 from planner.rewrites.outer_to_inner import rejects_missing
+from planner.string_kinds import results_of
 from planner.support import refuse
 from sqltypes import build
 from sqltypes.errors import UnknownName, UnsupportedQuery
@@ -57,12 +58,13 @@ class _Occurrence:
 
 @dataclass
 class Analysis:
-    """All occurrences of base tables in a query, by alias. `trusted`: whether the tree surely means what MySQL
-    reads."""
+    """All occurrences of base tables in a query, by alias. `caution`: what of it is not believed. `tables`: all that
+    the query reads, wherever they stand."""
 
     catalogue: Catalogue
     parameters: Parameters
-    trusted: bool
+    caution: Caution = Caution.NONE
+    tables: Sequence[Table] = ()
     occurrences: dict[str, _Occurrence] = field(default_factory=dict)
     aliases: set[str] = field(default_factory=set)
 
@@ -72,15 +74,22 @@ class Analysis:
 
     def inputs(self, key: Sequence[int]) -> tuple[AnswerInput, ...]:
         """`key`: the parameters that are the answer's key, in order. Equal inputs come once."""
+        seen = {occurrence.table for occurrence in self.occurrences.values()}
+        for table in self.tables:
+            if table not in seen:  # it stands where no SELECT was visited
+                alias = fresh_alias(table.name, self.aliases)
+                self.occurrences[alias] = occurrence = _Occurrence(alias, table, True)
+                occurrence.use_all()
         return tuple(dict.fromkeys(self._input(occurrence, key) for occurrence in self.occurrences.values()))
 
     def _input(self, occurrence: _Occurrence, key: Sequence[int]) -> AnswerInput:
         table = occurrence.table
         columns: tuple[str | None, ...] = tuple(occurrence.keys.get(index) for index in key)
-        if not self.trusted:
+        if self.caution >= Caution.KEYS:
             occurrence.use_all()
-            columns = (None,) * len(key)
             occurrence.filter = []
+        if self.caution >= Caution.TABLES:
+            columns = (None,) * len(key)
         for name in columns:
             if name is not None:
                 occurrence.used.setdefault(own(name, table))
@@ -101,12 +110,15 @@ class _Walk:
     def query(self, tree: exp.Expr, parent: Scope | None, ctes: Ctes, facts: Facts) -> list[ColumnRef]:
         if isinstance(tree, exp.Subquery):
             self._limits(tree)
-            return self.query(tree.this, parent, ctes, facts)
+            columns = self.query(tree.this, parent, ctes, facts)
+            self._order(tree)
+            return columns
         if isinstance(tree, exp.SetOperation):
             ctes = _with(tree, ctes)
             columns = self.query(tree.this, parent, ctes, facts)
             self.query(tree.expression, parent, ctes, facts)
             self._limits(tree)
+            self._order(tree)
             return columns
         if isinstance(tree, exp.Select):
             columns = _Select(self, tree, parent, _with(tree, ctes), facts).visit()
@@ -120,6 +132,15 @@ class _Walk:
             node = clause.expression if clause is not None else None
             if isinstance(node, exp.Placeholder):
                 self.analysis.parameters.limit(parameter_number(node))
+
+    def _order(self, tree: exp.Expr) -> None:
+        """ORDER BY behind a query in brackets or a UNION: its names are not resolved, so it may read any column."""
+        clause = argument(tree, "order")
+        if clause is not None:
+            for occurrence in self.analysis.occurrences.values():
+                occurrence.use_all()
+            if clause.find(exp.Query) is not None:
+                self.analysis.caution = Caution.TABLES
 
     def derived(self, node: exp.Expr, scope: Scope, ctes: Ctes) -> list[ColumnRef]:
         """What stands in FROM and is no base table: its own SELECTs are visited by themselves."""
@@ -325,7 +346,7 @@ class _Select:
         else:
             self._use_node(node)
 
-    def _use_node(self, node: exp.Expr, aliases: frozenset[str] = frozenset()) -> None:
+    def _use_node(self, node: exp.Expr, aliases: frozenset[str] | None = None) -> None:
         """Notes the columns below a node that has no typed form; visits its subqueries."""
         if isinstance(node, exp.Query):
             self._walk.query(node, self._scope, self._ctes, self._facts)
@@ -349,24 +370,36 @@ class _Select:
         with suppress(NotMaintained, UnsupportedQuery, UnknownName):
             converter.convert(node)
 
-    def _use_column(self, node: exp.Column, aliases: frozenset[str]) -> None:
-        if not node.table and node.name.lower() in aliases and self._scope.own_column(node.name) is None:
+    def _use_column(self, node: exp.Column, aliases: frozenset[str] | None) -> None:
+        columns = self._scope.named(node.name)
+        if not node.table and aliases is not None and (node.name.lower() in aliases or len(columns) > 1):
+            for column in columns:  # MySQL means one of these, or the select item
+                self._use(column)
             return
         self._use(self._scope.column(node))
 
     # -- the clauses after FROM and WHERE
 
     def _rest(self) -> list[ColumnRef]:
-        aliases = frozenset(node.alias.lower() for node in self._tree.expressions if isinstance(node, exp.Alias))
         columns: list[ColumnRef] = []
         for node in self._tree.expressions:
             columns += self._output(node)
+        aliases = frozenset(column.name.lower() for column in columns)
         for name in ("group", "having", "order", "windows"):
             found = self._tree.args.get(name)
             for clause in found if isinstance(found, list) else [found]:
                 if isinstance(clause, exp.Expr):
                     self._use_node(clause, aliases)
         return columns
+
+    def _refuse_bits(self, value: exp.Expr) -> None:
+        """Raises UnsupportedQuery for a BIT that is one of several values: MySQL announces a DECIMAL, of its bytes."""
+        for node in value.find_all(exp.Case, exp.If, exp.Coalesce, exp.Greatest, exp.Least, exp.AnyValue):
+            for result in results_of(node):
+                bare = result.unnest()
+                with suppress(UnknownName):
+                    if isinstance(bare, exp.Column) and self._scope.column(bare).type.name == "bit":
+                        raise refuse("bit_result", node.sql("mysql")[:60])
 
     def _output(self, node: exp.Expr) -> list[ColumnRef]:
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
@@ -376,6 +409,7 @@ class _Select:
             return list(star)
         value = node.this if isinstance(node, exp.Alias) else node
         self._use_node(value)
+        self._refuse_bits(value)
         name = node.alias if isinstance(node, exp.Alias) else node.name or "?"
         try:
             expr: Expr = Expressions(self._scope, self._walk.analysis.parameters, Collected()).convert(value)

@@ -17,20 +17,22 @@ from planner.logical import AGGREGATE, SCALAR, Block, NotMaintained
 from planner.names import Scope
 from planner.parse import parameter_number
 from planner.plan import Aggregate, AggregateFunction
-from planner.support import because, refuse
+from planner.support import because, misread_node, refuse
 from sqltypes import build
 from sqltypes.expression import ColumnRef, Expr, Literal, ParamRef
-from sqltypes.functions import aggregate_type, call
+from sqltypes.functions import aggregate_type, call, sum_is_cut
 from sqltypes.schema import BIGINT, BIGINT_UNSIGNED, SqlType
 
 
 @dataclass
 class Parameters:
-    """What is known of the query's parameters: `types` and, for messages, the columns they are compared with."""
+    """What is known of the query's parameters: `types`, for messages the columns they are compared with, and which are
+    `operands` of arithmetic."""
 
     lists: tuple[bool, ...]
     types: dict[int, SqlType] = field(default_factory=dict)
     columns: dict[int, str] = field(default_factory=dict)
+    operands: set[int] = field(default_factory=set)
 
     def compared(self, index: int, with_: Expr) -> ParamRef:
         """The parameter, compared with this expression. Its first comparison decides its type."""
@@ -110,6 +112,9 @@ class Expressions:
 
     def convert(self, node: exp.Expr) -> Expr:
         """The typed expression. Raises UnknownName, UnsupportedQuery, NotMaintained."""
+        doubt = misread_node(node)
+        if doubt:
+            raise NotMaintained(because("text", doubt))
         op = _BINARY.get(type(node))
         if op is not None:
             return self._binary(op, node)
@@ -162,7 +167,8 @@ class Expressions:
             a, b = self._pair(left, right)
         else:
             a, b = self.convert(left), self.convert(right)
-        return call(op, (a, b))
+        found = call(op, (a, b))
+        return call("not", (found,)) if node.args.get("negate") else found
 
     def _require_string_pattern(self, left: exp.Expr, right: exp.Expr) -> None:
         """A pattern is text, whatever it is held against: beside a number `1.0` is not `1`."""
@@ -177,8 +183,10 @@ class Expressions:
         """A parameter takes the type of what it is added to; beside a string or bytes it would be a number of any
         kind."""
         for one, other in ((right, left), (left, right)):
-            if isinstance(one, exp.Placeholder) and not self.convert(other).type.is_numeric:
-                raise refuse("parameter_type", f"parameter {parameter_number(one) + 1}")
+            if isinstance(one, exp.Placeholder):
+                if not self.convert(other).type.is_numeric:
+                    raise refuse("parameter_type", f"parameter {parameter_number(one) + 1}")
+                self._parameters.operands.add(parameter_number(one))
 
     def _pair(self, left: exp.Expr, right: exp.Expr) -> tuple[Expr, Expr]:
         """Both operands; a parameter takes the other's type."""
@@ -256,8 +264,8 @@ class Expressions:
         else:
             inner = Expressions(self._scope, self._parameters, self._collected, self._subquery, aggregates=False)
             value = inner.convert(argument)
-            if value.type.is_approximate and function in (AggregateFunction.SUM, AggregateFunction.AVG):
-                raise NotMaintained(because("approximate_sum", node.sql("mysql")))
+            if function in (AggregateFunction.SUM, AggregateFunction.AVG):
+                _check_sum(value, node)
             type_, _ = aggregate_type(function.value, value.type)
             known_values = [known for known in self._collected.aggregates.values() if known.argument is not None]
             aggregate = Aggregate(function, value, type_, f"a{len(known_values)}")
@@ -279,6 +287,14 @@ class Expressions:
 
     def _no_subquery(self, node: exp.Expr) -> Expr:
         raise NotMaintained(because("subquery", type(node).__name__.upper()))
+
+
+def _check_sum(value: Expr, node: exp.Expr) -> None:
+    """Raises NotMaintained where a sum of such values is not the exact one."""
+    if value.type.is_approximate:
+        raise NotMaintained(because("approximate_sum", node.sql("mysql")))
+    if value.type.is_numeric and sum_is_cut(value.type):
+        raise NotMaintained(because("long_sum", node.sql("mysql")))
 
 
 Handler = Callable[[Expressions, exp.Expr], Expr]
@@ -357,7 +373,7 @@ def cast_type(node: exp.Expr) -> SqlType:
         return SqlType("decimal", precision=(numbers or [10])[0], scale=(*numbers, 0, 0)[1])
     if kind == exp.DType.DATETIME:
         return SqlType("datetime", scale=(numbers or [0])[0])
-    if kind == exp.DType.CHAR:
+    if kind == exp.DType.CHAR and not node.args.get("kind"):
         return SqlType("varchar", length=numbers[0] if numbers else None, collation=build.CONNECTION_COLLATION)
     raise NotMaintained(because("expression", "CAST"))
 

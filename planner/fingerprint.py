@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from planner.keywords import WORDS
+from planner.long_lists import MOST_DIGITS, Taken, shortened
 from planner.scan import (
     DEFAULT_VERSION,
     KEYWORDS,
@@ -65,7 +66,27 @@ class ListSlot:
     items: tuple[Scalar, ...]
 
 
-Slot = Constant | Placeholder | ListSlot
+@dataclass(frozen=True, slots=True)
+class LongList:
+    """An IN-list of many literals of one kind: their values only, without an object for each."""
+
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LongPlaceholders:
+    """An IN-list of many `?`: the client's own, from `first` on."""
+
+    first: int
+    count: int
+
+
+Slot = Constant | Placeholder | ListSlot | LongList | LongPlaceholders
+
+
+def is_list(slot: Slot) -> bool:
+    """Whether it is an IN-list."""
+    return isinstance(slot, (ListSlot, LongList, LongPlaceholders))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +115,64 @@ def fingerprint(sql: str, database: str, version: ServerVersion = DEFAULT_VERSIO
     >>> fingerprint("select * from t where a=3 and b in (1,2)", "d").shape
     'SELECT * FROM t WHERE a = ? AND b IN (?...)'
     """
-    tokens = scan(unwrap_version_comments(sql, version))
+    text = unwrap_version_comments(sql, version)
+    short, taken = shortened(text, unquote)
+    found = _fingerprint(short, database, taken)
+    if found is None:  # a list in the text of a select item without an alias, which is the name of its column
+        if len(text) > LONGEST_NAME:
+            raise ParseError("a long list in a select item without an alias")
+        found = _fingerprint(text, database, ())
+        assert found is not None
+    return found
+
+
+def _fingerprint(text: str, database: str, taken: Sequence[Taken]) -> Fingerprint | None:
+    """The fingerprint of a text from which these lists were taken; None where one of them stands in no slot."""
+    tokens = scan(text)
     found = pieces(tokens)
     slots = tuple(piece.slot for piece in found if piece.slot is not None)
     count = sum(1 for token in tokens if token.kind == "param")
+    if taken:
+        starts = [tokens[piece.first].start for piece in found if piece.slot is not None]
+        if not {one.start for one in taken} <= set(starts):
+            return None
+        slots, count = _with_long(slots, starts, taken, count)
     return Fingerprint(database, _spell(found, tokens, _slot_mark), slots, count)
+
+
+LONGEST_NAME = 4096  # characters of a text with a long list in a column's name
+
+
+def _with_long(
+    slots: Sequence[Slot], starts: Sequence[int], long: Sequence[Taken], count: int
+) -> tuple[tuple[Slot, ...], int]:
+    """The slots with the lists that were shortened, and the number of placeholders. `starts`: where each slot begins in
+    the shortened text."""
+    taken = {one.start: one for one in long}
+    out: list[Slot] = []
+    more = 0  # placeholders that were taken out before
+    for slot, start in zip(slots, starts, strict=True):
+        one = taken.pop(start, None)
+        if one is None:
+            out.append(_moved(slot, more))
+        elif one.values is not None:
+            out.append(LongList(one.values))
+        else:
+            assert isinstance(slot, ListSlot) and isinstance(slot.items[0], Placeholder)
+            out.append(LongPlaceholders(slot.items[0].index + more, one.count))
+            more += one.count - 1
+    return tuple(out), count + more
+
+
+def _moved(slot: Slot, more: int) -> Slot:
+    """The slot behind so many placeholders more."""
+    if isinstance(slot, Placeholder):
+        return Placeholder(slot.index + more, slot.list)
+    if isinstance(slot, ListSlot) and more:
+        return ListSlot(
+            tuple(Placeholder(x.index + more, x.list) if isinstance(x, Placeholder) else x for x in slot.items)
+        )
+    return slot
 
 
 def outline(shape: str) -> str:
@@ -244,7 +318,7 @@ def _collapse(singles: Sequence[Piece], index: int) -> tuple[Piece | None, int]:
     first = index
     while index + 1 < len(singles):
         slot, separator = singles[index].slot, singles[index + 1].token
-        if slot is None or isinstance(slot, ListSlot) or separator is None:
+        if not isinstance(slot, (Constant, Placeholder)) or separator is None:
             return None, first
         items.append(slot)
         if separator.text == ")":
@@ -305,9 +379,6 @@ def literal_of(token: Token) -> Constant:
         case _:
             bits = token.text[2:].rstrip("'")
             return Constant("bit", int(bits or "0", 2).to_bytes((len(bits) + 7) // 8, "big"))
-
-
-MOST_DIGITS = 4300  # Python reads no longer whole number from text, as a guard
 
 
 def _number(text: str) -> Constant:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.fingerprint import Constant, ListSlot, Piece, Placeholder, pieces, respelled
+from planner.fingerprint import Constant, ListSlot, Piece, Placeholder, pieces, respelled, unquote
+from planner.long_lists import shortened
 from planner.scan import DEFAULT_VERSION, ServerVersion, Token, is_keyword, scan, unwrap_version_comments, words
 
 _COMPARISONS = frozenset({"=", "<", ">", "<=", ">=", "<>", "!=", "<=>"})
@@ -35,9 +36,15 @@ def lifted(sql: str, version: ServerVersion = DEFAULT_VERSION) -> str:
     >>> lifted("select id from t where a=7 and b in (1,2) and c like 'x%' order by 1 limit 5")
     'SELECT id FROM t WHERE a = ? AND b IN (?) AND c LIKE ? ORDER BY 1 LIMIT 5'
     """
-    tokens = scan(unwrap_version_comments(sql, version))
+    text = unwrap_version_comments(sql, version)
+    short, taken = shortened(text, unquote)
+    tokens = scan(short)
     found = pieces(tokens)
     lift = _lifted(found)
+    if taken and not {one.start for one in taken} <= {tokens[first].start for first in lift}:
+        tokens = scan(text)  # a list that stays
+        found = pieces(tokens)
+        lift = _lifted(found)
 
     def mark(piece: Piece) -> str:
         if piece.first in lift:

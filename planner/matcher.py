@@ -6,7 +6,18 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from planner.fingerprint import Constant, Fingerprint, ListSlot, Placeholder, Scalar, Slot, fingerprint, outline
+from planner.fingerprint import (
+    Constant,
+    Fingerprint,
+    ListSlot,
+    LongList,
+    LongPlaceholders,
+    Placeholder,
+    Scalar,
+    Slot,
+    fingerprint,
+    outline,
+)
 from planner.plan import QueryPlan
 from planner.scan import ANY_VERSION, DEFAULT_VERSION, ServerVersion, unwrap_version_comments
 from sqltypes.errors import ParseError
@@ -40,6 +51,7 @@ class QueryMatcher:
         self.on_change: Callable[[], None] | None = None  # told of each of them
         self.version = version
         self._by_shape: dict[tuple[str, str], list[_Candidate]] = {}
+        self._shapes: dict[str, tuple[str, str]] = {}  # by the caches' names
         self._outlines: Counter[tuple[str, str]] = Counter()
         self._texts: OrderedDict[tuple[str, str], Fingerprint | None] = OrderedDict()
 
@@ -50,26 +62,35 @@ class QueryMatcher:
             self._texts.clear()
             self._changed()
 
-    def add(self, plan: QueryPlan, name: str) -> None:
-        """Requires: no cache of that name is known."""
+    def add(self, plan: QueryPlan, name: str, found: Fingerprint | None = None) -> None:
+        """Requires: no cache of that name is known. `found`: the fingerprint of the plan's text, if it is known."""
         self._changed()
-        found = fingerprint(plan.sql, plan.database)  # normalised: no version comments
-        candidates = self._by_shape.setdefault((plan.database, found.shape), [])
+        if found is None:
+            found = fingerprint(plan.sql, plan.database)  # normalised: no version comments
+        shape = plan.database, found.shape
+        candidates = self._by_shape.setdefault(shape, [])
         if not candidates:
             self._outlines[plan.database, outline(found.shape)] += 1
         candidates.append(_Candidate(name, found.slots, len(plan.parameters)))
-        candidates.sort(key=lambda candidate: -sum(isinstance(slot, Constant) for slot in candidate.slots))
+        candidates.sort(key=lambda candidate: -sum(_fixes(slot) for slot in candidate.slots))
+        self._shapes[name] = shape
 
     def remove(self, name: str) -> None:
         """Forgets the cache; unknown names are nothing to forget."""
         self._changed()
-        for (database, shape), candidates in list(self._by_shape.items()):
-            kept = [candidate for candidate in candidates if candidate.name != name]
-            if kept:
-                self._by_shape[database, shape] = kept
-            else:
-                del self._by_shape[database, shape]
-                self._outlines -= Counter({(database, outline(shape)): 1})
+        at = self._shapes.pop(name, None)
+        if at is None:
+            return
+        kept = [candidate for candidate in self._by_shape[at] if candidate.name != name]
+        if kept:
+            self._by_shape[at] = kept
+            return
+        del self._by_shape[at]
+        database, shape = at
+        key = database, outline(shape)
+        self._outlines[key] -= 1
+        if not self._outlines[key]:
+            del self._outlines[key]
 
     def _changed(self) -> None:
         self.changes += 1
@@ -148,7 +169,7 @@ def _fixes(slot: Slot) -> bool:
     """Whether a cache's slot is no parameter of it."""
     if isinstance(slot, ListSlot):
         return any(isinstance(item, Constant) for item in slot.items)
-    return isinstance(slot, Constant)
+    return isinstance(slot, (Constant, LongList))
 
 
 def _bind(
@@ -160,7 +181,7 @@ def _bind(
             value = _value(given, parameters)
             if isinstance(value, tuple) or not wanted.agrees(value):
                 return None
-        elif isinstance(wanted, ListSlot) and _fixes(wanted):
+        elif isinstance(wanted, (ListSlot, LongList)) and _fixes(wanted):
             if not _same_list(wanted, given, parameters):
                 return None
         else:
@@ -168,21 +189,38 @@ def _bind(
     return tuple(values)
 
 
-def _same_list(wanted: ListSlot, given: Slot, parameters: Sequence[ParameterValue]) -> bool:
+def _same_list(wanted: ListSlot | LongList, given: Slot, parameters: Sequence[ParameterValue]) -> bool:
     value = _value(given, parameters)
+    if isinstance(wanted, LongList):
+        return value == wanted.values and all(map(_alike, wanted.values, value))
     if not isinstance(value, tuple) or len(value) != len(wanted.items):
         return False
     return all(isinstance(item, Constant) and item.agrees(got) for item, got in zip(wanted.items, value, strict=True))
 
 
+def _alike(one: Value, other: Value) -> bool:
+    """Whether equal values are of one type, too."""
+    return type(one) is type(other)
+
+
 def _value(slot: Slot, parameters: Sequence[ParameterValue]) -> ParameterValue:
+    if isinstance(slot, LongList):
+        return slot.values
+    if isinstance(slot, LongPlaceholders):
+        values = parameters[slot.first : slot.first + slot.count]
+        if not any(isinstance(value, tuple) for value in values):
+            return tuple(values)
+        return _flat(values)
     if isinstance(slot, ListSlot):
-        flat: list[Value] = []
-        for item in slot.items:
-            value = _scalar(item, parameters)
-            flat.extend(value) if isinstance(value, tuple) else flat.append(value)
-        return tuple(flat)
+        return _flat([_scalar(item, parameters) for item in slot.items])
     return _scalar(slot, parameters)
+
+
+def _flat(values: Sequence[ParameterValue]) -> tuple[Value, ...]:
+    flat: list[Value] = []
+    for value in values:
+        flat.extend(value) if isinstance(value, tuple) else flat.append(value)
+    return tuple(flat)
 
 
 def _scalar(item: Scalar, parameters: Sequence[ParameterValue]) -> ParameterValue:

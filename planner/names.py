@@ -77,6 +77,10 @@ class Scope:
             raise _unknown(1052, "23000", f"column {name!r} is ambiguous")
         return candidates[0] if candidates else None
 
+    def named(self, name: str) -> list[ColumnRef]:
+        """All columns of that name in this scope alone."""
+        return [entry.columns[name.lower()] for entry in self.entries if name.lower() in entry.columns]
+
     def star(self, table: str = "") -> tuple[ColumnRef, ...]:
         """The columns of `*` or `table.*`."""
         entries = [entry for entry in self.entries if not table or self._same(entry.name, table)]

@@ -1,24 +1,21 @@
 """The plan of a cached query: what the planner decides and the engine builds.
 
-Shape. Every arrangement (one index of one node: key -> content) stands on a linear path above base tables and is
-filled by SQL that
-MySQL computes for it. A reader takes its key to its root arrangement, then looks up further arrangements by values of
-the rows so far,
-in order, left-deep; what is left of the query (filter, aggregate, projection, order, limit) it computes from those
-rows. All content is
-kept in the arrangements; a reader holds derived answers only, and is told which arrangement keys each was derived from.
+Every arrangement (one index of one node: key -> content) stands on a linear path above base tables, and is filled by
+SQL that MySQL computes for it. A reader takes its key to its root arrangement. Then it looks up further arrangements by
+values of the rows so far, in order, left-deep. What is left of the query (filter, aggregate, projection, order, limit)
+it computes from those rows. All content is kept in the arrangements; a reader holds derived answers only, and is told
+which arrangement keys each was derived from.
 
     reader(key) = limit(order(distinct(project(having(aggregate(filter(root[key] |x| step1[..] |x| step2[..])))))))
 
 Columns have names here; `dataflow/build.py` turns names into positions. Equal arrangements (dataclass equality) exist
-once in the
-engine, whichever query asked for them.
+once in the engine, whichever query asked for them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, IntEnum
 
 from sqltypes.expression import ColumnRef, Expr, ParamRef
 from sqltypes.schema import ResultColumn, SqlType, Table
@@ -27,6 +24,14 @@ from sqltypes.schema import ResultColumn, SqlType, Table
 class Mode(Enum):
     MAINTAIN = "maintain"  # deltas are computed from held state
     EVICT = "evict"  # a change makes the keys that it affects holes
+
+
+class Caution(IntEnum):
+    """What of the planner's analysis is not believed in evict mode."""
+
+    NONE = 0
+    KEYS = 1  # conditions, and which columns are read: only the equalities that tell the keys of a changed row count
+    TABLES = 2  # nothing: any change of the query's tables empties all answers
 
 
 class AggregateFunction(Enum):
@@ -111,15 +116,13 @@ class TopKArrangement:
 class AnswerInput:
     """One table that an answer reads.
 
-    A change concerns the answers of the keys given by `key_columns`: for each part of the arrangement's key, the
-    column of this table
-    that must equal it (None: not known from a row). All None: a change that passes `relevant` concerns every held key.
-    Some None: the
-    keys that agree in the known parts. `filter`: a condition on this table alone (source "") that every row of the
-    answer passes, or None.
-    `used`: what the query reads of the table besides: an update whose images both pass the filter and agree in all of
-    `used` changes no
-    answer. A table that occurs twice in the query has two inputs.
+    `key_columns`: for each part of the arrangement's key the column of this table that must equal it; None where a row
+    does not tell. A change concerns the keys that agree in the parts which it tells: every held key, if it tells none.
+    `filter`: a condition on this table alone (source "") that every row of the answer passes, or None.
+    `used`: what the query reads of the table besides. An update changes no answer if both of its images pass the filter
+    and agree in all of `used`.
+
+    A table that occurs twice in the query has two inputs.
     """
 
     table: Table
@@ -132,10 +135,9 @@ class AnswerInput:
 class AnswerArrangement:
     """Evict mode: the answers of the query itself, by the values of its key parameters.
 
-    `sql` is the client's own text with `{0}`, `{1}` ... (str.format fields; literal braces doubled) where parameters
-    stand: the field's
-    number is the position in the key. `columns` are the answer's. A key part of a list parameter holds the whole list
-    as a tuple.
+    `sql` is the client's own text with str.format fields (`{0}`, `{1}`, ...; literal braces doubled) where parameters
+    stand. The field's number is the position in the key. `columns` are the answer's. A key part of a list parameter
+    holds the whole list as a tuple.
     """
 
     sql: str
@@ -158,13 +160,13 @@ class Lookup:
     """One more arrangement that rows so far are joined with, under `alias`.
 
     `key`: for each part of the arrangement's key the value to look up: an expression over earlier aliases and key
-    parameters. A NULL in
-    it finds nothing. `outer`: rows without a partner stay, with NULLs. `on`: what else the ON clause asks of the pair
-    (the partner's
-    columns under `alias`); a pair that fails it is no pair.
-    `direct`: where each part of the lookup key is a key parameter by equality (or a constant), those expressions: on a
-    miss the
-    arrangement's keys are then known before the root's rows are, else they come by a semi-join (`upquery_sql.py`).
+    parameters. A NULL in it finds nothing.
+    `outer`: rows without a partner stay, with NULLs.
+    `on`: what else the ON clause asks of the pair (the partner's columns under `alias`); a pair that fails it is no
+    pair.
+    `direct`: those expressions, where each part of the lookup key is a key parameter by equality, or a constant. On a
+    miss the arrangement's keys are then known before the root's rows are; else they come by a semi-join
+    (`upquery_sql.py`).
     """
 
     alias: str
@@ -180,8 +182,8 @@ class KeyPart:
     """One part of the reader's key: the parameter with index `parameter`, compared as `type` (the column's, with its
     collation).
 
-    `null_safe`: compared with <=>. `list`: the parameter is an IN-list: one lookup for each distinct value, answers
-    concatenated.
+    `null_safe`: compared with <=>. `list`: the parameter is an IN-list: one lookup for each distinct value, and the
+    answers are concatenated.
     """
 
     name: str
@@ -213,15 +215,12 @@ class ReadLimit:
 class Reader:
     """How the answer for one key is derived. Aliases: `alias` for the root's columns, each lookup's alias for its own.
 
-    `aggregate` is None where nothing is aggregated above the lookups; else `group` and `aggregates` apply to the
-    joined rows (their
-    results are ColumnRef("group", "g0"...) and ColumnRef("agg", name)); with no `group` there is exactly one row even
-    over nothing.
-    `order` and `limit` apply to the whole answer (all keys of an IN-list together). Order terms that are not outputs
-    are computed from
-    the same row.
     `root_key`: which KeyPart gives each part of the root arrangement's key; the other parts are used as ParamRefs in
     lookups and filter.
+    `aggregated`: `group` and `aggregates` apply to the joined rows. Their results are ColumnRef("group", "g0"...) and
+    ColumnRef("agg", name). Without a `group` there is exactly one row, even over nothing.
+    `order` and `limit` apply to the whole answer (all keys of an IN-list together). Order terms that are not outputs
+    are computed from the same row.
     """
 
     alias: str
@@ -241,12 +240,14 @@ class Reader:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of the query, in the order of its placeholders. `column`: for messages, what it is compared with."""
+    """A parameter of the query, in the order of its placeholders. `column`: for messages, what it is compared with.
+    `operand`: it is an operand of arithmetic, not of a comparison."""
 
     index: int
     type: SqlType
     list: bool = False
     column: str = ""
+    operand: bool = False
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ class _SelectResolver:
     ctes: Ctes
     names: Sequence[str]
     outputs: list[Output] = field(default_factory=list)
-    aliases: dict[str, Expr] = field(default_factory=dict)
+    named: list[tuple[str, Expr]] = field(default_factory=list)  # select items with a name, in order; lower case
     collected: Collected = field(default_factory=Collected)
 
     def block(self) -> Block:
@@ -127,7 +127,7 @@ class _SelectResolver:
         self._select_list()
         group_clause = argument(self.tree, "group")
         group = tuple(self._group_term(node) for node in (group_clause.expressions if group_clause else ()))
-        having = self._after(prefer_alias=True).conjuncts(self._clause("having"))
+        having = self._after().conjuncts(self._clause("having"))
         order = self._order()
         grouped = group_clause is not None or bool(self.collected.aggregates)
         return Block(
@@ -163,11 +163,13 @@ class _SelectResolver:
     def _plain(self) -> Expressions:
         return Expressions(self.scope, self.resolver.parameters, self.collected, self._subquery, aggregates=False)
 
-    def _after(self, prefer_alias: bool) -> Expressions:
-        def alias(node: exp.Column) -> Expr | None:
-            return self._alias(node, prefer_alias)
+    def _listed(self) -> Expressions:
+        return Expressions(self.scope, self.resolver.parameters, self.collected, self._subquery)
 
-        return Expressions(self.scope, self.resolver.parameters, self.collected, self._subquery, alias=alias)
+    def _after(self) -> Expressions:
+        return Expressions(
+            self.scope, self.resolver.parameters, self.collected, self._subquery, alias=self._having_name
+        )
 
     def _subquery(self, tree: exp.Query, scope: Scope) -> Block:
         return self.resolver._query(tree, scope, self.ctes)
@@ -220,40 +222,55 @@ class _SelectResolver:
                 self._star("" if isinstance(node, exp.Star) else node.table)
                 continue
             named = isinstance(node, exp.Alias)
-            expr = self._after(prefer_alias=False).convert(node.this if named else node)
-            if named:
-                name = node.alias
-                self.aliases.setdefault(name.lower(), expr)
-            else:
-                name = node.name if isinstance(node, exp.Column) else text
-            self.outputs.append(Output(name, expr))
+            expr = self._listed().convert(node.this if named else node)
+            name = node.alias_or_name if named or isinstance(node, exp.Column) else ""
+            if name:
+                self.named.append((name.lower(), expr))
+            self.outputs.append(Output(name or text, expr))
 
     def _star(self, table: str) -> None:
         if self.scope.merged:
             raise NotMaintained(because("join_kind", "* over USING"))
-        self.outputs += [Output(column.name, column) for column in self.scope.star(table)]
+        columns = self.scope.star(table)
+        self.outputs += [Output(column.name, column) for column in columns]
+        self.named += [(column.name.lower(), column) for column in columns]
 
     # -- GROUP BY, HAVING, ORDER BY: aliases and ordinals
 
-    def _alias(self, node: exp.Column, prefer: bool) -> Expr | None:
-        """What a bare name means where both columns and aliases are seen; None: a column."""
-        if node.table or node.name.lower() not in self.aliases:
+    def _item(self, node: exp.Expr) -> Expr | None:
+        """The select item that a bare name means; None where there is none of that name."""
+        if not isinstance(node, exp.Column) or node.table:
             return None
-        aliased = self.aliases[node.name.lower()]
-        column = self.scope.own_column(node.name)
-        if column is None or column == aliased:
-            return aliased
-        if prefer:
-            raise NotMaintained(because("expression", f"{node.name} is both a column and an alias"))
-        return None
+        found = {expr for name, expr in self.named if name == node.name.lower()}
+        if len(found) > 1:
+            raise NotMaintained(because("expression", f"{node.name} is the name of several select items"))
+        return found.pop() if found else None
+
+    def _column(self, node: exp.Column) -> ColumnRef | None:
+        """The column of FROM that a bare name means; None where there is none, or more than one."""
+        try:
+            return self.scope.own_column(node.name)
+        except UnknownName:
+            return None
+
+    def _having_name(self, node: exp.Column) -> Expr | None:
+        """What a bare name means in HAVING, and within an expression of ORDER BY; None: a column."""
+        if node.table:
+            return None
+        item, column = self._item(node), self._column(node)
+        if column is None and self.scope.named(node.name):
+            raise NotMaintained(because("expression", f"{node.name} is the name of several columns"))
+        if item is None or column is None or column == item:
+            return item
+        raise NotMaintained(because("expression", f"{node.name} is both a column and an alias"))
 
     def _group_term(self, node: exp.Expr) -> Expr:
         position = ordinal(node)
         if position is not None:
             return self._output(position, "GROUP BY")
         if isinstance(node, exp.Column):
-            aliased = self._alias(node, prefer=False)
-            return aliased if aliased is not None else self.scope.column(node)
+            item, column = self._item(node), self._column(node)
+            return item if item is not None and column is None else self.scope.column(node)
         return self._plain().convert(node)
 
     def _output(self, position: int, clause: str) -> Expr:
@@ -269,10 +286,9 @@ class _SelectResolver:
             position = ordinal(node)
             if position is not None:
                 expr = self._output(position, "ORDER BY")
-            elif isinstance(node, exp.Column) and not node.table and node.name.lower() in self.aliases:
-                expr = self.aliases[node.name.lower()]
             else:
-                expr = self._after(prefer_alias=True).convert(node)
+                item = self._item(node)  # before any column of FROM
+                expr = item if item is not None else self._after().convert(node)
             terms.append(OrderTerm(expr, bool(ordered.args.get("desc"))))
         return tuple(term for term in terms if not isinstance(term.expr, Literal))
 

@@ -8,7 +8,8 @@ that offsets stay true.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from sqltypes.errors import ParseError
@@ -33,23 +34,29 @@ class Token(NamedTuple):
     end: int
 
 
+# Each alternative is possessive where it repeats, and what is not closed matches nowhere: no text is gone over twice.
 _TOKEN = re.compile(
     r"""
-      (?P<space>\s+)
-    | (?P<comment>\#[^\n]*|--(?=[\s\x00-\x1f]|$)[^\n]*|/\*(?![+!])(?:.|\n)*?\*/)
-    | (?P<hint>/\*\+(?:.|\n)*?\*/)
-    | (?P<hex>[xX]'[0-9a-fA-F]*'|0x[0-9a-fA-F]+(?![\w$]))
-    | (?P<bit>[bB]'[01]*'|0b[01]+(?![\w$]))
-    | (?P<string>'(?:[^'\\]|\\(?:.|\n)|'')*'|"(?:[^"\\]|\\(?:.|\n)|"")*")
-    | (?P<quoted>`(?:[^`]|``)*`)
-    | (?P<number>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+(?![\w$]))
-    | (?P<variable>@@?(?:[\w$.]+|`[^`]*`|'[^']*'|"[^"]*")?)
-    | (?P<word>[\w$]+)
+    \s*+
+    (?:
+      (?P<comment>\#[^\n]*+|--(?=[\s\x00-\x1f]|$)[^\n]*+|/\*(?![+!])[^*]*+(?:\*(?!/)[^*]*+)*+\*/)
+    | (?P<hint>/\*\+[^*]*+(?:\*(?!/)[^*]*+)*+\*/)
+    | (?P<hex>[xX]'[0-9a-fA-F]*'|0x[0-9a-fA-F]++(?![\w$]))
+    | (?P<bit>[bB]'[01]*'|0b[01]++(?![\w$]))
+    | (?P<string>'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+'|"[^"\\]*+(?:(?:\\.|"")[^"\\]*+)*+")
+    | (?P<quoted>`[^`]*+(?:``[^`]*+)*+`)
+    | (?P<number>(?:\d++\.\d*+|\.\d++)(?:[eE][+-]?\d++)?|\d++[eE][+-]?\d++|\d++(?![\w$]))
+    | (?P<variable>@@?(?:[\w$.]++|`[^`]*+`|'[^']*+'|"[^"]*+")?)
+    | (?P<word>[\w$]++)
     | (?P<param>\?(?:\.\.\.|…)?)
-    | (?P<op><=>|->>|<>|!=|<=|>=|:=|\|\||&&|->|<<|>>|[-+*/%=<>(),.;!~^&|{}:])
+    | (?P<op><=>|->>|<>|!=|<=|>=|:=|\|\||&&|->|<<|>>|/(?!\*[^!])|[-+*%=<>(),.;!~^&|{}:])
+    | \Z
+    )
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
+
+_SPACE = re.compile(r"\s+")
 
 # Reserved words: the only ones that are surely no names, so the only ones whose case may be folded.
 KEYWORDS = words(
@@ -104,6 +111,9 @@ def unwrap_version_comments(sql: str, version: ServerVersion) -> str:
         elif opened >= 0 and sql.startswith("*/", position):
             opened, end = -1, position + 2
             out.append("  ")
+        elif (space := _SPACE.match(sql, position)) is not None:
+            end = space.end()
+            out.append(space[0])
         else:
             token = _TOKEN.match(sql, position)
             end = token.end() if token else position + 1
@@ -146,19 +156,30 @@ def without_comments(tokens: Sequence[Token]) -> list[Token]:
 
 def scan_all(sql: str) -> list[Token]:
     """All tokens but space: also comments, as tokens of that kind, and `;` at the end. Raises ParseError."""
-    tokens: list[Token] = []
-    position, length = 0, len(sql)
-    while position < length:
-        match = _TOKEN.match(sql, position)
-        if match is None:
-            raise ParseError(f"cannot read the text {place(sql, position)}")
+    return list(scan_each(sql))
+
+
+def scan_each(sql: str) -> Iterator[Token]:
+    """`scan_all`, token by token."""
+    end = 0
+    for match in iter(_TOKEN.scanner(sql).match, None):  # type: ignore[attr-defined]  # each where the last one ended
         kind = match.lastgroup
-        assert kind is not None
-        end = match.end()
-        if kind != "space":
-            tokens.append(Token(kind, match.group(), position, end))
-        position = end
-    return tokens
+        if kind is None:
+            return
+        start, end = match.span(match.lastindex)
+        yield Token(kind, match[match.lastindex], start, end)
+    space = _SPACE.match(sql, end)
+    raise ParseError(f"cannot read the text {place(sql, space.end() if space else end)}")
+
+
+_ROUGHLY = re.compile(
+    r"""'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+'|"[^"\\]*+(?:(?:\\.|"")[^"\\]*+)*+"|`[^`]*+`|[\w$]++|[^\w\s]""", re.DOTALL
+)
+
+
+def tokens_at_most(sql: str, most: int) -> bool:
+    """Whether the text has about so many tokens or fewer, told in no more time than it takes to read so many."""
+    return len(sql) <= most * 64 and next(islice(_ROUGHLY.finditer(sql), most, None), None) is None
 
 
 def preparable(sql: str) -> str:

@@ -44,7 +44,7 @@ from planner.string_kinds import (
     date_of,
     results_of,
 )
-from planner.support import trusted_text
+from planner.support import misread
 from sqltypes.schema import SchemaSnapshot, View
 
 TIME_ZONE, COLLATION, AUTO_IS_NULL = "time_zone", "collation_connection", "sql_auto_is_null"
@@ -73,7 +73,7 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
     views = list(Catalogue(snapshot, plan.database).views(query.tree))
     texts = [query, *(parsed for _, parsed in views)]
     tokens = [scan(text.text) for text in texts]
-    if not all(trusted_text(frozenset(token.text for token in found)) for found in tokens):
+    if any(misread(text.tree, found) for text, found in zip(texts, tokens, strict=True)):
         return SESSION_NEEDS
     renamed = [pair for view, parsed in views for pair in _columns(view, parsed.tree)]
     kinds = Kinds(plan.tables, [text.tree for text in texts], renamed)

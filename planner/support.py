@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from planner.calls import unknown_call
+from planner.known_nodes import unread
+from planner.precedence import misplaced
 from planner.scan import ServerVersion, Token, words
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.schema import Table
@@ -34,6 +36,8 @@ REFUSED: dict[str, str] = {
     "partition_selection": "a SELECT from named partitions is not supported",
     "unknown_function": "the function is not one of MySQL's own, or is not known to be deterministic",
     "recursive": "WITH RECURSIVE is not supported, nor a name that is defined later in the same WITH",
+    "bit_result": "of a BIT that goes through a function MySQL gives now its bytes, now digits",
+    "timestamp_as_number": "BIN, OCT and CONV read a TIMESTAMP literal otherwise when MySQL runs a statement again",
     "no_table": "the query reads no table, so there is nothing to keep current",
 }
 
@@ -48,6 +52,7 @@ EVICT_ONLY: dict[str, str] = {
     "distinct_aggregate": "COUNT(DISTINCT ...) and its kind need all values of a group",
     "aggregate_function": "the aggregate function has no incremental form yet",
     "approximate_sum": "sums of FLOAT and DOUBLE depend on the order of the rows",
+    "long_sum": "MySQL cuts a sum of more than 65 digits where it returns it, not where it computes with it",
     "group_across_list": "a group may have rows of several keys of an IN-list",
     "list_position": "an IN-list of parameters is a key only as `column IN (?...)`",
     "derived": "the derived table is neither a plain SELECT nor a GROUP BY over one table",
@@ -167,6 +172,19 @@ def check_tree(tree: exp.Query, text: str) -> None:
             raise refuse("session_state", "SQL_CALC_FOUND_ROWS")
 
 
+_READ_DIGITS = frozenset({"bin", "oct", "conv"})
+
+
+def check_timestamps(trees: Sequence[exp.Query]) -> None:
+    """Raises UnsupportedQuery for a TIMESTAMP literal that may be read as a number. `trees`: the query and its views,
+    which MySQL merges."""
+    nodes = [node for tree in trees for node in tree.walk()]
+    if any(isinstance(node, exp.Anonymous) and node.name.lower() in _READ_DIGITS for node in nodes):
+        for node in nodes:
+            if isinstance(node, exp.Cast) and node.to.this is exp.DType.TIMESTAMPTZ:
+                raise refuse("timestamp_as_number", str(node.this))
+
+
 def _check_order(node: exp.With) -> None:
     """A common table expression may name those written before it; a later one's name means a table of the database."""
     later = [cte.alias for cte in node.expressions]
@@ -210,6 +228,13 @@ def check_table(table: Table) -> None:
 _UNTRUSTED = ("!", "\\N", ":=")
 
 
-def trusted_text(token_texts: frozenset[str]) -> bool:
-    """Whether the tree can be relied on to mean what MySQL reads in the text."""
-    return not token_texts.intersection(_UNTRUSTED)
+def misread(tree: exp.Query, tokens: Sequence[Token]) -> str:
+    """What of the text the tree may not mean as MySQL does, "" where it can be relied on."""
+    return next((token.text for token in tokens if token.text in _UNTRUSTED), "") or next(
+        filter(None, map(misread_node, tree.walk())), ""
+    )
+
+
+def misread_node(node: exp.Expr) -> str:
+    """What the node, those below it apart, may not mean as MySQL does, "" where it can be relied on."""
+    return unread(node) or misplaced(node)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from enum import Enum
 from itertools import groupby
 from typing import Any
 
+from dataflow.arrangement import Entries
 from dataflow.reader import Encode, Params, ReaderNode, aggregate
 from planner.plan import AnswerArrangement, QueryPlan
 from planner.scan import scan, words
@@ -25,6 +27,8 @@ CHOOSES_ROWS = words(
     "LIMIT OVER ANY_VALUE GROUP_CONCAT JSON_ARRAYAGG JSON_OBJECTAGG STD STDDEV STDDEV_POP STDDEV_SAMP VARIANCE VAR_POP"
     " VAR_SAMP RECURSIVE"
 )
+
+LARGE = 1000  # rows
 
 
 class Verdict(Enum):
@@ -40,8 +44,14 @@ def agreement(
     encode: Encode,
     held: Sequence[Row],
     source: Sequence[Row],
+    levels: Sequence[Entries] | None = None,
 ) -> Verdict:
-    """Compares what is held for the keys with MySQL's rows. Raises EvaluationError, InvariantViolated."""
+    """Compares what is held for the keys with MySQL's rows. Raises EvaluationError, InvariantViolated.
+
+    `levels`: the entries that `held` was derived from, if those are not the reader's held ones.
+    """
+    if len(held) > LARGE and _plainly_equal(held, source):
+        return Verdict.EQUAL
     mine, theirs = _encoded(_plain(held, columns), encode), _encoded(_plain(source, columns), encode)
     if mine == theirs:
         return Verdict.EQUAL
@@ -50,13 +60,29 @@ def agreement(
     if named & CHOOSES_SPELLING:
         shown = _equal_values(columns, encode)
         ours, wanted = [shown(row) for row in held], [shown(row) for row in source]
+    evict = isinstance(reader.plan.reader.root, AnswerArrangement)
+    if not evict and ours != wanted and order_terms(reader.plan.sql) > len(reader.plan.reader.order):
+        return Verdict.DIFFERENT  # what ties by the plan's order need not tie by the text's
     if reader.program.order is not None:
-        return _in_order(reader, keys, ours, wanted)
+        return _in_order(reader, keys, ours, wanted, levels)
     if Counter(ours) == Counter(wanted):
         return Verdict.EQUAL
-    evict = isinstance(reader.plan.reader.root, AnswerArrangement)
+    if len(ours) != len(wanted) and not (evict and chooses_how_many(reader.plan.sql, named)):
+        return Verdict.DIFFERENT  # which rows a LIMIT leaves is MySQL's choice, not how many
     free = bool(named & CHOOSES_ROWS) if evict else reader.program.limit is not None
     return Verdict.UNDECIDED if free else Verdict.DIFFERENT
+
+
+def _plainly_equal(held: Sequence[Row], source: Sequence[Row]) -> bool:
+    """Whether large answers are equal row by row. To encode all of their rows would hold up everybody else."""
+    if len(held) != len(source) or list(held) != list(source):
+        return False
+    return [_kinds(row) for row in held[:LARGE]] == [_kinds(row) for row in source[:LARGE]]
+
+
+def _kinds(row: Row) -> list[object]:
+    """What equal values may differ in: 1 and 1.00, 0.0 and -0.0."""
+    return [repr(value) if isinstance(value, Decimal | float) else value.__class__ for value in row]
 
 
 def _plain(rows: Iterable[Row], columns: Sequence[ResultColumn]) -> Sequence[Row]:
@@ -96,13 +122,17 @@ def _equal_values(columns: Sequence[ResultColumn], encode: Encode) -> Callable[[
 
 
 def _in_order(
-    reader: ReaderNode, keys: Sequence[tuple[Key, Params]], ours: Sequence[Any], theirs: Sequence[Any]
+    reader: ReaderNode,
+    keys: Sequence[tuple[Key, Params]],
+    ours: Sequence[Any],
+    theirs: Sequence[Any],
+    levels: Sequence[Entries] | None,
 ) -> Verdict:
     """Both in the order that the query asks for, rows that tie in any; where a LIMIT may cut through a tie, which of
     them are shown is free."""
     if len(ours) != len(theirs):
         return Verdict.DIFFERENT
-    offset, limited, order = order_keys(reader, keys)
+    offset, limited, order = order_keys(reader, keys, levels)
     if len(order) != len(ours):
         return Verdict.UNDECIDED
     verdict = Verdict.EQUAL
@@ -119,14 +149,16 @@ def _in_order(
     return verdict
 
 
-def order_keys(reader: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> tuple[bool, bool, list[Any]]:
+def order_keys(
+    reader: ReaderNode, keys: Sequence[tuple[Key, Params]], levels: Sequence[Entries] | None = None
+) -> tuple[bool, bool, list[Any]]:
     """For each row of the held answer (`ReaderNode.answer`) what it is ordered by; before that, whether rows were left
-    out in front of them, and behind. Requires: the reader orders, and all is held."""
+    out in front of them, and behind. Requires: the reader orders, and all is held, or is in `levels`."""
     program, params = reader.program, keys[0][1]
     assert program.order is not None
     rows: list[Row] = []
     for _, single in keys:
-        rows += reader.passing(reader.derive(single, reader.held_levels).rows, single)
+        rows += reader.passing(reader.derive(single, levels or reader.held_levels).rows, single)
     if program.grouping is not None:
         rows = aggregate(program.grouping, rows, params)
     if program.having is not None:
@@ -143,6 +175,32 @@ def order_keys(reader: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> tuple[
     # Of a top-k arrangement only the first rows are held: there may be more behind as many as the limit.
     limited = count is not None and len(pairs) >= offset + count
     return offset > 0, limited, [order for order, _ in pairs[offset:end]]
+
+
+def chooses_how_many(sql: str, named: frozenset[str]) -> bool:
+    """May how many rows there are depend on what MySQL chooses? `named`: the words of the query."""
+    if not named & CHOOSES_ROWS:
+        return False
+    selects = sum(token.kind == "word" and token.text.upper() == "SELECT" for token in scan(sql))
+    return selects != 1 or not named.isdisjoint(("HAVING", "LIMIT", "RECURSIVE"))
+
+
+def order_terms(sql: str) -> int:
+    """How many terms the query's own ORDER BY has."""
+    depth, terms, inside = 0, 0, False
+    before = ""
+    for token in scan(sql):
+        text = token.text.upper()
+        if text in ("(", ")"):
+            depth += 1 if text == "(" else -1
+        elif depth == 0 and token.kind == "word" and text == "BY" and before == "ORDER":
+            terms, inside = 1, True
+        elif depth == 0 and token.kind == "word" and text in ("LIMIT", "FOR"):
+            inside = False
+        elif depth == 0 and inside and text == ",":
+            terms += 1
+        before = text
+    return terms
 
 
 def ordered_totally(plan: QueryPlan) -> bool:

@@ -1,4 +1,4 @@
-"""What the listeners (gRPC now, MySQL's protocol later) ask of the system behind them. `proxy/router.py` answers.
+"""What the listeners (MySQL's protocol, gRPC, HTTP) ask of the system behind them. `proxy/router.py` answers.
 
 A hit is one synchronous call, `Cache.hit`, without an await; everything else may wait.
 """
@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gtid_tracker.gtid import GtidSet
-from sqltypes.errors import ComparedElsewhere, EvaluationError
+from sqltypes.errors import ComparedElsewhere, EvaluationError, Fault
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn, SqlType
 
@@ -27,6 +27,7 @@ Encoder = Callable[[Sequence[Row]], bytes]
 EncoderFor = Callable[[tuple[ResultColumn, ...]], Encoder]
 Join = Callable[[Sequence[bytes]], bytes]
 Lookup = Callable[[Key], bytes | None]
+ListLookup = Callable[[tuple[Value, ...]], bytes | None]
 
 
 class Moment(NamedTuple):
@@ -45,7 +46,7 @@ class WireFormat:
     join: Join = b"".join
 
 
-ANSWERED_BY_MYSQL = (ComparedElsewhere, EvaluationError)
+ANSWERED_BY_MYSQL = (ComparedElsewhere, EvaluationError, Fault)
 """What `Cache.hit` may raise where the parameters are sound: `Cache.read` then has MySQL's own answer."""
 
 
@@ -149,6 +150,7 @@ class CacheInfo:
     miss_p50_us: float = 0.0
     made_by: MadeBy = BY_GRPC
     existed: bool = False  # told by `create_cache`: the query was cached already
+    relations: frozenset[tuple[str, str]] = frozenset()  # (schema, name) of the tables and views that it reads
 
 
 class Cache(Protocol):
@@ -198,7 +200,7 @@ class SystemStatus:
     """Figures for `Status`, /metrics and the command line. Seconds and bytes; counters since start."""
 
     version: str
-    source: str  # without the password
+    source: str  # without the password, for administrators
     source_up: bool
     server_version: str
     server_uuid: str
@@ -217,6 +219,9 @@ class SystemStatus:
     visible_p99_seconds: float = 0.0
     visible_buckets: tuple[tuple[float, int], ...] = ()
     visible_sum_seconds: float = 0.0
+    late_buckets: tuple[tuple[float, int], ...] = ()  # of the loop: how often by at most so many seconds
+    late_sum_seconds: float = 0.0
+    address: str = ""  # of the source, without the account: for everybody
 
 
 class System(Protocol):
@@ -292,6 +297,16 @@ class SessionCache(Cache, Protocol):
         ...
 
     @property
+    def generation(self) -> int:
+        """Another number after each change of the cache's plan."""
+        ...
+
+    def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> str:
+        """MySQL announces the answers of this query, in this format, with these columns: rows are encoded for them from
+        now on. `forms`: by which equal encodings are told. Why they cannot be, "" if they can."""
+        ...
+
+    @property
     def relations(self) -> frozenset[tuple[str, str]]:
         """(schema, name) of the tables and views that the query names, those inside of views among them."""
         ...
@@ -300,8 +315,21 @@ class SessionCache(Cache, Protocol):
         """As `hit`, without being one: nothing is counted, and the key is not kept for it. Raises nothing."""
         ...
 
-    async def fill(self, parameters: Sequence[ParameterValue], demand: Demand | None = None) -> Answer | str:
-        """As `read`, but where MySQL is to answer, the reason is all that is given: the caller asks it."""
+    def peek_since(self, parameters: Sequence[ParameterValue], sequence: int) -> bytes | None:
+        """As `peek`, where the answer is the same now as it was at that number of `SessionSystem.sequence`. None where
+        that is not known."""
+        ...
+
+    def count_hit(self) -> None:
+        """An answer of `peek_since`, or one that was a hit before, was given."""
+        ...
+
+    async def fill(
+        self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "", *, wait: bool = True
+    ) -> Answer | str:
+        """As `read`, but where MySQL is to answer, the reason is all that is given: the caller asks it. `text`: the
+        client's own, with its values; "": the cache's with these. `wait` False, with a demand: not for a connection of
+        the fills, where all are taken."""
         ...
 
     @property
@@ -319,6 +347,23 @@ class SessionCache(Cache, Protocol):
         """The hit of a key of `bound`, where its bytes are at hand; None: `hit` may yet have one. Once the cache's plan
         has changed, a function taken before has None for every key, and this is another one."""
         ...
+
+    @property
+    def lists(self) -> bool:
+        """Whether an IN-list is its only parameter, and `stored_list` may have its answer."""
+        ...
+
+    @property
+    def stored_list(self) -> ListLookup:
+        """The hit of an IN-list that is the only parameter, where the bytes of all of its keys are at hand; None: `hit`
+        may yet have one."""
+        ...
+
+
+class FaultLog(Protocol):
+    """Faults of ours, which no client sees (`proxy/faults.py`)."""
+
+    def note(self, edge: str, what: str, error: Exception, **facts: object) -> Fault: ...
 
 
 class SessionSystem(System, Protocol):
@@ -341,12 +386,28 @@ class SessionSystem(System, Protocol):
         """Counts one occurrence of a rule (`proxy/counters.py`)."""
         ...
 
+    @property
+    def faults(self) -> FaultLog: ...
+
     accounts_version: int  # another number after each change of accounts and their rights
     changes: int  # another number after each change of `caches_version` or `accounts_version`
+
+    def look_again(self) -> None:
+        """What a session has at hand of its hits is wrong from now on: `changes` is another number."""
+        ...
+
     moment: Moment  # the position, for `position_at`: another object once it has moved
 
     def position_at(self, moment: Moment) -> str:
         """The position then, as text; "" where it is too long ago to be told."""
+        ...
+
+    def written_unlogged(self, account: str, *, schema: bool) -> None:
+        """A session of the account may have written without a binlog. `schema`: also tables may be others."""
+        ...
+
+    def sequence(self) -> int:
+        """The number of the stream's last event that was processed."""
         ...
 
     async def reached(self, own: GtidSet, seconds: float) -> bool:
@@ -359,6 +420,10 @@ class SessionSystem(System, Protocol):
 
     def source_up(self) -> bool:
         """Whether the change stream is connected."""
+        ...
+
+    def rebuilding(self) -> bool:
+        """Whether there are caches whose texts `match` does not know at the moment."""
         ...
 
     def seconds_since_change(self) -> float:

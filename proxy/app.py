@@ -12,9 +12,11 @@ from __future__ import annotations
 import asyncio
 import decimal
 import gc
-from collections.abc import AsyncIterator, Mapping
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 
 import structlog
@@ -23,22 +25,26 @@ from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.messages import Ddl, Gap, StreamEvent
 from external_upquery.executor import Executor
 from external_upquery.schema_source import SchemaSource
-from external_upquery.upstream import Upstream, parse_upstream
+from external_upquery.upstream import Upstream, is_loopback, parse_upstream
 from planner.matcher import QueryMatcher
 from proxy.api import WireFormat
 from proxy.auto_cache import AutoCache
-from proxy.catalog import Catalog
+from proxy.catalog import CacheLimits, Catalog
 from proxy.config import Config
+from proxy.doubts import Doubts
 from proxy.grpc_rows import FORMAT, encoder_for
 from proxy.grpc_server import GrpcListener, GrpcOptions
 from proxy.http_server import HttpListener
+from proxy.lateness import Lateness
 from proxy.memory import MemoryGuard
 from proxy.mysql import rows as mysql_rows
 from proxy.mysql.certificate import server_context
 from proxy.mysql.handshake import login_settings
 from proxy.mysql.listener import MysqlListener, MysqlOptions, Shared
+from proxy.mysql.rights import is_admin
 from proxy.pump import Pump
 from proxy.router import Gate, Router
+from proxy.source_watch import SourceWatch
 from proxy.state import StateStore
 from vstream.binlog import BinlogSource
 from vstream.connection import Account
@@ -47,6 +53,10 @@ log = structlog.get_logger("upwell")
 
 TICK = 0.25  # seconds between looks at memory, staleness and answers that wait too long
 GRACE = 5.0  # seconds that running answers get at the end
+LOCAL_ACCOUNTS = (
+    "clients come to MySQL from this machine: accounts of @'localhost' can be used from afar, through --mysql-listen"
+)
+NAMED = 5  # caches of an earlier run that the log names
 FORMATS = {FORMAT: WireFormat(encoder_for), **mysql_rows.FORMATS}
 NO_FORMATS: Mapping[str, WireFormat] = {}
 YOUNG_COLLECTIONS = (1_000, 10, 1 << 30)  # gc.set_threshold: the oldest objects are never passed over
@@ -57,7 +67,8 @@ Listener = GrpcListener | HttpListener | MysqlListener
 
 @dataclass
 class App:
-    """A running proxy. Ports are those in fact bound. `failed_look`: how the last failure of `keep` was."""
+    """A running proxy. Ports are those in fact bound. `grpc_token`: what callers must send, None: nothing.
+    `failed_look`: how the last failure of `keep` was."""
 
     config: Config
     router: Router
@@ -65,7 +76,9 @@ class App:
     stream: BinlogSource
     executor: Executor
     catalog: Catalog
+    watch: SourceWatch
     grpc_port: int = 0
+    grpc_token: str | None = None
     http_port: int = 0
     mysql_port: int = 0
     mysql: MysqlListener | None = None
@@ -109,32 +122,64 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
     pump = Pump(engine, executor, config.upquery_timeout)
     matcher = QueryMatcher()
     schema = SchemaSource(upstream)
-    catalog = Catalog(engine, pump, executor, schema, stream, matcher)
+    doubts = Doubts(config.state_dir, upstream.redacted)
+    doubts.load()
+    catalog = Catalog(engine, pump, executor, schema, stream, matcher, doubts)
+    catalog.limits = limits_of(config)
     state = StateStore(config.state_dir, upstream.redacted)
-    router = Router(upstream, engine, pump, executor, stream, catalog, matcher, state, config.check_sample)
+    checks = config.check_sample, config.verify_new_caches
+    router = Router(upstream, engine, pump, executor, stream, catalog, matcher, state, *checks)
     router.server_version = version
     for name, format_ in {**FORMATS, **formats}.items():
         router.register_format(name, format_.encoder_for, format_.join)
     events.connect(pump, catalog)
-    for definition in [*(cache.within(upstream.database) for cache in config.caches), *state.load()]:
-        catalog.adopt(definition.name, definition.sql, definition.database, definition.made_by)
-    await catalog.settled()
+    adopt(catalog, config, upstream, state)
     router.auto_cache = automatic(config, router, stream)
-    app = App(config, router, engine, stream, executor, catalog)
+    app = App(config, router, engine, stream, executor, catalog, watch_of(engine, executor, router))
+    router.lateness = Lateness()
     background = asyncio.get_running_loop().create_task(keep(app, Gate(router, stream, config.max_staleness)))
     listeners = await listen(app, upstream, matcher)
     freeze()
+    router.lateness.start()
     try:
         yield app
     finally:
+        router.stopping = True  # /readyz says so as long as there is somebody to be served
         background.cancel()
         await asyncio.gather(background, return_exceptions=True)
-        for listener in listeners:
-            await listener.stop(GRACE)
-        await catalog.close()
-        await stream.close()
-        executor.close()
+        await stop(app, listeners)
+        router.lateness.stop()
         schema.close()
+
+
+async def stop(app: App, listeners: Sequence[Listener]) -> None:
+    """Ends what `running` has started: who is served first, what serves them last."""
+    for listener in listeners:
+        await listener.stop(GRACE)
+    await app.catalog.close()
+    await app.stream.close()
+    app.executor.close()
+
+
+def adopt(catalog: Catalog, config: Config, upstream: Upstream, state: StateStore) -> None:
+    """The caches of the file of settings, and those of earlier runs. They are planned while reads are passed through
+    already: a thousand of them take a while."""
+    remembered = state.load()
+    if remembered:
+        names = ", ".join(sorted(definition.name for definition in remembered)[:NAMED])
+        more = f" and {len(remembered) - NAMED} more" if len(remembered) > NAMED else ""
+        log.info("caches_of_an_earlier_run", count=len(remembered), names=names + more, file=str(state.path))
+    for definition in [*(cache.within(upstream.database) for cache in config.caches), *remembered]:
+        catalog.adopt(definition.name, definition.sql, definition.database, definition.made_by)
+
+
+def limits_of(config: Config) -> CacheLimits:
+    admins = config.admin_users
+    return CacheLimits(config.max_caches, config.max_caches_per_account, lambda account: is_admin(account, admins))
+
+
+def watch_of(engine: Engine, executor: Executor, router: Router) -> SourceWatch:
+    return SourceWatch(executor.history, lambda: engine.ring.position.freeze(), router.rights_changed)
 
 
 def automatic(config: Config, router: Router, stream: BinlogSource) -> AutoCache | None:
@@ -161,7 +206,7 @@ class StreamEvents:
         if self._pump is None or self._catalog is None:
             return
         self._pump.on_stream(event)
-        if isinstance(event, Ddl):
+        if isinstance(event, Ddl) and event.schema:
             self._catalog.schema_changed(event.tables)
         elif isinstance(event, Gap):
             log.warning("stream_gap", reason=event.reason, position=str(event.position))
@@ -171,23 +216,16 @@ class StreamEvents:
 async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Listener]:
     """Opens the listeners. Raises ConfigError where an address cannot be bound."""
     config = app.config
-    grpc = GrpcListener(
-        app.router,
-        GrpcOptions(
-            host=config.grpc_listen.host,
-            port=config.grpc_listen.port,
-            certificate=config.grpc_certificate,
-            key=config.grpc_key,
-            token=config.grpc_token,
-            message_limit=config.max_message_size,
-        ),
-    )
-    app.grpc_port = await grpc.start()
+    options = grpc_options(config)
+    grpc = GrpcListener(app.router, options)
+    app.grpc_port, app.grpc_token = await grpc.start(), options.token
     http = HttpListener(app.router, config)
     app.http_port = await http.start()
     app.mysql = mysql = mysql_listener(app, upstream, matcher)
     app.router.session_figures = mysql.shared.figures
     app.mysql_port = await mysql.start()
+    if not config.mysql.listen.is_loopback and (upstream.unix_socket or is_loopback(upstream.host)):
+        log.warning("local_accounts", why=LOCAL_ACCOUNTS)
     log.info(
         "listening",
         mysql=f"{config.mysql.listen.host}:{app.mysql_port}",
@@ -195,6 +233,25 @@ async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Li
         http=f"{config.http_listen.host}:{app.http_port}",
     )
     return [mysql, grpc, http]
+
+
+def grpc_options(config: Config) -> GrpcOptions:
+    """Without a token of the settings, one is made for the clients of this user; none where anybody may call."""
+    token = config.grpc_token
+    folders: tuple[Path, ...] = ()
+    if token is None and not config.grpc_insecure:
+        token = secrets.token_urlsafe(32)
+        folders = tuple({config.state_dir: None, config.usual_state_dir or config.state_dir: None})
+    return GrpcOptions(
+        host=config.grpc_listen.host,
+        port=config.grpc_listen.port,
+        certificate=config.grpc_certificate,
+        key=config.grpc_key,
+        token=token,
+        token_folders=folders,
+        own_sql=config.grpc_query,
+        message_limit=config.max_message_size,
+    )
 
 
 def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> MysqlListener:
@@ -232,6 +289,7 @@ async def keep(app: App, gate: Gate) -> None:
                 app.failed_look = error
                 log.exception("what must happen now and then has failed")
     finally:
+        await app.watch.close()
         if app.router.auto_cache is not None:
             await app.router.auto_cache.close()
 
@@ -239,7 +297,11 @@ async def keep(app: App, gate: Gate) -> None:
 def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     """At the stream, memory, answers that wait too long, caches that could not be planned. `beyond` and what is
     returned: see `stream_doubt`. Raises AssertionError where an invariant is checked and broken."""
-    doubt = stream_doubt(app.engine, app.stream.server_uuid, app.stream.lag(), beyond)
+    followed, lag = app.stream.server_uuid, app.stream.lag()
+    doubt = stream_doubt(app.engine, followed, lag, beyond)
+    if app.stream.connected:
+        app.watch.tick()
+        doubt = doubt or app.watch.doubt(followed, lag)
     if doubt:
         app.stream.reconnect(doubt)
     beyond = app.engine.memory.counters.get("fills_beyond_stream", 0)

@@ -9,12 +9,11 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from statistics import median
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-from dataflow.reader import ReaderNode
+from dataflow.reader import ReaderNode, held_bytes
 from gtid_tracker.gtid import GtidSet
 from planner.plan import AnswerArrangement, QueryPlan
 from proxy.api import (
@@ -23,25 +22,26 @@ from proxy.api import (
     Answer,
     CacheInfo,
     Demand,
-    Encoder,
+    ListLookup,
     Lookup,
     MadeBy,
     ParameterInfo,
     ParameterValue,
     Served,
 )
+from proxy.encoding import NOT_READY, Encoding
+from proxy.faults import guarded, guarded_async
 from proxy.freshness import CallDemand
-from proxy.keys import Binding, KeyBinder
-from proxy.pump import Behind, PassThrough
-from sqltypes.errors import BadParameters, SourceDown, UnknownCache, UpwellError
+from proxy.keys import MOST_KEYS, TOO_MANY, Binding, KeyBinder
+from proxy.lookups import SAMPLE, list_lookup, lookup, nothing_listed, nothing_stored
+from proxy.pump import NO_CONNECTION, NOT_COMPARED, Behind, PassThrough
+from proxy.trust import Trust
+from sqltypes.errors import BadParameters, Fault, SourceDown, UnknownCache, UpwellError
 from sqltypes.expression import Key, Row
 from sqltypes.schema import ResultColumn
 
 if TYPE_CHECKING:
     from proxy.router import Router
-
-SAMPLED_KEYS = 500
-SAMPLE = 64  # one hit in so many is timed
 
 
 @dataclass(eq=False)
@@ -56,7 +56,7 @@ class NamedCache:
     plan: QueryPlan | None = None
     reader: ReaderNode | None = None
     binder: KeyBinder | None = None
-    columns: tuple[ResultColumn, ...] = ()
+    encoding: Encoding | None = None
     state: str = "rebuilding"
     why: str = ""
     made_by: MadeBy = BY_GRPC
@@ -66,8 +66,14 @@ class NamedCache:
     passed: int = 0
     generation: int = 0  # rises when the plan changes: opened caches look again
     dropped: bool = False
+    trust: Trust | None = None  # None: every answer is believed
     hit_ns: deque[int] = field(default_factory=lambda: deque(maxlen=256))
     miss_ns: deque[int] = field(default_factory=lambda: deque(maxlen=256))
+
+    @property
+    def columns(self) -> tuple[ResultColumn, ...]:
+        """As MySQL announces them: in its answers where they are known, else as it prepares the query."""
+        return self.encoding.columns if self.encoding is not None else ()
 
     def info(self) -> CacheInfo:
         plan, reader = self.plan, self.reader
@@ -88,24 +94,8 @@ class NamedCache:
             hit_p50_us=median(self.hit_ns) / 1000 if self.hit_ns else 0.0,
             miss_p50_us=median(self.miss_ns) / 1000 if self.miss_ns else 0.0,
             made_by=self.made_by,
+            relations=self.relations,
         )
-
-
-def held_bytes(reader: ReaderNode) -> int:
-    """Bytes that the reader's keys hold, entries below them included (those that several keys share are counted for
-    each).
-
-    Taken from a sample of the keys: with millions of them a sum would hold up the loop.
-    """
-    sample = list(islice(reader.entries.values(), SAMPLED_KEYS))
-    if not sample:
-        return 0
-    total = sum(held.size + held.body_size + sum(entry.size for entry in held.deps) for held in sample)
-    return total * len(reader.entries) // len(sample)
-
-
-def nothing_stored(key: Key) -> bytes | None:
-    return None
 
 
 class OpenCache:
@@ -121,9 +111,9 @@ class OpenCache:
         self._single = False
         self._reader: ReaderNode | None = None
         self._binder: KeyBinder | None = None
-        self._encode: Encoder = router.encoder(format_, ())
         self._join = router.join(format_)
         self.stored: Lookup = nothing_stored
+        self.stored_list: ListLookup = nothing_listed
 
     @property
     def named(self) -> NamedCache:
@@ -152,8 +142,24 @@ class OpenCache:
         return self._plain_int and not self._single
 
     @property
+    def lists(self) -> bool:
+        if self._generation != self._cache.generation:
+            self._renew()
+        return self.stored_list is not nothing_listed
+
+    @property
     def needs(self) -> frozenset[str]:
         return self._cache.needs
+
+    @property
+    def generation(self) -> int:
+        return self._cache.generation
+
+    @guarded
+    def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> str:
+        reader = self._ready()
+        encoding = self._cache.encoding
+        return NOT_READY if reader is None or encoding is None else encoding.learn(self._format, columns, forms)
 
     def _renew(self) -> None:
         """The cache has another plan, or none, than when last looked."""
@@ -162,7 +168,6 @@ class OpenCache:
             raise UnknownCache(f"cache {cache.name!r} does not exist")
         self._generation = cache.generation
         self._reader, self._binder = cache.reader, cache.binder
-        self._encode = self._router.encoder(self._format, cache.columns)
         plan = cache.plan
         self._plain_int = cache.binder is not None and cache.binder.plain_int
         reader = plan.reader if plan is not None else None
@@ -172,30 +177,12 @@ class OpenCache:
         whole = reader is not None and (bool(reader.order) or reader.limit is not None or reader.distinct) and not evict
         self._single = limited
         self._joins = not whole
-        self.stored = self._lookup()
-
-    def _lookup(self) -> Lookup:
-        """A function, not a method: what it needs is looked up here, once, and not at each hit."""
-        reader = self._reader
-        if reader is None:
-            return nothing_stored
-        router, cache, generation, format_, entry = (
-            self._router, self._cache, self._generation, self._format, reader.entries.get,
-        )  # fmt: skip
-
-        def stored(key: Key) -> bytes | None:
-            held = entry(key)
-            if held is None or (bodies := held.bodies) is None or cache.generation != generation or router.closed:
-                return None
-            body = bodies[format_]
-            hits = cache.hits
-            if body is None or not hits % SAMPLE:  # one in so many goes the long way, where it is timed
-                return None
-            held.visited = True
-            cache.hits = hits + 1
-            return body
-
-        return stored
+        self.stored, self.stored_list = nothing_stored, nothing_listed
+        if self._reader is not None and self._binder is not None:
+            self.stored = lookup(self._router, cache, self._reader, self._format)
+            if self._binder.is_list and self._joins and not limited:
+                keys = self._binder.list_keys
+                self.stored_list = list_lookup(self._router, cache, self._reader, self._format, keys, self._join)
 
     def _ready(self) -> ReaderNode | None:
         """The reader to ask; None while there is none. Raises UnknownCache, SourceDown."""
@@ -223,25 +210,87 @@ class OpenCache:
                         held.visited = True
                         self._cache.hits += 1
                         return body
-        return self._hit_slow(reader, parameters)
+        elif len(parameters) == 1 and parameters[0].__class__ is tuple:
+            body = self.stored_list(parameters[0])
+            if body is not None:
+                return body
+        if self._too_many(parameters):
+            return self._hit_long(reader, parameters)
+        return self._hit_slow(parameters, reader)
+
+    def fault(self, error: Exception, *given: object) -> Fault:
+        """What `guarded` does with a fault: the key, if it can be told, is dropped."""
+        cache, reader = self._cache, self._reader
+        with suppress(Exception):
+            if reader is not None and given:
+                for key, _ in self._bind(given[0]).keys:  # type: ignore[arg-type]  # a read's parameters come first
+                    if (held := reader.entries.get(key)) is not None:
+                        reader.drop(held)
+        return self._router.faults.note("cache", cache.name, error, query=cache.sql, parameters=repr(given)[:500])
+
+    def _hit_long(self, reader: ReaderNode, parameters: Sequence[ParameterValue]) -> bytes | None:
+        """A list of very many whole numbers, of whose answers some are to be derived or encoded first."""
+        if self.stored_list is nothing_listed or self._binder is None or not self._binder.are_keys(parameters[0]):
+            return None
+        (values,) = parameters
+        assert isinstance(values, tuple)
+        entry, format_ = reader.entries.get, self._format
+        pending = tuple(
+            value for value in values if (held := entry(value)) is None or not held.bodies or not held.bodies[format_]
+        )
+        if not pending or self._held_body(reader, self._binder.bind((pending[:MOST_KEYS],))) is None:
+            return None
+        return self.stored_list(values) if len(pending) <= MOST_KEYS else None
+
+    def _too_many(self, parameters: Sequence[ParameterValue]) -> bool:
+        return self._binder is not None and self._binder.too_many(parameters)
 
     def peek(self, parameters: Sequence[ParameterValue]) -> bytes | None:
         """As `hit`, without being one."""
         try:
-            reader = self._ready()
-            return self._held_body(reader, self._bind(parameters)) if reader is not None else None
+            return self._peeked(parameters)
         except UpwellError:
             return None
 
+    @guarded
+    def _peeked(self, parameters: Sequence[ParameterValue]) -> bytes | None:
+        reader = self._ready()
+        if reader is None or self._too_many(parameters):
+            return None
+        return self._held_body(reader, self._bind(parameters))
+
+    @guarded
+    def peek_since(self, parameters: Sequence[ParameterValue], sequence: int) -> bytes | None:
+        body = self.peek(parameters)
+        reader = self._reader
+        if body is None or reader is None:
+            return None
+        for _, params in self._bind(parameters).keys:
+            since = reader.since(params)
+            if since is None or since > sequence:
+                return None
+        return body
+
+    def count_hit(self) -> None:
+        self._cache.hits += 1
+
+    @guarded
     def bound(self, parameters: Sequence[ParameterValue]) -> Key | None:
         """The one key that the parameters give, if its answer is stored."""
-        if self._ready() is None or self._single:
+        if self._ready() is None or self._single or self._too_many(parameters):
             return None
         keys = self._bind(parameters).keys
         return keys[0][0] if len(keys) == 1 else None
 
     def hit_many(self, keys: Sequence[Sequence[ParameterValue]]) -> list[bytes | None]:
         """`hit` for each key, at one position; None also where MySQL must compare the parameters itself."""
+        try:
+            return self._hit_many(keys)
+        except Fault:
+            return [None] * len(keys)
+
+    @guarded
+    def _hit_many(self, keys: Sequence[Sequence[ParameterValue]]) -> list[bytes | None]:
         reader = self._ready()
         if reader is None:
             return [None] * len(keys)
@@ -262,7 +311,7 @@ class OpenCache:
                     append(None)
                     continue
             try:
-                append(self._hit_slow(reader, parameters))
+                append(self._hit_slow(parameters, reader))
             except ANSWERED_BY_MYSQL:  # before BadParameters: ComparedElsewhere is one of them
                 append(None)
             except BadParameters as error:
@@ -274,7 +323,8 @@ class OpenCache:
             self._offer(reader, self._bind(keys[-1]), keys[-1], body)
         return bodies
 
-    def _hit_slow(self, reader: ReaderNode, parameters: Sequence[ParameterValue]) -> bytes | None:
+    @guarded
+    def _hit_slow(self, parameters: Sequence[ParameterValue], reader: ReaderNode) -> bytes | None:
         """Any parameters; answers that must be derived or encoded first."""
         cache = self._cache
         started = perf_counter_ns() if cache.hits % SAMPLE == 0 else 0
@@ -285,12 +335,18 @@ class OpenCache:
             if started:
                 cache.hit_ns.append(perf_counter_ns() - started)
                 self._offer(reader, binding, parameters, body)
+            if cache.trust is not None and cache.trust.behind:
+                together = self._is_whole(binding)
+                self._router.auditor.behind(cache, reader, binding, parameters, self._format, body, together=together)
         return body
 
     def _offer(self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], body: bytes) -> None:
         """A hit that may be compared with MySQL's answer."""
-        together = self._together(len(binding.keys))
+        together = self._is_whole(binding)
         self._router.sampler.offer(self._cache, reader, binding, parameters, self._format, body, together=together)
+
+    def _is_whole(self, binding: Binding) -> bool:
+        return self._together(len(binding.keys))
 
     def _together(self, keys: int) -> bool:
         """Is the answer of so many keys derived from all of them together, and not stored?"""
@@ -304,21 +360,26 @@ class OpenCache:
         return self._binder.bind(parameters)
 
     def _held_body(self, reader: ReaderNode, binding: Binding) -> bytes | None:
-        keys = binding.keys
+        keys, trust = binding.keys, self._cache.trust
+        seconds = self._router.seconds(reader) if trust is not None else 0.0
         if not keys:
-            return self._encode(reader.finish([], binding.params))
+            if trust is not None and trust.holds_back_derived(seconds):
+                return None
+            return reader.encoders[self._format](reader.finish([], binding.params))
         if self._together(len(keys)):
             rows = reader.answer(keys)
-            if rows is None:
+            if rows is None or (trust is not None and trust.holds_back_derived(seconds)):
                 return None
             for key, _ in keys:
                 if (held := reader.entries.get(key)) is not None:
                     held.visited = True
-            return self._encode(rows)
+            return reader.encoders[self._format](rows)
         parts = []
         for key, params in keys:
             # Another reader's fills may have left all that this key needs.
             held = reader.entries.get(key) or self._router.hold(reader, key, params)
+            if held is not None and trust is not None and trust.holds_back(held, seconds):
+                held = None  # it is compared first
             body = reader.body(held, params, self._format) if held is not None else None
             if held is None or body is None:
                 self._router.keep_limit()  # keys before this one may have been taken up
@@ -328,31 +389,42 @@ class OpenCache:
         self._router.keep_limit()
         return parts[0] if len(parts) == 1 else self._join(parts)
 
-    async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None) -> Answer:
+    async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "") -> Answer:
         """As `hit`, else by an upquery, else passed through with the reason. Raises TooStale."""
         assert demand is None or isinstance(demand, CallDemand), "demands are the router's"
-        answer = await self.fill(parameters, demand)
+        answer = await self.fill(parameters, demand, text)
         if isinstance(answer, Answer):
             return answer
         self._cache.passed += 1
         return await self._router.pass_cache(self._cache, parameters, self._format, answer, demand)
 
-    async def fill(self, parameters: Sequence[ParameterValue], demand: Demand | None = None) -> Answer | str:
+    async def fill(
+        self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "", *, wait: bool = True
+    ) -> Answer | str:
         """As `hit`, else by an upquery; the reason where MySQL itself is to answer. Raises TooStale."""
-        if demand is not None:
+        try:
+            if demand is None:
+                return await self._fill(parameters, text)
             assert isinstance(demand, CallDemand), "demands are the router's"
-            return await self._fill_fresh(parameters, demand)
+            return await self._fill_fresh(parameters, demand, text, wait=wait)
+        except Fault as fault:
+            return f"{fault.reason}: {fault.message}"
+
+    @guarded_async
+    async def _fill(self, parameters: Sequence[ParameterValue], text: str) -> Answer | str:
         cache = self._cache
         try:
             body = self.hit(parameters)
             if body is not None:
                 return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
             if self._reader is not None:
+                if self._too_many(parameters):
+                    return TOO_MANY
                 binding = self._bind(parameters)
                 ahead = self.answer_ahead(self._reader, binding)
                 if ahead is not None:
                     return self._told_ahead(binding, *ahead)
-                return await self._miss(self._reader, binding)
+                return await self._miss(self._reader, binding, parameters, text)
         except PassThrough as reason:
             return str(reason)
         except ANSWERED_BY_MYSQL as reason:
@@ -366,6 +438,9 @@ class OpenCache:
         the demand; its bytes are not stored, for the header of a hit names the position."""
         if len(binding.keys) != 1:
             return None
+        trust = self._cache.trust
+        if trust is not None and trust.changed and not trust.changes.earned:
+            return None  # it could not be compared: it is at no position
         ((key, params),) = binding.keys
         found = reader.answer_ahead(params)
         if found is None or (demand is not None and not demand.met_ahead(found[1])):
@@ -385,10 +460,13 @@ class OpenCache:
         held = router.hold(self._reader, key, params)
         cut = held.deps[0].cut if held is not None else None
         horizon = router.position_with(lower.union(cut.doubt)) if cut is not None and cut.doubt else ""
-        body = self._encode(rows)
+        body = self._reader.encoders[self._format](rows)
         return Answer(Served.HIT, cache.columns, body, router.position_with(lower), cache.name, horizon=horizon)
 
-    async def _fill_fresh(self, parameters: Sequence[ParameterValue], demand: CallDemand) -> Answer | str:
+    @guarded_async
+    async def _fill_fresh(
+        self, parameters: Sequence[ParameterValue], demand: CallDemand, text: str, *, wait: bool
+    ) -> Answer | str:
         """`fill`, with an answer that meets the demand. A hole is asked of MySQL at once: the upquery may have what the
         position lacks. What is held waits for the position."""
         cache = self._cache
@@ -396,13 +474,17 @@ class OpenCache:
             while (reader := self._ready()) is not None:
                 if demand.met() and (body := self.hit(parameters)) is not None:
                     return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
+                if self._too_many(parameters):
+                    return TOO_MANY
                 binding = self._bind(parameters)
                 ahead = self.answer_ahead(reader, binding, demand)
                 if ahead is not None:
                     return self._told_ahead(binding, *ahead)
                 with suppress(Behind):
                     if demand.met() or self._held_body(reader, binding) is None:
-                        return await self._miss(reader, binding, demand)
+                        if not wait and self._router.pump.would_wait(reader, binding.keys):
+                            return NO_CONNECTION
+                        return await self._miss(reader, binding, parameters, text, demand)
                 if not await demand.reached():
                     demand.refuse()
                     return f"too_stale: {demand.shortage()}"
@@ -412,13 +494,45 @@ class OpenCache:
             return f"{reason.reason}: {reason.message}"
         return cache.why or cache.state
 
-    async def _miss(self, reader: ReaderNode, binding: Binding, demand: CallDemand | None = None) -> Answer:
+    async def _miss(
+        self,
+        reader: ReaderNode,
+        binding: Binding,
+        parameters: Sequence[ParameterValue],
+        text: str,
+        demand: CallDemand | None = None,
+    ) -> Answer:
         cache = self._cache
+        check = None
+        if cache.trust is not None:
+            held = not binding.keys or ((demand is None or demand.met()) and reader.answer(binding.keys) is not None)
+            if held or self._router.auditor.fill_is_due(cache, binding):
+                text = text or self._router.substituted(cache.sql, parameters)
+                if held:
+                    return await self._compared(reader, binding, parameters, text)
+                encode = reader.encoders[self._format]
+                check = self._router.auditor.fill_check(cache, reader, binding, parameters, text, encode)
         cache.misses += 1
         started = perf_counter_ns()
-        ready = await self._router.pump.miss(reader, binding.keys, demand)
+        try:
+            ready = await self._router.pump.miss(reader, binding.keys, demand, check)
+        finally:
+            if check is not None:
+                check.close()
         cache.miss_ns.append(perf_counter_ns() - started)
         horizon = str(ready.horizon) if ready.horizon is not None else ""
-        return Answer(
-            Served.MISS, cache.columns, self._encode(ready.rows), str(ready.position), cache.name, horizon=horizon
+        body = reader.encoders[self._format](ready.rows)
+        return Answer(Served.MISS, cache.columns, body, str(ready.position), cache.name, horizon=horizon)
+
+    async def _compared(
+        self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], text: str
+    ) -> Answer:
+        """A hit that MySQL was asked for, too, before it is given. Raises PassThrough."""
+        cache = self._cache
+        comparison = await self._router.auditor.compared(
+            cache, reader, binding, parameters, text, self._format, together=self._is_whole(binding)
         )
+        if comparison is None or comparison.body is None:
+            raise PassThrough(NOT_COMPARED)
+        cache.hits += 1
+        return Answer(Served.HIT, cache.columns, comparison.body, comparison.at, cache.name)

@@ -2,45 +2,54 @@
 restart.
 
 A plan is checked against MySQL itself before it serves: the client's own text is prepared there, and the plan must
-give the same columns
-(names, types, digits, signs). Where it does not, the query is cached in evict mode, whose answers come from the
-client's own text.
+give the same columns (names, types, digits, signs). Where it does not, the query is cached in evict mode, whose answers
+come from the client's own text.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import structlog
 
 from dataflow.engine import Engine
+from dataflow.messages import Ddl
 from external_upquery.executor import Executor
 from external_upquery.schema_source import SchemaSource
-from planner.api import plan_evict, plan_query, with_result_columns
+from planner.api import with_result_columns
+from planner.fingerprint import Fingerprint
 from planner.matcher import QueryMatcher
-from planner.plan import QueryPlan
-from planner.scan import preparable
-from planner.session_needs import session_needs
+from planner.plan import Caution, QueryPlan
+from planner.scan import preparable, tokens_at_most
 from proxy.api import BY_GRPC, MadeBy, Origin
 from proxy.caches import NamedCache
+from proxy.doubts import CLOSED, Doubt, Doubts, next_level
+from proxy.encoding import Encoding, carried
 from proxy.keys import KeyBinder
+from proxy.planning import PlanningProcess
+from proxy.planning_worker import Thought, refusing
 from proxy.proxied import NO_SOURCE, Judgement
 from proxy.pump import Pump
+from proxy.trust import Auditor
 from sqltypes.errors import (
     CacheExists,
     NeedRelations,
+    Overloaded,
     SourceDown,
     UnknownCache,
     UnknownName,
     UnsupportedQuery,
     UpwellError,
 )
-from sqltypes.schema import ResultColumn, Table
+from sqltypes.schema import ResultColumn, SchemaSnapshot, Table
 
 log = structlog.get_logger("upwell.caches")
 
+MOST_PLANNED = 2000  # tokens: a plan is as long as its text, and installing it is a step of the loop
+LONGEST_PLANNED = 1 << 17
 PLANNING_ROUNDS = 8  # views inside views: each round may name more relations
 
 
@@ -54,13 +63,46 @@ class StreamWants(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan that agrees with MySQL, the columns that MySQL announces, the relations that it was made from, and the
-    session variables on which its answers depend."""
+    """A plan that agrees with MySQL, the columns that MySQL announces, the relations that it was made from, the
+    session variables on which its answers depend, and its text's fingerprint."""
 
     plan: QueryPlan
     columns: tuple[ResultColumn, ...]
     relations: frozenset[tuple[str, str]]
     needs: frozenset[str]
+    fingerprint: Fingerprint
+
+
+class Keep(Protocol):
+    """Writes a definition where it survives a restart. Raises ConfigError."""
+
+    def __call__(self, name: str, sql: str, database: str, made_by: MadeBy, /) -> None: ...
+
+
+def _kept_by_nobody(name: str, sql: str, database: str, made_by: MadeBy, /) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLimits:
+    """How many caches there may be: `total`, and of one account of MySQL that is not `exempt`. Those of the file of
+    settings and of an earlier run are counted, and not refused."""
+
+    total: int = 5_000
+    per_account: int = 100
+    exempt: Callable[[str], bool] = lambda account: False
+
+    def check(self, made_by: MadeBy, caches: Collection[NamedCache]) -> None:
+        """Raises Overloaded where one more would be too many."""
+        if len(caches) >= self.total:
+            raise Overloaded(f"there are {len(caches)} caches, as many as --max-caches accepts: drop one first")
+        account = made_by.account
+        if account and not self.exempt(account):
+            own = sum(cache.made_by.account == account for cache in caches)
+            if own >= self.per_account:
+                raise Overloaded(
+                    f"{account!r} has made {own} caches, as many as --max-caches-per-account accepts: drop one first"
+                )
 
 
 class Catalog:
@@ -74,6 +116,7 @@ class Catalog:
         schema: SchemaSource,
         stream: StreamWants,
         matcher: QueryMatcher,
+        doubts: Doubts,
     ) -> None:
         self.caches: dict[str, NamedCache] = {}
         self._engine = engine
@@ -84,9 +127,15 @@ class Catalog:
         self._matcher = matcher
         self._wanted: dict[str, tuple[Table, frozenset[str]]] = {}
         self._changing = asyncio.Lock()
+        self._unlogged: set[str] = set()  # accounts of which it was told that they have sql_log_bin=0
         self._schema_changes = 0  # DDL events seen: a plan made across one is made again
         self._stale: set[str] = set()  # names of caches to be planned again
+        self._adopted: set[str] = set()  # those among them that were taken over at the start
         self._rebuilding: asyncio.Task[None] | None = None
+        self.limits = CacheLimits()
+        self.doubts = doubts
+        self.auditor: Auditor | None = None
+        self.planning = PlanningProcess()
 
     # -- planning ----------------------------------------------------------------------------------------------------
 
@@ -104,11 +153,14 @@ class Catalog:
                 return planned
 
     async def _plan_once(self, sql: str, database: str) -> Planned:
+        if len(sql) > LONGEST_PLANNED or not tokens_at_most(sql, MOST_PLANNED):
+            longest = f"{MOST_PLANNED} words or {LONGEST_PLANNED} letters"
+            raise UnsupportedQuery("too_long", f"a query of more than {longest} cannot be cached")
         names: frozenset[tuple[str, str]] = frozenset()
         for _ in range(PLANNING_ROUNDS):
             snapshot = await self._schema.snapshot(names)
             try:
-                plan = plan_query(sql, database, snapshot)
+                thought = await self.planning.plan(sql, database, snapshot)
                 break
             except NeedRelations as need:
                 if need.names <= names:
@@ -118,12 +170,25 @@ class Catalog:
         else:
             raise UnsupportedQuery("views_too_deep", f"views are nested more than {PLANNING_ROUNDS} deep")
         columns, _ = await self._executor.describe(preparable(sql), database)
-        if plan.mode.value == "maintain":
-            difference = disagreement(plan, columns)
+        if thought.plan.mode.value == "maintain":
+            difference = disagreement(thought.plan, columns)
             if difference:
-                plan = plan_evict(sql, database, snapshot)
-                plan = replace(plan, notes=(*plan.notes, f"evict mode: the columns are not reproduced ({difference})"))
-        return Planned(with_result_columns(plan, columns), columns, names, session_needs(plan, snapshot))
+                note = f"evict mode: the columns are not reproduced ({difference})"
+                thought = await self.planning.plan_evict(sql, database, snapshot)
+                thought = replace(thought, plan=replace(thought.plan, notes=(*thought.plan.notes, note)))
+        thought = await self._doubted(thought, sql, snapshot)
+        plan = with_result_columns(thought.plan, columns)
+        return Planned(plan, columns, names, thought.needs, thought.fingerprint)
+
+    async def _doubted(self, thought: Thought, sql: str, snapshot: SchemaSnapshot) -> Thought:
+        """The plan, or a more careful one where the query's cache has lost its trust. Raises UnsupportedQuery."""
+        plan = thought.plan
+        doubt = self.doubts.about(plan.sql, plan.database)
+        if doubt is None:
+            return thought
+        if doubt.level >= CLOSED:
+            raise UnsupportedQuery("distrusted", doubt.told)
+        return await self.planning.plan_evict(sql, plan.database, snapshot, doubt.told, Caution(doubt.level))
 
     async def judge(self, sql: str, database: str) -> Judgement:
         """Whether the query could be cached, and how or why not. Raises SourceDown, Overloaded, DeadlinePassed."""
@@ -151,35 +216,59 @@ class Catalog:
     # -- creating and dropping ---------------------------------------------------------------------------------------
 
     async def create(
-        self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC
-    ) -> tuple[NamedCache, bool, bool]:
-        """(the cache, whether the query was cached before, whether its definition is new and to be kept). The same
-        query again gives the cache that exists; an automatic one is then its asker's."""
+        self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC, keep: Keep = _kept_by_nobody
+    ) -> tuple[NamedCache, bool]:
+        """(the cache, whether the query was cached before). The same query again gives the cache that exists; an
+        automatic one is then its asker's. `keep` gets a definition that shall survive a restart before there is a
+        cache of it: where it raises, nothing has changed."""
         async with self._changing:
             planned = await self.plan(sql, database)
+            await self._planned_again(self.caches.get(name))
             cache = self._cached(planned.plan.sql, database)
             if cache is not None:
+                if cache.reader is None:  # refused when it was planned last, or not planned yet
+                    self._install(cache, planned)
                 if made_by.origin is Origin.AUTOMATIC or cache.made_by.origin is not Origin.AUTOMATIC:
-                    return cache, True, False
+                    return cache, True
                 if name in ("", cache.name):
+                    keep(cache.name, sql, database, made_by)
                     cache.made_by = made_by
-                    return cache, True, True
+                    return cache, True
             name = name or self._made_up("auto" if made_by.origin is Origin.AUTOMATIC else "q")
             if name in self.caches:
                 raise CacheExists(f"cache {name!r} exists with another query")
+            self.limits.check(made_by, self.caches.values())
+            if made_by.origin is not Origin.AUTOMATIC:
+                keep(name, sql, database, made_by)
             if cache is not None:
                 self._remove(cache)  # its asker's name for it counts
             new = NamedCache(name, sql, database, made_by=made_by)
             self.caches[name] = new
             self._install(new, planned)
-            return new, cache is not None, made_by.origin is not Origin.AUTOMATIC
+            return new, cache is not None
+
+    async def _planned_again(self, cache: NamedCache | None) -> None:
+        """One that could not be planned before may be planned now: then it is known whether its query is another."""
+        if cache is not None and cache.reader is None:
+            try:
+                planned = await self.plan(cache.sql, cache.database)
+            except UpwellError as error:
+                cache.why = error.message
+            else:
+                self._install(cache, planned)
 
     def adopt(self, name: str, sql: str, database: str, made_by: MadeBy) -> None:
         """Takes over a definition from the file or an earlier run; it is planned as soon as the source answers."""
         if name not in self.caches:
             self.caches[name] = NamedCache(name, sql, database, made_by=made_by, why="not planned yet")
             self._stale.add(name)
+            self._adopted.add(name)
             self._schedule()
+
+    @property
+    def unplanned(self) -> int:
+        """How many caches that were taken over at the start are neither planned nor refused yet."""
+        return len(self._adopted)
 
     def automatic(self) -> list[NamedCache]:
         """The caches that automatic caching has made."""
@@ -205,7 +294,27 @@ class Catalog:
             if cache is None or (only_automatic and cache.made_by.origin is not Origin.AUTOMATIC):
                 raise UnknownCache(f"cache {name!r} does not exist" if cache is None else f"{name!r} is not automatic")
             self._remove(cache)
+            if not only_automatic:  # who makes the definition anew has it checked anew
+                self.doubts.remove(cache.name, cache.plan.sql if cache.plan is not None else "", cache.database)
             return cache
+
+    def distrust(self, cache: NamedCache, reason: str) -> None:
+        """An answer of the cache was not MySQL's own: it passes through until it is planned more carefully. Caches
+        that share its arrangements are checked anew."""
+        plan, reader = cache.plan, cache.reader
+        assert plan is not None and reader is not None and self.auditor is not None
+        level = next_level(plan.mode, self.doubts.about(plan.sql, cache.database))
+        self.doubts.put(doubt := Doubt(cache.name, plan.sql, cache.database, level, reason))
+        for other in self.caches.values():
+            shares = other.reader is not None and not set(other.reader.nodes).isdisjoint(reader.nodes)
+            if other is not cache and shares and other.reader is not None:
+                other.reader.clear()
+                self.auditor.begin(other)
+        self._uninstall(cache)
+        cache.state, cache.why = "rebuilding", doubt.told
+        self._stale.add(cache.name)
+        self._want()
+        self._schedule()
 
     def _remove(self, cache: NamedCache) -> None:
         del self.caches[cache.name]
@@ -221,19 +330,28 @@ class Catalog:
         return cache
 
     def _install(self, cache: NamedCache, planned: Planned) -> None:
-        reader = self._engine.install(planned.plan)
-        reader.encoders = list(self._pump.encoders_for(planned.columns))
-        cache.plan, cache.reader, cache.columns = planned.plan, reader, planned.columns
+        """Raises UnsupportedQuery where no reader can be built, and leaves all as it was."""
+        with refusing():
+            reader = self._engine.install(planned.plan)
+        output = planned.plan.reader.output
+        held = carried(column.type for column in output) if planned.plan.mode.value == "maintain" else None
+        cache.encoding = Encoding(reader, planned.columns, held, self._pump.formats)
+        cache.plan, cache.reader = planned.plan, reader
         cache.binder = KeyBinder(planned.plan, reader)
         cache.relations, cache.needs = planned.relations, planned.needs
-        cache.state, cache.why = "ready", ""
+        doubt = self.doubts.about(planned.plan.sql, cache.database)
+        cache.state, cache.why = "ready", doubt.told if doubt is not None else ""
+        if self.auditor is not None:
+            self.auditor.begin(cache)
         cache.generation += 1
-        self._matcher.add(planned.plan, cache.name)
+        self._matcher.add(planned.plan, cache.name, planned.fingerprint)
         self._want()
 
     def _uninstall(self, cache: NamedCache) -> None:
         if cache.reader is not None:
             self._matcher.remove(cache.name)
+            if self.auditor is not None:
+                self.auditor.end(cache)
             self._pump.handle(self._engine.remove(cache.reader))
         cache.reader = cache.binder = None
         cache.generation += 1
@@ -265,6 +383,15 @@ class Catalog:
             self._want()
             self._schedule()
 
+    def written_unlogged(self, account: str, *, schema: bool) -> None:
+        """What no change stream will tell was written: everything becomes a hole."""
+        if account not in self._unlogged:
+            self._unlogged.add(account)
+            log.warning("unlogged_writes", account=account, cause="sql_log_bin=0", then="everything held is forgotten")
+        self._pump.on_stream(Ddl(None, "a session wrote with sql_log_bin=0", None, schema))
+        if schema:
+            self.schema_changed(None)
+
     def _schedule(self) -> None:
         if self._rebuilding is None or self._rebuilding.done():
             self._rebuilding = asyncio.get_running_loop().create_task(self._rebuild())
@@ -277,9 +404,13 @@ class Catalog:
                 self._stale.discard(name)
                 cache = self.caches.get(name)
                 if cache is None or cache.reader is not None:
+                    self._adopted.discard(name)
                     continue
                 try:
                     planned = await self.plan(cache.sql, cache.database)
+                    if name not in self._stale and not cache.dropped:
+                        self._install(cache, planned)
+                        self._adopted.discard(name)
                 except SourceDown as error:
                     cache.why = error.message
                     self._stale.add(name)
@@ -287,9 +418,12 @@ class Catalog:
                 except UpwellError as error:
                     cache.state, cache.why = "refused", error.message
                     log.warning("cache_refused", cache=name, why=error.message)
-                    continue
-                if name not in self._stale and not cache.dropped:
-                    self._install(cache, planned)
+                    self._adopted.discard(name)
+
+    @property
+    def rebuilding(self) -> bool:
+        """Whether there are caches that are to be planned again, or are being planned."""
+        return bool(self._stale) or not (self._rebuilding is None or self._rebuilding.done())
 
     def retry(self) -> None:
         """To be called now and then: caches that could not be planned because the source was down are planned again."""
@@ -305,6 +439,7 @@ class Catalog:
         if self._rebuilding is not None:
             self._rebuilding.cancel()
             await asyncio.gather(self._rebuilding, return_exceptions=True)
+        await self.planning.close()
 
 
 def disagreement(plan: QueryPlan, columns: tuple[ResultColumn, ...]) -> str:

@@ -11,9 +11,10 @@ import gc
 import logging
 import signal
 import sys
+import traceback
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import structlog
@@ -21,14 +22,17 @@ import uvloop
 
 from external_upquery.upstream import parse_upstream
 from proxy.config import BY_NAME, SETTINGS, Config, Setting, from_process, upstream_from_process
-from proxy.machine import raise_open_files, too_few_files
+from proxy.machine import clients_within, raise_open_files, too_few_files
 from sqltypes.errors import ConfigError, UpwellError
 from upwell.command import Failed, json_option, print_json
 
 if TYPE_CHECKING:
-    from external_upquery.doctor import Finding
+    from sqltypes.source_checks import Finding
 
 log = structlog.get_logger("upwell")
+
+LOGGED_CALLS = 20  # of a traceback
+FEW_CLIENTS = 1_000  # fewer than an application may bring
 
 
 def setting_option(setting: Setting) -> click.Option:
@@ -76,11 +80,13 @@ serve = click.Command(
 
 
 async def until_stopped(config: Config) -> None:
-    """Serves until SIGTERM or SIGINT; a second signal ends the process at once."""
+    """Serves until SIGTERM, SIGINT or SIGHUP; a second signal ends the process at once."""
     loop = asyncio.get_running_loop()
     started = asyncio.Event()
     stop = asyncio.Event()
-    signals = (signal.SIGTERM, signal.SIGINT)
+    signals = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` has it
+        signals.append(signal.SIGHUP)
 
     # Here, and not above: the doctor and --help have no use for the whole engine and planner.
     from proxy.app import running
@@ -90,13 +96,18 @@ async def until_stopped(config: Config) -> None:
     gc.freeze()
 
     async def session() -> None:
-        complaint = too_few_files(raise_open_files(), config.mysql.connections)
-        async with running(config):
+        files, mysql = raise_open_files(), config.mysql
+        if not mysql.connections_given:  # nobody asked for so many: fewer are worth a word where they are few
+            mysql = replace(mysql, connections=max(FEW_CLIENTS, min(mysql.connections, clients_within(files))))
+        complaint = too_few_files(files, mysql.connections)
+        async with running(replace(config, mysql=mysql)) as app:
             started.set()
             if complaint:  # of one that starts: what does not has one line to say
                 log.warning("few_open_files", why=complaint)
             await stop.wait()
             log.info("stopping")
+            app.router.stopping = True
+            await asyncio.sleep(config.shutdown_delay)
 
     serving = loop.create_task(session())
 
@@ -118,7 +129,8 @@ async def until_stopped(config: Config) -> None:
 @reporting_errors
 def run_doctor(as_json: bool, **options: str | None) -> None:
     # Here, and not above: `serve` starts sooner without it.
-    from external_upquery.doctor import Severity, check
+    from external_upquery.doctor import check
+    from sqltypes.source_checks import Severity
 
     url, connections = upstream_from_process(by_name(options))
     findings = check(parse_upstream(url), connections=connections)
@@ -150,6 +162,11 @@ doctor = click.Command(
 doctor = json_option(doctor)
 
 
+def short_traceback(exc_info: structlog.typing.ExcInfo) -> str:
+    """Its innermost calls: a RecursionError would fill the log with a thousand lines."""
+    return "".join(traceback.format_exception(*exc_info, limit=-LOGGED_CALLS)).rstrip()
+
+
 def configure_logging(config: Config) -> None:
     """Lines on stderr: readable, or JSON; the standard library's loggers (gRPC's) from warnings up."""
     shared: list[structlog.typing.Processor] = [
@@ -157,9 +174,13 @@ def configure_logging(config: Config) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if config.log_json:
-        shared += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+        exceptions = structlog.processors.ExceptionRenderer(short_traceback)
+        shared += [exceptions, structlog.processors.JSONRenderer(default=str)]
     else:
-        plain = structlog.dev.plain_traceback
+
+        def plain(file: TextIO, error: structlog.typing.ExcInfo) -> None:
+            file.write("\n" + short_traceback(error))
+
         shared.append(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain))
     structlog.configure(
         processors=shared,

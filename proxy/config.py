@@ -24,11 +24,13 @@ from proxy.mysql.reads import Transactions
 from proxy.quantities import (
     parse_auto,
     parse_bool,
+    parse_checks,
     parse_count,
     parse_fraction,
     parse_large_count,
     parse_listen,
     parse_log_level,
+    parse_memory_limit,
     parse_names,
     parse_packet_size,
     parse_seconds,
@@ -40,6 +42,7 @@ from proxy.quantities import (
     parse_transactions,
 )
 from sqltypes.errors import ConfigError
+from upwell.token_file import usual_state_dir
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +84,14 @@ class MysqlSettings:
     read_your_writes: bool = True
     own_writes_wait: float = 1.0
     connections: int = 10_000
+    connections_given: bool = True  # not: fewer will do, where open files suffice for fewer
     idle: float = 0.0
     largest_packet: int = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings. Sizes in bytes, times in seconds; certificate and key in PEM, both or none; token None: none asked.
+    """All settings. Sizes in bytes, times in seconds; certificate and key in PEM, both or none; token None: none given.
 
     `upstream` is the whole address, checked, with its password: it is not printed.
     """
@@ -100,19 +104,26 @@ class Config:
     upquery_connections: int
     upquery_timeout: float
     state_dir: Path
+    usual_state_dir: Path | None = None  # of the user, whatever `state_dir` is
     mysql: MysqlSettings = MysqlSettings()
     exact_fills: bool = True
     caches: tuple[CacheDefinition, ...] = ()
     grpc_certificate: bytes | None = None
     grpc_key: bytes | None = field(default=None, repr=False)
     grpc_token: str | None = field(default=None, repr=False)
+    grpc_insecure: bool = False
+    grpc_query: bool = True
     max_message_size: int = DEFAULT_MESSAGE_LIMIT
+    shutdown_delay: float = 0.0
     log_level: str = "info"
     log_json: bool = False
     check: bool = False
     check_sample: float = 0.0  # of all hits
+    verify_new_caches: int = 0  # checks that must agree; 0: none
     ahead_fills: bool = True
     auto_cache: Policy | None = None  # None: nothing is cached automatically
+    max_caches: int = 5_000
+    max_caches_per_account: int = 100
     admin_users: tuple[str, ...] = ()  # who may drop caches and see others' queries: `user` or `user@host`
 
 
@@ -146,12 +157,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("transactions", parse_transactions, "on", "on|strict|off", "hits in transactions; strict: READ COMMITTED"),
     Setting("read-your-writes", parse_switch, "on", "on|off", "hits wait for what the session has written"),
     Setting("own-writes-wait", parse_seconds, "1s", "TIME", "the longest that they do; then MySQL answers"),
-    Setting("mysql-connections", parse_large_count, "10000", "N", "clients at a time"),
+    Setting("mysql-connections", parse_large_count, None, "N", "clients at a time; default: 10000, if files suffice"),
     Setting("mysql-idle-timeout", parse_seconds, "0s", "TIME", "ends silent sessions; 0s: as MySQL does"),
     Setting("mysql-max-packet", parse_packet_size, "1GiB", "SIZE", "the largest command that is forwarded"),
     Setting("grpc-listen", parse_listen, "127.0.0.1:50051", "HOST:PORT", "where gRPC listens"),
     Setting("http-listen", parse_listen, "127.0.0.1:8080", "HOST:PORT", "where /metrics, /healthz and /readyz are"),
-    Setting("memory-limit", parse_size, None, "SIZE", "for what is held; default: a quarter of the machine's memory"),
+    Setting(
+        "memory-limit", parse_memory_limit, None, "SIZE", "for what is held; default: a quarter of the machine's memory"
+    ),
     Setting("max-staleness", parse_seconds, "30s", "TIME", "how long hits are served while MySQL cannot be reached"),
     Setting("upquery-connections", parse_count, "8", "N", "connections to MySQL for misses and passed reads"),
     Setting("upquery-timeout", parse_seconds, "30s", "TIME", "the longest that MySQL may take for one of them"),
@@ -160,17 +173,22 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("state-dir", parse_text, None, "DIR", "where caches made at run time are kept"),
     Setting("grpc-tls-cert", parse_text, None, "FILE", "certificate chain of the gRPC listener, PEM"),
     Setting("grpc-tls-key", parse_text, None, "FILE", "its private key, PEM"),
-    Setting("grpc-token-file", parse_text, None, "FILE", "a file with the bearer token that callers must send"),
-    Setting("grpc-insecure", parse_bool, "false", "", "allow a gRPC listener beyond loopback without TLS and token"),
+    Setting("grpc-token-file", parse_text, None, "FILE", "the token that callers must send; default: made at start"),
+    Setting("grpc-insecure", parse_bool, "false", "", "let everybody who can reach the gRPC listener call it"),
+    Setting("grpc-query", parse_switch, "on", "on|off", "off: callers of gRPC read caches by name, and send no SQL"),
     Setting("max-message-size", parse_size, "16MiB", "SIZE", "of one gRPC request and of one answer"),
+    Setting("shutdown-delay", parse_seconds, "0s", "TIME", "/readyz says 503 so long before the listeners close"),
     Setting("log-level", parse_log_level, "info", "LEVEL", "debug, info, warning or error"),
     Setting("log-json", parse_bool, "false", "", "log lines as JSON"),
     Setting("check-sample", parse_share, "on", "on|off|SHARE", "compare a share of hits with MySQL; on: 0.0001"),
+    Setting("verify-new-caches", parse_checks, "32", "N|off", "compare a cache's first N answers with MySQL's own"),
     Setting("admin-users", parse_names, None, "NAMES", "who may drop caches and see all queries; default: upstream's"),
     Setting("auto-cache", parse_switch, "off", "on|off", "cache what MySQL is busy with, drop what does not pay"),
     Setting("auto-cache-reads", parse_count, "20", "N", "reads of one shape in a minute for which it is cached"),
     Setting("auto-cache-time", parse_seconds, "50ms", "TIME", "MySQL's time for them together, at least"),
     Setting("auto-cache-memory", parse_fraction, "0.5", "PART", "of --memory-limit for all automatic caches"),
+    Setting("max-caches", parse_large_count, "5000", "N", "caches in all"),
+    Setting("max-caches-per-account", parse_large_count, "100", "N", "those of one account that is no administrator"),
     Setting("check", parse_bool, "false", "", "check the engine's invariants after every step: slow"),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}
@@ -182,8 +200,9 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
     layers, caches = _layers(options, environment)
     value = _reader(layers)
     grpc_listen = Listen(*value("grpc-listen"))
-    certificate, key, token = _credentials(layers, grpc_listen, insecure=value("grpc-insecure"))
-    state = value("state-dir")
+    insecure = value("grpc-insecure")
+    certificate, key, token = _credentials(layers, grpc_listen, insecure=insecure)
+    state, usual_state = value("state-dir"), usual_state_dir(environment, home)
     upstream = _upstream(layers)
     memory_limit = value("memory-limit") or default_memory_limit()
     return Config(
@@ -194,20 +213,27 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         max_staleness=value("max-staleness"),
         upquery_connections=value("upquery-connections"),
         upquery_timeout=value("upquery-timeout"),
-        state_dir=Path(state).expanduser() if state else default_state_dir(environment, home),
+        state_dir=Path(state).expanduser() if state else usual_state,
+        usual_state_dir=usual_state,
         mysql=_mysql(layers, value),
         exact_fills=value("exact-fills"),
         caches=caches,
         grpc_certificate=certificate,
         grpc_key=key,
         grpc_token=token,
+        grpc_insecure=insecure,
+        grpc_query=value("grpc-query"),
         max_message_size=value("max-message-size"),
+        shutdown_delay=value("shutdown-delay"),
         log_level=value("log-level"),
         log_json=value("log-json"),
         check=value("check"),
         check_sample=value("check-sample"),
+        verify_new_caches=value("verify-new-caches"),
         ahead_fills=value("ahead-fills"),
         auto_cache=_automatic(value, memory_limit),
+        max_caches=value("max-caches"),
+        max_caches_per_account=value("max-caches-per-account"),
         admin_users=value("admin-users") or (parse_upstream(upstream).user,),
     )
 
@@ -236,11 +262,6 @@ def _layers(
         values, caches = read_file(Path(path))
         layers.append(_Layer(values, lambda name: f"{path}: {name}"))
     return layers, caches
-
-
-def default_state_dir(environment: Mapping[str, str], home: Path) -> Path:
-    base = environment.get("XDG_STATE_HOME")
-    return (Path(base) if base else home / ".local" / "state") / "upwell"
 
 
 # -- where values come from --------------------------------------------------------------------------------------------
@@ -308,7 +329,8 @@ def _mysql(layers: Sequence[_Layer], value: Callable[[str], Any]) -> MysqlSettin
         transactions=value("transactions"),
         read_your_writes=value("read-your-writes"),
         own_writes_wait=value("own-writes-wait"),
-        connections=value("mysql-connections"),
+        connections=value("mysql-connections") or 10_000,
+        connections_given=value("mysql-connections") is not None,
         idle=value("mysql-idle-timeout"),
         largest_packet=value("mysql-max-packet"),
     )

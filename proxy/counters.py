@@ -23,13 +23,25 @@ SAMPLE: dict[str, str] = {
     "sample_inconclusive": "Sampled hits of which that cannot be told, mostly because the key was written meanwhile",
 }
 
+TRUST: dict[str, str] = {
+    "trust_agrees": "Answers of new caches that were MySQL's own",
+    "trust_differs": "Answers that were not: a fault, logged with all that reproduces it; no client got them",
+    "trust_unknown": "Answers that could not be compared, mostly because the key was written meanwhile",
+    "caches_distrusted": "Times that a cache lost its trust, and went to evict mode or was closed",
+}
+
 PROXY: dict[str, str] = {
     "evicted": "Keys forgotten because memory was short",
     "freshness_waits": "Reads that waited for the position, as they had asked for",
     "freshness_waits_in_vain": "Of those: the position did not come in time",
     "automatic_caches_made": "Caches made by automatic caching",
     "automatic_caches_dropped": "Of those: dropped again, because they did not pay",
+    "loop_late": "Times that the event loop was late by 50 ms or more; a log line says what ran",
+    "planned_aside": "Texts given to the helper process that plans, for all but the smallest",
+    "planned_in_vain": "Of those: too costly to plan, or the helper ended; they are no caches",
+    "planning_helpers": "Helper processes started: one, and another after each that has ended",
     **SAMPLE,
+    **TRUST,
 }
 
 SESSIONS: dict[str, str] = {
@@ -37,7 +49,10 @@ SESSIONS: dict[str, str] = {
     "mysql_logins_failed": "Clients that have not: refused by MySQL, gone, or too slow",
     "mysql_passed": "Statements of theirs that MySQL has answered in the client's own session",
     "mysql_rights_asked": "Times that MySQL was asked whether an account may run a cache's query",
+    "columns_not_announced": "Cached reads left to MySQL, which announces their columns as no hit can be",
+    "unlogged_writes": "Statements that may have written with sql_log_bin=0: everything held was forgotten",
     "session_write_waits": "Reads that waited for their session's own writes",
+    "session_shown_asked": "Reads before which MySQL was asked what its answers to cached reads may have shown",
     "empty_transactions": "COMMIT and ROLLBACK answered here, as nothing of the transaction had reached MySQL",
     "mixed_snapshots": "Transactions that MySQL went on to answer when what hits had shown them had changed",
 }

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 
 from dataflow.engine import Engine
-from dataflow.messages import Gap, StreamEvent
+from dataflow.messages import Gap, Restarted, StreamEvent
 from gtid_tracker.gtid import Gtid, GtidSet
 from proxy.api import Freshness, Otherwise
 from sqltypes.errors import TooStale
@@ -60,7 +60,7 @@ class Freshener:
         """The engine has processed the event."""
         if not self._filed:
             return
-        if isinstance(event, Gap):  # the position is another one
+        if isinstance(event, Gap | Restarted):  # the position is another one, or who asks is told something else
             filed, self._filed = self._filed, {}
             self._reading = None
             for waiters in filed.values():

@@ -1,7 +1,7 @@
 """The gRPC listener: where it listens, TLS, limits, health and reflection around `proxy/grpc_service.py`.
 
 Health (grpc.health.v1) says SERVING, for the whole and for `upwell.v1.Upwell`, only while the system says that it is
-ready.
+ready. Health and reflection need no token: balancers ask for the one, and the other tells what is public anyway.
 """
 
 from __future__ import annotations
@@ -9,14 +9,19 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import grpc
+import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from proxy.api import System
 from proxy.grpc_service import SERVICE, UpwellService
 from sqltypes.errors import ConfigError
+from upwell.token_file import remove_token, token_path, write_token
+
+log = structlog.get_logger("upwell.grpc")
 
 DEFAULT_MESSAGE_LIMIT = 16 << 20
 HEALTH_SECONDS = 0.5
@@ -25,13 +30,19 @@ HEALTH_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class GrpcOptions:
-    """`certificate` and `key` in PEM, both or none. `message_limit` in bytes. `port` 0: any free one."""
+    """`certificate` and `key` in PEM, both or none. `message_limit` in bytes. `port` 0: any free one.
+
+    `token_folders`: the state directories below which clients of the same user find the token (`upwell/token_file.py`).
+    `own_sql`: whether callers may send SQL of their own, and not only read caches by name.
+    """
 
     host: str = "127.0.0.1"
     port: int = 50051
     certificate: bytes | None = None
     key: bytes | None = None
     token: str | None = None
+    token_folders: tuple[Path, ...] = ()
+    own_sql: bool = True
     message_limit: int = DEFAULT_MESSAGE_LIMIT
 
 
@@ -55,12 +66,14 @@ class GrpcListener:
         self._system = system
         self._options = options
         self._server = grpc.aio.server(options=channel_options(options.message_limit))
-        self._server.add_generic_rpc_handlers((UpwellService(system, options.message_limit, options.token).handlers(),))
+        service = UpwellService(system, options.message_limit, options.token, own_sql=options.own_sql)
+        self._server.add_generic_rpc_handlers((service.handlers(),))
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]  # the stubs lack the module
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         self._watching: asyncio.Task[None] | None = None
+        self._token_files: list[Path] = []
 
     async def start(self) -> int:
         """Listens; the port. Raises ConfigError where it cannot."""
@@ -77,6 +90,7 @@ class GrpcListener:
             raise ConfigError(
                 f"cannot listen for gRPC on {address}: the address is in use or not of this machine"
             ) from None
+        self._write_token_files(port)
         await self._show_health()
         await self._server.start()
         self._watching = asyncio.create_task(self._watch_health())
@@ -90,6 +104,20 @@ class GrpcListener:
                 await self._watching
         await self._health.enter_graceful_shutdown()
         await self._server.stop(grace)
+        for path in self._token_files:
+            remove_token(path, str(self._options.token))
+
+    def _write_token_files(self, port: int) -> None:
+        """For the clients of this user. One place that can be written to is enough; without any nobody can call."""
+        why = ""
+        for path in (token_path(folder, port) for folder in self._options.token_folders):
+            try:
+                write_token(path, str(self._options.token))
+                self._token_files.append(path)
+            except OSError as error:
+                why = why or f"{str(path)!r} cannot be written: {error.strerror}"
+        if why and not self._token_files:
+            log.warning("grpc_token_file", why=f"{why}; nobody can call gRPC: give --grpc-token-file or --state-dir")
 
     async def _show_health(self) -> None:
         statuses = health_pb2.HealthCheckResponse

@@ -49,6 +49,7 @@ from sqltypes.errors import (
     BadParameters,
     DeadlinePassed,
     MessageTooLarge,
+    NotPermitted,
     Overloaded,
     Unauthenticated,
     UnknownCache,
@@ -62,10 +63,19 @@ BATCH_KEYS = 20_000
 """The most keys of one ExecuteBatch."""
 KNOWN_REQUESTS, KNOWN_LENGTH = 1 << 15, 256
 """How many requests that were hits are known by their bytes, and of how many bytes at most: 20 MiB at worst."""
+VALUES_AT_ONCE = 1000
+"""How many parameters of one Query are read in one turn of the loop."""
+MISSES_AT_ONCE = 50
+"""How many misses of one ExecuteBatch are begun in one turn of the loop."""
 STREAM_MISSES = 1_000
 """How many misses one ExecuteStream may wait for before it stops reading requests."""
 SLOW_SUBSCRIBER_SECONDS = 10.0
 """A subscriber that does not take one event in this time is cut off."""
+
+WHO_MAY_CALL = (
+    "clients that run on its machine as its own user find the token by themselves, all others send that of"
+    " --grpc-token-file (`authorization: Bearer TOKEN` in the metadata)"
+)
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Result = TypeVar("Result")
@@ -132,13 +142,15 @@ async def within_deadline(context: Context, wait: Awaitable[Result]) -> Result:
 
 
 class UpwellService:
-    """The handlers of all methods. `message_limit`: bytes of one request and of one answer.
+    """The handlers of all methods. `message_limit`: bytes of one request and of one answer. `own_sql`: whether callers
+    may send SQL, make caches and drop them; without it they read the caches that exist.
 
     Requires: the system has the wire format FORMAT, with `encoder_for`, since before its first cache.
     """
 
-    def __init__(self, system: System, message_limit: int, token: str | None = None) -> None:
+    def __init__(self, system: System, message_limit: int, token: str | None = None, *, own_sql: bool = True) -> None:
         self._system = system
+        self._own_sql = own_sql
         self._limit = message_limit
         self._authorization = None if token is None else f"Bearer {token}"
         self._open: dict[str, OpenCache] = {}
@@ -236,8 +248,8 @@ class UpwellService:
             append(_hit_heads[len(body)])
             append(body)
         if missed:
-            reads = (self._key_answer(message.cache, parameters[index], demand) for index in missed)
-            answers = await within_deadline(context, asyncio.gather(*reads))
+            reads = [(message.cache, parameters[index], demand) for index in missed]
+            answers = await within_deadline(context, self._key_answers(reads))
             for index, answer in zip(missed, answers, strict=True):
                 parts[2 * index + 1] = ANSWER_HEADS[len(answer)]
                 parts[2 * index + 2] = answer
@@ -252,6 +264,16 @@ class UpwellService:
         except BadParameters as error:
             raise BadParameters(f"key {len(parameters) + 1} of {len(keys)}: {error}") from error
         return parameters
+
+    async def _key_answers(self, reads: Sequence[tuple[str, Parameters, Demand | None]]) -> list[bytes]:
+        """The answers of many misses. Some are begun at a time: others have their turn in between."""
+        tasks: list[asyncio.Task[bytes]] = []
+        async with asyncio.TaskGroup() as group:
+            for number, read in enumerate(reads, 1):
+                tasks.append(group.create_task(self._key_answer(*read)))
+                if number % MISSES_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+        return [task.result() for task in tasks]
 
     async def _key_answer(self, cache: str, parameters: Parameters, demand: Demand | None) -> bytes:
         """A serialised KeyAnswer of one miss: its failure fails no other key."""
@@ -323,19 +345,30 @@ class UpwellService:
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 
+    def _check_own_sql(self, what: str) -> None:
+        if not self._own_sql:
+            raise NotPermitted(f"{what} is switched off here (--grpc-query=off): caches that exist can be read by name")
+
     async def query(self, request: bytes, context: Context) -> bytes:
+        self._check_own_sql("Query")
         message = pb.QueryRequest.FromString(request)
-        parameters = [parameter_value(index, value) for index, value in enumerate(message.parameters)]
+        parameters: list[ParameterValue] = []
+        for index, value in enumerate(message.parameters):
+            parameters.append(parameter_value(index, value))
+            if index % VALUES_AT_ONCE == VALUES_AT_ONCE - 1:
+                await asyncio.sleep(0)
         freshness = freshness_asked(message.freshness) if message.HasField("freshness") else None
         wait = self._system.query(message.sql, message.database, parameters, FORMAT, freshness)
         return answer_bytes(await within_deadline(context, wait), 0)
 
     async def create_cache(self, request: bytes, context: Context) -> bytes:
+        self._check_own_sql("CreateCache")
         message = pb.CreateCacheRequest.FromString(request)
         info = await self._system.create_cache(message.name, message.sql, message.database)
         return pb.CreateCacheResponse(cache=cache_message(info)).SerializeToString()
 
     async def drop_cache(self, request: bytes, context: Context) -> bytes:
+        self._check_own_sql("DropCache")
         name = pb.DropCacheRequest.FromString(request).name
         await self._system.drop_cache(name)
         self._open.pop(name, None)
@@ -348,6 +381,8 @@ class UpwellService:
 
     async def explain_cache(self, request: bytes, context: Context) -> bytes:
         message = pb.ExplainCacheRequest.FromString(request)
+        if message.sql:
+            self._check_own_sql("ExplainCache of a text")
         text, graphviz = await self._system.explain(message.name, message.sql, message.database)
         return pb.ExplainCacheResponse(text=text, graphviz=graphviz).SerializeToString()
 
@@ -427,8 +462,8 @@ class UpwellService:
                 given = value if isinstance(value, bytes) else value.encode()
                 if hmac.compare_digest(given, str(self._authorization).encode()):
                     return
-                raise Unauthenticated("the bearer token is not the one of --grpc-token-file")
-        raise Unauthenticated("no credentials: `authorization: Bearer TOKEN` in the metadata is accepted")
+                raise Unauthenticated(f"the token is not this proxy's: {WHO_MAY_CALL}")
+        raise Unauthenticated(f"no credentials: {WHO_MAY_CALL}")
 
 
 async def abort(context: Context, error: Exception) -> NoReturn:

@@ -3,6 +3,9 @@
 Four pages of plain text need no framework: asyncio's streams, one request a connection, limits on the head and on the
 time that a client may take. It reads no body and speaks no TLS. The texts of queries are shown on loopback or to whom
 has the token of the gRPC listener.
+
+A listener on loopback shows `/` and `/metrics` to requests for this machine only: a page of another site can make a
+browser believe that the site's name is 127.0.0.1 (DNS rebinding), and then the request's Host is that name.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from external_upquery.upstream import is_loopback
 from proxy.api import System
 from proxy.config import Config
 from proxy.metrics import CONTENT_TYPE_LATEST, Metrics
@@ -33,10 +37,12 @@ REASONS = {
     404: "Not Found",
     405: "Method Not Allowed",
     408: "Request Timeout",
+    421: "Misdirected Request",
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
+PROBES = frozenset({"/healthz", "/readyz"})
 TEXT = "text/plain; charset=utf-8"
 
 
@@ -88,7 +94,8 @@ class HttpListener:
     """The listener from `start` to `stop`.
 
     Invariants:
-    1. Every connection ends within twice CLIENT_SECONDS, and at most CONNECTIONS are open.
+    1. Every connection ends within twice CLIENT_SECONDS, and at most CONNECTIONS are open and are not being ended.
+    2. `_silent` are those of `_open` whose request is not there yet, the oldest first.
     """
 
     def __init__(self, system: System, config: Config) -> None:
@@ -97,6 +104,7 @@ class HttpListener:
         self._token = config.grpc_token
         self._metrics = Metrics(system)
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._silent: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._server: asyncio.Server | None = None
 
     async def start(self) -> int:
@@ -110,24 +118,29 @@ class HttpListener:
         return bound
 
     async def stop(self, grace: float) -> None:
-        """Takes no new connections, lets running ones finish for `grace` seconds, then ends them."""
+        """Takes no new connections, lets answers be taken for `grace` seconds, then ends what is open."""
         if self._server is not None:
             self._server.close()
+        for writer in self._silent.values():  # who has asked nothing waits for nothing
+            writer.transport.abort()
         if self._open:
             _, late = await asyncio.wait(self._open, timeout=grace)
             # Not cancelled: asyncio's own callback on these tasks trips over a cancelled one.
             for task in late:
                 self._open[task].transport.abort()
-            await asyncio.gather(*late)
+            await asyncio.gather(*late, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._open[task] = writer
-        busy = len(self._open) > CONNECTIONS
+        busy = len(self._open) >= CONNECTIONS and not self._end_silent()
+        self._open[task] = self._silent[task] = writer
         try:
             with suppress(ConnectionError, TimeoutError):
                 page = await self._page(reader)
+                del self._silent[task]
+                if writer.is_closing():  # the client has gone, or was made to
+                    return
                 if busy:
                     page = Page(503, f"more than {CONNECTIONS} connections are open\n".encode())
                 async with asyncio.timeout(CLIENT_SECONDS):
@@ -135,10 +148,21 @@ class HttpListener:
                     await writer.drain()
                 if page.status >= 400:
                     await _discard(reader, writer)
+        except Exception as error:  # noqa: BLE001 - a connection's top level
+            log.info("connection_failed", why=repr(error))
         finally:
             del self._open[task]
+            self._silent.pop(task, None)
             # Not wait_closed: it would wait for a client that does not read.
             writer.close()
+
+    def _end_silent(self) -> bool:
+        """Ends the connection that has been silent for the longest, to make room; whether there was one."""
+        oldest = next(iter(self._silent), None)
+        if oldest is None:
+            return False
+        self._silent.pop(oldest).transport.abort()
+        return True
 
     async def _page(self, reader: asyncio.StreamReader) -> Page:
         """The answer to the one request of this connection."""
@@ -170,6 +194,8 @@ class HttpListener:
             return Page(
                 405, f"{request.method} is not accepted: GET and HEAD are\n".encode(), headers=(("Allow", "GET, HEAD"),)
             )
+        if self._listen.is_loopback and request.path not in PROBES and not _is_for_this_machine(request):
+            return Page(421, b"this listener is on loopback: requests for localhost are answered\n")
         return page(request)
 
     def _metrics_page(self, request: Request) -> Page:
@@ -184,7 +210,7 @@ class HttpListener:
         status = self._system.status()
         caches = self._system.list_caches()
         lines = [
-            f"Upwell {status.version} beside {status.source} ({'up' if status.source_up else 'down'})",
+            f"Upwell {status.version} beside {status.address} ({'up' if status.source_up else 'down'})",
             "",
             "/metrics   for Prometheus",
             "/healthz   200 while the process answers",
@@ -219,6 +245,13 @@ async def _discard(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         for _ in range(LINGER_READS):
             if not await reader.read(HEAD_BYTES):
                 return
+
+
+def _is_for_this_machine(request: Request) -> bool:
+    """By its Host header, if it has one: a browser always sends it."""
+    host = request.headers.get("host", "localhost")
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return is_loopback(name)
 
 
 def _alive(request: Request) -> Page:

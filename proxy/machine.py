@@ -33,12 +33,16 @@ def raise_open_files() -> int:
     return soft
 
 
+def clients_within(limit: int) -> int:
+    """For how many clients of the MySQL listener so many open files suffice; each has a connection to MySQL."""
+    return 1 << 30 if limit == resource.RLIM_INFINITY else max(0, (limit - OTHER_FILES) // 2)
+
+
 def too_few_files(limit: int, connections: int) -> str:
     """What to tell if `limit` open files are too few for so many clients of the MySQL listener, else ""."""
-    needed = 2 * connections + OTHER_FILES  # each client has a connection to MySQL
-    if limit == resource.RLIM_INFINITY or limit >= needed:
+    needed, room = 2 * connections + OTHER_FILES, clients_within(limit)
+    if room >= connections:
         return ""
-    room = max(0, (limit - OTHER_FILES) // 2)
     return (
         f"{connections} clients need {needed} open files and this process may have {limit}, enough for {room} clients:"
         " raise it (ulimit -n, LimitNOFILE=) or lower --mysql-connections"

@@ -49,7 +49,7 @@ class _SystemCollector(Collector):
 
 
 def _status_metrics(status: SystemStatus, *, ready: bool) -> Iterable[Metric]:
-    build = {"version": status.version, "source": status.source, "server_version": status.server_version}
+    build = {"version": status.version, "source": status.address, "server_version": status.server_version}
     yield InfoMetricFamily("upwell", "What runs, and what it stands beside", value=build)
     gauges = (
         ("upwell_ready", "1 while callers can be served", float(ready)),
@@ -81,6 +81,13 @@ def _status_metrics(status: SystemStatus, *, ready: bool) -> Iterable[Metric]:
             "Time from a commit in MySQL until hits show it, of transactions that concern a cache",
             buckets=[(_bound(bound), float(count)) for bound, count in status.visible_buckets],
             sum_value=status.visible_sum_seconds,
+        )
+    if status.late_buckets:
+        yield HistogramMetricFamily(
+            "upwell_loop_late_seconds",
+            "How late the event loop is, looked at every 20 ms: what one step of it makes all others wait",
+            buckets=[(_bound(bound), float(count)) for bound, count in status.late_buckets],
+            sum_value=status.late_sum_seconds,
         )
 
 

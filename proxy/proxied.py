@@ -19,7 +19,8 @@ from time import time
 from typing import Protocol
 
 from planner.lift import lifted
-from planner.scan import scan
+from planner.long_lists import shortened
+from planner.scan import scan, tokens_at_most
 from sqltypes.errors import DeadlinePassed, Overloaded, ParseError, SourceDown
 
 MOST_SHAPES = 1000
@@ -30,7 +31,9 @@ MOST_ACCOUNTS = 16  # of one shape; who comes after them does not see it among h
 FORGETTING = 600.0  # seconds in which what a shape has cost counts half
 EACH = 16  # texts of one kind that are told apart one by one; then one in so many stands for all of them
 JUDGED_AT_ONCE = 100  # shapes that one listing finds out about
-TOO_LONG = f"(a text of more than {LONGEST_SHAPE} characters)"
+LONGEST_TEXT = 1 << 16  # characters: a longer one has no shape
+MOST_TOKENS = 800  # of a shape, a list of literals counted as one: it is found out in less than 5 ms
+TOO_LONG = f"(a text of more than {LONGEST_SHAPE} characters, or more than {MOST_TOKENS} words)"
 NO_SOURCE = (SourceDown, Overloaded, DeadlinePassed)
 
 
@@ -122,16 +125,20 @@ class ProxiedTexts:
     is done for a sample.
     """
 
-    __slots__ = ("_database", "_entry", "_noted", "_owner")
+    __slots__ = ("_database", "_entry", "_noted", "_owner", "_sql")
 
-    def __init__(self, owner: ProxiedQueries, entry: ProxiedQuery) -> None:
+    def __init__(self, owner: ProxiedQueries, sql: str, database: str) -> None:
         self._owner = owner
-        self._database = entry.database
-        self._entry = entry if entry.is_whole else None
+        self._sql: str | None = sql  # None: its shape has been found out
+        self._database = database
+        self._entry: ProxiedQuery | None = None
         self._noted = 0
 
     def note(self, us: float, account: str, text: bytes) -> None:
         """As `ProxiedQuery.note`, of this text."""
+        if self._sql is not None:
+            entry, self._sql = self._owner.entry(self._sql, self._database), None
+            self._entry = entry if entry.is_whole else None
         if self._entry is not None:
             self._entry.note(us, account)
             return
@@ -199,7 +206,7 @@ class ProxiedQueries:
 
     def texts(self, sql: str, database: str) -> ProxiedTexts:
         """What to note texts at that differ from this one in literals only."""
-        return ProxiedTexts(self, self.entry(sql, database))
+        return ProxiedTexts(self, sql, database)
 
     def again(self, entry: ProxiedQuery) -> ProxiedQuery:
         """A forgotten entry is noted again: itself, kept again, or the one that has taken its place since."""
@@ -276,7 +283,7 @@ class ProxiedQueries:
 
 def _shape(sql: str) -> str:
     """What texts that differ in literals share; of no SQL text, itself."""
-    if len(sql) > LONGEST_SHAPE * 4:
+    if len(sql) > LONGEST_TEXT or not tokens_at_most(shortened(sql, str)[0], MOST_TOKENS):
         return TOO_LONG
     try:
         shape = lifted(sql)

@@ -6,15 +6,18 @@ Everything here runs on the event loop's thread, synchronously, in the order in 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from time import monotonic
 
+from dataflow.check import Check
 from dataflow.demand import BEHIND, Demand
 from dataflow.engine import Engine
 from dataflow.fill import Read
+from dataflow.guard import Guard
 from dataflow.messages import (
     Changes,
+    Differs,
     Effect,
     Failed,
     Ready,
@@ -26,10 +29,16 @@ from dataflow.messages import (
 from dataflow.reader import ReaderNode
 from external_upquery.executor import Executor
 from proxy.api import Encoder, EncoderFor, Join
+from proxy.faults import Faults
 from proxy.keys import Bound
+from sqltypes.errors import Fault
 from sqltypes.schema import ResultColumn
 
 BATCH_WINDOW = 0.0003  # seconds that a miss waits for others while upqueries are under way
+DIFFERS = "the cache's answer differed from MySQL's own: it is not believed any more"
+NOT_COMPARED = "the cache is new, and its answer could not be compared with MySQL's own"
+TOLD = {"differs": DIFFERS, "unchecked": NOT_COMPARED}
+NO_CONNECTION = "no connection is free for the fill"
 BUSY = 2  # upqueries in flight from which misses are batched
 
 
@@ -47,6 +56,9 @@ class Pump:
 
     def __init__(self, engine: Engine, executor: Executor, timeout: float) -> None:
         self.engine = engine
+        self.faults = Faults(engine.memory.count)
+        self._faulted = False
+        self._guard = Guard(engine, self._on_fault)
         self._executor = executor
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
@@ -54,6 +66,7 @@ class Pump:
         self._waiters: dict[int, asyncio.Future[Ready]] = {}
         self._subscribers: dict[int, Callable[[Changes], None]] = {}
         self.on_position: Callable[[StreamEvent], None] | None = None  # told of each event that has been processed
+        self.on_differs: Callable[[Differs], None] = lambda effect: None
         self._scheduled = False
         self._formats: dict[str, int] = {}
         self._encoders_for: list[EncoderFor] = []
@@ -76,25 +89,33 @@ class Pump:
     def join(self, format_: int) -> Join:
         return self._joins[format_]
 
-    def encoders_for(self, columns: tuple[ResultColumn, ...]) -> list[Encoder]:
-        """One encoder a registered format, in order: a reader's slots."""
-        return [encoder_for(columns) for encoder_for in self._encoders_for]
+    @property
+    def formats(self) -> Sequence[EncoderFor]:
+        """What makes the encoders of each registered format, in order: a reader's slots."""
+        return self._encoders_for
 
     # -- reads -------------------------------------------------------------------------------------------------------
 
-    async def miss(self, reader: ReaderNode, keys: Bound, demand: Demand | None = None) -> Ready:
+    async def miss(
+        self, reader: ReaderNode, keys: Bound, demand: Demand | None = None, check: Check | None = None
+    ) -> Ready:
         """The answer of a read that met a hole, with the position it reflects. Raises the source's errors, PassThrough,
         and Behind where the answer does not meet the demand."""
         number = next(self._numbers)
         future: asyncio.Future[Ready] = self._loop.create_future()
         self._waiters[number] = future
-        self.handle(self.engine.read(Read(number, reader, keys, demand=demand)))
         try:
+            self.handle(self.engine.read(Read(number, reader, keys, demand=demand, check=check)))
             return await future
         finally:
             if self._waiters.pop(number, None) is not None:
                 for abandoned in self.engine.cancel(number):
                     self._executor.cancel(abandoned)
+
+    def would_wait(self, reader: ReaderNode, keys: Bound) -> bool:
+        """Whether a miss of these keys would wait for a connection: all are taken, and no fill is under way for it."""
+        tracker = reader.program.root.tracker
+        return self._executor.full and any(tracker.find(key, reader.tag) is None for key, _ in keys)
 
     def handle(self, effects: list[Effect]) -> None:
         """Delivers what the engine returned, and sees to it that new misses are asked for."""
@@ -114,8 +135,19 @@ class Pump:
                         subscriber(effect)
                 case UpqueryRequest():
                     self._submit(effect)
+                case Differs():
+                    self.on_differs(effect)
+        if self._faulted:
+            self._faulted = False
+            self._fail_lost()
         if self.engine.misses_pending and not self._scheduled:
             self._schedule()
+
+    def _fail_lost(self) -> None:
+        """After a fault: what the engine had to tell some who wait was lost with its step."""
+        for number, future in list(self._waiters.items()):
+            if not self.engine.waits(number) and not future.done():
+                future.set_exception(Fault("the engine has failed"))
 
     def _schedule(self) -> None:
         """Asks at once while nothing is under way; else lets misses gather, so that they share an upquery."""
@@ -131,29 +163,33 @@ class Pump:
 
     def _flush(self) -> None:
         self._scheduled = False
-        self.handle(self.engine.flush())
+        self.handle(self._guard.flush())
 
     def _submit(self, request: UpqueryRequest) -> None:
         self._executor.submit(request, self._deliver, monotonic() + self._timeout)
 
     def _deliver(self, result: UpqueryAnswer | UpqueryFailed) -> None:
         if isinstance(result, UpqueryAnswer):
-            self.handle(self.engine.on_answer(result))
+            self.handle(self._guard.on_answer(result))
         else:
             self.handle(self.engine.on_failed(result))
+
+    def _on_fault(self, step: str, what: str, error: Exception) -> None:
+        self._faulted = True
+        self.faults.note("engine: " + step, what, error)
 
     # -- the stream --------------------------------------------------------------------------------------------------
 
     def on_stream(self, event: StreamEvent) -> None:
         """One event of the change stream, processed to completion."""
-        effects = self.engine.on_stream(event)
-        if effects or self.engine.misses_pending:
+        effects = self._guard.on_stream(event)
+        if effects or self._faulted or self.engine.misses_pending:
             self.handle(effects)
         if self.on_position is not None:
             self.on_position(event)
 
     def tick(self) -> None:
-        self.handle(self.engine.tick())
+        self.handle(self._guard.tick())
 
     # -- subscriptions -----------------------------------------------------------------------------------------------
 
@@ -174,4 +210,4 @@ def _failure(failed: Failed) -> Exception:
     """What the waiting read raises."""
     if failed.error is not None:
         return failed.error
-    return Behind(failed.why) if failed.why == BEHIND else PassThrough(failed.why)
+    return Behind(failed.why) if failed.why == BEHIND else PassThrough(TOLD.get(failed.why, failed.why))

@@ -8,9 +8,11 @@ import re
 from proxy.mysql.reads import Transactions
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B?)", re.IGNORECASE)
+LEAST_MEMORY = 1 << 20
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+MOST_CHECKS = 100_000
 DEFAULT_SHARE = 0.0001
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -48,6 +50,15 @@ def parse_share(text: str) -> float:
     return share
 
 
+def parse_checks(text: str) -> int:
+    """How many checks must agree: off, or a number."""
+    if text.lower() == "off":
+        return 0
+    if not text.isdecimal() or not 0 <= int(text) <= MOST_CHECKS:
+        raise ValueError(f"off or a number of checks up to {MOST_CHECKS} is accepted")
+    return int(text)
+
+
 def parse_fraction(text: str) -> float:
     """A part of something: above 0, at most 1."""
     try:
@@ -76,6 +87,14 @@ def parse_size(text: str) -> int:
     size = int(float(number) * base ** _POWERS[unit.removesuffix("I")]) if unit != "I" else 0
     if size < 1:
         raise ValueError("a size above zero such as 512MiB is accepted")
+    return size
+
+
+def parse_memory_limit(text: str) -> int:
+    """As `parse_size`; a number without a unit is bytes, which nobody means who writes a small one."""
+    size = parse_size(text)
+    if size < LEAST_MEMORY:
+        raise ValueError(f"{size} bytes: a size of at least 1MiB such as 512MiB or 2GiB is accepted")
     return size
 
 

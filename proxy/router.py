@@ -41,27 +41,31 @@ from proxy.auto_cache import AutoCache
 from proxy.caches import NamedCache, OpenCache
 from proxy.catalog import Catalog
 from proxy.counters import COUNTERS, SOURCE
+from proxy.faults import is_fault
 from proxy.freshness import CallDemand, Freshener
+from proxy.lateness import Lateness
+from proxy.long_sql import is_long, read_text
 from proxy.proxied import ProxiedQueries
 from proxy.pump import Pump
 from proxy.sample import Sampler
 from proxy.state import StateStore
+from proxy.trust import Auditor
 from proxy.visible import VisibleTimes
-from sqltypes.errors import BadParameters, NotARead, SourceDown, TooStale, UnknownCache, UpwellError
+from sqltypes.errors import BadParameters, SourceDown, TooStale, UnknownCache, UpwellError
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
 from sqltypes.values import client_literal
 from vstream.source import ChangeSource
 
 VISIBLE_SOON = 0.05  # seconds that a transaction of the stream may need to become visible
-READS = frozenset({"SELECT", "WITH", "TABLE", "VALUES", "SHOW", "EXPLAIN", "DESCRIBE", "DESC"})
 LEAST_PATIENCE = 0.05  # seconds that MySQL may take to execute what the stream has brought already
 SLOW_SUBSCRIBER = 1000  # events that a subscriber may be behind before it is cut off
 GRPC_ACCOUNT = ""  # callers of gRPC are no accounts of MySQL
 
 
 class Router:
-    """Routes reads. `closed`: not "" while no hit may be served, with the reason."""
+    """Routes reads. `closed`: not "" while no hit may be served, with the reason. `stopping`: new callers should go
+    elsewhere, those that are here are served."""
 
     def __init__(
         self,
@@ -74,9 +78,12 @@ class Router:
         matcher: QueryMatcher,
         state: StateStore,
         check_sample: float = 0.0,
+        verify_new_caches: int = 0,
     ) -> None:
         self.pump = pump
+        self.faults = pump.faults
         self.closed = ""
+        self.stopping = False
         self.proxied = ProxiedQueries(catalog)
         self.auto_cache: AutoCache | None = None
         self._upstream = upstream
@@ -93,6 +100,7 @@ class Router:
         self._open: dict[tuple[str, int], OpenCache] = {}
         self._freshener = Freshener(engine, stream.age, executor.executed)
         self._changed_at = monotonic()
+        self.lateness: Lateness | None = None
         self.session_figures: Callable[[], dict[str, int]] = dict  # of the MySQL listener
         self.accounts_version = 0  # another number after each change of accounts and their rights
         self.changes = 0  # of that, and of caches
@@ -108,10 +116,21 @@ class Router:
             followed=lambda: stream.server_uuid,
             publish=lambda: pump.handle(engine.flush()),
         )
+        self.auditor = Auditor(
+            engine,
+            self.sampler.comparer,
+            verify_new_caches,
+            catalog.distrust,
+            substituted=substituted,
+            source_version=lambda: self.server_version,
+            clock=monotonic,
+        )
+        self.sampler.on_different = self.auditor.on_different
+        catalog.auditor = self.auditor
+        pump.on_differs = self.auditor.on_differs
         pump.on_position = self._on_position
         self._subscribers: set[asyncio.Queue[SubscriptionEvent]] = set()
         self.server_version = ""
-        self.server_uuid = ""
 
     # -- formats -----------------------------------------------------------------------------------------------------
 
@@ -137,16 +156,14 @@ class Router:
 
     async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> CacheInfo:
         database = database or self._upstream.database
-        cache, existed, to_be_kept = await self._catalog.create(name, sql, database, made_by)
+        cache, existed = await self._catalog.create(name, sql, database, made_by, self._state.put)
         self._close_dropped()  # an automatic one may have made room for its namesake
-        if to_be_kept:
-            self._state.put(cache.name, cache.sql, cache.database, made_by)
         return replace(cache.info(), existed=existed)
 
     async def drop_cache(self, name: str) -> None:
+        self._state.remove(name)  # first: where the folder cannot be written to, nothing has changed
         await self._catalog.drop(name)
         self._close_dropped()
-        self._state.remove(name)
 
     def automatic(self) -> list[NamedCache]:
         """The caches that automatic caching has made, but for those that somebody has made his own."""
@@ -193,12 +210,13 @@ class Router:
         demand = self.demand(freshness) if freshness is not None else None
         database = database or self._upstream.database
         format_ = self.pump.format_number(format)
-        matched = self._matcher.match(sql, database, parameters)
+        matched = None if is_long(sql) else self._matched(sql, database, parameters)
         if matched is not None:
             name, values = matched
-            return await self._opened(self._catalog.get(name), format_).read(values, demand)
-        check_read(sql)
-        text = substituted(sql, parameters)
+            opened = self._opened(self._catalog.get(name), format_)
+            text = substituted(sql, parameters) if opened.named.trust is not None else ""
+            return await opened.read(values, demand, text)
+        text = await read_text(sql, parameters)
         started = perf_counter()
         answer = await self._pass(text, database, format_, "no cache for this query", "", demand)
         self.proxied.entry(sql, database).note((perf_counter() - started) * 1e6, GRPC_ACCOUNT)
@@ -234,6 +252,18 @@ class Router:
                 raise TooStale(f"MySQL has not executed {demand.lacking(passed.executed)}, which the read asks for")
         body = self.encoder(format_, passed.columns)(passed.rows)
         return Answer(Served.PASSED, passed.columns, body, passed.executed, cache, why, passed.horizon)
+
+    def _matched(
+        self, sql: str, database: str, parameters: Sequence[ParameterValue]
+    ) -> tuple[str, tuple[ParameterValue, ...]] | None:
+        """As `match`; a text at which that fails is for no cache."""
+        try:
+            return self._matcher.match(sql, database, parameters)
+        except Exception as error:
+            if not is_fault(error):
+                raise
+            self.faults.note("query", sql[:200], error, text=sql[:2000])
+            return None
 
     def match(
         self, sql: str, database: str, parameters: Sequence[ParameterValue]
@@ -302,6 +332,17 @@ class Router:
     def source_up(self) -> bool:
         return self._stream.connected
 
+    def written_unlogged(self, account: str, *, schema: bool) -> None:
+        self.count("unlogged_writes")
+        self._catalog.written_unlogged(account, schema=schema)
+        self.rights_changed()
+
+    def sequence(self) -> int:
+        return self._engine.memory.sequence
+
+    def rebuilding(self) -> bool:
+        return self._catalog.rebuilding
+
     def seconds_since_change(self) -> float:
         return monotonic() - self._changed_at
 
@@ -309,11 +350,11 @@ class Router:
         """An event of the stream has been processed."""
         self._changed_at = monotonic()
         if isinstance(event, Gap) or (isinstance(event, Progress) and event.accounts):
-            self.accounts_version += 1
-            self._on_change()
+            self.rights_changed()
         self._note_moment()
         self._visible.on_stream(event)
         self._freshener.on_stream(event)
+        self.auditor.on_stream(event)
         self.sampler.on_stream(event)
 
     # -- status ------------------------------------------------------------------------------------------------------
@@ -343,8 +384,14 @@ class Router:
         found = self._ring.position_at(moment.pushed) if moment.ring == self.moment.ring else None
         return "" if found is None else str(found)
 
+    def rights_changed(self) -> None:
+        self.accounts_version += 1
+        self._on_change()
+
     def _on_change(self) -> None:
         self.changes += 1
+
+    look_again = _on_change
 
     def count(self, name: str) -> None:
         """Counts one occurrence of a rule."""
@@ -353,13 +400,26 @@ class Router:
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         return self._engine.hold(reader, key, params)
 
+    def seconds(self, reader: ReaderNode) -> float:
+        """What MySQL takes for the reader's upqueries, lately."""
+        return self._engine.latency.get(reader.tag, 0.0)
+
+    def substituted(self, sql: str, parameters: Sequence[ParameterValue]) -> str:
+        return substituted(sql, parameters)
+
     def keep_limit(self) -> None:
         """After answers were encoded and stored: evicts if that passed the limit."""
         if self._engine.memory.used > self._engine.limit:
             self._engine.sieve.evict_to(self._engine.limit)
 
     def not_ready(self) -> str:
-        return self.closed
+        if self.stopping:
+            return "it is stopping"
+        if self._stream.refused and not self.closed:
+            return f"MySQL refuses its change stream: {self._stream.refused}"
+        if self.closed or not self._catalog.unplanned:
+            return self.closed
+        return f"{self._catalog.unplanned} caches of the settings or of an earlier run are still to be planned"
 
     def status(self) -> SystemStatus:
         engine = self._engine
@@ -368,9 +428,10 @@ class Router:
         return SystemStatus(
             version=upwell.__version__,
             source=self._upstream.redacted,
+            address=self._upstream.address,
             source_up=self._stream.connected,
             server_version=self.server_version,
-            server_uuid=self.server_uuid,
+            server_uuid=self._stream.server_uuid,
             position=self.position(),
             lag_seconds=self._stream.lag(),
             memory_bytes=engine.memory.used,
@@ -383,6 +444,8 @@ class Router:
             visible_p99_seconds=p99,
             visible_buckets=self._visible.buckets(),
             visible_sum_seconds=self._visible.sum,
+            late_buckets=self.lateness.buckets() if self.lateness is not None else (),
+            late_sum_seconds=self.lateness.sum if self.lateness is not None else 0.0,
             counters={
                 **dict.fromkeys(COUNTERS, 0),
                 **engine.memory.counters,
@@ -390,12 +453,15 @@ class Router:
                 "records_applied": engine.memory.applied,
                 **{name: self._executor.counters[name.removeprefix("source_")] for name in SOURCE},
                 **self.sampler.counters,
+                **self._catalog.planning.counters,
+                **self.auditor.counters,
                 **(self.auto_cache.counters if self.auto_cache is not None else {}),
                 "evicted": engine.sieve.evicted,
                 "ring_transactions": len(engine.ring),
                 "subscriptions": len(engine.subscriptions),
                 **self.session_figures(),
                 "freshness_waits": self._freshener.waits,
+                "loop_late": self.lateness.times if self.lateness is not None else 0,
                 "freshness_waits_in_vain": self._freshener.late,
             },
         )
@@ -403,7 +469,7 @@ class Router:
 
 class Gate:
     """Decides whether hits may be served: not when the source has been out of reach for longer than `max_staleness`
-    seconds."""
+    seconds, nor while its stream lacks changes."""
 
     def __init__(self, router: Router, stream: ChangeSource, max_staleness: float) -> None:
         self._router = router
@@ -416,28 +482,13 @@ class Gate:
         if self._stream.connected:
             self._last_contact = now
         away = now - self._last_contact
-        if away > self._max_staleness:
+        if self._stream.unfit:
+            self._router.close(self._stream.unfit)
+        elif away > self._max_staleness:
             limit = f"more than --max-staleness {self._max_staleness:.0f} s"
             self._router.close(f"the source has not been reached for {away:.0f} s, {limit}")
         else:
             self._router.closed = ""
-
-
-def check_read(sql: str) -> None:
-    """Raises NotARead unless the text is one statement that reads."""
-    tokens = scan(sql)
-    while tokens and tokens[-1].text == ";":
-        tokens = tokens[:-1]
-    if not tokens:
-        raise NotARead("the text holds no statement, one SELECT is accepted")
-    if any(token.text == ";" for token in tokens):
-        raise NotARead("the text holds several statements, one SELECT is accepted")
-    first = next((token.text.upper() for token in tokens if token.text != "("), "")
-    if first not in READS:
-        raise NotARead(f"{first} is not a read: writes go to MySQL itself, a single SELECT is accepted here")
-    words = [token.text.upper() for token in tokens if token.kind == "word"]
-    if "INTO" in words or (first == "WITH" and not {"UPDATE", "DELETE", "INSERT"}.isdisjoint(words)):
-        raise NotARead("a statement that writes (INTO, or WITH before a write) is not a read")
 
 
 def substituted(sql: str, parameters: Sequence[ParameterValue]) -> str:

@@ -64,22 +64,30 @@ class StateStore:
 
     def _write(self, caches: dict[str, CacheDefinition]) -> None:
         document = {"version": VERSION, "source": self._source, "caches": [_saved(cache) for cache in caches.values()]}
-        beside = self.path.with_suffix(f".{os.getpid()}.new")
         try:
-            # Queries may hold what others should not read.
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                json.dump(document, file, indent=1)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(self.path)
-            _flush_folder(self.path.parent)
+            write_whole(self.path, document)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                beside.unlink()
             raise ConfigError(f"--state-dir: {str(self.path)!r} cannot be written: {error.strerror}") from None
         self._caches = caches
+
+
+def write_whole(path: Path, document: object) -> None:
+    """Replaces a file by this document at once; only its owner may read it. Raises OSError."""
+    beside = path.with_suffix(f".{os.getpid()}.new")
+    try:
+        # Queries may hold what others should not read.
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(document, file, indent=1)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        _flush_folder(path.parent)
+    except OSError:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
 
 
 def _saved(cache: CacheDefinition) -> dict[str, str]:

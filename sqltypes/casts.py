@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from sqltypes.arithmetic import UNSIGNED_MAX, decimal_fit, decimal_round_to_int, out_of_range, signed
-from sqltypes.errors import UnsupportedQuery
+from sqltypes.errors import EvaluationError, UnsupportedQuery
 from sqltypes.expression import Call, Expr, Literal, ParamRef, Value
 from sqltypes.schema import DOUBLE, SqlType
 from sqltypes.temporal import as_datetime, datetime_text, parse_datetime, time_text
@@ -29,7 +29,7 @@ def cast_call(arg: Expr, target: SqlType) -> Expr:
     if target.is_string and isinstance(arg, Call) and arg.op == "case" and scale_varies(arg):
         raise UnsupportedQuery("function", "CAST AS CHAR of a DECIMAL whose scale varies from row to row")
     conversion(arg.type, target)
-    return Call("cast", (arg,), target, arg.nullable)
+    return Call("cast", (arg,), target, arg.nullable or target.name in ("date", "datetime"))
 
 
 def _temporal_literal(text: str, target: SqlType) -> Literal:
@@ -47,7 +47,10 @@ def converted(arg: Expr, target: SqlType) -> Expr:
     if target.is_integer or arg.type.is_approximate:
         return arg
     if isinstance(arg, Literal):
-        widened = Literal(None if arg.value is None else conversion(arg.type, target)(arg.value), target)
+        try:
+            widened = Literal(None if arg.value is None else conversion(arg.type, target)(arg.value), target)
+        except EvaluationError as error:
+            raise UnsupportedQuery("function", str(error), str(arg.value)) from error
         return widened if target.is_approximate else Call("widen", (widened,), target, arg.nullable)
     return Call("cast" if target.is_approximate else "widen", (arg,), target, arg.nullable)
 
@@ -84,11 +87,11 @@ def conversion(source: SqlType, target: SqlType) -> Convert:
         case "varchar" | "char" if target.collation and target.length is None:
             return _to_text(source, target)
         case "date" if source.name in ("date", "datetime", "timestamp"):
-            return _date_part
+            return lambda value: None if _incomplete(value) else value[:10]
         case "datetime" if source.name in ("date", "datetime", "timestamp"):
             scale = target.scale or 0
             if (source.scale or 0) <= scale:
-                return lambda value: as_datetime(value, scale)
+                return lambda value: None if _incomplete(value) else as_datetime(value, scale)
     raise UnsupportedQuery("function", f"CAST of {source.name.upper()} AS {target.name.upper()} is not reproduced")
 
 
@@ -111,8 +114,21 @@ def _identity(value: Value) -> Value:
     return value
 
 
-def _date_part(value: str) -> str:
-    return value[:10]
+def _incomplete(value: str) -> bool:
+    """Whether CAST makes NULL of the date, as it does under NO_ZERO_DATE and NO_ZERO_IN_DATE, MySQL's default."""
+    return value[5:7] == "00" or value[8:10] == "00"
+
+
+def no_zero(value: str) -> str:
+    """The date, if it has no zero in it."""
+    if _incomplete(value):
+        raise EvaluationError(f"MySQL may make another date of {value}, as its plan is")
+    return value
+
+
+def no_partial(value: str) -> str:
+    """The date, if it is a whole one or 0000-00-00."""
+    return value if value.startswith("0000-00-00") else no_zero(value)
 
 
 def _to_signed(value: int | Decimal) -> int:
@@ -133,4 +149,4 @@ def _to_unsigned(value: int | Decimal) -> int:
     return rounded
 
 
-__all__ = ["DOUBLE", "cast_call", "conversion", "converted"]
+__all__ = ["DOUBLE", "cast_call", "conversion", "converted", "no_partial", "no_zero"]

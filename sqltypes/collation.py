@@ -51,6 +51,11 @@ def encodes(charset: str, text: str) -> bool:
     return True
 
 
+def pads(collation: str) -> bool:
+    """Whether the collation compares strings as if spaces followed them: PAD SPACE."""
+    return collation != "binary" and "_0900_" not in collation
+
+
 def supported(collation: str | None) -> bool:
     """Whether comparison under the collation is reproduced."""
     return collation in EXACT_NO_PAD or collation in EXACT_PAD or collation in WEIGHTED

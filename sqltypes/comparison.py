@@ -14,13 +14,18 @@ is MySQL's:
 
 All else (numbers with strings, JSON, geometry, vectors, mixed collations without a winner) is refused: MySQL would go
 through a double, or its rules are not reproduced. Sessions are taken to be in UTC.
+
+Refused as well is what MySQL compares otherwise through an index than without one, for nobody knows which it takes: a
+constant with more digits of the fraction than the date-time beside it has, which an index rounds; large integers beside
+DOUBLE; strings of two collations of which only one pads with spaces.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from sqltypes.collation import character_set, encodes
+from sqltypes.collation import character_set, encodes, pads
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef
 from sqltypes.schema import DOUBLE, SqlType
@@ -64,10 +69,13 @@ def aligned(left: Expr, right: Expr) -> tuple[Expr, Expr]:
     domains = (domain(left.type), domain(right.type))
     if "null" in domains:
         return left, right
-    _refuse_short_years(left, right)
+    refuse_short_years(left, right)
     match domains:
         case ("exact", "exact"):
             return left, right
+        case ("exact", "double") | ("double", "exact"):
+            refuse_large((left, right))
+            return as_double(left), as_double(right)
         case ("exact" | "double", "exact" | "double"):
             return as_double(left), as_double(right)
         case ("string", "string"):
@@ -78,19 +86,44 @@ def aligned(left: Expr, right: Expr) -> tuple[Expr, Expr]:
         case ("datetime" | "string", "datetime" | "string"):
             return _datetimes(left, right)
         case ("time" | "string", "time" | "string"):
-            return _as_time(left), _as_time(right)
+            return _as_time(left, right.type), _as_time(right, left.type)
     raise UnsupportedQuery(
         "comparison_type",
         f"MySQL compares {left.type.name.upper()} with {right.type.name.upper()} by a conversion not reproduced",
     )
 
 
-def _refuse_short_years(left: Expr, right: Expr) -> None:
+def refuse_short_years(left: Expr, right: Expr) -> None:
     """MySQL reads a constant below 100 beside a YEAR as a short year: 70 is 1970."""
     for year, other in ((left, right), (right, left)):
-        short = isinstance(other, Literal) and isinstance(other.value, int) and not YEAR_MIN <= other.value <= YEAR_MAX
-        if year.type.name == "year" and short:
+        full = isinstance(other, Literal) and isinstance(other.value, int) and YEAR_MIN <= other.value <= YEAR_MAX
+        if year.type.name == "year" and isinstance(other, Literal) and not full:
             raise UnsupportedQuery("comparison_type", "YEAR is compared with a number that is not a year of 4 digits")
+
+
+EXACT_DOUBLE = 2**53  # integers up to here are DOUBLEs, so comparing as DOUBLE is comparing exactly
+SAFE_DIGITS = 15  # decimal digits that survive a DOUBLE
+_SMALL_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "year"})
+
+
+def refuse_large(exprs: Sequence[Expr]) -> None:
+    """Raises UnsupportedQuery for exact numbers beside a DOUBLE that are not surely DOUBLEs themselves: MySQL may
+    compare them as they are through an index, and without one as DOUBLEs."""
+    if all(_small_literal(expr) for expr in exprs if expr.type.is_approximate):
+        exprs = [expr for expr in exprs if expr.type.name == "bit"]
+    for expr in exprs:
+        if not (expr.type.is_approximate or _small(expr.type) or _small_literal(expr)):
+            raise UnsupportedQuery("comparison_type", f"{expr.type.name.upper()} is compared with a DOUBLE")
+
+
+def _small(type_: SqlType) -> bool:
+    """Whether every number of the type is a DOUBLE."""
+    return type_.name in _SMALL_INTEGERS or (type_.name == "decimal" and (type_.precision or 10) <= SAFE_DIGITS)
+
+
+def _small_literal(expr: Expr) -> bool:
+    value = expr.value if isinstance(expr, Literal) else EXACT_DOUBLE
+    return value is None or abs(value) < EXACT_DOUBLE  # type: ignore[arg-type]  # a number
 
 
 def as_double(expr: Expr) -> Expr:
@@ -123,6 +156,7 @@ def one_collation(exprs: list[Expr]) -> tuple[Expr, ...]:
     """The strings, all typed with the collation in which MySQL compares them."""
     winner = exprs[0]
     for other in exprs[1:]:
+        _require_one_padding(winner, other)
         winner = _stronger(winner, other)
     collation = winner.type.collation
     return tuple(_in_collation(expr, collation) for expr in exprs)
@@ -140,6 +174,14 @@ def _stronger(left: Expr, right: Expr) -> Expr:
     if "utf8mb4" in (character_set(a), character_set(b)) and character_set(a) != character_set(b):
         return left if character_set(a) == "utf8mb4" else right
     raise UnsupportedQuery("collation", f"strings of the collations {a} and {b} are compared")
+
+
+def _require_one_padding(left: Expr, right: Expr) -> None:
+    if constant(left) or constant(right) or coercibility(left) != coercibility(right):
+        return
+    a, b = left.type.collation or "", right.type.collation or ""
+    if a != b and pads(a) != pads(b):
+        raise UnsupportedQuery("collation", f"only one of the collations {a} and {b} pads with spaces")
 
 
 def _in_collation(expr: Expr, collation: str | None) -> Expr:
@@ -175,6 +217,9 @@ def _as_bytes(expr: Expr) -> Expr:
 
 def _datetimes(left: Expr, right: Expr) -> tuple[Expr, Expr]:
     """Both in one format of text, in which strings compare as the points in time do."""
+    for side in (left, right):
+        if side.type.is_string and not constant(side):
+            raise UnsupportedQuery("comparison_type", "a date is compared with a string that is not constant")
     if not constant(left) and constant(right):
         return left, _like_column(right, left.type)
     if constant(left) and not constant(right):
@@ -196,14 +241,19 @@ def _like_column(expr: Expr, column: SqlType) -> Expr:
     text = parse_datetime(str(expr.value)) if isinstance(expr, Literal) else None
     if text is None:
         raise UnsupportedQuery("comparison_type", "not a full date or date-time beside one", place(expr))
-    return Literal(datetime_like(text, column), column)
+    found = datetime_like(text, column)
+    if found is None:
+        raise UnsupportedQuery("comparison_type", "a constant finer than the date-time beside it", place(expr))
+    return Literal(found, column)
 
 
-def datetime_like(text: str, column: SqlType) -> str:
-    """A comparable text in the format in which values of the column compare with it: longer only where it is finer."""
+def datetime_like(text: str, column: SqlType) -> str | None:
+    """A comparable text in the format of the column's values; None where it is finer than those. Beside a DATE it stays
+    as it is."""
     if column.name == "date":
         return text
-    return as_datetime(text, max(column.scale or 0, fraction_digits(text)))
+    scale = column.scale or 0
+    return as_datetime(text, scale) if fraction_digits(text) <= scale else None
 
 
 def _comparable(expr: Expr) -> Expr:
@@ -212,9 +262,7 @@ def _comparable(expr: Expr) -> Expr:
         if text is None:
             raise UnsupportedQuery("comparison_type", "not a full date or date-time beside one", place(expr))
         return Literal(text, COMPARABLE)
-    if expr.type.is_string:
-        raise UnsupportedQuery("comparison_type", "a date is compared with a string that is not constant")
-    return expr if expr.type.name == "date" else Call("comparable", (expr,), COMPARABLE, expr.nullable)
+    return Call("comparable", (expr,), COMPARABLE, expr.nullable)
 
 
 def place(expr: Expr) -> str:
@@ -222,13 +270,18 @@ def place(expr: Expr) -> str:
     return repr(expr.value) if isinstance(expr, Literal) else type(expr).__name__
 
 
-def _as_time(expr: Expr) -> Expr:
+def time_like(microseconds: int, column: SqlType) -> int | None:
+    """A TIME as it compares with values of the column; None where it is finer than those."""
+    return microseconds if microseconds % 10 ** (6 - (column.scale or 0)) == 0 else None
+
+
+def _as_time(expr: Expr, column: SqlType) -> Expr:
     if expr.type.name == "time":
         return expr
     if isinstance(expr, Literal):
         value = parse_time(str(expr.value))
-        if value is None:
-            raise UnsupportedQuery("comparison_type", "not a full time beside one", repr(expr.value))
+        if value is None or time_like(value, column) is None:
+            raise UnsupportedQuery("comparison_type", "no full time, or one finer than the TIME beside it", place(expr))
         return Literal(value, SqlType("time", scale=6))
     if isinstance(expr, ParamRef):
         return replace(expr, type=SqlType("time", scale=6))

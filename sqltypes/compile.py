@@ -88,8 +88,10 @@ class Codegen:
         return self.bind(value)
 
     def _strict(self, expr: Call, ref: Ref) -> str:
+        if any(isinstance(arg, Literal) and arg.value is None for arg in expr.args):
+            return "None"
         function = implementation(expr)
-        if all(isinstance(arg, Literal) and arg.value is not None for arg in expr.args):
+        if all(isinstance(arg, Literal) for arg in expr.args):
             try:
                 return self.constant(function(*(arg.value for arg in expr.args if isinstance(arg, Literal))))
             except EvaluationError:
@@ -127,8 +129,14 @@ class Codegen:
         if key is None:
             return source
         if isinstance(expr, Literal) and expr.value is not None:
-            return self.constant(key(expr.value))
+            return self._constant_key(key, expr.value)
         return f"{self.bind(key)}({source})"
+
+    def _constant_key(self, key: Callable[[Any], Any], value: Any) -> str:
+        try:
+            return self.constant(key(value))
+        except EvaluationError:  # it shall fail where it is compared, if it ever is
+            return f"{self.bind(key)}({self.constant(value)})"
 
     def _null_safe(self, expr: Call, ref: Ref) -> str:
         left, right = (self.key_part(arg, ref) for arg in expr.args)
@@ -147,12 +155,19 @@ class Codegen:
                 case "is_true":
                     return self.truth(expr.args[0], ref)
                 case "is_null":
-                    return f"{self.expression(expr.args[0], ref)} is None" if expr.args[0].nullable else "False"
+                    return self._is_null(expr.args[0], ref)
                 case "<=>":
                     return self._null_safe(expr, ref)
                 case op if op in OPERATORS:
                     return self._test(expr, OPERATORS[op], ref)
         return self.expression(expr, ref)
+
+    def _is_null(self, expr: Expr, ref: Ref) -> str:
+        if not expr.nullable:
+            return "False"
+        source = self.expression(expr, ref)
+        # A call of constants is one itself, of which Python says that it is never None.
+        return f"({self.temporary()} := {source}) is None" if isinstance(expr, Call) else f"{source} is None"
 
     def falsity(self, expr: Expr, ref: Ref) -> str:
         """Source of a test that is truthy iff the expression is FALSE: neither TRUE nor NULL."""
@@ -199,7 +214,7 @@ class Codegen:
         if key is None or (isinstance(expr, Literal) and expr.value is None):
             return self.expression(expr, ref)
         if isinstance(expr, Literal):
-            return self.constant(key(expr.value))
+            return self._constant_key(key, expr.value)
         tests, (value,) = self.operands([expr], ref)
         return _guarded(tests, f"{self.bind(key)}({value})", "None")
 

@@ -3,8 +3,7 @@
     UpwellError
     +-- ParseError            the SQL does not parse
     +-- UnknownName           a table, column or database that does not exist
-    +-- UnsupportedQuery      a query that is not cached, with the reason and the place: not a failure for who merely
-    ran it
+    +-- UnsupportedQuery      a query that is not cached, with the reason and the place; whoever ran it gets its answer
     +-- NeedRelations         planning wants more of the schema first
     +-- BadParameters         wrong number or type of parameters
     |   +-- ComparedElsewhere MySQL would compare this value in another type than the column's: the read passes through
@@ -25,11 +24,11 @@
     +-- NotPermitted          the account may not do this
     +-- ClientLeft            the client closed its connection before its request was complete
     +-- ConfigError           a wrong option or file: one line on stderr, exit 2
+    +-- Fault                 a fault of ours: MySQL answers in its place
     +-- InvariantViolated     an internal breach: the state concerned is dropped, never served
 
 Each class has a `reason` code (machine-readable, snake_case, stable) beside MySQL's `errno` and `sqlstate`. Messages
-are lower case,
-without a stop; they say what was seen and what would be accepted.
+are lower case, without a stop; they say what was seen and what would be accepted.
 """
 
 from __future__ import annotations
@@ -47,6 +46,16 @@ class UpwellError(Exception):
     @property
     def message(self) -> str:
         return str(self)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """An error is the same in another process, whatever its constructor takes."""
+        return _again, (type(self), self.args, dict(self.__dict__))
+
+
+def _again(kind: type[UpwellError], args: tuple[object, ...], state: dict[str, object]) -> UpwellError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class ParseError(UpwellError):
@@ -208,6 +217,12 @@ class ClientLeft(UpwellError):
 
 class ConfigError(UpwellError):
     reason = "config"
+
+
+class Fault(UpwellError):
+    """What Upwell could not do though MySQL can. The read is MySQL's to answer; no client is told."""
+
+    reason = "fault"
 
 
 class InvariantViolated(UpwellError):

@@ -16,10 +16,21 @@ from dataclasses import replace
 
 from sqltypes.arithmetic import DIVISION_SCALE, MAX_DIGITS, MAX_SCALE, WORD_DIGITS
 from sqltypes.casts import cast_call, converted, scale_varies
-from sqltypes.collation import character_set, require
-from sqltypes.comparison import aligned, as_double, constant, domain, one_collation, place, untyped
-from sqltypes.errors import UnsupportedQuery
+from sqltypes.collation import character_set, key_function, require, sort_key
+from sqltypes.comparison import (
+    aligned,
+    as_double,
+    constant,
+    domain,
+    one_collation,
+    place,
+    refuse_large,
+    refuse_short_years,
+    untyped,
+)
+from sqltypes.errors import EvaluationError, UnsupportedQuery
 from sqltypes.expression import Call, Expr, Literal, sources_of
+from sqltypes.implementations import has_weights
 from sqltypes.schema import BIGINT, BIGINT_UNSIGNED, DOUBLE, NULL, SqlType
 
 COMPARISONS = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">="})
@@ -60,9 +71,21 @@ def any_nullable(args: Sequence[Expr]) -> bool:
 
 def _comparison(op: str, args: Args) -> Expr:
     left, right = aligned(*args)
-    if left.type.is_string:
-        require(left.type.collation)
+    for side in (left, right):  # one may be a bare NULL
+        if side.type.is_string:
+            require(side.type.collation)
+            _require_weights(side, ordered=op not in ("=", "<=>", "<>"))
     return Call(op, (left, right), BIGINT, op != "<=>" and any_nullable((left, right)))
+
+
+def _require_weights(side: Expr, ordered: bool) -> None:
+    """Raises UnsupportedQuery for a literal whose comparison is not proven: nothing could ever be compared with it."""
+    if isinstance(side, Literal) and side.value is not None:
+        key = sort_key(side.type.collation) if ordered else key_function(side.type.collation)
+        try:
+            key(str(side.value))
+        except EvaluationError as error:
+            raise UnsupportedQuery("collation", str(error), place(side)) from error
 
 
 def _between(op: str, args: Args) -> Expr:
@@ -74,6 +97,9 @@ def _as_one(args: Args) -> Args:
     """The operands of BETWEEN and IN, where MySQL takes one type and one collation for all of them."""
     domains = {domain(arg.type) for arg in args if arg.type.name != "null"}
     if domains == {"exact", "double"}:
+        for arg in args[1:]:
+            refuse_short_years(args[0], arg)
+        refuse_large([arg for arg in args if arg.type.name != "null"])
         return tuple(arg if arg.type.name == "null" else as_double(arg) for arg in args)
     if domains == {"string"}:
         strings = iter(one_collation([arg for arg in args if arg.type.name != "null"]))
@@ -142,18 +168,15 @@ def _like(op: str, args: Args) -> Expr:
     value, pattern = aligned(value, pattern)
     if value.type.is_string:
         require(value.type.collation)
-        if (
-            pattern.type.name != "null"
-            and isinstance(pattern, Literal)
-            and not _provable(value.type, str(pattern.value))
-        ):
+        text = pattern.value if isinstance(pattern, Literal) else None
+        if text is not None and not _provable(value.type, str(text)):
             raise UnsupportedQuery("collation", "a LIKE pattern with characters other than ASCII", place(pattern))
     rest = () if escape is None else (escape,)
     return Call(op, (value, pattern, *rest), BIGINT, any_nullable((value, pattern)))
 
 
 def _provable(type_: SqlType, pattern: str) -> bool:
-    return (type_.collation or "").endswith("_bin") or type_.collation == "binary" or pattern.isascii()
+    return (type_.collation or "").endswith("_bin") or type_.collation == "binary" or has_weights(pattern)
 
 
 # ---------------------------------------------------------------------------------------------------------- arithmetic
@@ -221,6 +244,8 @@ def _negate(op: str, args: Args) -> Expr:
     arg = _number(op, args[0], args)
     if not sources_of(arg) and isinstance(arg, Call):
         raise refuse(op, arg)  # of a negative integer constant MySQL makes a DECIMAL
+    if isinstance(arg, Literal) and arg.type.is_approximate and not arg.value:
+        raise refuse(op, arg)  # -0e0 equals 0, but through an index it finds nothing
     return Call(op, (arg,), _plain_number(arg.type), arg.nullable)
 
 
@@ -267,6 +292,8 @@ def common_type(op: str, args: Sequence[Expr]) -> tuple[SqlType, Args]:
         raise UnsupportedQuery("parameter_type", f"a parameter is a result of {op.upper()}")
     if not typed:
         return NULL, tuple(args)
+    if any(arg.type.name == "bit" for arg in typed):
+        raise refuse(op, *args)  # of a BIT MySQL gives digits, or its bytes, or a DECIMAL of its bytes
     domains = {domain(arg.type) for arg in typed}
     if len({arg.type for arg in typed}) == 1 and not typed[0].type.members:
         return typed[0].type, tuple(args)
@@ -387,8 +414,16 @@ def aggregate_type(function: str, argument: SqlType | None) -> tuple[SqlType, bo
         return DOUBLE, True
     precision, scale = decimal_digits(argument)
     if name == "sum":
-        return decimal_type(precision + 22, scale), True
+        return decimal_type(precision + SUM_DIGITS, scale), True
     return decimal_type(precision + DIVISION_SCALE, min(scale + DIVISION_SCALE, MAX_SCALE)), True
+
+
+SUM_DIGITS = 22  # by which MySQL widens the type of a SUM
+
+
+def sum_is_cut(argument: SqlType) -> bool:
+    """Whether a SUM may have more digits than a DECIMAL: MySQL cuts what it returns, and computes with all of it."""
+    return not argument.is_approximate and decimal_digits(argument)[0] + SUM_DIGITS > MAX_DIGITS
 
 
 def _synonym(op: str) -> Callable[[str, Args], Expr]:

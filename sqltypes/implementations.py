@@ -10,12 +10,13 @@ import math
 import operator
 import re
 from collections.abc import Callable
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
 from sqltypes import arithmetic
 from sqltypes.arithmetic import finite, signed, unsigned
-from sqltypes.casts import conversion
+from sqltypes.casts import conversion, no_partial, no_zero
 from sqltypes.collation import character_set, encodes, key_function, sort_key
 from sqltypes.errors import EvaluationError, UnprovenString
 from sqltypes.expression import Call, Expr, Literal, Value
@@ -135,11 +136,13 @@ def _ceil(call: Call) -> Function:
 
 
 def _extreme(call: Call) -> Function:
-    """Of strings that are equal under the collation LEAST gives the first, GREATEST the last."""
+    """Of strings that are equal under the collation, and of 0.0 and -0.0, LEAST gives the first, GREATEST the last."""
     key = comparison_key(call.type, ordered=True)
     if call.op == "least":
         return min if key is None else lambda *values: min(values, key=key)
-    return max if key is None else lambda *values: max(reversed(values), key=key)
+    if key is None and not call.type.is_approximate:
+        return max
+    return lambda *values: max(reversed(values), key=key)
 
 
 # --------------------------------------------------------------------------------------------------------- conversions
@@ -160,8 +163,22 @@ def _collate(call: Call) -> Function:
     return collate
 
 
+_DOUBTFUL_DAYS = frozenset({"00", "29", "30", "31"})
+
+
 def _comparable(call: Call) -> Function:
-    return comparable
+    return _whole_date if call.args[0].type.name == "date" else comparable
+
+
+def _whole_date(value: str) -> str:
+    """A DATE beside a date-time. MySQL makes a date-time of it, of 2024-02-00 and 2024-02-30 by the sql_mode."""
+    if value[8:] in _DOUBTFUL_DAYS or value[5:7] == "00":
+        try:
+            date.fromisoformat(value)
+        except ValueError:
+            if value != "0000-00-00":
+                raise EvaluationError(f"a date that is none is compared with a date-time: {value}") from None
+    return value
 
 
 # ------------------------------------------------------------------------------------------------------------- strings
@@ -237,8 +254,13 @@ def matcher(pattern: Any, escape: str, exact: bool) -> Callable[..., int]:
 _WEIGHTED_ASCII = re.compile(r"[\t-\r -~]*")  # the rest of ASCII has no weight in Unicode collations
 
 
+def has_weights(value: str) -> bool:
+    """Whether LIKE over the string is reproduced, where a collation folds case."""
+    return _WEIGHTED_ASCII.fullmatch(value) is not None
+
+
 def _plain(value: str) -> str:
-    if _WEIGHTED_ASCII.fullmatch(value):
+    if has_weights(value):
         return value
     raise UnprovenString(f"LIKE over characters other than printable ASCII: {value[:40]!r}")
 
@@ -274,6 +296,8 @@ _MAKERS: dict[str, Callable[[Call], Function]] = {
     "least": _extreme,
     "cast": _cast,
     "widen": _cast,
+    "no_zero": lambda call: no_zero,
+    "no_partial": lambda call: no_partial,
     "collate": _collate,
     "comparable": _comparable,
     "length": _length,
@@ -284,4 +308,4 @@ _MAKERS: dict[str, Callable[[Call], Function]] = {
     "like": _like,
 }
 
-__all__ = ["COMPARE", "EvaluationError", "comparison_key", "implementation", "is_strict", "matcher"]
+__all__ = ["COMPARE", "EvaluationError", "comparison_key", "has_weights", "implementation", "is_strict", "matcher"]

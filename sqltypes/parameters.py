@@ -17,7 +17,7 @@ from typing import Any, NoReturn, cast
 
 from sqltypes.arithmetic import MAX_DIGITS, MAX_SCALE, rescale, scale_of
 from sqltypes.collation import character_set, encodes
-from sqltypes.comparison import YEAR_MAX, YEAR_MIN, datetime_like
+from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS, YEAR_MAX, YEAR_MIN, datetime_like, time_like
 from sqltypes.errors import BadParameters, ComparedElsewhere
 from sqltypes.expression import Value
 from sqltypes.schema import SqlType
@@ -42,8 +42,6 @@ KINDS = frozenset(
     }
 )
 _NUMBER = re.compile(r" *([-+]?\d+(?:\.\d*)?) *", re.ASCII)
-EXACT_DOUBLE = 2**53  # integers up to here are DOUBLEs, so comparing as DOUBLE is comparing exactly
-SAFE_DIGITS = 15  # decimal digits that survive a DOUBLE
 
 
 def convert_parameter(value: Any, column_type: SqlType, given_kind: str | None = None) -> Value:
@@ -60,6 +58,23 @@ def convert_parameter(value: Any, column_type: SqlType, given_kind: str | None =
     if column_type.name == "null":
         return cast(Value, plain)
     return cast(Value, _converter(column_type)(plain, kind, column_type))
+
+
+def convert_operand(value: Any, type_: SqlType) -> Value:
+    """The parameter as an operand of arithmetic beside a number of `type_`; the result is of the type that is planned.
+
+    Raises ComparedElsewhere where MySQL would compute in another type: beside an INT, 1.0 is a DECIMAL, '1' a DOUBLE.
+    """
+    converted = convert_parameter(value, type_)
+    if converted is None or type_.is_approximate:
+        fits = not isinstance(value, str)
+    elif type_.name == "decimal":
+        fits = isinstance(value, int | Decimal) and scale_of(value) <= (type_.scale or 0)
+    else:
+        fits = isinstance(value, int)
+    if not fits:
+        elsewhere(type(value).__name__, type_, value)
+    return converted
 
 
 def _normalised(value: Any, given_kind: str | None) -> tuple[str, Any]:
@@ -189,14 +204,17 @@ def _to_decimal(value: Any, kind: str, column: SqlType) -> Any:
 
 
 def _to_float(value: Any, kind: str, column: SqlType) -> Any:
+    """-0.0 is MySQL's to compare: it equals 0, but through an index it finds nothing."""
+    found = None
     match kind:
         case "int" | "decimal" | "double":
-            return float(value)
+            found = float(value)
         case "string":
             match = _NUMBER.fullmatch(value)
-            if match is not None:
-                return float(match[1])
-    elsewhere(kind, column, value)
+            found = None if match is None else float(match[1])
+    if found is None or (found == 0 and math.copysign(1, found) < 0):
+        elsewhere(kind, column, value)
+    return found
 
 
 # ------------------------------------------------------------------------------------------------ strings and the rest
@@ -222,13 +240,16 @@ def _to_datetime(value: Any, kind: str, column: SqlType) -> Any:
         value = parse_datetime(value)
     if kind not in ("string", "datetime") or value is None:
         elsewhere(kind, column, value)
-    return datetime_like(value, column)
+    found = datetime_like(value, column)
+    if found is None:
+        elsewhere(kind, column, value)
+    return found
 
 
 def _to_time(value: Any, kind: str, column: SqlType) -> Any:
     if kind == "string":
         value = parse_time(value)
-    if kind not in ("string", "time") or value is None:
+    if kind not in ("string", "time") or value is None or time_like(value, column) is None:
         elsewhere(kind, column, value)
     return value
 

@@ -56,8 +56,31 @@ def test_database_of_the_composition_has_what_the_change_stream_needs() -> None:
 
 def test_ports_are_published_on_loopback_only() -> None:
     published = re.findall(r'^      - "(\S+:\d+)"$', COMPOSE, re.M)
-    assert published
+    assert len(published) == 4
     assert all(port.startswith("127.0.0.1:") for port in published)
+
+
+def test_every_published_port_can_be_another() -> None:
+    chosen = re.findall(r'^      - "127.0.0.1:\$\{(\w+):-(\d+)\}:(\d+)"$', COMPOSE, re.M)
+    assert len({name for name, _, _ in chosen}) == 4
+    assert all(usual == inside for _, usual, inside in chosen)
+    comment = COMPOSE.partition("\nservices:")[0]
+    assert all(f"{name}=" in comment for name, _, _ in chosen)
+
+
+def test_everything_comes_back_after_a_crash() -> None:
+    for name in ("mysql", "upwell", "sample"):
+        assert "    restart: unless-stopped\n" in service(name), name
+
+
+def test_nobody_is_root_and_nobody_is_without_a_password() -> None:
+    assert "ALLOW_EMPTY_PASSWORD" not in COMPOSE
+    accounts = (ROOT / "examples/lobsters/accounts.sql").read_text()
+    given = re.findall(r"mysql://(\w+):(\w+)@", COMPOSE)
+    assert {user for user, _ in given} == {"upwell", "sample"}
+    for user, password in given:
+        assert f"CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'" in accounts
+    assert "./examples/lobsters/accounts.sql:/docker-entrypoint-initdb.d/" in service("mysql")
 
 
 def test_sample_and_proxy_wait_until_what_they_need_is_ready() -> None:
@@ -67,5 +90,5 @@ def test_sample_and_proxy_wait_until_what_they_need_is_ready() -> None:
 
 def test_addresses_inside_the_composition_are_its_services() -> None:
     services = set(re.findall(r"^  (\w+):$", COMPOSE.split("\nvolumes:")[0], re.M))
-    hosts = set(re.findall(r"mysql://\w+@(\w+):3306", COMPOSE)) | set(re.findall(r"UPWELL_GRPC: (\w+):", COMPOSE))
+    hosts = set(re.findall(r"mysql://\w+:\w+@(\w+):3306", COMPOSE)) | set(re.findall(r"UPWELL_GRPC: (\w+):", COMPOSE))
     assert hosts and hosts <= services

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -52,9 +53,16 @@ def test_another_group_older_than_the_position_of_a_hit_before_is_found() -> Non
     assert kinds(floor.judge(history(), answer("hit", 1, g1=0), tally)) == [BACK]
 
 
-def test_a_hit_behind_mysqls_own_answer_is_told_and_no_finding() -> None:
+@pytest.mark.parametrize("served", ["hit", "passed", "unknown"])
+def test_a_hit_behind_a_cached_read_that_mysql_answered_is_found(served: str) -> None:
     floor, tally = Floor(), Counter[str]()
     assert kinds(floor.judge(history(), answer("passed", 0, g0=2), tally)) == []
+    assert kinds(floor.judge(history(), answer(served, 1, g0=1), tally)) == [BACK]
+
+
+def test_a_hit_behind_what_the_client_asked_mysql_for_is_told_and_no_finding() -> None:
+    floor, tally = Floor(), Counter[str]()
+    assert kinds(floor.judge(history(), replace(answer("passed", 0, g0=2), chosen=True), tally)) == []
     assert kinds(floor.judge(history(), answer("hit", 1, g0=1), tally)) == []
     assert sum(tally.values()) == 1
     assert kinds(floor.judge(history(), answer("hit", 3, g0=2), tally)) == []
@@ -72,6 +80,16 @@ def test_hits_at_one_state_pass_though_the_position_moves() -> None:
     state = OneState()
     assert kinds(state.judge(history(), answer("hit", 2, g1=1))) == []
     assert kinds(state.judge(history(), answer("miss", 3, g0=2))) == []
+
+
+def test_what_a_cache_has_told_the_transaction_may_be_told_again_behind_mysqls_snapshot() -> None:
+    state, told = OneState(), replace(answer("hit", 1, g0=1), rows=[(0, 1)])
+    assert not state.has_told(told)
+    assert kinds(state.judge(history(), told)) == []
+    assert kinds(state.judge(history(), replace(answer("passed", 0, g0=2), rows=[(0, 2)], cache="other"))) == []
+    assert state.has_told(told) and kinds(state.judge(history(), told)) == []
+    assert not state.has_told(replace(told, rows=[(0, 2)])) and not state.has_told(replace(told, prepared=True))
+    assert not state.has_told(replace(told, served="passed"))
 
 
 def test_a_hit_after_what_was_shown_has_changed_is_found() -> None:

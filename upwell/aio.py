@@ -23,13 +23,18 @@ from upwell import wire
 from upwell.errors import DeadlinePassed, UpwellError, from_rpc_error
 from upwell.freshness import ANY, NO_TOKEN, Freshness, Token
 from upwell.rows import Answer, Event, key_message, row_type
+from upwell.token_file import Credentials
 from upwell.v1 import upwell_pb2 as pb
 
 __all__ = ["Answer", "Cache", "Client", "Event", "Freshness", "Session", "UpwellError"]
 
 
 class Client:
-    """A connection to a proxy: `target` is HOST:PORT, `tls` as `upwell.wire.Tls`, `timeout` in seconds or None."""
+    """A connection to a proxy: `target` is HOST:PORT, `tls` as `upwell.wire.Tls`, `timeout` in seconds or None.
+
+    `token`: the one that the proxy asks for; None: that of the token file, for a proxy that the same user runs on this
+    machine (`upwell.token_file`).
+    """
 
     def __init__(
         self,
@@ -44,7 +49,7 @@ class Client:
             self._channel = grpc.aio.insecure_channel(target, options=wire.CHANNEL_OPTIONS)
         else:
             self._channel = grpc.aio.secure_channel(target, credentials, options=wire.CHANNEL_OPTIONS)
-        self._metadata = wire.metadata(token)
+        self._credentials = Credentials(target, token)
         self._timeout = timeout
         self._jitter = random.Random()
         self._methods: dict[str, Any] = {
@@ -140,7 +145,7 @@ class Client:
         while True:
             left = None if deadline is None else deadline - clock()
             try:
-                return await self._methods[name](request, timeout=left, metadata=self._metadata)
+                return await self._methods[name](request, timeout=left, metadata=self._credentials.metadata())
             except grpc.RpcError as failed:
                 error = from_rpc_error(failed)
             pause = next(pauses, None)
@@ -154,13 +159,15 @@ class Client:
         start = self._channel.stream_stream(
             wire.PATH + "ExecuteStream", pb.StreamRequest.SerializeToString, pb.StreamResponse.FromString
         )
-        return start(requests, timeout=self._timeout if timeout is None else timeout, metadata=self._metadata)
+        return start(
+            requests, timeout=self._timeout if timeout is None else timeout, metadata=self._credentials.metadata()
+        )
 
     def _subscribe(self, request: pb.SubscribeRequest, timeout: float | None) -> Any:
         start = self._channel.unary_stream(
             wire.PATH + "Subscribe", pb.SubscribeRequest.SerializeToString, pb.SubscribeEvent.FromString
         )
-        return start(request, timeout=timeout, metadata=self._metadata)
+        return start(request, timeout=timeout, metadata=self._credentials.metadata())
 
 
 class Cache:

@@ -142,6 +142,9 @@ def list_caches(as_json: bool, connection: dict[str, Any]) -> None:
         print_json(caches)
     else:
         print_table(COLUMNS, [[_one_line(made[name]) for name in COLUMNS] for made in caches])
+        for made in caches:
+            if made["why"]:
+                click.echo(f"{made['name']}: {_one_line(made['why'])}")
 
 
 def _one_line(cell: object) -> object:

@@ -16,6 +16,7 @@
     +-- Overloaded            a limit of the proxy is reached
     |   +-- MessageTooLarge
     +-- Unauthenticated       no token, or a wrong one
+    +-- NotPermitted          switched off at the proxy (`--grpc-query=off`)
     +-- SubscriptionEnded     the proxy ended a subscription, with its reason
 
 `reason` is the proxy's machine-readable word for it, `errno` and `sqlstate` are MySQL's (0 and "" where there is none).
@@ -23,6 +24,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 import grpc
@@ -101,6 +103,10 @@ class Unauthenticated(UpwellError):
     default_reason = "unauthenticated"
 
 
+class NotPermitted(UpwellError):
+    default_reason = "not_permitted"
+
+
 class SubscriptionEnded(UpwellError):
     default_reason = "subscription_ended"
 
@@ -110,9 +116,12 @@ _BY_REASON: dict[str, type[UpwellError]] = {
     for error in (
         BadParameters, ParseError, UnknownName, UnsupportedQuery, NotARead, UnknownCache, CacheExists, SourceError,
         Unavailable, SourceDown, DeadlinePassed, TooStale, Overloaded, MessageTooLarge, Unauthenticated,
-        SubscriptionEnded,
+        NotPermitted, SubscriptionEnded,
     )
 }  # fmt: skip
+_NOT_CONNECTED = re.compile(
+    r"last error: \w+: (?:ipv4:|ipv6:)?(?P<where>\S+): (?:Failed to connect to remote host: )?(?P<why>.*)"
+)
 # What gRPC itself says, without the proxy: the call never came there, or its end was lost.
 _BY_STATUS: dict[grpc.StatusCode, type[UpwellError]] = {
     grpc.StatusCode.UNAVAILABLE: Unavailable,
@@ -127,6 +136,17 @@ def error_of(reason: str, message: str, errno: int = 0, sqlstate: str = "", code
     return _BY_REASON.get(reason, UpwellError)(message, reason=reason, errno=errno, sqlstate=sqlstate, code=code)
 
 
+def _plain(message: str) -> str:
+    """gRPC's own words about a connection, as a sentence."""
+    found = _NOT_CONNECTED.search(message)
+    if found is None:
+        return message
+    where, why = found["where"], found["why"]
+    if "HTTP/2" in why or "SSL" in why:
+        return f"what answers at {where} is no gRPC of `upwell serve`, or its TLS is another than was asked for ({why})"
+    return f"no proxy answers at {where} ({why.strip()}): is `upwell serve` running, and is this its gRPC port?"
+
+
 def from_rpc_error(error: grpc.RpcError) -> UpwellError:
     """The error of a failed call, synchronous or asyncio."""
     call: Any = error  # both kinds are calls too, with code, details and metadata
@@ -136,6 +156,7 @@ def from_rpc_error(error: grpc.RpcError) -> UpwellError:
     reason = trailing.get("upwell-reason", "")
     if not reason:
         kind = _BY_STATUS.get(status, UpwellError)
+        message = _plain(message)
         return kind(message, reason="" if kind is not UpwellError else status.name.lower())
     errno = int(trailing.get("upwell-errno", "0"))
     return error_of(reason, message, errno, trailing.get("upwell-sqlstate", ""), trailing.get("upwell-code", ""))

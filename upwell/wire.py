@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from upwell.errors import SubscriptionEnded, Unauthenticated, Unavailable, UpwellError, error_of
+from upwell.errors import SubscriptionEnded, Unavailable, UpwellError, error_of
 from upwell.freshness import Freshness, Token, union
 from upwell.rows import Answer, Event, RowType, key_message, row_type, rows_from_wire, to_wire
 from upwell.v1 import upwell_pb2 as pb
@@ -62,14 +62,6 @@ def credentials(tls: Tls) -> grpc.ChannelCredentials | None:
     if tls is True:
         return grpc.ssl_channel_credentials()
     return grpc.ssl_channel_credentials(tls if isinstance(tls, bytes) else Path(tls).read_bytes())
-
-
-def metadata(token: str | None) -> tuple[tuple[str, str], ...]:
-    if token is None:
-        return ()
-    if not (token.isascii() and token.isprintable()):
-        raise Unauthenticated("the token cannot stand in a header: printable ASCII is accepted")
-    return (("authorization", f"Bearer {token}"),)
 
 
 def backoffs(jitter: random.Random) -> Iterator[float]:

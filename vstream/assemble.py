@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import structlog
 import zstandard
@@ -24,9 +23,10 @@ from dataflow.messages import Ddl, Gap, Progress, StreamEvent, TableChanges, Tra
 from gtid_tracker.gtid import Gtid, MutableGtidSet
 from sqltypes.schema import Table
 from vstream import events as ev
-from vstream.ddl import Kind, Statement, classify
+from vstream.ddl import ALL, Kind, Statement, classify
 from vstream.decode import MappedTable, TableDecoders
 from vstream.inflate import Inflating
+from vstream.odd import Odd, Prepared, why
 from vstream.rows import RowsDecoder
 from vstream.source import Sink
 from vstream.whole import whole_transaction
@@ -40,6 +40,10 @@ Handler = Callable[[bytes, int, int], None]
 _DUMMY_TABLE = b"\xff\xff\xff\x00\x00\x00"  # ends a statement that changed no row of a logged table
 
 
+class HistoryLost(Exception):
+    """The source's binlog is not the one that was read until now."""
+
+
 class StreamBroken(Exception):
     """An event that is not understood. `gtid`: of the transaction that it is in, if it is in one; `kind`: its type."""
 
@@ -47,31 +51,6 @@ class StreamBroken(Exception):
         super().__init__(reason)
         self.gtid = gtid
         self.kind = kind
-
-
-@dataclass(slots=True)
-class _Odd:
-    """What a transaction has beside trusted rows.
-
-    `rewanted`: tables that were wanted otherwise when it began. `untrusted`: why rows were not decoded, by table.
-    `statement`, `tables`: a DDL in it. `gap`: why nothing is known of what it changed.
-    """
-
-    rewanted: set[str] = field(default_factory=set)
-    untrusted: dict[str, str] = field(default_factory=dict)
-    statement: str = ""
-    tables: frozenset[str] | None = frozenset()
-    gap: str = ""
-    heavy: bool = False
-
-
-@dataclass(slots=True)
-class _Prepared:
-    """A prepared XA transaction: its rows become visible with its XA COMMIT."""
-
-    changes: list[TableChanges]
-    seen: list[MappedTable]
-    odd: _Odd | None
 
 
 class Assembler:
@@ -85,19 +64,24 @@ class Assembler:
         self.tolerated: set[int] = set()  # event types that are passed over with a Gap each time
         self.heard: Callable[[], None] = lambda: None
         self.committed_at = 0.0  # of the last transaction given
+        # The last transaction given, with its GTID event, which tells of its length and when it was committed. As long
+        # as the history is the same one, it is sent with the same event again.
+        self.last: tuple[Gtid, bytes] | None = None
+        self.expected: tuple[Gtid, bytes] | None = None  # the source was asked for `last` again
         self._max_weight = max_weight
         self._checksum_size = 0
         self._sources: dict[bytes, str] = {}
-        self._prepared: dict[bytes, _Prepared] = {}
+        self._prepared: dict[bytes, Prepared] = {}
         self._gtid: Gtid | None = None
         self._skip = False
         self._block = False  # inside BEGIN or XA START: the transaction ends with an event of its own
         self._accounts = False  # the statement may have changed who may read what
         self._stamp = 0.0
+        self._told = b""  # the GTID event
         self._weight = 0
         self._changes: list[TableChanges] = []
         self._seen: list[MappedTable] = []
-        self._odd: _Odd | None = None
+        self._odd: Odd | None = None
         self._inflating: Inflating | None = None
         self._handlers = self._handler_table()
 
@@ -145,7 +129,7 @@ class Assembler:
         read, `feed` its events. Raises nothing but what the sink raises.
         """
         found = whole_transaction(data, end, self._checksum_size)
-        if found is None or self._gtid is not None:
+        if found is None or self._gtid is not None or self.expected is not None:
             return 0
         map_at, map_end, kind, at, rows_end, after = found
         body = data[map_at:map_end]
@@ -176,6 +160,7 @@ class Assembler:
             message = Transaction(gtid, [TableChanges(mapped.name, pairs)], stamp, size)
         position.add(gtid)
         self.committed_at = stamp
+        self.last = gtid, data[start + ev.HEADER : end - self._checksum_size]
         self.sink(message)
         return after
 
@@ -205,6 +190,7 @@ class Assembler:
         self._drop()
         self._inflating = None
         self._checksum_size = 0
+        self.expected = None
         self.tables.forget_ids()
 
     def _drop(self) -> None:
@@ -212,8 +198,12 @@ class Assembler:
         self._skip = self._block = False
         self._changes, self._seen, self._odd, self._weight = [], [], None, 0
 
-    def forget_prepared(self) -> None:
-        """Another server or lost history: an XA COMMIT that comes now is of an unknown xid."""
+    def begin_anew(self, position: MutableGtidSet) -> None:
+        """Another server or lost history: the stream goes on there. An XA COMMIT that comes now is of an unknown
+        xid."""
+        self.reset()
+        self.position = position
+        self.last = None
         self._prepared.clear()
 
     def want(self, table: Table, columns: frozenset[str]) -> None:
@@ -229,12 +219,12 @@ class Assembler:
         if self._gtid is not None:
             self._note().rewanted.add(qualified)
         for prepared in self._prepared.values():
-            prepared.odd = prepared.odd or _Odd()
+            prepared.odd = prepared.odd or Odd()
             prepared.odd.rewanted.add(qualified)
 
-    def _note(self) -> _Odd:
+    def _note(self) -> Odd:
         if self._odd is None:
-            self._odd = _Odd()
+            self._odd = Odd()
         return self._odd
 
     # -- the beginning of a transaction -------------------------------------------------------------------------------
@@ -244,16 +234,20 @@ class Assembler:
         source = self._sources.get(uuid)
         if source is None:
             source = self._sources[uuid] = ev.uuid_text(uuid)
-        self._begin(Gtid(source, number), stamp)
+        self._begin(Gtid(source, number), stamp, data[at:end])
 
     def _on_tagged_gtid(self, data: bytes, at: int, end: int) -> None:
-        self._begin(*ev.read_tagged_gtid(data, at, end))
+        self._begin(*ev.read_tagged_gtid(data, at, end), data[at:end])
 
-    def _begin(self, gtid: Gtid, stamp: float) -> None:
+    def _begin(self, gtid: Gtid, stamp: float, told: bytes) -> None:
+        expected, self.expected = self.expected, None
+        if expected is not None and expected != (gtid, told):
+            raise HistoryLost(f"{expected[0]}, the last transaction that was read, is not in the binlog as it was")
         if self._gtid is not None:
             raise StreamBroken(f"{gtid} begins before {self._gtid} has ended", self._gtid)
         self._gtid = gtid
         self._stamp = stamp
+        self._told = told
         self._skip = gtid in self.position
 
     def _on_anonymous(self, data: bytes, at: int, end: int) -> None:
@@ -349,6 +343,10 @@ class Assembler:
             return
         database, text = ev.read_query(data, at, end)
         statement = classify(text, database) if text is not None else Statement(Kind.DDL, None)
+        if statement.kind is Kind.ROWS:
+            databases = ev.updated_databases(data, at)
+            if databases is not None:
+                statement = Statement(Kind.ROWS, frozenset(f"{name}.{ALL}" for name in databases))
         if self._gtid is None:
             if statement.kind is not Kind.HARMLESS:
                 raise StreamBroken(f"a statement outside of any transaction: {text!r:.200}", None, ev.QUERY)
@@ -366,12 +364,14 @@ class Assembler:
             return
         self._accounts = statement.accounts
         if kind is Kind.DDL and not self._skip:
-            self._note().statement = text
-            note, tables = self._note(), statement.tables
-            known = tables is not None and note.tables is not None
-            note.tables = note.tables | self.tables.with_members(tables) if known else None  # type: ignore[operator,arg-type]
-        elif kind is Kind.ROWS:
-            self._lost(f"a statement changed rows without row events; binlog_format must be ROW: {text:.200}")
+            note = self._note()
+            note.statement = text
+            note.schema |= statement.schema
+            self._note_tables(note, statement.tables)
+        elif kind is Kind.ROWS and not self._skip:
+            note = self._note()
+            note.written = f"a statement changed rows without row events; binlog_format must be ROW: {text:.200}"
+            self._note_tables(note, statement.tables)
         elif kind in (Kind.ROLLBACK, Kind.ROLLBACK_TO) and not self._skip:
             for mapped in self._seen:
                 self._note().untrusted[mapped.name] = "rows that were rolled back"
@@ -379,6 +379,11 @@ class Assembler:
             self._block = True
         elif kind in (Kind.COMMIT, Kind.ROLLBACK) or not self._block:
             self._end()
+
+    def _note_tables(self, note: Odd, tables: frozenset[str] | None) -> None:
+        """A statement may have changed these."""
+        known = tables is not None and note.tables is not None
+        note.tables = note.tables | self.tables.with_members(tables) if known else None  # type: ignore[operator,arg-type]
 
     def _on_xa(self, verb: str, written: bytes) -> None:
         if verb in ("START", "END"):
@@ -398,7 +403,7 @@ class Assembler:
     def _on_xa_prepare(self, data: bytes, at: int, end: int) -> None:
         one_phase, xid = ev.read_xa_prepare(data, at)
         if not one_phase and not self._skip:
-            self._prepared[xid] = _Prepared(self._changes, self._seen, self._odd)
+            self._prepared[xid] = Prepared(self._changes, self._seen, self._odd)
             self._changes, self._seen, self._odd = [], [], None
         self._end()
 
@@ -422,6 +427,7 @@ class Assembler:
             return
         self.position.add(gtid)
         self.committed_at = self._stamp
+        self.last = gtid, self._told
         if odd is not None:
             self._end_odd(gtid, changes, seen, odd, size)
         elif changes:
@@ -430,17 +436,19 @@ class Assembler:
         else:
             self.sink(Progress(gtid, accounts))
 
-    def _end_odd(self, gtid: Gtid, changes: list[TableChanges], seen: list[MappedTable], odd: _Odd, size: int) -> None:
+    def _end_odd(self, gtid: Gtid, changes: list[TableChanges], seen: list[MappedTable], odd: Odd, size: int) -> None:
         self._changes = []
         if odd.gap:
             self.sink(Gap(odd.gap, self.position.freeze()))
             return
         names = {mapped.name for mapped in seen}
-        if odd.statement or odd.untrusted or odd.heavy or odd.rewanted & names:
+        if odd.statement or odd.written or odd.untrusted or odd.heavy or odd.rewanted & names:
             touched = {mapped.name for mapped in seen if mapped.decoders is not None or mapped.untrusted}
             touched |= odd.untrusted.keys() | odd.rewanted & names
             tables = odd.tables | touched if odd.tables is not None else None
-            self.sink(Ddl(gtid, odd.statement or _why(odd), tables))
+            # Where rows do not fit what is known of their table, another one may be there by that name.
+            schema = odd.schema or any(mapped.untrusted for mapped in seen)
+            self.sink(Ddl(gtid, odd.statement or why(odd), tables, schema))
         elif changes:
             self.sink(Transaction(gtid, changes, self._stamp, size))
         else:
@@ -475,11 +483,3 @@ class Assembler:
         if kind not in self.tolerated:
             raise StreamBroken(f"a binlog event of unknown type {kind}", self._gtid, kind)
         self._lost(f"a binlog event of unknown type {kind}")
-
-
-def _why(odd: _Odd) -> str:
-    if odd.heavy:
-        return "rows not kept: the transaction is too large"
-    if odd.untrusted:
-        return "rows not decoded: " + "; ".join(f"{name}: {why}" for name, why in sorted(odd.untrusted.items()))
-    return "rows not decoded: received while what is wanted of the table changed"

@@ -14,19 +14,22 @@ from collections.abc import Callable
 
 import structlog
 
-from dataflow.messages import Gap, StreamEvent
+from dataflow.messages import Gap, Restarted, StreamEvent
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
-from sqltypes.errors import UpwellError
+from sqltypes.errors import ConfigError, SourceError, UpwellError
 from sqltypes.schema import Table
-from vstream.assemble import Assembler
+from sqltypes.source_checks import Finding
+from vstream.assemble import Assembler, HistoryLost
 from vstream.connection import Account, Session, log_in
 from vstream.decode import TableDecoders
 from vstream.dump import DumpBroken, DumpLost, DumpReader
+from vstream.history import Known, why_lost
 from vstream.source import Sink
 
 _log = structlog.get_logger(__name__)
 
 _SMALLEST_PAUSE, _LARGEST_PAUSE = 0.2, 10.0  # seconds before the next connection
+_NO_RIGHT = frozenset({1044, 1045, 1142, 1227, 3118})  # also: the account is locked
 _HISTORY_LOST = 1236  # MySQL refuses the dump: purged binlogs, or a position that it does not have
 
 
@@ -48,6 +51,7 @@ class BinlogSource:
         """`heartbeat`: seconds. `server_id`: must be used by no other reader of that server; made up if not given."""
         self.account = account
         self.server_uuid = ""  # of the server that answered last
+        self.unfit = ""  # why its stream would lack changes; "" while it can be followed
         self.reconnects = 0
         self._heartbeat = heartbeat
         self._server_id = server_id or 1 + int(chance() * 0xFFFFFFFE)
@@ -63,11 +67,18 @@ class BinlogSource:
         self._current_at = wall_clock()  # when the position was the source's, as far as is known
         self._received = False  # anything, on the connection before this one
         self._refusals = 0
+        self._refused = ""  # why MySQL did not give us its binlog the last time
+        self._known: Known | None = None  # what the server told of itself at the last login
         self._broken_at: tuple[Gtid | None, int | None] | None = None
+        self._told: tuple[Finding, ...] = ()
 
     @property
     def position(self) -> GtidSet:
         return self._position.freeze()
+
+    @property
+    def refused(self) -> str:
+        return "" if self._reader is not None and self._reader.received else self._refused
 
     @property
     def connected(self) -> bool:
@@ -109,10 +120,14 @@ class BinlogSource:
     async def start(self, sink: Sink, position: GtidSet | None = None) -> GtidSet:
         assert self._task is None, "started twice"
         session = await self._log_in()
+        if session.no_right:
+            session.close()
+            raise ConfigError(f"this source cannot be followed: {session.no_right}")
+        self._tell(session)
         start = session.executed if position is None else position
         self._sink = sink
         self._position.update(start)
-        self.server_uuid = session.server_uuid
+        self.server_uuid, self._known = session.server_uuid, _known(session)
         self._current_at = self._wall_clock()
         self._task = asyncio.get_running_loop().create_task(self._run(session), name="binlog")
         return start
@@ -143,14 +158,27 @@ class BinlogSource:
         while True:
             try:
                 session = session or await self._log_in()
+                self._tell(session)
                 self._check_identity(session)
                 failures += 1
                 await self._follow(session)
             except DumpLost as lost:
-                _log.warning("the change stream is interrupted", reason=str(lost), errno=lost.errno)
+                failures += lost.errno in _NO_RIGHT
+                self._on_refused(str(lost) if lost.errno in _NO_RIGHT else "")
+                if not self._refused:
+                    _log.warning("the change stream is interrupted", reason=str(lost), errno=lost.errno)
                 self._refusals += lost.errno == _HISTORY_LOST
+            except HistoryLost as lost:
+                assert session is not None
+                self._begin_anew(session, str(lost))
             except DumpBroken as broken:
                 self._on_broken(broken)
+            except ConfigError as error:
+                failures += 1
+                self._on_unfit(str(error))
+            except SourceError as error:
+                failures += 1
+                self._on_refused(str(error))
             except UpwellError as error:
                 failures += 1
                 _log.warning("the change stream cannot connect", error=str(error), reason=error.reason)
@@ -160,17 +188,23 @@ class BinlogSource:
                 session = None
             if self._received:
                 failures, self._received = 1, False
+                self._on_refused("")
             self.reconnects += 1
             pause = min(_SMALLEST_PAUSE * 2 ** (failures - 1), _LARGEST_PAUSE)
             await asyncio.sleep(pause * (0.5 + self._chance() / 2))
 
     async def _follow(self, session: Session) -> None:
-        """Reads until the connection is lost; always raises."""
+        """Reads until the connection is lost; always raises. The last transaction is asked for again: if it is not the
+        same one, the source's history is another."""
+        position, last = self.position, self._assembler.last
+        if last is not None:
+            position = position.difference(GtidSet.of((last[0],)))
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, session.request_dump, self.position, self._server_id, self._heartbeat)
+        await loop.run_in_executor(None, session.request_dump, position, self._server_id, self._heartbeat)
         reader = DumpReader(session, self._assembler, self._heartbeat, self._clock, self._wall_clock)
         self._idle = False
         self._assembler.committed_at = 0.0
+        self._assembler.expected = last
         self._reader = reader
         _log.info("following the binlog", server=session.server_uuid)
         try:
@@ -183,26 +217,46 @@ class BinlogSource:
 
     def _check_identity(self, session: Session) -> None:
         """Another server, or one that lost what it had: our history is not its history."""
-        position = self.position
-        reason = ""
-        if not position.issubset(session.executed):
-            reason = "the source does not have all of our position: it lost transactions, or another server answers"
-        elif not session.purged.issubset(position):
-            reason = "the source has purged binlogs that were not read yet"
-        elif session.server_uuid != self.server_uuid:
-            # It has all of our position; but who fills from it compares with what was read of another.
-            reason = f"another server answers: {session.server_uuid} instead of {self.server_uuid}"
-        elif self._refusals > 1:
+        known, told = self._known, _known(session)
+        reason = why_lost(self.position, self._assembler.last, known, told)
+        if not reason and self._refusals > 1:
             reason = "the source refuses to go on from our position"
-        self.server_uuid = session.server_uuid
+        elif not reason and self.unfit:
+            reason = "changes were left out of the stream meanwhile"
+        self.unfit = ""
         self._skew = session.skew
         self._assembler.tables.charsets = session.charsets
         if reason:
-            self._refusals = 0
-            self._assembler.reset()
-            self._assembler.forget_prepared()
-            self._position = self._assembler.position = MutableGtidSet(session.executed)
-            self._gap(reason)
+            self._begin_anew(session, reason)
+        elif known is not None and known.restarted(told):
+            self._give(Restarted(self.position))
+        self.server_uuid, self._known = session.server_uuid, told
+
+    def _begin_anew(self, session: Session, reason: str) -> None:
+        self._refusals = 0
+        self._position = MutableGtidSet(session.executed)
+        self._assembler.begin_anew(self._position)
+        self.server_uuid, self._known = session.server_uuid, _known(session)
+        self._gap(reason)
+
+    def _on_refused(self, why: str) -> None:
+        """MySQL lets us in no more, or gives us no binlog; "" : it does again. Told once."""
+        if why and why != self._refused:
+            _log.warning("the source refuses its change stream", reason=why)
+        self._refused = why
+
+    def _on_unfit(self, why: str) -> None:
+        """It was fit once, and was started anew with other settings: what it leaves out is never made up for."""
+        if why != self.unfit:
+            self.unfit = why
+            self._gap(why)
+
+    def _tell(self, session: Session) -> None:
+        """Logs, once, what keeps this source from being cached well."""
+        for finding in session.findings:
+            if finding not in self._told:
+                _log.warning("source", seen=finding.seen, needed=finding.needed, mend="; ".join(finding.mend))
+        self._told = tuple(session.findings)
 
     def _gap(self, reason: str) -> None:
         _log.error("history is lost; everything held is dropped", reason=reason)
@@ -218,3 +272,7 @@ class BinlogSource:
                 self._assembler.tolerated.add(broken.kind)
         self._broken_at = spot
         self._gap(str(broken))
+
+
+def _known(session: Session) -> Known:
+    return Known(session.server_uuid, session.executed, session.purged, session.started)

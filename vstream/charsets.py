@@ -49,8 +49,6 @@ _SINGLE_BYTE: dict[str, tuple[str, dict[int, str]]] = {
     "tis620": ("tis-620", dict.fromkeys((0xA0, 0xDB, 0xDC, 0xDD, 0xDE, 0xFC, 0xFD, 0xFE, 0xFF), "\ufffd")),
 }
 
-UTF8_NAMES = frozenset({"utf8mb4", "utf8mb3", "utf8"})
-
 
 def text_decoder(charset: str) -> TextDecoder | None:
     """The exact decoder of a character set; None where there is none. The decoder may raise UnicodeDecodeError."""

@@ -6,7 +6,7 @@ import socket
 import struct
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,13 +15,27 @@ from pymysql.err import MySQLError
 
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import ConfigError, SourceDown, SourceError
+from sqltypes.source_checks import (
+    BINLOG_STATUS,
+    REPLICA_STATUS,
+    REPLICAS,
+    VARIABLES,
+    Finding,
+    Severity,
+    SourceFacts,
+    as_granted,
+    stream_findings,
+    why_unfit,
+)
 
 _COM_BINLOG_DUMP_GTID = 0x1E
 _FIRST_POSITION = 4
 _FACTS = (
-    "SELECT @@server_uuid, @@global.gtid_executed, @@global.gtid_purged, @@global.gtid_mode, @@global.log_bin,"
-    " UNIX_TIMESTAMP(SYSDATE(6))"
+    "SELECT @@server_uuid, @@global.gtid_executed, @@global.gtid_purged, UNIX_TIMESTAMP(SYSDATE(6)), CURRENT_USER()"
 )
+_VARIABLES = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN {VARIABLES}"
+_SYNTAX_ERROR = 1064
+_ACCESS_DENIED = 1227
 
 
 @dataclass(frozen=True)
@@ -45,7 +59,10 @@ class Session:
     executed: GtidSet
     purged: GtidSet
     skew: float  # seconds by which the server's clock is ahead of ours
+    started: float  # when the server was started, by its own clock
     charsets: Mapping[int, str]
+    findings: Sequence[Finding] = ()  # what it should be and is not, though it can be followed
+    no_right: str = ""  # why it will refuse the dump
 
     @property
     def socket(self) -> socket.socket:
@@ -120,15 +137,59 @@ def _ask(connection: Any) -> Session:
         cursor.execute(_FACTS)
         row = cursor.fetchone()
         assert row is not None
-        server_uuid, executed, purged, mode, log_bin, server_time = row
+        server_uuid, executed, purged, server_time, account = row
         skew = float(server_time) - (before + time.time()) / 2
-        if not log_bin:
-            raise ConfigError("the source writes no binlog; log_bin must be ON")
-        if mode != "ON":
-            raise ConfigError(f"the source has gtid_mode={mode}; it must be ON")
+        cursor.execute("SHOW GLOBAL STATUS LIKE 'Uptime'")
+        uptime = cursor.fetchone()
+        assert uptime is not None
+        started = float(server_time) - float(uptime[1])
+        findings = _judge(cursor, str(account))
+        no_right = _no_right(cursor, str(account))
         cursor.execute("SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS")
         charsets = {int(number): str(name) for number, name in cursor.fetchall() if number is not None}
-    return Session(connection, str(server_uuid).lower(), GtidSet.parse(executed), GtidSet.parse(purged), skew, charsets)
+    history = GtidSet.parse(executed), GtidSet.parse(purged)
+    return Session(connection, str(server_uuid).lower(), *history, skew, started, charsets, findings, no_right)
+
+
+def _judge(cursor: Any, account: str) -> list[Finding]:
+    """What the doctor would find wrong with the stream. Raises ConfigError where it would lack changes."""
+    cursor.execute(_VARIABLES)
+    variables = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+    logged = variables.get("log_bin") == "ON"
+    facts = SourceFacts(
+        as_granted(account),
+        variables,
+        _rows(cursor, BINLOG_STATUS) if logged else [],
+        _rows(cursor, REPLICA_STATUS),
+    )
+    found = stream_findings(facts)
+    why = why_unfit(found)
+    if why:
+        raise ConfigError(f"this source cannot be followed: {why}")
+    return [one for one in found if one.severity is not Severity.OK]
+
+
+def _no_right(cursor: Any, account: str) -> str:
+    if _rows(cursor, REPLICAS) is not None:
+        return ""
+    name = as_granted(account)
+    return f"{name} may not read the binlog (GRANT REPLICATION SLAVE ON *.* TO {name})"
+
+
+def _rows(cursor: Any, spellings: Sequence[str]) -> list[dict[str, Any]] | None:
+    """The rows of the first spelling that this version knows, by column name; None where they may not be seen."""
+    for sql in spellings:
+        try:
+            cursor.execute(sql)
+        except MySQLError as error:
+            if error.args[0] == _ACCESS_DENIED:
+                return None
+            if error.args[0] != _SYNTAX_ERROR:
+                raise
+            continue
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    return None
 
 
 def translate(error: Exception) -> SourceDown | SourceError:
@@ -136,4 +197,5 @@ def translate(error: Exception) -> SourceDown | SourceError:
     number = error.args[0] if isinstance(error, MySQLError) and error.args else 0
     if isinstance(number, int) and number and not 2000 <= number < 3000:
         return SourceError(number, "HY000", str(error.args[1] if len(error.args) > 1 else error))
-    return SourceDown(f"the source cannot be reached: {error}")
+    text = error.args[1] if isinstance(error, MySQLError) and len(error.args) > 1 else error
+    return SourceDown(f"the source cannot be reached: {text}")

@@ -22,7 +22,10 @@ _XID = re.compile(rb"XA\s+(COMMIT|ROLLBACK|START|END|PREPARE)\s+(.*?)\s*(ONE\s+P
 _NAME = re.compile(r"[\w$\u0080-\uffff]+")
 ALL = "*"  # in the place of a table's name
 
-_ROWS_BY_STATEMENT = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "CALL", "DO", "WITH", "HANDLER"})
+# A function that writes is logged as SELECT f(), whatever called it.
+_ROWS_BY_STATEMENT = frozenset({
+    "INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "CALL", "DO", "SELECT", "WITH", "HANDLER",
+})  # fmt: skip
 _HARMLESS = frozenset({
     "ANALYZE", "OPTIMIZE", "CHECK", "CHECKSUM", "GRANT", "REVOKE", "SET", "FLUSH", "INSTALL", "UNINSTALL", "RESET",
     "LOCK", "UNLOCK", "USE", "CHANGE", "KILL", "CACHE", "PURGE", "SHUTDOWN", "RESTART", "BINLOG", "SAVEPOINT",
@@ -53,7 +56,7 @@ class Statement:
     known, so all.
 
     `xa`: for XA, the verb and the xid as written; `starts_transaction`: the rows of CREATE TABLE ... SELECT follow.
-    `accounts`: it may change who may read what.
+    `accounts`: it may change who may read what. `schema` False: of a DDL that only empties tables.
     """
 
     kind: Kind
@@ -61,6 +64,7 @@ class Statement:
     xa: tuple[str, bytes] | None = None
     starts_transaction: bool = False
     accounts: bool = False
+    schema: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ def classify(query: str, database: str) -> Statement:
         return _definition(first, words, database)
     if first == "TRUNCATE":
         names = _names(words, 2 if second == "TABLE" else 1, database)
-        return Statement(Kind.DDL, names)
+        return Statement(Kind.DDL, names, schema=False)
     return Statement(Kind.DDL, None)
 
 

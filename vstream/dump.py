@@ -14,7 +14,7 @@ from typing import NoReturn
 import structlog
 
 from gtid_tracker.gtid import Gtid
-from vstream.assemble import MALFORMED, Assembler, StreamBroken
+from vstream.assemble import MALFORMED, Assembler, HistoryLost, StreamBroken
 from vstream.connection import Session
 from vstream.events import GTID
 from vstream.packets import PacketBuffer
@@ -74,7 +74,7 @@ def _refusal(data: bytes, start: int, end: int) -> DumpLost:
 
 
 class DumpReader:
-    """One connection. `run` ends with DumpLost or DumpBroken, or by being cancelled.
+    """One connection. `run` ends with DumpLost, DumpBroken or HistoryLost, or by being cancelled.
 
     Invariants: 1. `_end` is pending exactly while the socket is registered with the loop.
     """
@@ -100,7 +100,7 @@ class DumpReader:
         self._watchdog: asyncio.TimerHandle | None = None
         self.received_at = clock()
         self.received_wall = wall_clock()
-        self.received = False  # anything at all
+        self.received = False  # any event at all
 
     async def run(self) -> NoReturn:
         number = self._socket.fileno()
@@ -148,7 +148,7 @@ class DumpReader:
             while self._decode(deadline):
                 if not self._receive():
                     return
-        except DumpLost as lost:
+        except (DumpLost, HistoryLost) as lost:
             self._fail(lost)
         except StreamBroken as broken:
             self._fail(DumpBroken(str(broken), broken.gtid, broken.kind))
@@ -171,6 +171,8 @@ class DumpReader:
                     assembler.inflate(1)
                 elif not take(packets, assembler):
                     return True
+                else:
+                    self.received = True
             if time.perf_counter() >= deadline:
                 return False
 
@@ -186,6 +188,5 @@ class DumpReader:
             raise DumpLost("the source closed the connection")
         self.received_at = self._clock()
         self.received_wall = self._wall_clock()
-        self.received = True
         self._packets.feed(chunk)
         return True

@@ -18,7 +18,6 @@ RAND, USER_VAR, INCIDENT, HEARTBEAT, IGNORABLE, ROWS_QUERY = 13, 14, 26, 27, 28,
 WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS, GTID, ANONYMOUS_GTID, PREVIOUS_GTIDS = 30, 31, 32, 33, 34, 35
 TRANSACTION_CONTEXT, VIEW_CHANGE, XA_PREPARE, PARTIAL_UPDATE_ROWS, PAYLOAD, HEARTBEAT_V2, TAGGED_GTID = range(36, 43)
 LOADS = (6, 8, 9, 10, 11, 12, 17, 18)  # LOAD DATA as a statement, in all its ages
-OLD_ROWS = (20, 21, 22, 23, 24, 25)
 
 _GTID = struct.Struct("<x16sQ17xQ")
 _QUERY = struct.Struct("<8xBHH")
@@ -29,6 +28,12 @@ _UTF8_CLIENTS = frozenset({33, 45, 46, 76, 83, 192, 223, 224, 247, *range(224, 2
 # Lengths of the status variables that may stand before the client's character set; None: a length byte follows.
 _STATUS_SIZES: dict[int, int | None] = {0: 4, 1: 8, 3: 4, 6: None}
 _STATUS_CHARSET = 4
+# All that MySQL 8.0 to 9 writes there, with the lengths that are fixed; what is not among it ends the reading.
+_ALL_STATUS_SIZES: dict[int, int | None] = _STATUS_SIZES | {
+    4: 6, 5: None, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1,
+}  # fmt: skip
+_INVOKER, _UPDATED_DATABASES = 11, 12
+_TOO_MANY = 16  # databases; 254 stands for more, and where MySQL itself does not know
 
 
 def uuid_text(raw: bytes) -> str:
@@ -99,6 +104,29 @@ def read_query(data: bytes, at: int, end: int) -> tuple[str, str | None]:
         return database, raw.decode() if _client_collation(status) in _UTF8_CLIENTS else None
     except UnicodeDecodeError:
         return database, None
+
+
+def updated_databases(data: bytes, at: int) -> frozenset[str] | None:
+    """The databases that a QUERY event's statement uses, by itself and by triggers and functions, as MySQL tells its
+    own replicas, which change databases side by side. None where it does not tell: any database may be changed."""
+    _, _, size = _QUERY.unpack_from(data, at)
+    status = data[at + 13 : at + 13 + size]
+    at = 0
+    while at < len(status):
+        code = status[at]
+        if code == _UPDATED_DATABASES:
+            count = status[at + 1]
+            names = status[at + 2 :].split(b"\0")[:count]
+            return frozenset(name.decode() for name in names) if 0 < count <= _TOO_MANY and all(names) else None
+        if code == _INVOKER:
+            at += 2 + status[at + 1]
+            at += 1 + status[at]
+            continue
+        if code not in _ALL_STATUS_SIZES:
+            return None
+        length = _ALL_STATUS_SIZES[code]
+        at += 1 + (status[at + 1] + 1 if length is None else length)
+    return None
 
 
 def _client_collation(status: bytes) -> int | None:

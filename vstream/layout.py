@@ -51,10 +51,6 @@ class ColumnLayout:
     collation: int = BINARY_COLLATION
     members: tuple[bytes, ...] = ()
 
-    @property
-    def charset_matters(self) -> bool:
-        return self.kind in _CHARACTER or self.kind in (ENUM, SET)
-
 
 @dataclass(slots=True)
 class TableLayout:

@@ -36,6 +36,16 @@ class ChangeSource(Protocol):
         """True while transactions or heartbeats arrive."""
         ...
 
+    @property
+    def refused(self) -> str:
+        """Why the source does not let its changes be read (a right that was revoked); "" while it does."""
+        ...
+
+    @property
+    def unfit(self) -> str:
+        """Why the stream lacks changes of the source, so that nothing held may be served; "" while it lacks none."""
+        ...
+
     async def start(self, sink: Sink, position: GtidSet | None = None) -> GtidSet:
         """Connects and begins to deliver what is not in `position` (None: the source's own now). Returns the start.
 

@@ -1,10 +1,9 @@
 """Groups with COUNT, SUM, AVG, MIN and MAX, by key.
 
-Law: content(key) maps each group of the key to count(*) and, for every aggregate, what is needed to add and take away
-one row: COUNT a
-count; SUM and AVG a sum and a count of the values that are not NULL; MIN and MAX the extreme. A group with count(*) =
-0 does not exist.
-Taking away a row that may hold the extreme underflows: the key becomes a hole and MySQL's index answers.
+Law: content(key) maps each group of the key to count(*) and, for every aggregate, to what is needed to add and to take
+away one row. That is a count for COUNT; a sum and a count of the values that are not NULL for SUM and AVG; the extreme
+for MIN and MAX. A group with count(*) = 0 does not exist. Taking away a row that may hold the extreme underflows: the
+key becomes a hole, and MySQL's index answers.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from dataflow.arrangement import Entries, LinearArrangement, Locate, Memory
 from dataflow.entries import Entry, touch
 from planner.plan import Aggregate, AggregateArrangement, AggregateFunction
 from sqltypes.arithmetic import average
+from sqltypes.casts import no_zero
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import SqlType
@@ -51,9 +51,8 @@ class Accumulator:
 class GroupProgram:
     """Compiled parts of one aggregate node.
 
-    `group_key`: the comparison key of a row's group. `group_values`: the group columns as they are shown. `arguments`:
-    the values that
-    the aggregates take, one for each accumulator (anything for COUNT(*)).
+    `group_key`: the comparison key of a row's group. `group_values`: the group columns as they are shown.
+    `arguments`: the values that the aggregates take, one for each accumulator (anything for COUNT(*)).
     """
 
     locate: Locate
@@ -66,6 +65,7 @@ class GroupProgram:
     group_width: int
     answer_group_key: Callable[[Row], Key]  # of an upquery's row, key columns cut off
     exact: bool  # rows of one group show the same group values (not so where 'a' and 'A' are equal)
+    dated: tuple[int, ...] = ()  # of a group's row, where dates must be whole (`dataflow.whole_dates`)
 
     @property
     def state_width(self) -> int:
@@ -197,11 +197,17 @@ class AggregateNode(LinearArrangement):
         return state
 
     def rows(self, content: Any) -> Iterable[Row]:
+        """Raises EvaluationError where MySQL may show another date."""
         accumulators = self._program.accumulators
-        return [
+        rows = [
             (*state[VALUES], *(result(state, item) for item in accumulators), state[COUNT_STAR])
             for state in content.values()
         ]
+        for at in self._program.dated:
+            for row in rows:
+                if row[at] is not None:
+                    no_zero(row[at])
+        return rows
 
 
 def _sum(item: Accumulator, value: Any) -> Any:

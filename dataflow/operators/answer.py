@@ -1,9 +1,8 @@
 """Answers of a query by its parameters: evict mode, which makes every deterministic SELECT safe to cache.
 
 Law: content(key) = the rows that MySQL returned for the query with the key's parameters, and no change since concerns
-them. A change is
-never applied: it makes the keys that it may concern holes, found through the columns that must equal the key's parts,
-else all of them.
+them. A change is never applied. It makes holes of the keys that it may concern: those whose parts equal columns of the
+changed row, and all keys where no column tells.
 
 Invariants:
 1. `_index[parts]` maps the comparison key of those key parts to exactly the held keys that have it, those ahead of the
@@ -32,8 +31,7 @@ class AnswerWatch:
     """One table that the query reads, compiled.
 
     `passes`: may the row concern any answer? `parts`: the key parts that the row tells, `part_key` their comparison
-    key. `used`: all that
-    the query reads of the row, comparable.
+    key. `used`: all that the query reads of the row, comparable.
     """
 
     table: str

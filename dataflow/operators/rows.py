@@ -1,8 +1,7 @@
 """Rows by key: filter and projection of one base table.
 
 Law: content(key) = bag of narrow(row) for every row of the table that passes the filter and has the key. A change
-moves at most one row
-out of one bag and one row into another, so it is a removal and an addition.
+moves at most one row out of one bag and one row into another, so it is a removal and an addition.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """The first rows of each key in a total order, with some more held for deletions.
 
-Law: content(key) = the first n rows of the key's bag in the order, n at least the limit; `complete` says whether that
-is the whole bag.
-The order is total (its last term is the primary key), so that "the first rows" is one set. Nothing is guessed beyond
-the held tail: a row
-that sorts behind it is dropped where the content is not complete, and when fewer rows than the limit are left, the key
-becomes a hole and
-MySQL's index answers.
+Law: content(key) = the first n rows of the key's bag in the order, n at least the limit. `complete` says whether that
+is the whole bag. The order is total (its last term is the primary key), so that "the first rows" is one set.
+
+Nothing is guessed beyond the held tail. A row that sorts behind it is dropped where the content is not complete. When
+fewer rows than the limit are left, the key becomes a hole, and MySQL's index answers.
 """
 
 from __future__ import annotations

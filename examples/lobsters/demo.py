@@ -1,4 +1,4 @@
-"""The sample from nothing to a table: a MySQL, the data, the proxy, the caches, some traffic; then it keeps serving.
+"""The sample from nothing to the first screen: a MySQL, the data, the proxy, the caches, pages; then it keeps serving.
 
 Everything that it started is stopped on Ctrl-C or SIGTERM, in the reverse order, and the exit status is 0. A MySQL that
 was given by UPSTREAM is served as it is: nothing is written to it.
@@ -12,27 +12,29 @@ import signal
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
 import pymysql
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from examples.lobsters.cached import Cached, Made, create_caches, wait_until_current
+from examples.lobsters import screen
+from examples.lobsters.cached import Made, create_caches, wait_until_current
 from examples.lobsters.data import Shape, shape_of
 from examples.lobsters.direct import Direct
-from examples.lobsters.load import DATABASE, connect, load, progress_bar
-from examples.lobsters.measure import Effort, Figures, Measurement, draw_keys
-from examples.lobsters.pages import PageStream, run_page
+from examples.lobsters.load import DATABASE, Connection, connect, load, progress_bar
+from examples.lobsters.measure import Effort, draw_keys
+from examples.lobsters.pages import PageStream
 from examples.lobsters.proxy_process import ProxyFailed, ProxyProcess
-from examples.lobsters.queries import CATALOGUE, Sample, of_variant
-from examples.lobsters.table import print_table
-from integration.private_mysql import NoMySQL, Server, find_mysql
+from examples.lobsters.queries import CATALOGUE, Sample
+from examples.lobsters.two_ports import PageCosts, Pair, TwoPorts, all_pairs
+from integration.private_mysql import ExistingServer, NoMySQL, Server, find_mysql
 from upwell.client import Client
 from upwell.errors import UpwellError
 
-TRAFFIC_PAGES = 150  # of each variant
 SEED = 20
 
 
@@ -49,14 +51,16 @@ def stop(signum: int, frame: FrameType | None) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.lobsters.run", description="The Lobsters sample.")
-    parser.add_argument("--demo", action="store_true", help="end after the table")
+    parser.add_argument("--demo", action="store_true", help="end after the first screen")
+    parser.add_argument("--table", action="store_true", help="every query, before the first screen")
+    parser.add_argument("--readme", action="store_true", help="put the first screen into README.md")
     parser.add_argument(
         "--upstream", default=os.environ.get("UPSTREAM", ""), help="an existing MySQL; nothing is loaded"
     )
     parser.add_argument("--scale", default=os.environ.get("SCALE") or "mid", help="tiny, mid, std, users10 or a number")
     parser.add_argument("--trawler-faithful", action="store_true", help="the published benchmark's own data")
     options = parser.parse_args(arguments)
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    console = Console(highlight=False)
     try:
         shape = shape_of(options.scale)
     except ValueError as error:
@@ -66,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, stop)
     try:
         with ExitStack() as started:
-            equal = Demo(console, started, shape, options.trawler_faithful).run(options.upstream, options.demo)
+            equal = Demo(console, started, shape, options).run()
     except Stopped:
         console.print("stopped")
     except (NoMySQL, ProxyFailed, TimeoutError, UpwellError, pymysql.Error) as error:
@@ -80,36 +84,60 @@ def main(arguments: list[str] | None = None) -> int:
 class Demo:
     """One run. `started` gets everything that has to be stopped."""
 
-    def __init__(self, console: Console, started: ExitStack, shape: Shape, faithful: bool) -> None:
-        self.console, self.started, self.shape, self.faithful = console, started, shape, faithful
-        self.differences = 0
+    def __init__(self, console: Console, started: ExitStack, shape: Shape, options: argparse.Namespace) -> None:
+        self.console, self.started, self.shape, self.options = console, started, shape, options
+        self.compared = self.different = 0
         self.folder = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="upwell-run-")))
 
     def say(self, line: str) -> None:
         self.console.print(line, soft_wrap=True, markup=False)
 
-    def run(self, upstream: str, demo: bool) -> bool:
-        """Whether every answer was equal to MySQL's. Returns only if `demo`."""
-        server = self.started.enter_context(find_mysql(upstream or None, report=self.say))
-        ours = server.private
-        if ours:
+    @contextmanager
+    def busy(self, what: str) -> Iterator[Progress]:
+        """A spinner with the seconds, on a terminal; elsewhere a line."""
+        if not self.console.is_terminal:
+            self.say(what)
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=self.console, transient=True, disable=not self.console.is_terminal) as progress:
+            progress.add_task(what)
+            yield progress
+
+    def run(self) -> bool:
+        """Whether every answer was equal to MySQL's. Does not return without `--demo`."""
+        upstream = self.options.upstream
+        with self.busy("looking for a MySQL (the first time its packages are fetched, about a minute)"):
+            server = self.started.enter_context(find_mysql(upstream or None, report=self.say))
+        if server.private:
             self._load(server)
-        proxy, client = self._serve(server)
-        if ours:
-            self._show(server, proxy, client, traffic=True)
-        elif has_database(server, DATABASE):
-            self.shape = shape_found(server)
-            self._show(server, proxy, client, traffic=False)
-        self._tell(server, proxy)
-        if not demo:
+        with self.busy("starting Upwell"):
+            proxy, client = self._serve(server)
+        if proxy.moved:
+            self.say(proxy.moved)
+        serving = self._serving(server, proxy)
+        if server.private or has_database(server, DATABASE):
+            if not server.private:
+                self.shape = shape_found(server)
+            lines = self._show(server, proxy, client, serving)
+            if self.options.readme:
+                screen.README.write_text(screen.with_block(screen.README.read_text(), lines))
+        else:
+            lines = screen.addresses(serving)
+            if not client.caches():
+                lines += ["", *screen.next_steps(serving)]
+        # Not by the console: Ctrl-C in the middle of its work would have it print the screen once more.
+        print("", *lines, sep="\n", flush=True)
+        if not self.options.demo:
             code = proxy.wait()
             raise proxy.failure(f"the proxy has ended by itself, with status {code}")
-        return not self.differences
+        return not self.different
 
     def _load(self, server: Server) -> None:
         started = time.monotonic()
         bar = progress_bar()
-        rows = load(server, self.shape, faithful=self.faithful, progress=bar if self.console.is_terminal else None)
+        faithful = self.options.trawler_faithful
+        if not self.console.is_terminal:
+            self.say(f"loading the sample's rows (set {self.shape.name})")
+        rows = load(server, self.shape, faithful=faithful, progress=bar if self.console.is_terminal else None)
         self.say(f"loaded set {self.shape.name}: {rows:,} rows in {time.monotonic() - started:.1f} s")
 
     def _serve(self, server: Server) -> tuple[ProxyProcess, Client]:
@@ -119,75 +147,81 @@ class Demo:
         self.started.callback(client.close)
         return proxy, client
 
-    def _show(self, server: Server, proxy: ProxyProcess, client: Client, traffic: bool) -> None:
-        made = create_caches(client, CATALOGUE.values(), DATABASE)
-        connection = connect(server, DATABASE)
-        self.started.callback(connection.close)
-        direct, cached = Direct(connection), Cached(client, DATABASE, made)
-        wait_until_current(client, connection)
-        measurement = Measurement(direct, cached, proxy.pid, Effort(keys=12, seconds=0.12))
-        figures = [self._measure(measurement, id) for id in made.modes]
-        print_table(self.console, figures, made.modes)
-        self._name_refused(made)
-        self._name_differences(figures, "")
-        if traffic:
-            self._send_pages(client, direct, cached)
-            self._name_differences(self._compare_again(measurement, made), " after the writes")
+    def _serving(self, server: Server, proxy: ProxyProcess) -> screen.Serving:
+        return screen.Serving(
+            mysql=f"{server.host}:{server.port}",
+            mysql_port=proxy.mysql_port,
+            grpc=proxy.target,
+            http_port=proxy.http_port,
+            log=str(proxy.log),
+            user=server.user,
+            password=bool(server.password),
+            database=DATABASE if server.private else server.database or "",
+        )
 
-    def _measure(self, measurement: Measurement, id: str) -> Figures:
-        with self.console.status(f"measuring {id}"):
-            return measurement.template(id, Sample(self.shape, SEED))
-
-    def _name_refused(self, made: Made) -> None:
-        for variant in "DN":
-            templates = of_variant(variant)
-            held = sum(template.id in made.modes for template in templates)
-            share = held / len(templates)
-            self.say(f"variant {variant}: {held} of {len(templates)} query templates cached ({share:.0%})")
+    def _show(self, server: Server, proxy: ProxyProcess, client: Client, serving: screen.Serving) -> list[str]:
+        """The first screen's lines."""
+        with self.busy("making the caches"):
+            made = create_caches(client, CATALOGUE.values(), DATABASE)
+            connection = self._connected(server)
+            wait_until_current(client, connection)
+        beside = ExistingServer("127.0.0.1", proxy.mysql_port, server.user, server.password)
+        direct, through = Direct(connection), Direct(self._connected(beside))
+        ports = TwoPorts(direct, through, client, made, Effort(keys=12, seconds=0.12))
+        pairs = self._pairs(ports, made)
+        seen_ms, seen_by, pages = None, "", None
+        if server.private:
+            with self.busy("reading and writing pages at both ports"):
+                seen_ms, seen_by = ports.write_until_seen()
+                pages = self._pages(ports, server)
+            wait_until_current(client, connection)
+            self._compare_again(ports, made)
+        if self.options.table:
+            self.say("\n".join([*screen.table(pairs), ""]))
         for id, why in made.refused.items():
             self.say(f"not cached: {id} ({CATALOGUE[id].title}): {why}")
+        shown = screen.Shown(pairs, seen_ms, seen_by, pages, self.compared, self.different)
+        return screen.screen(shown, serving)
 
-    def _name_differences(self, figures: list[Figures], when: str) -> None:
-        different = [row for row in figures if row.differences]
-        keys = sum(row.keys for row in figures)
-        self.say(f"{keys:,} answers compared with MySQL's{when}: {len(different)} templates differ")
-        self.differences += len(different)
-        for row in different:
-            self.say(f"DIFFERENT {row.id}: {row.differences[0]}")
+    def _connected(self, server: Server) -> Connection:
+        connection = connect(server, DATABASE)
+        self.started.callback(connection.close)
+        return connection
 
-    def _send_pages(self, client: Client, direct: Direct, cached: Cached) -> None:
-        """Pages of both variants, with their writes; then waits until the proxy has seen these."""
-        cached.served.clear()
-        reads = writes = 0
-        start = time.monotonic()
-        for variant in "DN":
-            for (_, page), _ in zip(PageStream(self.shape, variant, SEED), range(TRAFFIC_PAGES), strict=False):
-                sent, written = run_page(page, cached.read, direct.write)
-                reads, writes = reads + sent, writes + written
-        seconds = time.monotonic() - start
-        hits = sum(count for (_, served), count in cached.served.items() if served == "hit")
-        self.say(
-            f"traffic: {2 * TRAFFIC_PAGES} pages, {reads:,} reads of which {hits / max(1, reads):.0%} hits, "
-            f"{writes} writes, {seconds:.1f} s"
-        )
-        wait_until_current(client, direct.connection)
+    def _pairs(self, ports: TwoPorts, made: Made) -> list[Pair]:
+        with self.busy("measuring each query at both ports, and comparing the answers") as progress:
 
-    def _compare_again(self, measurement: Measurement, made: Made) -> list[Figures]:
-        results = []
-        for id in made.modes:
+            def tell(id: str) -> None:
+                place = list(made.names).index(id) + 1
+                progress.update(progress.task_ids[0], description=f"measuring {id}, {place} of {len(made.names)}")
+
+            pairs = all_pairs(ports, made, lambda: Sample(self.shape, SEED), tell)
+        for pair in pairs:
+            self._count(pair.id, pair.keys, pair.differences)
+        return pairs
+
+    def _pages(self, ports: TwoPorts, server: Server) -> PageCosts | None:
+        """None where the CPU of MySQL cannot be read: in another container."""
+        if server.pid is None:
+            return None
+        try:
+            return ports.page_costs(server.pid, PageStream(self.shape, "N", SEED))
+        except OSError:
+            return None
+
+    def _compare_again(self, ports: TwoPorts, made: Made) -> None:
+        """After the writes."""
+        for id in made.names:
             keys = draw_keys(CATALOGUE[id], Sample(self.shape, SEED), 5)
-            figures = Figures(id, len(keys))
-            measurement.compare(figures, {key: measurement.direct.read(id, key) for key in keys})
-            results.append(figures)
-        return results
+            expected = {key: ports.direct.read(id, key) for key in keys}
+            found = [line for key, rows in expected.items() for line in ports.differences(id, key, rows)]
+            self._count(id, len(keys), found)
 
-    def _tell(self, server: Server, proxy: ProxyProcess) -> None:
-        self.say("serving:" if not proxy.moved else f"serving ({proxy.moved}):")
-        self.say(f"  MySQL  {server.host}:{server.port}")
-        self.say(f"  gRPC   {proxy.target}")
-        self.say(f"  HTTP   http://127.0.0.1:{proxy.http_port}/")
-        self.say(f"  MySQL  127.0.0.1:{proxy.mysql_port}, for any client: your account, this port")
-        self.say(f"  to look: .venv/bin/upwell cache ls --grpc {proxy.target}")
+    def _count(self, id: str, keys: int, differences: list[str]) -> None:
+        self.compared += keys
+        self.different += len(differences)
+        for line in differences[:1]:
+            self.say(f"DIFFERENT {id}: {line}")
 
 
 def has_database(server: Server, name: str) -> bool:

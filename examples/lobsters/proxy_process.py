@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from upwell.client import Client
 from upwell.errors import UpwellError
@@ -107,12 +109,26 @@ class ProxyProcess:
         while True:
             try:
                 client.status(timeout=2)
-                return client
+                why = self._not_ready()
+                if not why:
+                    return client
             except UpwellError as error:
-                if self._ended_or_late():
-                    client.close()
-                    raise self.failure(f"the proxy is not ready: {error}") from error
+                why = str(error)
+            if self._ended_or_late():
+                client.close()
+                raise self.failure(f"the proxy is not ready: {why}")
             pause.wait(POLL_SECONDS)
+
+    def _not_ready(self) -> str:
+        """What /readyz says, "" where it is ready: caches of an earlier run are planned while it listens."""
+        try:
+            urlopen(f"http://127.0.0.1:{self.http_port}/readyz", timeout=2).close()
+        except HTTPError as error:
+            with error:
+                return error.read().decode(errors="replace").strip()
+        except OSError as error:
+            return str(error)
+        return ""
 
     def _wait_listening(self) -> None:
         """Until its log tells the ports. A port that was free when it was looked at may be taken since: then any

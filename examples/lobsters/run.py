@@ -24,5 +24,8 @@ if __name__ == "__main__":
     if reason:
         sys.exit(reason)
     from examples.lobsters.demo import main
+    from examples.lobsters.terminal import in_the_foreground
 
-    sys.exit(main())
+    with in_the_foreground():
+        status = main()
+    sys.exit(status)

@@ -1,7 +1,8 @@
 """The sample against a MySQL and an Upwell that run already: loads it once, creates its caches, reads pages for ever.
 
 `UPSTREAM` and `UPWELL_GRPC` name the two, `SCALE` the size of the set. compose.yaml runs this; a line a minute says how
-much of what the pages read was held. Ctrl-C or SIGTERM ends it with exit status 0.
+much of what the pages read was held. Where Upwell or MySQL is away, as in a restart, it waits and goes on with the
+next page. Ctrl-C or SIGTERM ends it with exit status 0.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
+from collections.abc import Callable
 from itertools import count
 from types import FrameType
 
@@ -23,9 +26,11 @@ from examples.lobsters.pages import PageStream, run_page
 from examples.lobsters.queries import CATALOGUE
 from integration.private_mysql import NoMySQL, Server, find_mysql
 from upwell.client import Client
-from upwell.errors import UpwellError
+from upwell.errors import DeadlinePassed, Unavailable, UnknownCache, UpwellError
 
 REPORT_SECONDS = 60.0
+AWAY_SECONDS = 1.0  # between tries
+GONE = frozenset({1053, 2002, 2003, 2006, 2013, 4031})  # MySQL's errors of a server that is away or shuts down
 SEED = 7
 
 
@@ -45,13 +50,20 @@ def is_loaded(server: Server) -> bool:
     return bool(rows[0][0])  # the secondary keys come last
 
 
-def visit(client: Client, server: Server, shape: Shape, rounds: int | None = None) -> None:
+Streams = tuple[PageStream, PageStream]
+
+
+def streams_of(shape: Shape) -> Streams:
+    """The pages of each variant."""
+    return PageStream(shape, "D", SEED), PageStream(shape, "N", SEED)
+
+
+def visit(client: Client, server: Server, streams: Streams, rounds: int | None = None) -> None:
     """Reads and writes a page of each variant in turn: `rounds` times, or until stopped."""
     made = create_caches(client, CATALOGUE.values(), DATABASE)
     print(f"{len(made.modes)} caches; not cached: {', '.join(made.refused) or 'none'}", flush=True)
     with connect(server, DATABASE) as connection:
         direct, cached = Direct(connection), Cached(client, DATABASE, made)
-        streams = [PageStream(shape, variant, SEED) for variant in "DN"]
         reported = time.monotonic()
         for done in count(1):
             for stream in streams:
@@ -62,6 +74,28 @@ def visit(client: Client, server: Server, shape: Shape, rounds: int | None = Non
                 reported = time.monotonic()
             if done == rounds:
                 return
+
+
+def is_away(error: Exception) -> bool:
+    """Whether to try again will do: MySQL or Upwell is away, or has come back without the caches."""
+    if isinstance(error, pymysql.Error):
+        return bool(error.args) and error.args[0] in GONE
+    return isinstance(error, (Unavailable, DeadlinePassed, UnknownCache)) or getattr(error, "errno", 0) in GONE
+
+
+def through_restarts(visits: Callable[[], None], pause: Callable[[float], object]) -> None:
+    """Begins again after each end by something that is away. Other errors are raised."""
+    told = ""
+    while True:
+        try:
+            return visits()
+        except (UpwellError, pymysql.Error) as error:
+            if not is_away(error):
+                raise
+            if str(error) != told:
+                told = str(error)
+                print(f"waiting: {told}", flush=True)
+        pause(AWAY_SECONDS)
 
 
 def share_of_hits(cached: Cached, pages: int) -> str:
@@ -79,8 +113,9 @@ def main() -> int:
         if not is_loaded(server):
             rows = load(server, shape, binlog=True)  # the proxy follows already
             print(f"loaded set {shape.name}: {rows:,} rows", flush=True)
+        streams = streams_of(shape)
         with Client(os.environ.get("UPWELL_GRPC") or "127.0.0.1:50051") as client:
-            visit(client, server, shape)
+            through_restarts(lambda: visit(client, server, streams), threading.Event().wait)
     except Stopped:
         return 0
     except (NoMySQL, UpwellError, pymysql.Error, ValueError) as error:

@@ -147,7 +147,8 @@ class Seen:
     divide) is a mix. `sides`: which of two swapped tables each row is from.
     `before`: what was committed for sure before it was asked for. `position` and `horizon`: all of the one is in it,
     nothing but what is in the other. `floor`: a position that its own must contain if it is a hit, "" for none.
-    `bounded` False: the horizon was not told.
+    `bounded` False: the horizon was not told. `chosen`: the client itself sent the read to MySQL.
+    `prepared`: it was asked for by a prepared statement.
     """
 
     cache: str
@@ -162,6 +163,8 @@ class Seen:
     floor: str = ""
     rows: Sequence[Any] = ()
     bounded: bool = True
+    chosen: bool = False
+    prepared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

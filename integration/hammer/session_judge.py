@@ -4,8 +4,8 @@ each answer alone. Nothing here does I/O.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gtid_tracker.gtid import GtidSet
@@ -29,28 +29,31 @@ def shown_by(seen: Seen) -> dict[Group, int]:
 
 @dataclass
 class Floor:
-    """What hits and misses have shown a session: `position` surely, and these versions. No later answer is older.
+    """What cached reads have shown a session, whoever answered them: `position` surely, and these versions. No later
+    answer is older.
 
-    `newest`: versions that anything has shown it. Of a hit behind an answer of MySQL's own more is not promised.
+    `newest`: versions that anything has shown it. A hit may be older than what the client itself asked MySQL for.
     """
 
     position: GtidSet = field(default_factory=GtidSet.empty)
     shown: dict[Group, int] = field(default_factory=dict)
     newest: dict[Group, int] = field(default_factory=dict)
+    trail: deque[str] = field(default_factory=lambda: deque(maxlen=6))  # the answers before, for a finding
 
     def judge(self, history: History, seen: Seen, tally: Counter[str]) -> list[Finding]:
         """What is wrong with the session's next answer; then it counts for those that follow."""
         found = []
+        before = "; ".join(self.trail)
+        self.trail.append(f"{seen.served} {seen.cache} {shown_by(seen)} chosen={seen.chosen} at {seen.position[-12:]}")
         for group, version in shown_by(seen).items():
             least = max(min(history.at(group, self.position)), self.shown.get(group, 0))
             if version < least:
-                found.append(
-                    Finding(BACK, f"group {group} shows {version}, the session was shown {least} before", seen)
-                )
+                what = f"group {group} shows {version}, the session was shown {least} before. Its answers: {before}"
+                found.append(Finding(BACK, what, seen))
             elif version < self.newest.get(group, 0):
-                tally["hits behind what MySQL had answered (not promised)"] += 1
+                tally["hits behind what the client asked MySQL for (not promised)"] += 1
             self.newest[group] = max(version, self.newest.get(group, 0))
-            if seen.served in FROM_CACHES:
+            if not seen.chosen:
                 self.shown[group] = max(version, self.shown.get(group, 0))
         if seen.served in FROM_CACHES:
             self.position = self.position.union(parse(seen.position))
@@ -61,12 +64,14 @@ class Floor:
 class OneState:
     """The answers of one REPEATABLE READ transaction.
 
-    `hits`: versions that caches have shown it; `passed`: that MySQL has. `counted`: groups whose version had changed at
-    the proxy's position when MySQL was asked, so that a mixed snapshot must be counted.
+    `hits`: versions that caches have shown it; `passed`: that MySQL has. `answers`: what caches have answered.
+    `must_count`: a group's version had changed at the proxy's position when MySQL was asked, so that a mixed snapshot
+    must be counted.
     """
 
     hits: dict[Group, int] = field(default_factory=dict)
     passed: dict[Group, int] = field(default_factory=dict)
+    answers: dict[tuple[object, ...], Sequence[object]] = field(default_factory=dict)
     opened: bool = False  # MySQL has a snapshot
     mixed: bool = False
     must_count: bool = False
@@ -77,15 +82,26 @@ class OneState:
             at = parse(position)
             self.must_count |= any(min(history.at(group, at)) > version for group, version in self.hits.items())
 
+    def has_told(self, seen: Seen) -> bool:
+        """Whether a cache has told the transaction just this before. It is then told again, whatever else the session
+        has seen meanwhile: of MySQL's snapshot, which may be newer."""
+        return seen.served in FROM_CACHES and self.answers.get(_asked(seen)) == seen.rows
+
     def judge(self, history: History, seen: Seen) -> list[Finding]:
         """What is wrong with the next answer."""
         shown = shown_by(seen)
+        asked = _asked(seen)
+        before = self.answers.get(asked)
+        found = []
+        if before is not None and before != seen.rows and not seen.chosen:
+            found.append(Finding(MIX, f"it was answered otherwise before: {before}", seen))
         if seen.served in FROM_CACHES:
-            found = [Finding(MIX, "a cache answers after MySQL has its snapshot", seen)] if self.opened else []
+            if before is None and self.opened:
+                found.append(Finding(MIX, "a cache answers after MySQL has its snapshot", seen))
+            self.answers[asked] = seen.rows
             self.hits |= shown
             return found + self._one_prefix(history, seen)
         self.opened = True
-        found = []
         for group, version in shown.items():
             if version != self.passed.setdefault(group, version):
                 what = f"MySQL shows {version} of group {group}, and {self.passed[group]} before"
@@ -104,6 +120,11 @@ class OneState:
             for group, version in self.hits.items()
             if version not in (may := history.at(group, at))
         ]
+
+
+def _asked(seen: Seen) -> tuple[object, ...]:
+    """The read itself, in the form in which it was sent."""
+    return seen.cache, seen.prepared, repr(seen.parameters)
 
 
 def stale(seen: Seen, before: Mapping[Group, int]) -> list[Finding]:

@@ -103,6 +103,7 @@ class SessionWorker(Worker):
         self.floor = Floor()
         self._asked = ""
         self._thread = 0  # at MySQL
+        self._by_prepared = False  # the last read
         self._reason = ""  # of the last answer that was explained
 
     @abstractmethod
@@ -189,7 +190,8 @@ class SessionWorker(Worker):
 
     def fetch(self, query: str, parameters: tuple[Any, ...], *, passed: bool, prepared: bool = False) -> list[Row]:
         """The rows, by text or by prepared statement."""
-        if passed or (not prepared and self.rng.random() < 0.5):
+        self._by_prepared = not passed and (prepared or self.rng.random() < 0.5)
+        if not self._by_prepared:
             return self.ask(text_of(query, parameters) + (PASSED_ON if passed else ""))
         sql, values = marks_of(query, parameters)
         self._begun, self._asked = monotonic(), sql
@@ -211,6 +213,7 @@ class SessionWorker(Worker):
         served, self._reason, position = self.explained()
         at_position = served == "hit" and self._reason != AHEAD
         found = told(name, parameters, rows, served, position, before, bounded=at_position)
+        found = replace(found, chosen=passed, prepared=self._by_prepared)
         # In REPEATABLE READ what MySQL answers is as old as the transaction's snapshot.
         self.findings += judge(self.history, replace(found, before=NOTHING) if self.one_state else found)
         self.tally[f"{self.kind} answers"] += 1
@@ -220,8 +223,7 @@ class SessionWorker(Worker):
         return found
 
     def unexplained(self, name: str, group: Group) -> None:
-        """A read of which nothing is told: it is no mix, was committed, and is not older than what is known to be
-        from a cache."""
+        """A read of which nothing is told: it is no mix, was committed, and is not older than what was shown before."""
         parameters = VERSIONED[name].ask(self.rng, group)
         rows = self.fetch(VERSIONED[name].sql, parameters, passed=False)
         found = told(name, parameters, rows, "unknown")
@@ -312,8 +314,9 @@ class TransactionReader(SessionWorker):
                 state.before_passing(self.history, position)
             found = self.answer(self.rng.choice(names), self.rng.choice(groups), passed=passed)
             state.must_count |= not state.opened and self._reason == CHANGED
+            if not state.has_told(found):
+                self.findings += self.floor.judge(self.history, found, self.tally)
             self.findings += state.judge(self.history, found)
-            self.findings += self.floor.judge(self.history, found, self.tally)
             if found.served == "passed":
                 first = first or found.before
                 self.findings += stale(found, first)

@@ -75,6 +75,8 @@ def _push(block: Block, join: Join) -> Block | None:
         for other in block.joins
         if other is not join
     )
+    # An inner join's ON may also speak of other tables, or of none.
+    others = () if join.outer else tuple(part for part in join.on if id(part) not in moved)
     # A LEFT JOIN's missing partner is one row to COUNT(*).
     by = group_values(block.aggregates, alias, count_of_nothing=1 if join.outer else None)
     return replace(
@@ -82,6 +84,7 @@ def _push(block: Block, join: Join) -> Block | None:
         joins=(*rest, Join(alias, grouped, join.outer, on)),
         where=(
             *(part for part in block.where if id(part) not in moved),
+            *others,
             *(substitute(part, by) for part in block.having),
         ),
         grouped=False,

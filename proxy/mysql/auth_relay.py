@@ -206,11 +206,12 @@ class AuthRelay:
     def _on_switch(self, payload: bytes) -> Step:
         """Another plugin, with a nonce of its own: the account's is not the client's first choice, or one more factor
         is asked for."""
-        if len(payload) == 1:
-            self._plugin = OLD_PASSWORD
-        else:
-            self._plugin, at = read_null_terminated(payload, 1)
+        named = b""
+        if len(payload) > 1:
+            named, at = read_null_terminated(payload, 1)
             self.nonce = payload[at:].removesuffix(b"\0") or self.nonce
+        # Without a name, or with an empty one, the client chooses: the oldest ones take this plugin.
+        self._plugin = named or OLD_PASSWORD
         self._password = b""
         self._full = self._own_key = False
         self.turn = Turn.CLIENT

@@ -4,10 +4,11 @@ read -> gate -> "" : Cache.hit -> head + body, at once      -> a hole: Cache.fil
              -> a reason : MySQL answers, in the client's own session
              -> something to be asked or waited for first, a task; then the command is looked at again
 
-What a session is shown does not go back in time, but for one case: a hit may be older than what MySQL itself has
-answered before, by as much as the stream lags. Hits are at the position; where misses and hits ahead of it have shown
-more (`SessionState.shown`), the next answers must have that too, or are MySQL's; before MySQL answers after hits, it
-waits for what they have shown (`Session._before`).
+What cached reads show a session does not go back in time, whoever answers them. Hits are at the position. Misses, hits
+ahead of the position, and MySQL where a read is passed through may show more (`SessionState.shown`): the next answers
+must have that too, or are MySQL's. Before MySQL answers after hits, it waits for what they have shown
+(`Session._before`). Only what no cache is for does not count: a hit may be older than that, by as much as the stream
+lags.
 """
 
 from __future__ import annotations
@@ -15,19 +16,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from gtid_tracker.gtid import GtidSet
 from proxy.api import Answer, ParameterValue, Served, SessionCache
-from proxy.mysql.grants import NO_RIGHT, OTHER_COLUMNS, announce
-from proxy.mysql.packets import COM_STMT_CLOSE, COM_STMT_PREPARE, packet
+from proxy.mysql.announced import FIRST, SEVERAL, Announced, definitions_in
+from proxy.mysql.grants import NO_RIGHT
+from proxy.mysql.packets import COM_STMT_CLOSE, COM_STMT_PREPARE, Malformed, packet
 from proxy.mysql.prepared import PreparedStatement
-from proxy.mysql.reads import COMMITTED, hit_rule, refusal, transaction_rule
-from proxy.mysql.responses import Kind
+from proxy.mysql.reads import AGAIN, CHANGED, COMMITTED, UNCHANGED, hit_rule, refusal, transaction_rule
+from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
 from proxy.mysql.routes import Route
-from proxy.mysql.rows import head, with_status
+from proxy.mysql.rows import with_status
 from proxy.mysql.session_base import SessionBase
-from proxy.mysql.trackers import forget_lost, hidden_table, refresh, unless_ended
-from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError, UnknownCache, UpwellError
+from proxy.mysql.trackers import forget_lost, hidden_table, learn_shown, refresh, unless_ended
+from sqltypes.errors import SourceDown, SourceError, UnknownCache, UpwellError
 
 NOTHING = GtidSet.empty()
 PLAIN_STATUS = 2  # autocommit, and in no transaction: what stored answers end with
@@ -38,16 +41,17 @@ PATIENT = 0.1  # seconds that a transaction with tables open at MySQL waits for 
 FILL_IS_LATE = "the transaction has tables open at MySQL, for which the fill may be waiting"
 NOT_AT_POSITION = "the fill is not at the position of what was shown"
 NOT_BROUGHT = "the stream has not brought what the session was shown"
+NOT_TOLD = "MySQL does not tell what its answers may have shown the session"
 AHEAD = "held ahead of the position"
 ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
-CHANGED = "caches have changed while the read waited"
+OTHER_CACHES = "caches have changed while the read waited"
 
 
 @dataclass(slots=True, eq=False)
 class CachedRead:
-    """A command that a cache may answer. `version`: of the caches, as of which the others are. `head`: what stands
-    before the rows, once the gate is open. `route` and `data`: for MySQL, if it is to answer. `database`: where
-    unqualified names are of."""
+    """A command that a cache may answer. `version`: of the caches, as of which the others are. `announced`: what stands
+    before the rows, once the session is known to be one that may be given a hit. `route` and `data`: for MySQL, if it
+    is to answer. `database`: where unqualified names are of."""
 
     data: bytes
     version: int
@@ -57,12 +61,21 @@ class CachedRead:
     database: str
     route: Route
     kind: Route | PreparedStatement  # what reads that are hits in the same way have in common
-    head: bytes = b""
+    announced: Announced | None = None
+    head: bytes = b""  # of the answer that is given
+    body: bytes | None = None  # the answer of a REPEATABLE READ transaction that does not stand at the position
+    rule: str = ""  # by which it is that
     forced: bool = False  # an error where MySQL would have to answer
     waited: bool = False  # for the session's own writes, in vain
     behind: bool = False  # what the session was shown was waited for, in vain
+    asked: bool = False  # MySQL was asked what its answers have shown
     hidden: str = ""  # the temporary table that hides one of the query's
     refused: str = ""  # what MySQL has said of the text
+
+    def itself(self) -> bytes:
+        """Tells it from reads of other texts or values."""
+        values = repr(tuple(self.values)).encode(errors="backslashreplace")
+        return blake2b(b"%d %b%b" % (len(self.text), self.text, values), digest_size=16).digest()
 
 
 Step = Callable[[], Awaitable[None]]
@@ -77,12 +90,24 @@ class CachedReads(SessionBase):
         """Answers, at once where nothing must be asked or waited for."""
         gate = self._gate(read)
         if gate == "":
-            if self.state.shown or not self._hit(read):
-                self._start(self._miss(read))
+            if not self._hit(read):
+                self._start(self._attempt(read, lambda: self._miss(read)))
         elif isinstance(gate, str):
             self.pass_read(read, gate)
         else:
-            self._start(self._settle(read, gate))
+            self._start(self._attempt(read, lambda: self._settle(read, gate)))
+
+    async def _attempt(self, read: CachedRead, steps: Callable[[], Awaitable[None]]) -> None:
+        """What a read needs that is no hit at once. A fault of ours leaves it to MySQL."""
+        try:
+            await steps()
+        except (SourceError, SourceDown, Malformed):  # MySQL's own
+            raise
+        except Exception as error:
+            if self._out or self.server.responses.exchanges:  # it has its answer
+                raise
+            why = self.shared.note_fault(read.cache.name, error, text=repr(read.text)[:2000])
+            self.pass_read(read, why)
 
     async def _settle(self, read: CachedRead, step: Step) -> None:
         """What must be asked or waited for, then as `look`."""
@@ -92,7 +117,7 @@ class CachedReads(SessionBase):
             gate = self._gate(read)
         if gate:
             self.pass_read(read, gate)
-        elif self.state.shown or not self._hit(read):
+        elif not self._hit(read):
             await self._miss(read)
 
     # -- the gate ------------------------------------------------------------------------------------------------------
@@ -100,13 +125,20 @@ class CachedReads(SessionBase):
     def _gate(self, read: CachedRead) -> str | Step:
         """The reason why MySQL must answer, "" if a cache may, or what must be done before that can be said."""
         state, cache = self.state, read.cache
+        read.body, read.rule = None, ""
         if not state.known:
             return self._refresh
         if read.version != self.shared.system.caches_version:
-            return CHANGED
+            return OTHER_CACHES
         reason = refusal(state, cache.needs)
         if reason:
             return reason
+        if read.announced is None and not self._hides(read):
+            read.announced = read.kind.heads.get(state.announces)
+            if read.announced is None and not read.refused and read.database == state.database:
+                return lambda: self._ask_rights(
+                    read
+                )  # first: so it is learned from MySQL's answer, if it has to answer
         if not state.plain:
             obstacle = self._obstacle(read)
             if obstacle != "":
@@ -114,15 +146,26 @@ class CachedReads(SessionBase):
         refused = read.refused or self.shared.grants.refusal(state, cache)
         if refused:
             return refused
-        found = read.kind.heads.get(state.announces)
-        if refused is None or found is None:
+        if refused is None or read.announced is None:
             if read.database != state.database:  # there the text would be about other tables
                 return ELSEWHERE
             return lambda: self._ask_rights(read)
-        if not found:
-            return OTHER_COLUMNS
-        read.head = found
-        return ""
+        return self._columns_known(read)
+
+    def _columns_known(self, read: CachedRead) -> str | Step:
+        """As `_gate`: whether it is known how MySQL announces the columns."""
+        announced = read.announced
+        assert announced is not None
+        why = announced.why or announced.unknown(read.itself)
+        if why and not announced.why:
+            if read.forced:
+                return lambda: self._learn_unseen(read)
+            self._fill_beside(read)
+        return why
+
+    def _hides(self, read: CachedRead) -> bool:
+        """Whether the text may be about temporary tables."""
+        return self.state.hiding and not read.cache.relations <= self.state.not_hidden
 
     def _obstacle(self, read: CachedRead) -> str | Step:
         """As `_gate`: the session's own writes, what it was shown, its transaction, its temporary tables."""
@@ -131,18 +174,47 @@ class CachedReads(SessionBase):
             if read.waited:
                 return f"the stream has not brought the session's own writes: {state.token}"
             return lambda: self._own_writes(read)
-        if state.shown and (self._has(state.shown) or not self.server.alive):
-            state.shown = NOTHING
+        if not self.server.alive:
+            state.passed, state.shown = False, NOTHING
         if state.transactional:
-            reason = transaction_rule(state, self.shared.options.transactions, self.shown, self.shared.position())
+            reason = self._transaction(read)
             if reason:
                 return reason
-            if state.shown and self._one_state():
-                return NOT_BROUGHT if read.behind else lambda: self._until_shown(read)
+        if read.body is None and (state.passed or state.shown):
+            obstacle = self._was_shown(read)
+            if obstacle != "":
+                return obstacle
         if read.hidden:
             return f"a temporary table hides {read.hidden}"
-        if state.hiding and not read.cache.relations <= state.not_hidden:
+        if self._hides(read):
             return lambda: self._ask_hidden(read)
+        return ""
+
+    def _transaction(self, read: CachedRead) -> str:
+        """Which rule keeps a read of a transaction from being a hit, "" if none does. In REPEATABLE READ `read.body` is
+        the answer where the transaction stands, unless that is the position."""
+        shown, cache, values = self.shown, read.cache, read.values
+        again = shown.again(cache, values)
+        reason = transaction_rule(self.state, self.shared.options.transactions, shown, again=again is not None)
+        if reason:
+            return reason
+        if again is not None:
+            read.body, read.rule = again, AGAIN
+        elif shown.answers and not shown.holds(self.shared.sequence(), self.shared.position()):
+            read.body, read.rule = cache.peek_since(values, shown.sequence), UNCHANGED
+            if read.body is None:
+                return CHANGED
+        return ""
+
+    def _was_shown(self, read: CachedRead) -> str | Step:
+        """As `_gate`: what the session was shown beyond the position."""
+        state = self.state
+        if state.passed:
+            return NOT_TOLD if read.asked else lambda: self._ask_shown(read)
+        if state.shown and self._has(state.shown):
+            state.shown = NOTHING
+        if state.shown and state.transactional and self._one_state():
+            return NOT_BROUGHT if read.behind else lambda: self._until_shown(read)
         return ""
 
     def _has(self, gtids: GtidSet) -> bool:
@@ -157,12 +229,20 @@ class CachedReads(SessionBase):
 
     async def _refresh(self) -> None:
         await refresh(self)
+        if self.state.may_be_unlogged:  # what has been done, an error has not told
+            self.wrote_unlogged(schema=True)
 
     async def _own_writes(self, read: CachedRead) -> None:
         read.waited = True
         self.shared.system.count("session_write_waits")
         if not await self.shared.reached(self.state.token):
             await forget_lost(self)
+
+    async def _ask_shown(self, read: CachedRead) -> None:
+        """MySQL has answered cached reads: what may they have shown?"""
+        read.asked = True
+        self.shared.system.count("session_shown_asked")
+        await learn_shown(self)
 
     async def _until_shown(self, read: CachedRead) -> None:
         state = self.state
@@ -195,12 +275,73 @@ class CachedReads(SessionBase):
             read.refused = f"MySQL refuses the query: {error.message}"
             return
         self.send_unanswered(packet(bytes((COM_STMT_CLOSE,)) + payloads[0][1:5], 0))
-        read.kind.heads[self.state.announces] = head_of(payloads, read.cache, eof=self.eof)
+        told, kind = self.state.announces, read.kind
+        resolved = kind.resolved if isinstance(kind, PreparedStatement) else None
+        read.announced = kind.heads[told] = self.shared.announced.of(
+            read.cache, (told, resolved), definitions_in(payloads, eof=self.eof),
+            binary=isinstance(kind, PreparedStatement), eof=self.eof,
+        )  # fmt: skip
+
+    # -- what MySQL announces ------------------------------------------------------------------------------------------
+
+    def _fill_beside(self, read: CachedRead) -> None:
+        """While MySQL answers the first read of a kind, so that the second one is a hit."""
+        if read.cache.peek(read.values) is None:
+            self._let_go(asyncio.get_running_loop().create_task(read.cache.fill(read.values, None, _own_text(read))))
+
+    def _let_go(self, task: asyncio.Task[Answer | str]) -> None:
+        """The fill goes on, whatever becomes of the session."""
+        self.shared.fills.add(task)
+        task.add_done_callback(self.shared.fill_ended)
+
+    def watched(self, read: CachedRead, done: Callable[[Outcome], None]) -> Exchange:
+        """MySQL's answer to the read, from which is learned how it announces its columns. Requires:
+        `read.announced`."""
+
+        def ended(outcome: Outcome) -> None:
+            try:
+                self._learn(read, exchange, outcome)
+            except Exception as error:  # noqa: BLE001 - an edge: the answer has been the client's already
+                self.shared.note_fault(read.cache.name, error, text=repr(read.text)[:2000])
+            done(outcome)
+
+        exchange = Exchange(Kind.RESULT, ended, definitions=[])
+        return exchange
+
+    def _learn(self, read: CachedRead, exchange: Exchange, outcome: Outcome) -> None:
+        """MySQL has answered the read. Not where the tables may have changed meanwhile."""
+        announced, system = read.announced, self.shared.system
+        if outcome.status == NO_STATUS or announced is None or read.version != system.caches_version:
+            return
+        if announced.learn(exchange.definitions or (), read.itself, rows=exchange.rows):
+            system.look_again()  # sessions have it at hand
+        if announced.why:
+            system.count("columns_not_announced")
+
+    async def _learn_unseen(self, read: CachedRead) -> None:
+        """For a read that only a cache may answer: MySQL answers it, and the client does not see that."""
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        exchange = self.watched(read, future.set_result)
+        exchange.visible = False
+        if not self.server.alive:
+            raise SourceDown("the session's connection to MySQL is lost")
+        self.server.send(self.for_mysql(read.data), exchange)
+        outcome = await future
+        self.state.absorb(outcome)
+        self.state.touched |= self.state.in_transaction
+        unless_ended(self.state, outcome)
+        if outcome.error is not None:
+            read.refused = f"MySQL refuses the query: {outcome.error.message}"
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def _hit(self, read: CachedRead, *, filled: bool = False) -> bool:
-        """Answers, or has MySQL answer; False where the key is a hole."""
+        """Answers, or has MySQL answer; False where the key is a hole, or held at an older state than was shown."""
+        if read.body is not None:
+            self._hit_before(read, read.body)
+            return True
+        if self.state.shown:
+            return False
         try:
             body = read.cache.hit(read.values)
         except UpwellError as error:
@@ -208,11 +349,46 @@ class CachedReads(SessionBase):
             return True
         if body is None:
             return False
+        if not self._headed(read, body):
+            return True
+        self._show(read, body, Served.MISS if filled else Served.HIT)
+        return True
+
+    def _show(self, read: CachedRead, body: bytes, served: Served) -> None:
+        """Answers with what is the answer at the position."""
         position = self.shared.position()
         if self._one_state():
-            self.shown.note(read.cache, read.values, body, position)
+            self.shown.holds(self.shared.sequence(), position)  # the gate has seen that it does
+            self.shown.note(read.cache, read.values, body)
         self._send(read, body)
-        self.note(Served.MISS if filled else Served.HIT, read.cache.name, hit_rule(self.state), position)
+        self.note(served, read.cache.name, hit_rule(self.state), position)
+
+    def _shows(self, read: CachedRead, answer: Answer) -> bool:
+        """Answers a transaction with what was filled or compared, if that is at the position. The rows of several keys
+        that are sorted together are not stored: a new cache would have them compared again at each look. Requires: the
+        gate is open as of now."""
+        if answer.horizon or answer.position != self.shared.position():
+            return False
+        if self._headed(read, answer.body):
+            self._show(read, answer.body, answer.served)
+        return True
+
+    def _hit_before(self, read: CachedRead, body: bytes) -> None:
+        """Answers a REPEATABLE READ transaction from where it stands, which is not the position."""
+        read.cache.count_hit()
+        if self._headed(read, body):
+            self.shown.note(read.cache, read.values, body)
+            self._send(read, body)
+            self.note(Served.HIT, read.cache.name, read.rule, self.shown.position)
+
+    def _headed(self, read: CachedRead, body: bytes) -> bool:
+        """Finds what stands before the answer; has MySQL answer where that is not known."""
+        assert read.announced is not None, "the gate is open"
+        head = read.announced.head(body, read.itself)
+        if head is None:
+            self.pass_read(read, SEVERAL if read.announced.several else FIRST)
+            return False
+        read.head = head
         return True
 
     def _one_state(self) -> bool:
@@ -224,33 +400,18 @@ class CachedReads(SessionBase):
 
     async def _miss(self, read: CachedRead) -> None:
         state = self.state
-        if state.shown:
-            wait = VISIBLE_SOON if state.behind is None else 0
-            demand = self.shared.system.demand_after(state.token, state.shown, wait)
-        else:
-            demand = self.shared.system.demand_after(state.token)
-        try:
-            filling = read.cache.fill(read.values, demand)
-            answer = await (self._while_patient(filling) if state.touched else filling)
-        except SourceError:
-            answer = "MySQL refuses the query that fills the key"
-        except SourceDown:  # the session's own connection may be whole
-            answer = "the query that fills the key does not reach MySQL"
-        except (DeadlinePassed, Overloaded) as error:  # limits of ours: without them MySQL would have answered
-            answer = f"{error.reason}: {error.message}"
-        except UnknownCache:  # dropped while the read waited
-            answer = CHANGED
+        answer = await self._filled(read)
         if not isinstance(answer, Answer):
             if state.shown and not self._has(state.shown):
                 await self._is_behind()
             self.pass_read(read, answer)
         elif read.version != self.shared.system.caches_version:
-            self.pass_read(read, CHANGED)
+            self.pass_read(read, OTHER_CACHES)
         elif self._one_state():  # the fill is of use if it is a hit now
             gate = self._gate(read)
-            if not isinstance(gate, str) or gate or not self._hit(read, filled=True):
+            if gate != "" or not (self._hit(read, filled=True) or self._shows(read, answer)):
                 self.pass_read(read, gate if isinstance(gate, str) and gate else NOT_AT_POSITION)
-        else:
+        elif self._headed(read, answer.body):
             ahead = answer.position != self.shared.position() or answer.horizon != ""
             state.shown = NOTHING
             if ahead:
@@ -259,12 +420,31 @@ class CachedReads(SessionBase):
             rule = AHEAD if ahead and answer.served is Served.HIT else hit_rule(self.state)
             self.note(answer.served, answer.cache, rule, answer.position)
 
+    async def _filled(self, read: CachedRead) -> Answer | str:
+        """The answer of a fill; the reason where there is none."""
+        state = self.state
+        if state.shown:
+            wait = VISIBLE_SOON if state.behind is None else 0
+            demand = self.shared.system.demand_after(state.token, state.shown, wait)
+        else:
+            demand = self.shared.system.demand_after(state.token)
+        try:
+            filling = read.cache.fill(read.values, demand, _own_text(read), wait=read.forced)
+            return await (self._while_patient(filling) if state.touched else filling)
+        except SourceError:
+            return "MySQL refuses the query that fills the key"
+        except SourceDown:  # the session's own connection may be whole
+            return "the query that fills the key does not reach MySQL"
+        except UnknownCache:  # dropped while the read waited
+            return OTHER_CACHES
+        except UpwellError as error:  # limits of ours: without them MySQL would have answered
+            return f"{error.reason}: {error.message}"
+
     async def _while_patient(self, filling: Coroutine[None, None, Answer | str]) -> Answer | str:
         """A DDL statement may be waiting for the transaction, and the fill for the DDL statement: a deadlock that MySQL
         cannot see, for the fill has another connection. It goes on for who comes next."""
         task = asyncio.get_running_loop().create_task(filling)
-        self.shared.fills.add(task)
-        task.add_done_callback(self.shared.fill_ended)
+        self._let_go(task)
         await asyncio.wait((task,), timeout=PATIENT)
         return task.result() if task.done() else FILL_IS_LATE
 
@@ -282,13 +462,23 @@ class CachedReads(SessionBase):
                 start = start[:-2] + body[-2:]
         self.answer(start + body)
         self.replay = read.data
-        if self.state.plain:
-            self.heads[read.kind] = read.head
+        announced = read.announced
+        if self.state.plain and announced is not None:
+            if announced.uniform:
+                self.heads[read.kind] = read.head
+            elif announced.filled is not None:
+                self.heads[read.kind] = HeadOfRows(announced.filled)
 
 
-def head_of(payloads: Sequence[bytes], cache: SessionCache, *, eof: bool) -> bytes:
-    """What stands before the rows of an answer, from all packets of a COM_STMT_PREPARE's answer; b"" where the result
-    is not the cache's."""
-    columns = int.from_bytes(payloads[0][5:7], "little")
-    definitions = (payloads[-columns - 1 : -1] if eof else payloads[-columns:]) if columns else []
-    return head(definitions, eof=eof) if announce(definitions, cache.columns) else b""
+def _own_text(read: CachedRead) -> str:
+    """The text that the client sent, "" where its values stand elsewhere, or it is no text."""
+    if isinstance(read.kind, PreparedStatement):
+        return ""
+    try:
+        return read.text.decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+class HeadOfRows(bytes):
+    """A head that stands before rows only: an answer without any has another one."""

@@ -17,12 +17,16 @@ from time import monotonic
 import structlog
 
 from gtid_tracker.gtid import GtidSet
+from planner.long_lists import shortened
 from planner.matcher import QueryMatcher
 from planner.scan import server_version, unwrap_version_comments
 from proxy.api import Answer, SessionSystem
+from proxy.faults import is_fault
+from proxy.mysql.announced import AnnouncedTexts
 from proxy.mysql.commands import may_be_command
 from proxy.mysql.grants import REMEMBERED, Grants
 from proxy.mysql.handshake import LoginSettings, log_in
+from proxy.mysql.long_texts import LONGEST_WRITE, is_write, write_outline
 from proxy.mysql.packets import Malformed, packet
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.reads import Transactions
@@ -32,16 +36,17 @@ from proxy.mysql.session import Session
 from proxy.mysql.session_base import SessionBase
 from proxy.mysql.statement_kind import ANYTHING, classify
 from proxy.mysql.statement_kind import Kind as StatementKind
-from proxy.mysql.texts import Entry, TextMatcher, steering
+from proxy.mysql.texts import LONGEST_OTHER, Entry, TextMatcher, is_large, steering
 from proxy.mysql.trackers import NewSessions
 from proxy.proxied import ProxiedQueries
-from sqltypes.errors import CannotForce, ConfigError, UpwellError
+from sqltypes.errors import CannotForce, ConfigError, ParseError, UpwellError
 
 log = structlog.get_logger("upwell.mysql")
 
 BACKLOG = 4096
 """Clients that wait to be accepted. One that finds the queue full waits for the kernel's next try, seconds later."""
 TARGETS = 10_000  # texts of prepared statements that are remembered
+WRITES = 256  # outlines of long writes that are remembered, each of 8 KiB at most
 LOGINS = 32  # at a time
 TURN = 0.05  # seconds; a login that takes longer waits for somebody, and takes nothing from the others
 APART = 20
@@ -85,6 +90,7 @@ class Shared:
         self._matcher = matcher
         self.texts: TextMatcher[Route] = TextMatcher(matcher)
         self.grants = Grants(lambda: (system.caches_version, system.accounts_version))
+        self.announced = AnnouncedTexts()
         self.now = clock()  # as of the last tick
         self.passed = 0  # statements that MySQL has answered
         self.large = Route(ANYTHING)
@@ -94,13 +100,17 @@ class Shared:
         self.closing: set[SessionBase] = set()
         self.fills: set[asyncio.Task[Answer | str]] = set()  # that their sessions may have left alone
         self.position = system.position
+        self.sequence = system.sequence
         self.seconds_since_change = system.seconds_since_change
         self._proxied = proxied
         self._targets: dict[tuple[bytes, str, bool, bool], Target] = {}
         self._targets_of = -1  # the version of the caches that they are of
+        self._writes: dict[bytes, Route] = {}  # by their outlines
 
     def server_is(self, version: str) -> None:
         """What MySQL has told of itself in its greeting: texts are read as that version reads them."""
+        if server_version(version) != self._matcher.version:
+            self._writes.clear()
         self._matcher.read_as(server_version(version))
 
     def route(self, text: bytes, database: str) -> Route:
@@ -110,16 +120,37 @@ class Shared:
 
     def attach(self, entry: Entry[Route], text: bytes, database: str) -> Route:
         """Finds out about a text of which nothing is known yet."""
-        entry.attached = self._route(text, database)
+        if entry.large:
+            entry.attached = Route(ANYTHING, may_be_command(text)) if may_be_command(text) else self.large
+        elif len(text) > LONGEST_OTHER and is_write(text):
+            entry.attached = self._write(write_outline(text)) if len(text) <= LONGEST_WRITE else self.large
+        else:
+            entry.attached = self._route(text, database)
         return entry.attached
+
+    def _write(self, outline: bytes) -> Route:
+        """Of a long write: one route for all that differ in values and rows."""
+        route = self._writes.get(outline)
+        if route is None:
+            if is_large((outline,)):
+                return self.large
+            if len(self._writes) >= WRITES:
+                self._writes.clear()
+            statement = classify(outline.decode("utf-8", "replace"), self._matcher.version)
+            route = self._writes[outline] = Route(statement)
+        return route
 
     def _route(self, text: bytes, database: str) -> Route:
         sql = text.decode("utf-8", "replace")
         version = self._matcher.version
-        statement = classify(sql, version)
-        noted = None
-        if statement.kind in READS:
-            noted = self._proxied.texts(sql if version is None else unwrap_version_comments(sql, version), database)
+        if version is not None:
+            with suppress(ParseError):
+                sql = unwrap_version_comments(sql, version)
+        short = shortened(sql, str)[0] if "/*!" not in sql else sql
+        if len(short) > LONGEST_OTHER and is_large((short.encode(),)):
+            return self.large
+        statement = classify(short, version)
+        noted = self._proxied.texts(sql, database) if statement.kind in READS else None
         return Route(statement, may_be_command(text), noted)
 
     def target(self, statement: PreparedStatement, *, eof: bool) -> Target:
@@ -136,6 +167,12 @@ class Shared:
                 statement, route, self.system, eof=eof, steer=steering(statement.text)
             )
         return target
+
+    def note_fault(self, what: str, error: Exception, **facts: object) -> str:
+        """A read or a command could not be understood: the reason for which MySQL answers it."""
+        if is_fault(error):
+            error = self.system.faults.note("session", what, error, **facts)
+        return f"{error.reason}: {error.message}" if isinstance(error, UpwellError) else repr(error)
 
     def figures(self) -> dict[str, int]:
         """Counters and gauges that are kept here, by name."""

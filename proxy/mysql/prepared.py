@@ -15,6 +15,7 @@ from proxy.mysql.packets import Malformed, packet, read_lenenc, read_lenenc_int
 from sqltypes.expression import Value
 
 if TYPE_CHECKING:
+    from proxy.mysql.announced import Announced
     from proxy.mysql.routes import Target
 
 FIXED = 10  # bytes before the parameters: command, statement id, flags, iteration count
@@ -133,6 +134,7 @@ READERS: dict[int, Reader] = {
 }
 NULL_TYPE = 0x06
 MOMENTS = frozenset({0x07, 0x0A, 0x0B, 0x0C})
+DAYS = MOMENTS - {0x0B}
 STRINGS = frozenset({0x0F, 0xF9, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, NULL_TYPE})
 
 
@@ -141,10 +143,11 @@ class PreparedStatement:
 
     `types`: of the parameters, as the client bound them last; None before the first execution. `told`: as MySQL was
     told last, which has not seen the executions that were hits. `heads`: what stands before the rows of an answer, by
-    how the session is told of columns (`SessionState.announces`); b"" where the result is not the cache's. `differed`:
+    how the session is told of columns (`SessionState.announces`). `differed`:
     session variables that were not as in the sessions that fill caches when MySQL resolved the text. `numbers` and
     `moments`: parameters for which MySQL was once given a number, or a date or time; it resolves a statement anew for
-    them, and goes on so: comparing a string column as numbers. `turned`: for some whose types are not known here.
+    them, and goes on so: comparing a string column as numbers. Of the moments `days` were no TIME. `turned`: for some
+    whose types are not known here.
     """
 
     def __init__(self, text: bytes, database: str, answer: Sequence[bytes], *, attributes: bool) -> None:
@@ -156,15 +159,21 @@ class PreparedStatement:
         self.answer = answer
         self.attributes = attributes
         self.announced: tuple[object, int] = None, -1  # what `answer` is of: SessionState.announces, caches' version
-        self.heads: dict[object, bytes] = {}
+        self.heads: dict[object, Announced] = {}
         self.target: Target | None = None
         self.types: tuple[int, ...] | None = None
         self.told: tuple[int, ...] | None = None
         self.differed: frozenset[str] = frozenset()
         self.numbers: frozenset[int] = frozenset()
         self.moments: frozenset[int] = frozenset()
+        self.days: frozenset[int] = frozenset()
         self.turned = False
         self.long_data = False  # sent since the last execution or reset
+
+    @property
+    def resolved(self) -> object:
+        """How the session was told of columns when MySQL resolved the text; the statement where that is not known."""
+        return self.announced[0] if self.announced[0] is not None else self
 
     def binds_types(self, data: bytes) -> bool:
         """Whether an execution (its packet with the header) may bind types: only then they are worth a look."""
@@ -185,6 +194,7 @@ class PreparedStatement:
             kinds = [type_ & 0xFF for type_ in types]
             self.moments |= {number for number, kind in enumerate(kinds) if kind in MOMENTS}
             self.numbers |= {number for number, kind in enumerate(kinds) if kind not in MOMENTS | STRINGS}
+            self.days |= {number for number, kind in enumerate(kinds) if kind in DAYS}
 
     def for_mysql(self, data: bytes) -> bytes:
         """An execution that MySQL is to answer (its packet with the header), with the types of its parameters where
@@ -230,6 +240,33 @@ class PreparedStatement:
             value, at = reader(payload, at)
             found.append(value)
         return tuple(found)
+
+    def longs(self, data: bytes, count: int) -> tuple[int, ...] | None:
+        """The values of an execution (its packet with the header), where they are so many 64-bit integers of which the
+        types are known; else None."""
+        if self.types is None or self.types != LONGLONG * count:
+            return None
+        before = 4 + FIXED
+        if self._counts(data[9]):
+            given, before = read_lenenc_int(data, before)
+            if given != count:
+                return None
+        start = before + (count + 7 >> 3) + 1
+        if start == len(data) - 8 * count:
+            types_follow = data[start - 1]
+        else:  # with their types
+            size = (3 if self.attributes else 2) * count
+            start += size
+            if start != len(data) - 8 * count or data[start - size : start] != self._longs(count):
+                return None
+            types_follow = 0
+        if types_follow or data[before : before + (count + 7 >> 3)].strip(b"\0"):
+            return None
+        return struct.unpack_from(f"<{count}q", data, start)
+
+    def _longs(self, count: int) -> bytes:
+        """The types of so many 64-bit integers, as they are bound."""
+        return (b"\x08\0\0" if self.attributes else b"\x08\0") * count
 
     def _values_at(self, payload: bytes) -> tuple[int, bytes]:
         """(where the values begin, the bitmap of NULLs). Attributes of the query stand behind the parameters."""

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from proxy.api import SessionCache
 from proxy.mysql.cached_reads import CachedReads
 from proxy.mysql.packets import COM_QUERY, COM_STMT_EXECUTE
 from proxy.mysql.prepared import CURSOR, LONGLONG, PreparedStatement
 from proxy.mysql.routes import Route
+from proxy.mysql.rows import end_size
 from proxy.mysql.session_sockets import Hot
-from sqltypes.expression import Key
 
 if TYPE_CHECKING:
     from proxy.mysql.handshake import LoggedIn
@@ -29,8 +29,10 @@ NO_TYPES = {False: b"\0\0", True: b"\1\0\0"}
 HOT = 100  # kinds of execution of one session; clients choose their bytes
 NO_ATTRIBUTES = b"\0\1"
 
-Found = tuple[bytes, SessionCache, Key, bool]
-"""What stands before the rows, the cache, the key, and whether the key is the command's last 8 bytes."""
+PLAIN, BY_BYTES, LIST = 0, 1, 2
+Found = tuple[bytes, SessionCache, Any, int]
+"""What stands before the rows, the cache, the key, and whether the key is the command's last 8 bytes, or the values of
+a list."""
 
 
 class QuickHits(CachedReads):
@@ -45,6 +47,7 @@ class QuickHits(CachedReads):
         self.statements: dict[bytes, PreparedStatement] = {}
         self.quick_moment = shared.system.moment
         self._no_types = NO_TYPES[self.attributes]
+        self._end = end_size(eof=self.eof)  # of an answer without rows
         self._heads_of = -1  # the version of caches and accounts that `heads` is of
 
     def receiver(self, write: Callable[[bytes], None]) -> Callable[[bytes], None]:
@@ -75,19 +78,27 @@ class QuickHits(CachedReads):
             return None
         if not self.heads or int.from_bytes(data[:4], "little") != len(data) - 4:  # its number is 0
             return None
-        if data[4] == COM_STMT_EXECUTE:
-            found = self._prepared_key(data)
-        elif data[4] == COM_QUERY:
-            found = self._text_key(data)
-        else:
+        try:
+            if data[4] == COM_STMT_EXECUTE:
+                found = self._prepared_key(data)
+            elif data[4] == COM_QUERY:
+                found = self._text_key(data)
+            else:
+                return None
+            if found is None:
+                return None
+            head, cache, key, way = found
+            body = cache.stored(key) if way != LIST else cache.stored_list(key)
+        except Exception as error:  # noqa: BLE001 - an edge: the long way answers
+            self.shared.note_fault("a quick hit", error, command=repr(data[:2000]))
+            self.heads.clear()
             return None
-        if found is None:
-            return None
-        head, cache, key, by_bytes = found
-        body = cache.stored(key)
         if body is None:
             return None
-        if by_bytes and alone:
+        plain = head.__class__ is bytes
+        if not plain and len(body) <= self._end:
+            return None
+        if way == BY_BYTES and alone and plain:
             self._heat(data, cache, head)
         self.replay = data
         self.quick_cache = cache
@@ -110,7 +121,10 @@ class QuickHits(CachedReads):
         if head is None or target is None or target.cache is None or statement.long_data or data[9] & CURSOR:
             return None
         if target.plain_int and statement.types == LONGLONG and data[14:-8] == self._no_types:
-            return head, target.cache, int.from_bytes(data[-8:], "little", signed=True), True
+            return head, target.cache, int.from_bytes(data[-8:], "little", signed=True), BY_BYTES
+        if target.list_end:
+            values = statement.longs(data, target.list_end)
+            return None if values is None else (head, target.cache, values, LIST)
         known = target.keys.get((statement.types, data[9:]))
         if known is None:
             return None
@@ -118,7 +132,7 @@ class QuickHits(CachedReads):
         if types != statement.types:
             statement.types = types
             self.heads.hot.clear()
-        return head, target.cache, key, False
+        return head, target.cache, key, PLAIN
 
     def _text_key(self, data: bytes) -> Found | None:
         if not self.attributes:
@@ -133,9 +147,13 @@ class QuickHits(CachedReads):
         if head is None or route is None or entry.cache is None:
             return None
         cache = route.opened(self.shared.system, entry.cache, binary=False, eof=self.eof)
-        if values and values[0].__class__ is int and cache.plain_int:
-            return head, cache, values[0], False
+        if values:
+            first = values[0]
+            if first.__class__ is int and cache.plain_int:
+                return head, cache, first, PLAIN
+            if first.__class__ is tuple and len(values) == 1 and cache.lists:
+                return head, cache, first, LIST
         key = route.keys.get(text)
         if key is None:
             key = route.learn(text, cache, values)
-        return None if key is None else (head, cache, key, False)
+        return None if key is None else (head, cache, key, PLAIN)

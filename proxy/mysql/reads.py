@@ -1,10 +1,11 @@
 """Whether a session's read may be answered by a cache, and the hits of a transaction. Pure but for calls of a cache.
 
-A hit shows the newest state that the stream has brought. Outside of a transaction that is what MySQL promises. Inside
-one, what was shown before counts: READ COMMITTED shows each statement the newest state; REPEATABLE READ shows all of
-them one state, so a hit is given only while every answer that the transaction was shown is still the answer. Once MySQL
-has opened its own snapshot for the transaction (a read that was passed through), or written or locked rows, the
-transaction is MySQL's.
+A hit shows the newest state that the stream has brought. Outside of a transaction that is what MySQL promises. READ
+COMMITTED shows each statement the newest state. REPEATABLE READ shows all statements of a transaction one state. That
+transaction stands at the newest position at which all that it was shown is the answer (`Shown`). A hit is given where
+the answer is known to be the same there: it was shown before, or nothing of it has changed since. Once MySQL has opened
+its own snapshot for the transaction (a read that was passed through), only what was shown before is shown from memory.
+Once the transaction has written or locked rows, all of it is MySQL's.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from proxy.mysql.session_state import SessionState
 
 SHOWN = 1000
 """Answers of one transaction that are remembered; a transaction that has read more is MySQL's."""
+AGAIN = "the REPEATABLE READ transaction was shown this before"
+UNCHANGED = "in a REPEATABLE READ transaction: unchanged since the state that it was shown"
+CHANGED = "what the REPEATABLE READ transaction was shown has changed"
 COMMITTED = frozenset({"READ-COMMITTED", "READ-UNCOMMITTED"})
 
 
@@ -29,28 +33,48 @@ class Transactions(Enum):
     OFF = "off"
 
 
+Asked = tuple[SessionCache, int, tuple[ParameterValue, ...], tuple[object, ...]]
+"""What was asked: 1 and 1.0 are equal, and may be asked for with different results. With the plan that it was asked of:
+after another one the columns are others."""
+
+
+def _asked(cache: SessionCache, parameters: Sequence[ParameterValue]) -> Asked:
+    types = tuple(tuple(map(type, value)) if isinstance(value, tuple) else type(value) for value in parameters)
+    return cache, cache.generation, tuple(parameters), types
+
+
 @dataclass(slots=True)
 class Shown:
-    """What hits have shown one transaction: by cache and parameters, the bytes. `position`: at which all of it was the
-    answer. `settled`: MySQL has a snapshot of its own for the transaction, or it was found that it will be another
-    state."""
+    """What hits have shown one transaction, and where it stands.
 
-    answers: dict[tuple[SessionCache, tuple[ParameterValue, ...]], bytes] = field(default_factory=dict)
+    `answers`: the bytes that were shown. `position`, `sequence`: the newest position, and its number, at which all of
+    them are known to be the answers. `settled`: MySQL has a snapshot of its own for the transaction, or it was found
+    that this will be another state.
+    """
+
+    answers: dict[Asked, bytes] = field(default_factory=dict)
     position: str = ""
+    sequence: int = 0
     settled: bool = False
 
-    def note(self, cache: SessionCache, parameters: Sequence[ParameterValue], body: bytes, position: str) -> None:
-        """A hit was given. Requires: `holds(position)`."""
-        self.answers[cache, tuple(parameters)] = body
-        self.position = position
+    def note(self, cache: SessionCache, parameters: Sequence[ParameterValue], body: bytes) -> None:
+        """A hit was given, which is the answer at `sequence`."""
+        self.answers[_asked(cache, parameters)] = body
 
-    def holds(self, position: str) -> bool:
-        """Is every answer that was shown still the answer? No where that cannot be told: a key that was evicted."""
-        if not self.answers or position is self.position:
-            return True
-        if any(cache.peek(parameters) != body for (cache, parameters), body in self.answers.items()):
+    def again(self, cache: SessionCache, parameters: Sequence[ParameterValue]) -> bytes | None:
+        """What was shown for this before."""
+        return self.answers.get(_asked(cache, parameters)) if self.answers else None
+
+    def holds(self, sequence: int, position: str) -> bool:
+        """Is every answer that was shown still the answer at the position of now? No where that cannot be told: a key
+        that was evicted. Where it is, the transaction stands there."""
+        if (
+            self.answers
+            and sequence != self.sequence
+            and any(cache.peek(parameters) != body for (cache, _, parameters, _), body in self.answers.items())
+        ):
             return False
-        self.position = position
+        self.sequence, self.position = sequence, position
         return True
 
     def clear(self) -> None:
@@ -69,8 +93,8 @@ def refusal(state: SessionState, needs: frozenset[str]) -> str:
     return state.differing(needs)
 
 
-def transaction_rule(state: SessionState, mode: Transactions, shown: Shown, position: str) -> str:
-    """Which rule keeps a read of a transaction from being a hit; "" if none does.
+def transaction_rule(state: SessionState, mode: Transactions, shown: Shown, *, again: bool) -> str:
+    """Which rule keeps a read of a transaction from being a hit; "" if none does. `again`: it was shown this before.
 
     Requires: the session has autocommit off or is in a transaction.
     """
@@ -85,12 +109,12 @@ def transaction_rule(state: SessionState, mode: Transactions, shown: Shown, posi
         return ""
     if mode is Transactions.STRICT:
         return "in a REPEATABLE READ transaction, and --transactions=strict"
+    if again:
+        return ""
     if state.touched:
         return "the REPEATABLE READ transaction has its snapshot at MySQL"
     if len(shown.answers) >= SHOWN:
         return f"the REPEATABLE READ transaction was shown {SHOWN} answers"
-    if not shown.holds(position):
-        return "what the REPEATABLE READ transaction was shown has changed"
     return ""
 
 

@@ -83,13 +83,17 @@ class Outcome:
 @dataclass(slots=True)
 class Exchange:
     """A command that was sent. `visible`: its answer is the client's. `collected`: its packets are kept for `done`.
-    `unwarned`: the warnings that an OK packet counts are of a statement that is not the client's last one."""
+    `unwarned`: the warnings that an OK packet counts are of a statement that is not the client's last one.
+    `definitions`: takes the payloads of the column definitions as they stream by, None where nobody wants them;
+    `rows`: whether a row has followed them."""
 
     kind: Kind
     done: Callable[[Outcome], None]
     visible: bool = True
     collected: bool = False
     unwarned: bool = False
+    definitions: list[bytes] | None = None
+    rows: bool = False
 
     def __post_init__(self) -> None:
         self.collected |= self.kind in (Kind.PREPARED, Kind.AUTHENTICATION)
@@ -148,7 +152,8 @@ class Responses:
         """More bytes. Raises Malformed."""
         if self._phase is IN_HEAD and self.exchanges and not self._held and not self._series:
             exchange = self.exchanges[0]
-            if exchange.kind is ANY_RESULT and exchange.visible and not exchange.collected:
+            watched = exchange.collected or exchange.definitions is not None
+            if exchange.kind is ANY_RESULT and exchange.visible and not watched:
                 outcome = whole_answer(data, self._deprecate_eof)
                 if outcome is not None:
                     self._forward(data)
@@ -214,6 +219,8 @@ class Responses:
                 at += 5
                 phase = self._phase = IN_DEFINITIONS
         if phase is IN_DEFINITIONS:
+            if exchange.definitions is not None:
+                return at  # each is looked at
             left = self._left
             while left and at + 4 <= end:
                 at += 4 + (data[at] | data[at + 1] << 8 | data[at + 2] << 16)
@@ -222,7 +229,8 @@ class Responses:
             if not left:
                 phase = self._phase = IN_ROWS if self._deprecate_eof else AFTER_DEFINITIONS
         if phase is IN_ROWS and at < end:
-            at = self._rows(data, at, end)
+            start, at = at, self._rows(data, at, end)
+            exchange.rows |= at > start
         elif phase is IN_EVENTS:
             while at + 4 <= end:
                 at += 4 + (data[at] | data[at + 1] << 8 | data[at + 2] << 16)
@@ -260,6 +268,8 @@ class Responses:
             phase = self._phase = HEADLESS[exchange.kind]
         if phase is IN_DEFINITIONS:
             self._left -= 1
+            if exchange.definitions is not None:
+                exchange.definitions.append(payload)
             if self._left:
                 return None
             if exchange.kind is FOR_PREPARED:

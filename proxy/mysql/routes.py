@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from proxy.api import ParameterValue, SessionCache, SessionSystem
+from proxy.mysql.announced import Announced
 from proxy.mysql.prepared import MOMENTS, Moment, PreparedStatement
 from proxy.mysql.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
+from proxy.mysql.session_state import ALWAYS
 from proxy.mysql.statement_kind import Kind, Statement
 from proxy.mysql.statement_set import Scope
 from proxy.mysql.texts import Steer
@@ -19,6 +21,8 @@ from sqltypes.schema import INTEGER_TYPES, SqlType
 NO_CACHE = "no cache for this query"
 SKIPPED = "the query asks to skip the cache"
 KEYS = 2000  # that are remembered of one statement
+LONGEST_KEY = 2048  # bytes of a text, or of an execution's parameters, that is remembered with its key
+MOST_PARAMETERS = 5000  # of a statement that may be a cache's
 Types = tuple[int, ...] | None
 FORMATS = {
     (False, False): TEXT,
@@ -73,7 +77,7 @@ class Route:
     simple: bool = field(init=False)
     noted: ProxiedTexts | None = None
     keys: dict[bytes, Key] = field(default_factory=dict)  # of texts that were hits
-    heads: dict[object, bytes] = field(default_factory=dict)  # as `PreparedStatement.heads`
+    heads: dict[object, Announced] = field(default_factory=dict)  # as `PreparedStatement.heads`
     _opened: dict[tuple[bool, bool], SessionCache] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -113,7 +117,7 @@ class Route:
             key = cache.bound(values)
         except UpwellError:
             return None
-        if key is not None:
+        if key is not None and len(text) <= LONGEST_KEY:
             if len(self.keys) >= KEYS:
                 self.keys.clear()
             self.keys[text] = key
@@ -125,6 +129,28 @@ class Sentinel:
     """Stands for a parameter's value, to see where the cache wants it."""
 
     index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A statement's parameters by what they are compared with."""
+
+    strings: frozenset[int] = frozenset()
+    days: frozenset[int] = frozenset()
+    times: frozenset[int] = frozenset()
+    numbers: frozenset[int] = frozenset()
+    bits: frozenset[int] = frozenset()
+
+    def is_turned(self, statement: PreparedStatement) -> bool:
+        """Whether MySQL may compare in another type than the cache's query does: by what it was given before. Measured:
+        of each type of column, with each type before each other (`integration/test_bound_before.py`)."""
+        texts = self.strings | self.days | self.times
+        return (
+            (statement.turned and bool(texts))
+            or not texts.isdisjoint(statement.numbers)
+            or not (self.strings | self.numbers).isdisjoint(statement.moments)
+            or not self.times.isdisjoint(statement.days)
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -140,16 +166,15 @@ class Target:
     template: tuple[object, ...] = ()
     same: bool = False  # the cache's parameters are the statement's, in order
     plain_int: bool = False
+    list_end: int = 0  # where the list is the only parameter, of how many values, which are the statement's in order
     dates: tuple[bool, ...] = ()  # of the cache's parameters, whether it is compared with a date or time
-    # The statement's parameters that are compared with strings, and with dates and times.
-    strings: frozenset[int] = frozenset()
-    moments: frozenset[int] = frozenset()
+    compared: Compared = field(default_factory=Compared)
     # Of executions that were hits: by the types that were bound before and the bytes, the key and the types then.
     keys: dict[tuple[Types, bytes], tuple[Key, Types]] = field(default_factory=dict)
 
     def learn(self, before: Types, payload: bytes, values: Sequence[ParameterValue], types: Types) -> None:
         """An execution with these values is about to be answered."""
-        if self.cache is None:
+        if self.cache is None or len(payload) > LONGEST_KEY or self.list_end:
             return
         key = self.cache.bound(values)
         if key is not None:
@@ -157,20 +182,23 @@ class Target:
                 self.keys.clear()
             self.keys[before, payload] = key, types
 
-    def is_turned(self, statement: PreparedStatement) -> bool:
-        """Whether MySQL may compare in another type than the cache's query does: by what it was given before."""
-        strings, moments = self.strings, self.moments
-        if not (strings or moments):
-            return False
-        return (
-            statement.turned
-            or not (strings | moments).isdisjoint(statement.numbers)
-            or not strings.isdisjoint(statement.moments)
-        )
+    def resolved_otherwise(self, statement: PreparedStatement) -> str:
+        """Why MySQL may have resolved a statement in another way than the cache's query; "" if it has not."""
+        if self.cache is None:
+            return ""
+        if self.compared.is_turned(statement):
+            return "a parameter was bound before by whose type MySQL goes on comparing"
+        if not self.compared.bits <= statement.numbers:
+            return "MySQL has not been given a number for a BIT yet, by which it reads strings from then on"
+        found = statement.differed.intersection((*ALWAYS, *self.cache.needs))
+        return f"{min(found)} was another when the statement was prepared" if found else ""
 
     def bind(self, values: tuple[ParameterValue, ...], types: Types) -> tuple[ParameterValue, ...]:
         """The cache's parameters of an execution's. Raises ComparedElsewhere."""
-        bound = values if self.same else tuple(_filled(item, values) for item in self.template)
+        if self.list_end:
+            bound: tuple[ParameterValue, ...] = (values,)
+        else:
+            bound = values if self.same else tuple(_filled(item, values) for item in self.template)
         if types and not MOMENTS.isdisjoint(types):
             for value, dated in zip(bound, self.dates, strict=False):
                 if not dated and any(isinstance(one, Moment) for one in (value if type(value) is tuple else (value,))):
@@ -200,6 +228,8 @@ def target_of(
     if steer is Steer.SKIP:
         return Target(route, version, SKIPPED)
     forced = steer is Steer.FORCE
+    if statement.parameters > MOST_PARAMETERS:
+        return Target(route, version, f"more than {MOST_PARAMETERS} parameters", forced)
     sentinels = tuple(Sentinel(index) for index in range(statement.parameters))
     try:
         sql = statement.text.decode()
@@ -214,16 +244,19 @@ def target_of(
     if info.mode == "evict" and any(_rounded(column.type) for column in info.columns):
         return Target(route, version, "FLOAT and DOUBLE of an answer held as text have lost digits", forced)
     same, dates = tuple(template) == sentinels, tuple(item.type.name in DATED for item in info.parameters)
-    strings, moments = _compared_with(template, [item.type.name for item in info.parameters])
-    return Target(route, version, "", forced, cache, tuple(template), same, cache.plain_int, dates, strings, moments)
+    compared = _compared_with(template, [item.type.name for item in info.parameters])
+    list_end = len(sentinels) if cache.lists and tuple(template) == (sentinels,) else 0
+    return Target(route, version, "", forced, cache, tuple(template), same, cache.plain_int, list_end, dates, compared)
 
 
-def _compared_with(template: Sequence[object], types: Sequence[str]) -> tuple[frozenset[int], frozenset[int]]:
-    """As `Target.strings` and `Target.moments`. `types`: of the cache's parameters, which `template` is of."""
-    strings: set[int] = set()
-    moments: set[int] = set()
+def _compared_with(template: Sequence[object], types: Sequence[str]) -> Compared:
+    """`types`: of the cache's parameters, which `template` is of."""
+    found: dict[str, set[int]] = {name: set() for name in ("strings", "days", "times", "numbers", "bits")}
     for item, name in zip(template, types, strict=False):
-        of = moments if name in DATED else strings
-        if name not in NUMBERS:
-            of.update(one.index for one in (item if isinstance(item, tuple) else (item,)) if isinstance(one, Sentinel))
-    return frozenset(strings), frozenset(moments)
+        kind = "numbers" if name in NUMBERS else "times" if name == "time" else "days" if name in DATED else "strings"
+        kinds = [kind, *(["bits"] if name == "bit" else [])]
+        for one in item if isinstance(item, tuple) else (item,):
+            if isinstance(one, Sentinel):
+                for kind in kinds:
+                    found[kind].add(one.index)
+    return Compared(**{name: frozenset(indexes) for name, indexes in found.items()})

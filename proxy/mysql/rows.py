@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import lru_cache, partial
-from itertools import cycle
+from itertools import accumulate, cycle
 
 from proxy.api import Encoder, WireFormat
 from proxy.memo import Memo
@@ -237,12 +237,15 @@ def _encoder_of_forms(forms: tuple[Form, ...], binary: bool, eof: bool) -> Encod
         "        out.append(pack(header | len(row)) + row)\n"
         "    out.append(ENDS[len(out) & 255])\n"
         "    whole = join(out)\n"
-        f"    return whole if len(whole) < {LARGEST} else split(out)\n"
+        f"    if len(whole) >= {LARGEST}:\n"
+        "        return split(out)\n"
+        "    return one(whole) if len(out) == 2 else whole\n"
     )
     first = len(forms) + (3 if eof else 2) & 0xFF
     scope: dict[str, object] = {
         **_NAMES,
         "join": b"".join,
+        "one": OneRow,
         "cycle": cycle,
         "pack": struct.Struct("<I").pack,
         "HEADERS": _headers(first),
@@ -266,6 +269,15 @@ def _split(packets: Sequence[bytes], first: int, eof: bool) -> bytes:
     return b"".join((*out, _ends(first, eof)[sequence - first & 0xFF]))
 
 
+def forms_of(columns: tuple[ResultColumn, ...], *, binary: bool) -> tuple[Form, ...] | None:
+    """All that rows of these columns are encoded by: columns of equal forms have equal encoders. None where there is no
+    encoder for one of them."""
+    try:
+        return tuple(map(_binary_form if binary else _text_form, columns))
+    except InvariantViolated:
+        return None
+
+
 def encoder_for(columns: tuple[ResultColumn, ...], *, binary: bool, eof: bool) -> Encoder:
     """The encoder of rows of these columns. It raises InvariantViolated for a value that is not of its column's
     canonical form.
@@ -285,13 +297,44 @@ def encoder_for(columns: tuple[ResultColumn, ...], *, binary: bool, eof: bool) -
 
 # -- answers -----------------------------------------------------------------------------------------------------------
 
+_ORDER = tuple(bytes(first + number & 0xFF for number in range(256)) for first in range(256))
 _NUMBERS = tuple(bytes((number,)) for number in range(256))
 _END_SIZE = {eof: len(packet(end_payload(0, deprecate_eof=not eof), 0)) for eof in (False, True)}
+
+
+class OneRow(bytes):
+    """An answer of one row: as those of lookups by a unique key are."""
+
+    __slots__ = ()
+
+
+_ALONE = {OneRow}
+
+
+def end_size(*, eof: bool) -> int:
+    """The bytes of the packet that ends an answer; one without rows has no others behind its head."""
+    return _END_SIZE[eof]
 
 
 def join(parts: Sequence[bytes], *, eof: bool) -> bytes:
     """One answer with the rows of several of the same columns, in order. Requires: at least one part."""
     size = _END_SIZE[eof]
+    if set(map(type, parts)) != _ALONE:
+        some = [part for part in parts if len(part) > size]  # keys without rows
+        if set(map(type, some)) != _ALONE:
+            return _join_any(parts, size)
+        parts = some
+    out = bytearray().join([part[:-size] for part in parts])
+    out += parts[-1][-size:]
+    first = parts[0][3]
+    ends = accumulate(map(len, parts), lambda at, length: at + length - size, initial=3)
+    for at, number in zip(ends, cycle(_ORDER[first]), strict=False):
+        out[at] = number
+    return bytes(out)
+
+
+def _join_any(parts: Sequence[bytes], size: int) -> bytes:
+    """`join`, of answers with any number of rows. `size`: of the packet that ends each."""
     sequence = parts[0][3 - size]  # of the packet that ends the first part: there the second one begins
     out: list[bytes | bytearray] = [parts[0][:-size]]
     for part in parts[1:]:

@@ -10,6 +10,7 @@ such a one sees the texts that others have asked or made caches of.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -32,7 +33,7 @@ from proxy.mysql.commands import (
     like,
 )
 from proxy.proxied import ProxiedQuery
-from sqltypes.errors import NotPermitted, UnknownCache, UnsupportedQuery
+from sqltypes.errors import NotPermitted, UnknownCache, UnsupportedQuery, UpwellError
 
 
 class SessionView(Protocol):
@@ -103,11 +104,11 @@ async def run(command: Command, system: System, session: SessionView) -> ResultT
         case DropCache():
             return await _drop(command, system, session)
         case ShowCaches():
-            return _show_caches(command, system, session)
+            return await _show_caches(command, system, session)
         case ShowProxiedQueries():
             return await _show_proxied(command, system, session)
         case ShowStatus():
-            return _show_status(command, system)
+            return _show_status(command, system, session)
         case ExplainCreateCache():
             return await _explain(command, system, session)
         case ExplainLastStatement():
@@ -127,8 +128,13 @@ async def _create(command: CreateCache, system: System, session: SessionView) ->
 
 
 async def _drop(command: DropCache, system: System, session: SessionView) -> Done:
-    if not session.is_admin:
-        raise NotPermitted(f"{session.account!r} may not drop caches: an account of --admin-users may")
+    if not session.is_admin and not any(
+        info.name == command.name and _is_own(info, session) for info in system.list_caches()
+    ):
+        # The same whether there is such a cache or not: who asks does not learn what there is.
+        raise NotPermitted(
+            f"{session.account!r} may not drop cache {command.name!r}: its maker and the accounts of --admin-users may"
+        )
     try:
         await system.drop_cache(command.name)
     except UnknownCache:
@@ -141,15 +147,49 @@ async def _drop(command: DropCache, system: System, session: SessionView) -> Don
 # -- what there is -----------------------------------------------------------------------------------------------------
 
 
-def _show_caches(command: ShowCaches, system: System, session: SessionView) -> ResultTable:
+async def _show_caches(command: ShowCaches, system: System, session: SessionView) -> ResultTable:
     wanted = _wanted(command.like)
-    return ResultTable(_CACHES, [_cache_row(info, session) for info in system.list_caches() if wanted(info.name)])
+    caches = [info for info in system.list_caches() if wanted(info.name)]
+    may_know = MayKnow(session)
+    return ResultTable(_CACHES, [_cache_row(info, session) for info in caches if await may_know.of(info)])
+
+
+def _is_own(info: CacheInfo, session: SessionView) -> bool:
+    return info.made_by.account != "" and info.made_by.account == session.account
+
+
+class MayKnow:
+    """Of which caches a session may know that they exist: administrators of all; others of those that they made, and
+    of those whose tables they may read. MySQL judges, once for each table and session's question."""
+
+    def __init__(self, session: SessionView) -> None:
+        self._session = session
+        self._readable: dict[tuple[str, str], bool] = {}
+
+    async def of(self, info: CacheInfo) -> bool:
+        if self._session.is_admin or _is_own(info, self._session):
+            return True
+        # Not planned, or of no table: nothing tells whom it concerns.
+        relations = sorted(info.relations)
+        return bool(relations) and all([await self._may_read(*relation) for relation in relations])
+
+    async def _may_read(self, schema: str, table: str) -> bool:
+        known = self._readable.get((schema, table))
+        if known is None:
+            name = ".".join("`" + part.replace("`", "``") + "`" for part in (schema, table))
+            try:
+                await self._session.may_read(f"SELECT 1 FROM {name}", self._session.database)
+                known = True
+            except UpwellError:
+                known = False
+            self._readable[schema, table] = known
+        return known
 
 
 def _cache_row(info: CacheInfo, session: SessionView) -> tuple[Cell, ...]:
     made_by = info.made_by
     # The reason of a refusal quotes the query.
-    shown = session.is_admin or (made_by.account != "" and made_by.account == session.account)
+    shown = session.is_admin or _is_own(info, session)
     return (
         info.name,
         info.sql if shown else None,
@@ -194,9 +234,12 @@ def _wanted(pattern: str | None) -> Callable[[str], bool]:
     return (lambda text: True) if pattern is None else like(pattern)
 
 
-def _show_status(command: ShowStatus, system: System) -> ResultTable:
+def _show_status(command: ShowStatus, system: System, session: SessionView) -> ResultTable:
     wanted = _wanted(command.like)
-    lines = status_lines(system.status(), system.not_ready())
+    status = system.status()
+    # The account that Upwell logs in with is a name to try passwords on.
+    status = status if session.is_admin else replace(status, source=status.address)
+    lines = status_lines(status, system.not_ready())
     return ResultTable(_STATUS, [(name, value) for name, value in lines if wanted(name)])
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-from proxy.api import SessionCache
-from proxy.mysql.cached_reads import VISIBLE_SOON, CachedRead, head_of
+from proxy.mysql.announced import definitions_in
+from proxy.mysql.cached_reads import VISIBLE_SOON, CachedRead
 from proxy.mysql.commands import Command, Done, LastStatement, recognise
 from proxy.mysql.packets import (
     COM_BINLOG_DUMP,
@@ -40,8 +40,7 @@ from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
 from proxy.mysql.result_set import text_result
 from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
 from proxy.mysql.run_command import run
-from proxy.mysql.session_base import SessionBase
-from proxy.mysql.session_state import ALWAYS
+from proxy.mysql.session_base import SessionBase, log
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Steer
 from proxy.mysql.trackers import DEADLOCK, begin, refresh
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
 
 MAY_BE_CACHED = (StatementKind.READ, StatementKind.OTHER)
 ENDED_HERE = "nothing of the transaction has reached MySQL"
+COMMANDS = {COM_QUERY: "a text", COM_STMT_EXECUTE: "an execution", COM_STMT_PREPARE: "a statement to prepare"}
 RECENT = 1.0
 """Seconds after which a transaction that the stream brought is visible at MySQL, as far as nothing is asked."""
 
@@ -75,10 +75,27 @@ class Session(QuickHits):
         if data[3] or len(data) == 4:  # MySQL's error: out of order, or an empty packet
             self._other(data)
             return
+        answered = len(self._out)
         try:
             HANDLERS.get(data[4], Session._other)(self, data)
-        except UpwellError as error:
-            self.fail_command(error)
+        except Malformed:
+            raise
+        except Exception as error:  # noqa: BLE001 - an edge: MySQL answers, or it is logged and ends the session
+            if len(self._out) != answered or not self._left_to_mysql(data, error):
+                log.exception("a command of a session has failed")
+                self.close()
+
+    def _left_to_mysql(self, data: bytes, error: Exception) -> bool:
+        """A command that could not be understood is passed as it came, where it is one that MySQL answers."""
+        command = data[4]
+        if self._busy or command not in (COM_QUERY, COM_STMT_EXECUTE, COM_STMT_PREPARE):
+            return False
+        why = self.shared.note_fault(COMMANDS[command], error, command=repr(data[:2000]))
+        if command == COM_STMT_PREPARE:
+            self.forward(data, Kind.PREPARED, _nothing)
+        else:
+            self.pass_statement(data, self.shared.large, why)
+        return True
 
     # -- texts -----------------------------------------------------------------------------------------------------
 
@@ -115,34 +132,48 @@ class Session(QuickHits):
         if read.forced:
             self.fail_command(self.shared.forced(why))
             return
-        self.pass_statement(read.data, read.route, why, cache=read.cache.name)
+        self.pass_statement(read.data, read.route, why, cache=read.cache.name, read=read)
 
     # -- passing through -----------------------------------------------------------------------------------------------
 
     def pass_statement(
-        self, data: bytes, route: Route, why: str, *, cache: str = "", noted: bytes | None = None
+        self,
+        data: bytes,
+        route: Route,
+        why: str,
+        *,
+        cache: str = "",
+        noted: bytes | None = None,
+        read: CachedRead | None = None,
     ) -> None:
-        """MySQL answers a statement, in the client's own session. `noted`: the text of one that no cache is for."""
+        """MySQL answers a statement, in the client's own session. `noted`: the text of one that no cache is for.
+        `read`: of one that a cache is for."""
         if not self.server.alive:
             self._lost()
             return
         if self.replay or self.shown.answers:
             self._before(route)
         if data[4] == COM_STMT_EXECUTE:
-            data = self._for_mysql(data)
+            data = self.for_mysql(data)
         state = self.state
         self._passing = route, noted, state.in_transaction or not state.autocommit, state.autocommit, perf_counter_ns()
         state.vacant = False
+        # A text too large to be looked at, or one whose cache is being planned again, may be a cached read.
+        shared = self.shared
+        state.passed |= cache != "" or route is shared.large or (why is NO_CACHE and shared.system.rebuilding())
         self.last = "passed", cache, why, ""
         self.quick_cache = None
-        self.shared.passed += 1
+        shared.passed += 1
         if self._out:
             self._flush()
         self._busy = True
         if self.heads:
             self.heads.clear()
         self.server_used_at = self.active_at
-        self.server.send(data, self._passed_exchange)
+        if read is None or read.announced is None:
+            self.server.send(data, self._passed_exchange)
+        else:
+            self.server.send(data, self.watched(read, self._passed))
 
     def _passed(self, outcome: Outcome) -> None:
         """MySQL has answered the statement."""
@@ -172,6 +203,8 @@ class Session(QuickHits):
                 self._compare_shown(opens_snapshot=route.opens_snapshot and not failed)
         if failed or state.changed or not route.simple:
             self._doubt(route, failed=failed)
+        if (state.may_be_unlogged or state.unlogged) and (route.locks or route.bounds):
+            self.wrote_unlogged(schema=route.statement.kind is not StatementKind.WRITE)
         self.ended_exchange()
 
     def _end_here(self, data: bytes) -> None:
@@ -221,12 +254,12 @@ class Session(QuickHits):
         replays = route.statement.of_last and self.replay != b""
         if replays:
             # FOUND_ROWS(), SHOW WARNINGS and their like are about a statement that MySQL has not seen.
-            self.server.send(self._for_mysql(self.replay), self.unseen(self._replayed))
+            self.server.send(self.for_mysql(self.replay), self.unseen(self._replayed))
         self.replay = b""
         if replays or route.touches:
             self._compare_shown(opens_snapshot=replays)
 
-    def _for_mysql(self, data: bytes) -> bytes:
+    def for_mysql(self, data: bytes) -> bytes:
         """A command, the hits before which MySQL has not seen."""
         statement = self.statements.get(data[5:9]) if data[4] == COM_STMT_EXECUTE else None
         return statement.for_mysql(data) if statement is not None else data
@@ -240,7 +273,7 @@ class Session(QuickHits):
         """MySQL is about to look at tables for the transaction, or has: is its state the one that hits have shown? It
         is looked at twice, for what MySQL has the stream may be about to bring."""
         shown = self.shown
-        if shown.answers and not shown.settled and not shown.holds(self.shared.position()):
+        if shown.answers and not shown.settled and not shown.holds(self.shared.sequence(), self.shared.position()):
             shown.settled = True
             self.shared.system.count("mixed_snapshots")
         shown.settled |= opens_snapshot
@@ -283,7 +316,7 @@ class Session(QuickHits):
             return
         target = self._target(statement)
         cache = target.cache
-        why = target.why or (_resolved_otherwise(statement, target, cache) if cache is not None else "")
+        why = target.why or target.resolved_otherwise(statement)
         values = None
         try:
             if statement.long_data:
@@ -304,7 +337,7 @@ class Session(QuickHits):
             why = str(reason)
             statement.types = None
         except UpwellError as error:
-            why, values = f"{error.reason}: {error.message}", None
+            why, values = self.shared.note_fault("an execution", error, text=repr(statement.text)[:2000]), None
         statement.long_data = False
         route, forced = target.route, target.forced
         if values is None or cache is None:
@@ -325,7 +358,10 @@ class Session(QuickHits):
             statement.heads.clear()
             announces, version = statement.announced
             if target.cache is not None and version == target.version:
-                statement.heads[announces] = head_of(statement.answer, target.cache, eof=self.eof)
+                statement.heads[announces] = self.shared.announced.of(
+                    target.cache, (announces, statement.resolved), definitions_in(statement.answer, eof=self.eof),
+                    binary=True, eof=self.eof,
+                )  # fmt: skip
         return target
 
     def _close_statement(self, data: bytes) -> None:
@@ -451,14 +487,6 @@ class Session(QuickHits):
         if outcome.error is not None:
             raise SourceError(outcome.error.errno, outcome.error.sqlstate, outcome.error.message)
         self.send_unanswered(packet(bytes((COM_STMT_CLOSE,)) + outcome.payloads[0][1:5], 0))
-
-
-def _resolved_otherwise(statement: PreparedStatement, target: Target, cache: SessionCache) -> str:
-    """Why MySQL may have resolved a statement in another way than the cache's query; "" if it has not."""
-    if target.is_turned(statement):
-        return "a parameter was bound before by whose type MySQL goes on comparing"
-    found = statement.differed.intersection((*ALWAYS, *cache.needs))
-    return f"{min(found)} was another when the statement was prepared" if found else ""
 
 
 def _nothing(outcome: Outcome) -> None:

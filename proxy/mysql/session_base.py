@@ -154,6 +154,10 @@ class SessionBase(SessionSockets):
     def begin_anew(self) -> None:
         raise NotImplementedError
 
+    def for_mysql(self, data: bytes) -> bytes:
+        """A command, the hits before which MySQL has not seen."""
+        raise NotImplementedError
+
     def fail_command(self, error: UpwellError) -> None:
         """An error in the place of an answer."""
         self.answer(packet(statement_error(error), 1))
@@ -284,7 +288,14 @@ class SessionBase(SessionSockets):
             self.client.write(packet(payload, 0))
             self.close()
 
+    def wrote_unlogged(self, *, schema: bool) -> None:
+        """The session may have changed anything, and the stream will never tell. `schema`: tables, too."""
+        self.state.may_be_unlogged = False
+        self.shared.system.written_unlogged(self.state.account, schema=schema)
+
     def _ending(self) -> None:
+        if self.state.unlogged:  # its last statement may have been done
+            self.wrote_unlogged(schema=True)
         self.shared.ending(self)
 
     def _ended(self) -> None:

@@ -36,8 +36,12 @@ ALWAYS = (
     "character_set_connection",
     "character_set_results",
     "sql_select_limit",
+    "max_join_size",
+    "use_secondary_engine",
+    "sql_buffer_result",
+    "optimizer_switch",
 )
-"""Variables that may change any answer."""
+"""Variables that may change any answer, or how its columns are announced, or make MySQL refuse any query."""
 SOMETIMES = (
     "time_zone",
     "collation_connection",
@@ -57,14 +61,24 @@ TRACKS = (
     "session_track_system_variables",
     "session_track_transaction_info",
 )
-TRACKED = (*ALWAYS, *SOMETIMES, "autocommit", "transaction_isolation", "completion_type", "wait_timeout", *TRACKS)
+LOG_BIN = "sql_log_bin"
+TRACKED = (
+    *ALWAYS, *SOMETIMES, "autocommit", "transaction_isolation", "completion_type", "wait_timeout", LOG_BIN, *TRACKS,
+)  # fmt: skip
 WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
 ASKED = (
-    *ALWAYS, *SOMETIMES, "transaction_isolation", "completion_type", "wait_timeout", "max_allowed_packet", *TRACKS,
+    *ALWAYS, *SOMETIMES, "transaction_isolation", "completion_type", "wait_timeout", "max_allowed_packet", LOG_BIN,
+    *TRACKS,
 )  # fmt: skip
+OF_THE_SERVER = "of the server"
+# How a value is asked for where not by its name: what older servers do not know; what fills have of the server.
+_ASKED_BY = {
+    "use_secondary_engine": "COALESCE(/*!80013 @@session.use_secondary_engine, */ 'ON')",
+    "optimizer_switch": f"IF(@@session.optimizer_switch = @@global.optimizer_switch, '{OF_THE_SERVER}', 'another')",
+}
 ASK = (
     "SELECT CURRENT_USER(), CURRENT_ROLE(), DATABASE(), @@global.system_time_zone, "
-    + ", ".join(f"@@session.{name}" for name in ASKED)
+    + ", ".join(_ASKED_BY.get(name, f"@@session.{name}") for name in ASKED)
     + " LIMIT 1"
 )  # or sql_select_limit = 0 would leave no row
 ASK_COLUMNS = 4 + len(ASKED)
@@ -79,6 +93,9 @@ PINNED_VALUES = {name: value.strip("'") for name, value in PINNED.items()} | {
     "character_set_connection": "utf8mb4",
     "character_set_results": "utf8mb4",
     "collation_connection": "utf8mb4_0900_ai_ci",
+    "use_secondary_engine": "ON",
+    "sql_buffer_result": "0",
+    "optimizer_switch": OF_THE_SERVER,
 }
 UTC = frozenset({"+00:00", "-00:00", "utc", "gmt", "etc/utc", "universal", "zulu"})
 SAME = {"on": "1", "off": "0"}
@@ -125,7 +142,8 @@ def entries(state: bytes) -> list[tuple[int, bytes]]:
 class SessionState:
     """`identity`: the account and its roles, by which rights are remembered. `token`: GTIDs of the session's own
     writes that a hit must contain; `token_known` False: of some that are not known. `shown`: GTIDs, some beyond the
-    position, that earlier answers may have shown; `behind`: they were waited for in vain, and at that time of the clock
+    position, that earlier answers may have shown; `passed`: MySQL has answered cached reads, and may have shown more
+    than `shown`; `behind`: they were waited for in vain, and at that time of the clock
     MySQL was asked whether they still come. `one_shot`: a SET TRANSACTION that waits for its transaction. `hiding`:
     temporary tables may hide cached ones; `not_hidden`: tables of which MySQL has said since that they are not."""
 
@@ -151,11 +169,14 @@ class SessionState:
     token: GtidSet = field(default_factory=GtidSet.empty)
     token_known: bool = True
     shown: GtidSet = field(default_factory=GtidSet.empty)
+    passed: bool = False
     behind: float | None = None
     client_tracks: dict[str, str] = field(default_factory=dict)  # what the client itself has asked to be told
     changed: bool = False  # the trackers reported a state change since it was last looked at
     tracks_changed: bool = False  # a statement of the client has set session_track_...
     tracks_wait: bool = False  # they can be switched on outside of a transaction only
+    # The session has, or had, sql_log_bin=0, and may have written since: nothing has followed from that yet.
+    may_be_unlogged: bool = False
     set_tracks: set[str] = field(default_factory=set)  # which of them it has set, as far as it is known
     eof: bool = False  # the client has no CLIENT_DEPRECATE_EOF
     # On what it depends how MySQL announces a result's columns: `eof`, the number of the character set of results (its
@@ -178,8 +199,14 @@ class SessionState:
                 or self.one_shot
                 or self.token
                 or self.shown
+                or self.passed
             )
         )
+
+    @property
+    def unlogged(self) -> bool:
+        """Whether what the session writes is in no binlog."""
+        return self.values.get(LOG_BIN, "1").lower() in ("0", "off")
 
     @property
     def transactional(self) -> bool:
@@ -236,12 +263,13 @@ class SessionState:
             self.tracks_changed = True
             self.set_tracks.add(name)
             self.token_known &= name != "session_track_gtids"
-        elif name.startswith("character_set"):
-            self.known = False  # the collation is not told
+        elif name.startswith("character_set") or name == "optimizer_switch":
+            self.known = False  # the collation is not told, nor what the server has
         elif name != "autocommit":
             if name == "transaction_isolation" and self.in_transaction:
                 self.touched = self.wrote = True  # this one goes on as it began: let it be MySQL's
             self.values[name] = _string(data, at)
+            self.may_be_unlogged |= name == LOG_BIN
             self._refusals.clear()
             self._note_announces(self.announces[1])
             self._note_wait()
@@ -266,6 +294,7 @@ class SessionState:
             self.values["time_zone"] = system_zone
         self._refusals.clear()
         self._note_announces(int.from_bytes(definition[-12:-10], "little"))
+        self.may_be_unlogged |= self.unlogged
         self.known = self.token_known
 
     def note_rights(self, *, login: bool = False, database: bool = False, roles: bool = False) -> None:
@@ -382,6 +411,8 @@ def same(name: str, value: str) -> bool:
     pinned = PINNED_VALUES[name]
     if name == "sql_mode":
         return _modes(value) == _modes(pinned)
+    if name == "use_secondary_engine":
+        return value.upper() != "FORCED"
     if name == "time_zone":
         return value.lower() in UTC
     if name == "character_set_client":

@@ -126,11 +126,16 @@ def _one(tokens: Sequence[Token], version: ServerVersion) -> Statement:
 
 def _has(tokens: Sequence[Token], *words: str) -> bool:
     """Whether these words stand somewhere in a row; a name behind a point is no word."""
-    return any(
-        all(word(tokens, start + at) == wanted for at, wanted in enumerate(words))
-        and (start == 0 or tokens[start - 1].text != ".")
-        for start in range(len(tokens))
-    )
+    first, rest = words[0], words[1:]
+    for start, token in enumerate(tokens):
+        if (
+            token.kind == "word"
+            and token.text.upper() == first
+            and (start == 0 or tokens[start - 1].text != ".")
+            and all(word(tokens, start + at) == wanted for at, wanted in enumerate(rest, 1))
+        ):
+            return True
+    return False
 
 
 def _words(tokens: Sequence[Token]) -> str:

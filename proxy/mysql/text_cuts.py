@@ -1,8 +1,9 @@
 """Literals cut out of a query text's bytes by one regular expression, and functions that turn them into values.
 
 `cut(text)` gives [segment, cut, segment, ... segment]: a cut is a literal, an ordinary comment or a hint as written,
-the segments are what stands between. Texts with equal segments differ in those only. Which cuts are
-literals that `planner/scan.py` would see is asked once for each list of segments (`aligned`), of the first text that
+the segments are what stands between. Texts with equal segments differ in those only. An IN-list of numbers, of strings
+or of 0x... is one cut, however long it is, so lists of any length have the same segments. Which cuts are
+literals that `planner/scan.py` would see is asked once for each list of segments (`ranges`), of the first text that
 has it; it then holds for all of them, because
 
 * a cut begins where no word, number, name or variable can reach into it, and is what the scanner matches there;
@@ -10,6 +11,9 @@ has it; it then holds for all of them, because
 
 Not cut, so that such a text is never taken apart here: strings with a prefix (`x'0a'`, `_utf8mb4'a'`), numbers that
 touch a letter or begin with a point. Comments that steer stay in their segment.
+
+Cutting takes time in proportion to the text, whatever it is: repetitions are possessive, and what is not closed is one
+cut to the end of the text.
 """
 
 from __future__ import annotations
@@ -22,36 +26,87 @@ from planner.fingerprint import literal_of, unquote
 from planner.scan import Token
 from sqltypes.expression import Value
 
+# Behind the first item's first byte: whether IN and a bracket stand before it, with no space or one beside the bracket,
+# and perhaps a minus.
+_BEFORE_FIRST = (rb"\(.", rb"\([ ].", rb"\(-.", rb"\([ ]-.")
+_IN = rb"[^\w$@`.\x80-\xff][iI][nN]"
+_BRACKET = b"|".join(b"(?<=%b)" % opened for opened in _BEFORE_FIRST)
+_OPENED = b"|".join(b"(?<=%b%b%b)" % (_IN, space, opened) for opened in _BEFORE_FIRST for space in (b"", b"[ ]"))
+_COMMA, _CLOSED = rb"\s*+,\s*+", rb"(?=\s*+\))"
+_SINGLE = rb"[^'\\]*+ (?: (?:\\.|'') [^'\\]*+ )*+"  # what stands in a string
+_DOUBLE = rb'[^"\\]*+ (?: (?:\\.|"") [^"\\]*+ )*+'
+_NUMBER = rb"-?[0-9]++(?:\.[0-9]*+)?"
 _CUT = re.compile(
     rb"""
     ( [0-9'"/]  # one set of first bytes, by which the search skips the rest of the text quickly
       (?:
-        (?<=[0-9]) (?<! [\w$@`.\x80-\xff] [0-9] ) (?<! [0-9.] [eE] [+-] [0-9] )
+        (?: %(bracket)s ) (?: %(opened)s )
+        (?:
+          (?<=[0-9]) [0-9]*+ (?:\.[0-9]*+)? (?: %(comma)s %(number)s )++ %(closed)s
+        | (?<=') %(single)s ' (?: %(comma)s ' %(single)s ' )++ %(closed)s
+        | (?<=") %(double)s " (?: %(comma)s " %(double)s " )++ %(closed)s
+        | (?<=0) x[0-9a-fA-F]++ (?: %(comma)s 0x[0-9a-fA-F]++ )++ %(closed)s
+        )
+      | (?<=[0-9]) (?<! [\w$@`.\x80-\xff] [0-9] ) (?<! [0-9.] [eE] [+-] [0-9] )
         (?: (?<=0) (?: x[0-9a-fA-F]+ | b[01]+ ) | [0-9]* (?:\.[0-9]*)? (?:[eE][+-]?[0-9]+)? )
         (?! [\w$.\x80-\xff] )
-      | (?<=') (?<! [\w$@`\x80-\xff] ' ) [^'\\]* (?: (?:\\.|'') [^'\\]* )* '
-      | (?<=") (?<! [\w$@`\x80-\xff] " ) [^"\\]* (?: (?:\\.|"") [^"\\]* )* "
-      | (?<=/) \* (?! ! | \s* (?i:upwell) \s* : ) [^*]* (?: \*(?!/) [^*]* )* \*/
+      | (?<=') (?<! [\w$@`\x80-\xff] ' ) %(single)s (?: ' | \\?\Z )
+      | (?<=") (?<! [\w$@`\x80-\xff] " ) %(double)s (?: " | \\?\Z )
+      | (?<=/) \* (?! ! | \s*+ (?i:upwell) \s*+ : ) [^*]*+ (?: \*(?!/) [^*]*+ )*+ (?: \*/ | \Z )
       )
     )
-    """,
+    """
+    % {
+        b"bracket": _BRACKET,
+        b"opened": _OPENED,
+        b"comma": _COMMA,
+        b"closed": _CLOSED,
+        b"number": _NUMBER,
+        b"single": _SINGLE,
+        b"double": _DOUBLE,
+    },
     re.VERBOSE | re.DOTALL,
 )
-cut: Callable[[bytes], list[bytes]] = _CUT.split
+MOST_CUTS = 500
+
+
+def cut(text: bytes) -> list[bytes]:
+    """Segments and cuts in turns. Where there are more than `MOST_CUTS` cuts, the last segment is all that is left."""
+    return _CUT.split(text, MOST_CUTS)
+
 
 COMMENT = "comment"
 HINT = "hint"
 ALWAYS_CUT = frozenset({"number", "string", "hex", "bit", HINT})
 
 
-def aligned(parts: Sequence[bytes], tokens: Sequence[Token]) -> bool:
-    """Whether the cuts are just the literals and comments that the scanner sees. `tokens`: of `scan_all`, of the text
-    that `parts` is of."""
+def ranges(parts: Sequence[bytes], tokens: Sequence[Token]) -> list[tuple[int, int]] | None:
+    """The tokens [first, end) of each cut; None where the cuts are not just the literals, lists of them, and comments
+    that the scanner sees. `tokens`: of `scan_all`, of the text that `parts` is of."""
     lengths = [len(part.decode()) for part in parts]
     ends = list(accumulate(lengths))
-    spans = [(end - length, end) for length, end in zip(lengths[1::2], ends[1::2], strict=True)]
-    expected = [(token.start, token.end) for token in tokens if token.kind in ALWAYS_CUT or _is_cut_comment(token)]
-    return spans == expected and not any(_opens_comment(one, two) for one, two in pairwise(tokens))
+    found: list[tuple[int, int]] = []
+    at = 0
+    for end, length, part in zip(ends[1::2], lengths[1::2], parts[1::2], strict=True):
+        while at < len(tokens) and not _is_cut(tokens[at]):
+            at += 1
+        if at == len(tokens) or tokens[at].start != end - length:
+            return None
+        first = at
+        while at < len(tokens) and tokens[at].end < end and is_list(part):
+            at += 1
+        if at == len(tokens) or tokens[at].end != end:
+            return None
+        at += 1
+        found.append((first, at))
+    rest = tokens[at:]
+    if any(_is_cut(token) for token in rest) or any(_opens_comment(one, two) for one, two in pairwise(tokens)):
+        return None
+    return found
+
+
+def _is_cut(token: Token) -> bool:
+    return token.kind in ALWAYS_CUT or _is_cut_comment(token)
 
 
 def one_outline(tokens: Sequence[Token]) -> bool:
@@ -79,8 +134,40 @@ _QUOTES = (0x22, 0x27)
 SLASH = 0x2F
 
 
+def is_list(cut_out: bytes) -> bool:
+    """Whether a cut is an IN-list of several literals."""
+    return b"," in cut_out and cut_out[0] != SLASH and _ONE.fullmatch(cut_out) is None
+
+
+_ONE = re.compile(rb"' %b ' | \" %b \"" % (_SINGLE, _DOUBLE), re.VERBOSE | re.DOTALL)
+LONGEST_SAMPLE = 200  # bytes of a list; of a longer one the first items stand for all
+
+
+def sample(parts: Sequence[bytes]) -> list[bytes]:
+    """The parts with long lists shortened: what is found out of them holds for all texts with these segments."""
+    return [
+        _first_items(part) if number & 1 and len(part) > LONGEST_SAMPLE and is_list(part) else part
+        for number, part in enumerate(parts)
+    ]
+
+
+def _first_items(items: bytes) -> bytes:
+    if items[0] in _QUOTES:
+        first = _ONE.match(items)
+        return first[0] + b"," + first[0] if first is not None else items  # one that is not closed
+    return b",".join(items.split(b",", 2)[:2])
+
+
+def list_kind(kind: str) -> str:
+    """The kind of a list, of the kind of its first literal; "" for those that are cut one by one."""
+    return _LIST_KINDS.get(kind, "")
+
+
+_LIST_KINDS = {"int": "numbers", "decimal": "numbers", "string": "strings", "hex": "hexes"}
+
+
 def kind_of(literal: bytes) -> str:
-    """int, decimal, float, hex, bit, string, comment or hint: of a cut."""
+    """int, decimal, float, hex, bit, string, comment or hint: of a cut; of a list, of its first literal."""
     first = literal[0]
     if first in _QUOTES:
         return "string"
@@ -95,10 +182,16 @@ def kind_of(literal: bytes) -> str:
 
 
 def string_value(literal: bytes) -> str:
+    """Raises ValueError also for a string that is not closed."""
     if literal[0] not in _QUOTES:
         raise ValueError(literal)
-    if b"\\" in literal or literal.count(literal[:1]) > 2:
+    quotes = literal.count(literal[:1])
+    if b"\\" in literal or quotes > 2:
+        if _ONE.fullmatch(literal) is None:
+            raise ValueError(literal)
         return unquote(literal.decode())
+    if quotes < 2:
+        raise ValueError(literal)
     return literal[1:-1].decode()
 
 
@@ -112,9 +205,42 @@ def _of_kind(kind: str, token_kind: str, sign: str) -> Convert:
 
 
 def is_comment(cut_out: bytes) -> bool:
-    return cut_out[0] == SLASH and cut_out[2:3] != b"+"
+    """Whether it is a comment, and closed."""
+    return cut_out[0] == SLASH and cut_out[2:3] != b"+" and cut_out.endswith(b"*/") and len(cut_out) > 3
 
 
+def numbers(items: bytes) -> tuple[Value, ...]:
+    """The values of an IN-list of whole numbers, or with digits behind the point. Raises ValueError."""
+    if b"." not in items:
+        return tuple(map(int, items.split(b",")))
+    if items[0] in _QUOTES:
+        raise ValueError(items)
+    return tuple(literal_of(Token("number", item.strip(), 0, 0)).value for item in items.decode().split(","))
+
+
+def strings(items: bytes) -> tuple[Value, ...]:
+    """The values of an IN-list of strings. Raises ValueError."""
+    if items[0] not in _QUOTES:
+        raise ValueError(items)
+    quote = items[:1]
+    if b"\\" not in items and quote * 2 not in items:
+        return tuple(items.decode().split(quote.decode())[1::2])
+    return tuple(unquote(item.decode()) for item in _ONE.findall(items))
+
+
+def numbers_signed(items: bytes) -> tuple[Value, ...]:
+    """As `numbers`, of a list before which a minus stands."""
+    return numbers(b"-" + items)
+
+
+def hexes(items: bytes) -> tuple[Value, ...]:
+    """The values of an IN-list of 0x... Raises ValueError."""
+    return tuple(CONVERTERS["hex", False](item.strip()) for item in items.split(b","))
+
+
+LISTS: dict[str, Callable[[bytes], tuple[Value, ...]]] = {
+    "numbers": numbers, "numbers_signed": numbers_signed, "strings": strings, "hexes": hexes,
+}  # fmt: skip
 CONVERTERS: dict[tuple[str, bool], Convert] = {
     ("int", False): int,
     ("int", True): lambda literal: -int(literal),

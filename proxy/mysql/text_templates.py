@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from planner.fingerprint import Fingerprint, ListSlot, pieces
+from planner.fingerprint import Fingerprint, ListSlot, is_list, pieces
 from planner.matcher import ParameterValue
-from planner.scan import Token
-from proxy.mysql.text_cuts import ALWAYS_CUT, COMMENT, CONVERTERS, SLASH, is_comment, kind_of
+from planner.scan import Token, without_comments
+from proxy.mysql.text_cuts import COMMENT, CONVERTERS, LISTS, SLASH, is_comment, kind_of, list_kind
 
 Values = Callable[[list[bytes]], tuple[ParameterValue, ...] | None]
 """The values out of a text's parts. None, or ValueError: the text is of another kind."""
@@ -19,42 +19,47 @@ Values = Callable[[list[bytes]], tuple[ParameterValue, ...] | None]
 @dataclass(frozen=True, slots=True)
 class Role:
     """What one cut is. `part`: its number in the parts. `slot`: the fingerprint's slot that it is in; None: it is part
-    of the shape, or a comment. `signed`: a minus before it belongs to it."""
+    of the shape, or a comment. `signed`: a minus before it belongs to it. `whole`: it is all of an IN-list."""
 
     part: int
     kind: str
     slot: int | None = None
     signed: bool = False
+    whole: bool = False
 
 
-def roles_of(parts: Sequence[bytes], tokens: Sequence[Token]) -> list[Role]:
-    """The roles of all cuts, in order. `tokens`: as the fingerprint takes them.
-
-    Requires: `aligned`.
-    """
-    in_slots: dict[int, tuple[int, bool]] = {}  # token -> slot, sign
-    slots = 0
-    for piece in pieces(tokens):
-        if piece.slot is not None:
-            for index in range(piece.first, piece.end):
-                in_slots[index] = slots, index > piece.first and tokens[index - 1].text == "-"
-            slots += 1
-    literals = (index for index, token in enumerate(tokens) if token.kind in ALWAYS_CUT)
+def roles_of(parts: Sequence[bytes], spans: Sequence[tuple[int, int]], tokens: Sequence[Token]) -> list[Role]:
+    """The roles of all cuts, in order. `tokens`: of `scan_all`; `spans`: what `ranges` says of them."""
+    kept = without_comments(tokens)
+    places = {token.start: index for index, token in enumerate(kept)}
+    slots = [piece for piece in pieces(kept) if piece.slot is not None]
+    in_slots = {index: number for number, piece in enumerate(slots) for index in range(piece.first, piece.end)}
     roles = []
-    for part in range(1, len(parts), 2):
+    for part, (first, end) in zip(range(1, len(parts), 2), spans, strict=True):
         kind = kind_of(parts[part])
         if kind == COMMENT:
             roles.append(Role(part, kind))
-        else:
-            slot, signed = in_slots.get(next(literals), (None, False))
-            roles.append(Role(part, kind, slot, signed))
+            continue
+        place = places[tokens[first].start]
+        slot = in_slots.get(place)
+        if slot is None:
+            roles.append(Role(part, kind))
+            continue
+        piece = slots[slot]
+        signed = place > piece.first and kept[place - 1].text == "-"
+        last = places[tokens[end - 1].start] + 1
+        whole = isinstance(piece.slot, ListSlot) and (place - signed, last) == (piece.first, piece.end)
+        known = list_kind(kind) if whole else ""
+        if known and signed:
+            known += "_signed"
+        roles.append(Role(part, known or kind, slot, signed, bool(known)))
     return roles
 
 
 def values_of(roles: Sequence[Role], found: Fingerprint, parameters: Iterable[int], *, answered: bool = True) -> Values:
     """The function that gives the values of these slots, in order; it also sees to it that every cut that is not
     compared by its bytes is of the kind that it is here. `answered` False: there is no cache, so it gives ()."""
-    terms = [_term(roles, slot, isinstance(found.slots[slot], ListSlot)) for slot in parameters]
+    terms = [_term(roles, slot, is_list(found.slots[slot])) for slot in parameters]
     comments = [f"is_comment(p[{role.part}])" for role in roles if role.kind == COMMENT]
     body = f"({''.join(f'{term}, ' for term in terms)})"
     if not answered:
@@ -78,6 +83,8 @@ def _term(roles: Sequence[Role], slot: int, is_list: bool) -> str:
     if not is_list:
         return _one(own[0])
     first = own[0]
+    if first.whole:
+        return f"{first.kind}(p[{first.part}])"
     alike = all((role.kind, role.signed) == (first.kind, False) for role in own)
     if alike and own[-1].part - first.part == 2 * (len(own) - 1):  # no comment between them
         return f"tuple(map({_name(first)}, p[{first.part}:{own[-1].part + 1}:2]))"
@@ -97,5 +104,6 @@ _NAMES: dict[str, object] = {
     "tuple": tuple,
     "map": map,
     "is_comment": is_comment,
+    **LISTS,
     **{f"{kind}_{'signed' if signed else 'plain'}": convert for (kind, signed), convert in CONVERTERS.items()},
 }

@@ -17,22 +17,27 @@ text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
-from planner.fingerprint import Fingerprint
+from planner.fingerprint import Fingerprint, LongList, is_list
+from planner.long_lists import shortened
 from planner.matcher import ParameterValue, QueryMatcher
-from planner.scan import Token, scan_all, without_comments
-from proxy.mysql.text_cuts import COMMENT, SLASH, aligned, cut, one_outline
+from planner.scan import Token, scan_all, tokens_at_most
+from proxy.mysql.text_cuts import COMMENT, LISTS, MOST_CUTS, SLASH, cut, one_outline, ranges, sample
 from proxy.mysql.text_templates import Role, Values, comments_only, roles_of, values_of
 from sqltypes.errors import ParseError
 
 LONGEST = 1 << 16  # bytes: longer texts are not looked at
 LONGEST_OTHER = 1 << 11  # of those that do not begin as a SELECT does
 REMEMBERED_BYTES = 8 << 20  # of what is learned, in either half
+MOST_SLASHES = 2000  # of a long text: each takes as long to look at as a literal
+MOST_TOKENS = 400
+"""Of a text, lists of literals counted as one: it is learned in less than 5 ms. One that has more is not looked at."""
+MOST_COMMENTS = 16  # of a text that is taken apart; one with more is remembered as it is
 MOST_GROUPS, MOST_TEMPLATES, MOST_TEXTS = 8, 256, 64  # of one list of segments
 
 A = TypeVar("A")
@@ -58,6 +63,7 @@ class Entry(Generic[A]):
     cache: str | None
     steer: Steer = Steer.NOT
     attached: A | None = None
+    large: bool = False  # too large to be looked at
 
 
 Found = tuple[Entry[A], tuple[ParameterValue, ...]]
@@ -111,6 +117,8 @@ class TextMatcher(Generic[A]):
         parts = cut(text)
         known = self._young.get((database, *parts[::2]))
         if known is None:
+            if len(text) > MOST_TOKENS and is_large(parts[::2]):
+                return Entry(None, steering(text), large=True), ()
             known = self._known(text, database, parts)
         if known.always is not None:
             return known.always
@@ -145,20 +153,30 @@ class TextMatcher(Generic[A]):
         """Asks the matcher, and keeps what it says for the texts for which it surely says the same."""
         if known.texts is not None and text in known.texts:
             return known.texts[text]
-        try:
-            sql = text.decode()
-            tokens = scan_all(sql)
-            fingerprint = None if _OTHER.match(parts[0]) else self._matcher.fingerprint(sql, database)
-        except (UnicodeDecodeError, ParseError):
-            return Entry(None, steering(text)), ()
         entry: Entry[A] = Entry(None, steering(text))
-        if not aligned(parts, tokens):
-            return self._remember_text(known, text, entry, fingerprint)
+        short = sample(parts)
+        try:
+            sql = b"".join(short).decode()
+            tokens = scan_all(sql)
+            spans = ranges(short, tokens)
+            if spans is None and short != parts:  # perhaps lists that stand in comments or names
+                sql = text.decode()
+                entry.large = not tokens_at_most(shortened(sql, str)[0], MOST_TOKENS)
+            fingerprint = None
+            if not entry.large and not _OTHER.match(parts[0]):
+                fingerprint = self._matcher.fingerprint(sql, database)
+        except (UnicodeDecodeError, ParseError):
+            return entry, ()
+        if spans is None:
+            return (entry, ()) if entry.large else self._remember_text(known, text, entry, fingerprint)
         if fingerprint is None or self._is_none(fingerprint, tokens):
             return self._without_cache(known, parts, entry)
-        matched = self._matcher.match_fingerprint(fingerprint, ())
+        roles = roles_of(short, spans, tokens)
+        if sum(role.kind == COMMENT for role in roles) > MOST_COMMENTS:
+            return self._remember_text(known, text, entry, fingerprint)
+        matched = self._matcher.match_fingerprint(_with_lists(fingerprint, roles, parts), ())
         entry.cache, values = matched if matched is not None else (None, ())
-        self._template(known, parts, tokens, fingerprint, entry)
+        self._template(known, parts, roles, fingerprint, entry)
         return entry, values
 
     def _is_none(self, fingerprint: Fingerprint, tokens: list[Token]) -> bool:
@@ -191,9 +209,8 @@ class TextMatcher(Generic[A]):
         return entry, values
 
     def _template(
-        self, known: _Known[A], parts: list[bytes], tokens: list[Token], fingerprint: Fingerprint, entry: Entry[A]
+        self, known: _Known[A], parts: list[bytes], roles: list[Role], fingerprint: Fingerprint, entry: Entry[A]
     ) -> None:
-        roles = roles_of(parts, without_comments(tokens))
         decisive = self._matcher.decisive(fingerprint)
         free = [slot for slot in range(len(fingerprint.slots)) if slot not in decisive]
         if entry.cache is not None:
@@ -238,7 +255,7 @@ def names_a_column(parts: list[bytes], part: int) -> bool:
 
 def _may_be_read(text: bytes) -> bool:
     """Whether a long text is to be looked at."""
-    return len(text) <= LONGEST and _READ.match(text) is not None
+    return len(text) <= LONGEST and _READ.match(text) is not None and text.count(b"/") <= MOST_SLASHES
 
 
 _OTHER = re.compile(rb"\s*(?!(?:select|with)\b)[a-z]", re.IGNORECASE)
@@ -248,18 +265,51 @@ _NEXT_ITEM = re.compile(rb"\s*(?:,|from\b)", re.IGNORECASE)
 _STEERING = re.compile(rb"/\*\s*upwell\s*:\s*(skip|force)\s*\*/", re.IGNORECASE)
 
 
+# What stands before a comment that steers: strings, names and other comments are passed over whole.
+_OTHERS = re.compile(
+    rb"""
+    (?: [^'"`/\#-]++
+      | '[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+'
+      | "[^"\\]*+(?:(?:\\.|"")[^"\\]*+)*+"
+      | `[^`]*+`
+      | \#[^\n]*+
+      | --(?=[\s\x00-\x1f])[^\n]*+
+      | /\*(?!!|\s*+(?i:upwell)\s*+:\s*+(?i:skip|force)\s*+\*/)[^*]*+(?:\*(?!/)[^*]*+)*+\*/
+      | /\*!
+      | /(?!\*)
+      | -
+    )*+
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
 def steering(text: bytes) -> Steer:
     """What the text asks for, by the first of its comments that asks for anything. Of a text that is too long to be
     looked at only the beginning counts."""
     head = text[:LONGEST]
     if _STEERING.search(head) is None:
         return Steer.NOT
-    try:
-        comments = [token.text.encode() for token in scan_all(head.decode("utf-8", "replace")) if token.kind == COMMENT]
-    except ParseError:
-        comments = cut(head)[::2]
-    for comment in comments:
-        asked = _STEERING.search(comment)
-        if asked is not None:
-            return Steer(asked.group(1).decode().lower())
-    return Steer.NOT
+    before = _OTHERS.match(head)
+    asked = _STEERING.search(head, before.end() if before is not None else 0)
+    return Steer(asked.group(1).decode().lower()) if asked is not None else Steer.NOT
+
+
+_ROUGHLY = re.compile(rb"[\w\x80-\xff]+|[^\w\s]")
+
+
+def is_large(segments: Sequence[bytes]) -> bool:
+    """Whether a text with these segments has more than `MOST_TOKENS`."""
+    if len(segments) > MOST_CUTS:
+        return True
+    rest = b" ? ".join(segments)
+    return len(rest) > 16 * MOST_TOKENS or len(_ROUGHLY.findall(rest)) > MOST_TOKENS
+
+
+def _with_lists(found: Fingerprint, roles: Sequence[Role], parts: Sequence[bytes]) -> Fingerprint:
+    """The fingerprint with the lists as they are in these parts, which may be longer. Raises ParseError."""
+    slots = list(found.slots)
+    for role in roles:
+        if role.whole and role.slot is not None and is_list(slots[role.slot]):
+            slots[role.slot] = LongList(LISTS[role.kind](parts[role.part]))
+    return replace(found, slots=tuple(slots))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from gtid_tracker.gtid import parse_owned
+from gtid_tracker.gtid import GtidSet, parse_owned
 from proxy.mysql.packets import Malformed
 from proxy.mysql.responses import Kind, Outcome
 from proxy.mysql.session_state import (
@@ -152,16 +152,31 @@ async def hidden_table(session: Asking, tables: frozenset[Table]) -> str:
     return ""
 
 
+async def learn_shown(session: Asking) -> None:
+    """MySQL has answered reads itself: all that it has committed or is committing by now they may have shown. Where it
+    does not tell, `passed` stays. Raises SourceDown, Malformed."""
+    coming = await _coming(session)
+    if coming is not None:
+        session.state.passed, session.state.shown = False, coming
+
+
 async def forget_lost(session: Asking) -> None:
     """Takes from what the session waits for the transactions that MySQL neither owns nor has executed: they were rolled
     back, or lost with the server's history, and never come. Raises SourceDown, Malformed."""
-    state = session.state
+    coming = await _coming(session)
+    if coming is not None:
+        state = session.state
+        state.token, state.shown = state.token.intersection(coming), state.shown.intersection(coming)
+
+
+async def _coming(session: Asking) -> GtidSet | None:
+    """All transactions that MySQL owns or has executed; None where it does not tell. Raises as `unless_ended`."""
     found = await session.server.ask(session.query(ASK_COMING), Kind.RESULT)
+    unless_ended(session.state, found)
     if found.error is not None:
-        return
+        return None
     owned, executed = (text or "" for text in only_row(found.payloads, 2))
-    coming = gtid_set(executed).union(gtid_set(owned, parse_owned))
-    state.token, state.shown = state.token.intersection(coming), state.shown.intersection(coming)
+    return gtid_set(executed).union(gtid_set(owned, parse_owned))
 
 
 def unless_ended(state: SessionState, outcome: Outcome) -> None:

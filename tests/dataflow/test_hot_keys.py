@@ -104,7 +104,7 @@ def test_what_is_not_maintained_and_what_is_slow_is_never_locked() -> None:
     assert not any(conflict(rig, reader=1) for _ in range(2 * CONFLICTS))
     for _ in range(CONFLICTS):
         conflict(rig)
-    rig.engine._latency[rig.readers[0].tag] = 1.0
+    rig.engine.latency[rig.readers[0].tag] = 1.0
     assert not ask(rig).exact
 
 

@@ -1,4 +1,5 @@
-"""A connection that is reset right behind the first bytes of an answer: who waits is told."""
+"""A connection that is reset right behind the first bytes of an answer, and one whose answer cannot be decoded: who
+waits is told."""
 
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ import uvloop
 from external_upquery.connection import Connection
 from external_upquery.login import Login
 from external_upquery.protocol import query
-from sqltypes.errors import SourceDown, UpwellError
+from sqltypes.errors import Fault, SourceDown, UpwellError
 
 COLUMN_COUNT = b"\x01\x00\x00\x01\x01"  # the first packet of a result set of one column
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
-def test_reset_behind_half_an_answer_ends_the_run() -> None:
+def ended(answer: bytes) -> UpwellError:
+    """What a run ends with whose answer is these bytes, and a reset."""
+
     async def scenario() -> UpwellError:
         loop = asyncio.get_running_loop()
         with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -33,9 +36,24 @@ def test_reset_behind_half_an_answer_ends_the_run() -> None:
 
         connection.run(query("SELECT 1"), 1, finished)
         # Both arrive before the loop looks: it then announces the socket once, and never again.
-        far.sendall(COLUMN_COUNT)
+        far.sendall(answer)
         far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         far.close()
         return await asyncio.wait_for(outcome, 5)
 
-    assert isinstance(uvloop.run(scenario()), SourceDown)
+    return uvloop.run(scenario())
+
+
+def test_reset_behind_half_an_answer_ends_the_run() -> None:
+    assert isinstance(ended(COLUMN_COUNT), SourceDown)
+
+
+def test_a_decimal_that_is_none_ends_the_run() -> None:
+    """MySQL announces DECIMAL for IF(x, 0, bit) and sends the bit's bytes. The connection is of no use then, and
+    who waits has MySQL answer: the source is not down."""
+    names = b"\3def" + b"\0" * 3 + b"\1x" + b"\0"
+    definition = names + b"\x0c" + struct.pack("<HIBHBH", 63, 20, 0xF6, 0, 0, 0)
+    packets = (definition, b"\1\1", b"\xfe\0\0\2\0\0\0")
+    rest = b"".join(len(body).to_bytes(3, "little") + bytes((number,)) + body for number, body in enumerate(packets, 2))
+    error = ended(COLUMN_COUNT + rest)
+    assert isinstance(error, Fault) and "cannot be decoded" in str(error)

@@ -76,7 +76,7 @@ def test_bracket_is_read_from_the_answers() -> None:
     assert bracket.lower == GtidSet.parse(f"{UUID}:1-5")
     assert bracket.owned == GtidSet.parse(f"{UUID}:7,{OTHER}:1")
     assert bracket.executed == GtidSet.parse(f"{UUID}:1-6,{OTHER}:9")
-    assert results == ([("x",)],)
+    assert [result.rows for result in results] == [[("x",)]]
 
 
 def test_source_at_rest_gives_one_set_for_both_readings() -> None:
@@ -182,7 +182,7 @@ def test_exact_form_reads_its_own_position_though_another_is_known() -> None:
     bracket, results = read
     assert bracket.lower == bracket.executed == GtidSet.parse(f"{UUID}:1-6")
     assert not bracket.uncertain
-    assert results == ([("x",)],)
+    assert [result.rows for result in results] == [[("x",)]]
 
 
 def test_exact_form_leaves_in_doubt_what_was_owned_before_and_still_is() -> None:

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from proxy.api import Served
 from proxy.mysql.auth_relay import Terms
+from proxy.mysql.cached_reads import CachedRead
 from proxy.mysql.handshake import LoggedIn
 from proxy.mysql.listener import Shared
 from proxy.mysql.packet_stream import PacketStream
@@ -262,9 +263,16 @@ class BenchSession(Session):
         self.counts[served.value] += 1
 
     def pass_statement(
-        self, data: bytes, route: Route, why: str, *, cache: str = "", noted: bytes | None = None
+        self,
+        data: bytes,
+        route: Route,
+        why: str,
+        *,
+        cache: str = "",
+        noted: bytes | None = None,
+        read: CachedRead | None = None,
     ) -> None:
-        super().pass_statement(data, route, why, cache=cache, noted=noted)
+        super().pass_statement(data, route, why, cache=cache, noted=noted, read=read)
         self.counts["passed"] += 1
         self.counts[f"passed: {VALUES.sub('...', why)}"] += 1
 

@@ -13,9 +13,8 @@ from functools import cache
 from typing import cast
 
 from proxy.api import SessionCache
+from proxy.mysql.announced import Announced, definitions_in, same_names
 from proxy.mysql.auth_relay import AuthRelay, Terms, Turn
-from proxy.mysql.cached_reads import head_of
-from proxy.mysql.grants import announce
 from proxy.mysql.login_packets import (
     encode_change_user,
     encode_handshake_response,
@@ -352,10 +351,14 @@ def a_definition(rng: random.Random) -> bytes:
 
 def definition(data: bytes, rng: random.Random) -> None:
     with suppress(Malformed):
-        announce([data, DEFINITIONS[1]], COLUMNS)
+        same_names([data, DEFINITIONS[1]], COLUMNS)
     answer = [b"\0" + struct.pack("<IHH", 1, len(data) % 5, 0), data, DEFINITIONS[1], b"\xfe\0\0\2\0"]
     with suppress(Malformed):
-        head_of(answer, cast(SessionCache, BenchCache("c", binary=True, eof=False)), eof=rng.random() < 0.5)
+        eof = rng.random() < 0.5
+        cache = cast(SessionCache, BenchCache("c", binary=True, eof=eof))
+        announced = Announced(cache, definitions_in(answer, eof=eof), binary=True, eof=eof)
+        announced.learn([data, DEFINITIONS[1]], lambda: data[:1], rows=rng.random() < 0.5)
+        announced.check_invariants()
 
 
 def some_answers(rng: random.Random) -> bytes:

@@ -44,11 +44,15 @@ class BenchCache:
     needs: frozenset[str] = frozenset()
     columns: tuple[ResultColumn, ...] = COLUMNS
     plain_int: bool = True
+    lists: bool = False
     relations: frozenset[tuple[str, str]] = frozenset({("d", "item")})
 
     @property
     def info(self) -> CacheInfo:
         return INFO
+
+    def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> str:
+        return ""
 
     def body(self, key: object) -> bytes:
         """The rows and their end. In each row is the key; of key 0 there is none. `moves`: of the stream, so far."""
@@ -70,6 +74,16 @@ class BenchCache:
     def peek(self, parameters: Sequence[ParameterValue]) -> bytes | None:
         return self.stored(parameters[0])
 
+    def peek_since(self, parameters: Sequence[ParameterValue], sequence: int) -> bytes | None:
+        return self.stored(parameters[0]) if parameters[0] != CHANGING_KEY else None
+
+    def count_hit(self) -> None:
+        pass
+
+    @property
+    def generation(self) -> int:
+        return 0
+
     def bound(self, parameters: Sequence[ParameterValue]) -> Any:
         return parameters[0]
 
@@ -80,7 +94,9 @@ class BenchCache:
     def _stored(self, key: object) -> bytes | None:
         return self.body(key) if kind_of(key) == "held" else None
 
-    async def fill(self, parameters: Sequence[ParameterValue], demand: object = None) -> Answer | str:
+    async def fill(
+        self, parameters: Sequence[ParameterValue], demand: object = None, text: str = "", *, wait: bool = True
+    ) -> Answer | str:
         await asyncio.sleep(0.01)
         key = parameters[0]
         kind = kind_of(key)
@@ -113,6 +129,13 @@ class BenchDemand:
         return self.is_met
 
 
+class Unforgiven:
+    """On the bench a fault is a finding."""
+
+    def note(self, edge: str, what: str, error: Exception, **facts: object) -> Any:
+        raise error
+
+
 @dataclass
 class BenchSystem:
     """Two caches, for QUERY and OTHER_QUERY. `up`: whether MySQL is said to answer."""
@@ -121,6 +144,7 @@ class BenchSystem:
     accounts_version: int = 0
     up: bool = True
     asked: int = 0
+    looks: int = 0
     moved: int = 0  # the stream's position
     _opened: dict[tuple[str, str], BenchCache] = field(default_factory=dict)
 
@@ -140,7 +164,14 @@ class BenchSystem:
 
     @property
     def changes(self) -> int:
-        return self.caches_version + self.accounts_version
+        return self.caches_version + self.accounts_version + self.looks
+
+    @property
+    def faults(self) -> Any:
+        return Unforgiven()
+
+    def look_again(self) -> None:
+        self.looks += 1
 
     def change_caches(self) -> None:
         self.matcher.changes += 1
@@ -168,6 +199,15 @@ class BenchSystem:
 
     def source_up(self) -> bool:
         return self.up
+
+    def written_unlogged(self, account: str, *, schema: bool) -> None:
+        pass
+
+    def sequence(self) -> int:
+        return self.moved
+
+    def rebuilding(self) -> bool:
+        return self.moved % 7 == 0
 
     def seconds_since_change(self) -> float:
         return 0.5

@@ -65,6 +65,10 @@ def tag(payload: bytes) -> bytes:
     return b"tag:%08x" % crc32(payload)
 
 
+def is_cached(text: bytes) -> bool:
+    return b" FROM item WHERE " in text and b"FOR UPDATE" not in text
+
+
 def variable(name: str, value: str) -> bytes:
     return b"\0" + lenenc(lenenc(name.encode()) + lenenc(value.encode()))
 
@@ -107,6 +111,7 @@ class ScriptedUpstream:
     _large: bytearray = field(default_factory=bytearray)
     _tracked: bool = False  # the session's trackers are on
     _statement: int = 0
+    _of_caches: set[bytes] = field(default_factory=set)  # numbers of statements with queries of the caches
     _tells: float = 0.0  # the shares of OKs that tell of changes, and of statements that are refused
     _refuses: float = 0.0
     _status: int = 2  # whether a transaction is under way
@@ -200,7 +205,7 @@ class ScriptedUpstream:
             self.endless = True
             return numbered([b"\0" + b"e" * 50, b"\0" + b"e" * 70_000])
         if command == COM_STMT_EXECUTE:
-            return self.anything()
+            return self.anything(cached=payload[1:5] in self._of_caches)
         if command == COM_QUERY:
             return self._of_text(payload)
         if command == COM_RESET_CONNECTION:
@@ -235,11 +240,14 @@ class ScriptedUpstream:
         for end, status in TURNS.items():
             if payload.endswith(end):
                 self._status = status
-        return self.anything()
+        return self.anything(cached=is_cached(payload))
 
-    def anything(self) -> bytes:
+    def anything(self, *, cached: bool = False) -> bytes:
+        """`cached`: to a query of the caches, which has their columns."""
         rng = self.rng
         payloads: list[bytes] = []
+        if cached and rng.random() >= self.wild:
+            return numbered(self._rows(0, DEFINITIONS[0]))
         while True:
             more = STATUS_MORE_RESULTS if rng.random() < 0.2 else 0
             kind = rng.randrange(10)
@@ -252,10 +260,10 @@ class ScriptedUpstream:
             if not more or payloads[-1][:1] == b"\xff":
                 return numbered(payloads)
 
-    def _rows(self, more: int) -> list[bytes]:
+    def _rows(self, more: int, named: bytes = b"") -> list[bytes]:
         """A result with rows."""
         rng = self.rng
-        named = column(self._tag.decode(), 0xFD, charset=255)
+        named = named or column(self._tag.decode(), 0xFD, charset=255)
         row = text(self._tag) + text(rng.choice((None, b"x" * rng.choice((1, 300, 70_000, 300_000)))))
         rows = [row] * rng.choice((0, 1, 1, 2, 9))
         odd = rng.random()
@@ -280,6 +288,8 @@ class ScriptedUpstream:
         if self.rng.random() < self._refuses:
             return packet(error(1142, "42000", "SELECT command denied"))
         self._statement += 1
+        if is_cached(text):
+            self._of_caches.add(self._statement.to_bytes(4, "little"))
         columns = DEFINITIONS if b" FROM item" in text else [TEXT] * self.rng.randrange(3)
         return prepared(self._statement, columns, [TEXT] * text.count(b"?"), deprecate_eof=not self.eof)
 

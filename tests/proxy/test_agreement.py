@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
-from proxy.agreement import Verdict, agreement, ordered_totally
+from proxy.agreement import LARGE, Verdict, agreement, chooses_how_many, order_terms, ordered_totally
 from sqltypes.expression import Row
 from sqltypes.schema import BIGINT, ResultColumn, SqlType
 from tests.support.engine_rig import ROWS, WORD, Rig
@@ -124,3 +126,57 @@ def test_what_is_left_to_mysql_in_evict_mode_is_not_decided() -> None:
     assert compared(chosen, [(1, 1)], [(1, 1)]) is EQUAL
     plain = Rig("SELECT COUNT(DISTINCT v) FROM t WHERE k = ?")
     assert compared(plain, [(1,)], [(2,)]) is DIFFERENT
+
+
+@pytest.mark.parametrize(
+    ("sql", "terms"),
+    [
+        ("SELECT a FROM t", 0),
+        ("SELECT a FROM t ORDER BY a", 1),
+        ("SELECT a FROM t ORDER BY f(a, b), 2 DESC LIMIT 3, 4", 2),
+        ("SELECT ROW_NUMBER() OVER (ORDER BY a, b) FROM (SELECT 1 ORDER BY x, y, z) d", 0),
+        ("SELECT `order` FROM t ORDER BY `by`, 'x, y', z FOR SHARE", 3),
+    ],
+)
+def test_the_terms_of_the_querys_own_order(sql: str, terms: int) -> None:
+    assert order_terms(sql) == terms
+
+
+def test_a_term_that_the_plan_has_lost_makes_rows_that_change_places_a_difference() -> None:
+    rig = Rig(ROWS + " ORDER BY v, id")
+    rig.fill_from(TABLE, 7)
+    reader = rig.readers[0]
+    reader.plan = replace(reader.plan, reader=replace(reader.plan.reader, order=reader.plan.reader.order[:1]))
+    held: list[Row] = [(1, 10), (3, 20), (2, 20), (4, 30)]
+    assert compared(rig, held, held) is EQUAL
+    assert compared(rig, held, [(1, 10), (2, 20), (3, 20), (4, 30)]) is DIFFERENT
+
+
+@pytest.mark.parametrize(
+    ("sql", "chooses"),
+    [
+        ("SELECT a, RANK() OVER (ORDER BY b) FROM t", False),
+        ("SELECT a FROM t GROUP BY b", False),
+        ("SELECT ANY_VALUE(a) x FROM t GROUP BY b HAVING x > 3", True),
+        ("SELECT a FROM (SELECT a, ROW_NUMBER() OVER (ORDER BY b) n FROM t) d WHERE n = 1", True),
+        ("SELECT DISTINCT a FROM t LIMIT 3", True),
+    ],
+)
+def test_whether_mysql_chooses_how_many_rows_there_are(sql: str, chooses: bool) -> None:
+    assert chooses_how_many(sql, frozenset(sql.upper().replace("(", " ").split())) is chooses
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda rows: rows, EQUAL),
+        (lambda rows: rows[::-1], EQUAL),
+        (lambda rows: rows[:-1], DIFFERENT),
+        (lambda rows: [*rows[:-1], (9999, 8)], DIFFERENT),
+        (lambda rows: [(id, Decimal(v)) for id, v in rows], DIFFERENT),
+    ],
+)
+def test_large_answers(change: Callable[[list[Row]], list[Row]], expected: Verdict) -> None:
+    rig = Rig(ROWS)
+    rows: list[Row] = [(number, number % 7) for number in range(LARGE + 10)]
+    assert compared(rig, rows, change(rows)) is expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ async def exchange(port: int, request: bytes, end: bool = False) -> tuple[str, s
 
 
 def get(path: str, method: str = "GET") -> bytes:
-    return f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
 
 
 def test_the_four_pages() -> None:
@@ -156,10 +156,26 @@ def test_more_connections_than_accepted_are_told_so(monkeypatch: pytest.MonkeyPa
 
     async def scenario() -> None:
         async with listening(system()) as port:
-            _, first = await asyncio.open_connection("127.0.0.1", port)
+            reader, first = await asyncio.open_connection("127.0.0.1", port)
+            first.write(get("/nothing"))
+            assert b"404" in await reader.readline()  # it may stay for a second to say more
             assert (await exchange(port, get("/healthz")))[0] == "503 Service Unavailable"
             first.close()
             await first.wait_closed()
+
+
+def test_a_silent_connection_makes_room_for_one_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.http_server.CONNECTIONS", 1)
+
+    async def scenario() -> None:
+        async with listening(system()) as port:
+            reader, first = await asyncio.open_connection("127.0.0.1", port)
+            assert (await exchange(port, get("/healthz")))[0] == "200 OK"
+            with suppress(ConnectionError):
+                assert await reader.read() == b""
+            first.close()
+            with suppress(ConnectionError):
+                await first.wait_closed()
 
     run(scenario())
 

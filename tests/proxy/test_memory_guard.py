@@ -48,3 +48,26 @@ def test_little_held_says_nothing_about_the_cost_of_a_byte() -> None:
     process.resident += 30 * MIB
     guard.tick()
     assert engine.limit > 80 * MIB
+
+
+def test_what_the_process_grows_by_while_the_cache_is_at_rest_is_not_charged_to_it() -> None:
+    engine, process, guard = guarded(64 * MIB)
+    engine.memory.used = 40 * MIB
+    process.resident += 44 * MIB
+    guard.tick()
+    limit = engine.limit
+    for _ in range(100):  # sessions, plans, texts of queries
+        process.resident += 4 * MIB
+        guard.tick()
+        guard.check_invariants()
+    assert engine.limit == limit
+
+
+def test_the_limit_never_shrinks_below_half() -> None:
+    engine, process, guard = guarded(64 * MIB)
+    for held in range(1, 30):
+        engine.memory.used = held * MIB
+        process.resident += 10 * MIB
+        guard.tick()
+        guard.check_invariants()
+    assert engine.limit == 32 * MIB

@@ -13,6 +13,7 @@ from dataflow.messages import Ddl, Gap, TableChanges, Transaction, UpqueryAnswer
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from proxy.caches import NamedCache
+from proxy.encoding import Encoding
 from proxy.keys import Binding
 from proxy.router import substituted
 from proxy.sample import BURDEN, MAX_BYTES, OFFERED, PATIENCE, Sampler
@@ -44,7 +45,8 @@ class Sampled:
             chance=lambda: self.draw, publish=self.publish,
         )  # fmt: skip
         columns = tuple(ResultColumn(name, BIGINT, True) for name in ("id", "v"))
-        self.cache = NamedCache("rows", ROWS, "test", columns=columns)
+        encoding = Encoding(rig.readers[0], columns, None, [lambda _: lambda rows: repr(rows).encode()])
+        self.cache = NamedCache("rows", ROWS, "test", encoding=encoding)
         self.change(2, (None, (9, 9, 9)))
         rig.fill_from({1: (1, 7, 10), 2: (2, 7, 20)}, 7)
         assert rig.hit(7) is not None
@@ -288,7 +290,7 @@ def test_a_fault_of_the_comparison_is_logged_and_ends_nothing_else(sampled: Samp
     sampled.rig.readers[0].encoders = [broken]
     with structlog.testing.capture_logs() as logs:
         sampled.answer(HELD, lower=gtids(1, 2))
-    assert [line["event"] for line in logs] == ["sample_not_compared"]
+    assert [line["event"] for line in logs] == ["answers_not_compared"]
     assert sampled.told == {"inconclusive": 1}
 
 

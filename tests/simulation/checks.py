@@ -47,6 +47,12 @@ class Checks:
             expected = query(name).truth(simulation.at_position, parameters)
             raise Wrong(f"{name} {parameters}: hit {rows}, at P it is {expected}")
 
+    def hit_before(self, name: str, parameters: Parameters, rows: list[Row], tables: Rows) -> None:
+        """What is the same as at an earlier position equals the query over the tables there."""
+        self._simulation.counts["hits of before"] += 1
+        if not query(name).agrees(rows, self._at(tables), parameters):
+            raise Wrong(f"{name} {parameters}: {rows} is said to be unchanged, and was not the answer before")
+
     def hit_ahead(self, name: str, parameters: Parameters, rows: list[Row], lower: GtidSet) -> None:
         """A hit ahead of the position equals the query over the tables at the position and what its upquery saw; it is
         for queries without lookups only."""

@@ -30,22 +30,22 @@ class Mutant:
         return f"{self.section}: {self.rule}"
 
 
+def rewritten(function: Any, *changes: tuple[str, str]) -> Any:
+    """A function with pieces of its text replaced. Raises AssertionError where one is not there: the rule has moved."""
+    text = textwrap.dedent(inspect.getsource(function))
+    for old, new in changes:
+        assert old in text, f"{function.__name__} has no {old!r}"
+        text = text.replace(old, new)
+    made: dict[str, Any] = {}
+    module = sys.modules[function.__module__]
+    code = compile(text, f"<{function.__name__} without a rule>", "exec", __future__.annotations.compiler_flag)
+    exec(code, vars(module), made)
+    return made[function.__name__]
+
+
 def edit(owner: Any, name: str, *changes: tuple[str, str]) -> Patch:
-    """Replaces pieces of a function's text. Raises AssertionError where one is not there: the rule has moved."""
-
-    def switch_off(patch: pytest.MonkeyPatch) -> None:
-        function = getattr(owner, name)
-        text = textwrap.dedent(inspect.getsource(function))
-        for old, new in changes:
-            assert old in text, f"{name} has no {old!r}"
-            text = text.replace(old, new)
-        made: dict[str, Any] = {}
-        module = sys.modules[function.__module__]
-        code = compile(text, f"<{name} without a rule>", "exec", __future__.annotations.compiler_flag)
-        exec(code, vars(module), made)
-        patch.setattr(owner, name, made[name])
-
-    return switch_off
+    """Puts the `rewritten` function in its own place."""
+    return lambda patch: patch.setattr(owner, name, rewritten(getattr(owner, name), *changes))
 
 
 def all_of(*patches: Patch) -> Patch:

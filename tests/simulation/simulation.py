@@ -13,7 +13,7 @@ nothing to do does nothing.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from dataflow.demand import BEHIND
@@ -22,10 +22,13 @@ from dataflow.fill import Read
 from dataflow.messages import (
     Changes,
     Ddl,
+    Differs,
     Effect,
     Failed,
     Gap,
     Ready,
+    Restarted,
+    StreamEvent,
     UpqueryAnswer,
     UpqueryFailed,
     UpqueryRequest,
@@ -41,11 +44,13 @@ from tests.simulation.flights import Asked, Flight, Subscriber, Told, Waiting
 from tests.simulation.queries import Parameters, fill_types, query
 from tests.simulation.script import Action, Setup
 from tests.simulation.source import Change, Commit, ModelSource
-from tests.simulation.sql_side import DATABASE, State
+from tests.simulation.sql_side import DATABASE, Rows, State
 
 CHECK_EVERY = 16  # steps from one check of all invariants to the next
 MOST_TRIES = 4  # to lock
 EXACT_EVERY = 6  # upqueries, besides those that the engine wants exact
+LOOK_BACK = 8  # hits from one that is compared with earlier positions to the next
+PAST = 12  # earlier positions
 BETWEEN_STEPS = 0.01  # seconds
 Results = list[list[Row]]
 
@@ -66,6 +71,7 @@ class Simulation:
         self.source = ModelSource(setup.rows, setup.ordered)
         self.source.locked = lambda: {table for flight in self.flights for table in flight.locked}
         self.at_position = State(setup.rows)
+        self.past: deque[tuple[int, Rows]] = deque(maxlen=PAST)  # the tables at earlier positions, by their numbers
         self.feed: Sequence[Commit] = self.source.log  # the binlog that the stream reads
         self.followed = self.source.server
         self.delivered = 0
@@ -167,8 +173,14 @@ class Simulation:
             self._apply(commit)
         if isinstance(event, Gap):
             self._expect_reset()
-        self.handle(self.engine.on_stream(event))
+        self._on_stream(event)
         self.counts["delivered"] += 1
+
+    def _on_stream(self, event: StreamEvent) -> None:
+        self.handle(self.engine.on_stream(event))
+        self.past.append(
+            (self.engine.memory.sequence, {name: dict(rows) for name, rows in self.at_position.rows.items()})
+        )
 
     def _apply(self, commit: Commit) -> None:
         """To the tables at the position. Where a later one of the binlog is in it already (commits out of order, and
@@ -186,7 +198,7 @@ class Simulation:
 
     def do_stray_ddl(self, name: str) -> None:
         """A statement that has no GTID."""
-        self.handle(self.engine.on_stream(Ddl(None, "a statement", frozenset({f"{DATABASE}.{name}"}))))
+        self._on_stream(Ddl(None, "a statement", frozenset({f"{DATABASE}.{name}"})))
 
     def do_purge(self) -> None:
         """What the stream has not read is in no binlog any more."""
@@ -206,6 +218,8 @@ class Simulation:
         else:
             self.feed, self.delivered = source.log, 0
             self._skip(position)
+            self.told.forget()
+            self._on_stream(Restarted(position))
 
     def _lose_history(self, reason: str) -> None:
         """The stream starts anew behind what is executed: all that it skips is at the position."""
@@ -216,7 +230,7 @@ class Simulation:
         self.at_position.become(state)
         self._skip(position)
         self._expect_reset()
-        self.handle(self.engine.on_stream(Gap(reason, position)))
+        self._on_stream(Gap(reason, position))
         self.counts["gaps"] += 1
 
     def _skip(self, position: GtidSet) -> None:
@@ -374,6 +388,8 @@ class Simulation:
         body = cache.hit(parameters)
         if body is not None:
             self.checks.hit(name, parameters, unpacked(body))
+            if not self.counts["hits"] % LOOK_BACK:
+                self._look_back(name, parameters)
             return True
         named = cache.named
         assert named.reader is not None and named.binder is not None
@@ -382,6 +398,12 @@ class Simulation:
             return False
         self.checks.hit_ahead(name, parameters, *ahead)
         return True
+
+    def _look_back(self, name: str, parameters: Parameters) -> None:
+        for sequence, tables in self.past:
+            body = self.desk.caches[name].peek_since(parameters, sequence)
+            if body is not None:
+                self.checks.hit_before(name, parameters, unpacked(body), tables)
 
     def do_read(self, name: str, parameters: Parameters) -> None:
         self.read(name, parameters)
@@ -442,6 +464,8 @@ class Simulation:
                     self.counts["behind" if effect.why == BEHIND else "passed"] += 1
                 case Changes():
                     self._changed(effect)
+                case Differs():
+                    raise AssertionError("nothing is checked here but by the simulation itself")
                 case UpqueryRequest():
                     effect.exact = effect.exact or effect.id % EXACT_EVERY == 0
                     self.flights.append(Flight(effect, self.told.answers))

@@ -1,31 +1,38 @@
-"""Each rule of docs/consistency.md switched off is caught; so the simulation does look. `make mutants` prints how soon.
-
-The rules in `RARE` take more schedules than a run on every change should make: the command tries them.
-"""
+"""Each rule of docs/consistency.md switched off is caught; so the simulation looks. `make mutants` prints how soon."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from tests.simulation.mutant import Mutant
-from tests.simulation.mutants import MUTANTS, RARE, catch
+from tests.simulation.mutants import MUTANTS, catch, remember, remembered
+
+SEEDS = remembered()
 
 
-@pytest.mark.parametrize(
-    "mutant", [mutant for mutant in MUTANTS if mutant.rule not in RARE], ids=lambda mutant: mutant.rule
-)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.rule)
 def test_rule_switched_off_is_caught(mutant: Mutant) -> None:
-    assert catch(mutant).error, "nothing went wrong"
+    assert catch(mutant, known=SEEDS.get(mutant.name)).error, "nothing went wrong"
 
 
 def test_rules_have_names_of_their_own() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
-    assert {mutant.rule for mutant in MUTANTS} >= RARE
 
 
-@pytest.mark.parametrize(
-    "mutant", [mutant for mutant in MUTANTS if mutant.rule in RARE], ids=lambda mutant: mutant.rule
-)
-def test_rare_rule_can_be_switched_off(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it takes away is still where it was."""
-    mutant.switch_off(monkeypatch)
+def test_a_seed_that_shows_nothing_any_more_is_followed_by_the_search() -> None:
+    """As after a change of the simulation."""
+    mutant = next(mutant for mutant in MUTANTS if mutant.rule == "an answer waits for the position")
+    found = catch(mutant)
+    assert found.error and found.schedules > 1, "schedules before it show nothing"
+    again = catch(mutant, known=1)
+    assert (again.seed, again.schedules) == (found.seed, found.schedules + 1)
+    assert catch(mutant, known=found.seed).schedules == 1
+
+
+def test_seeds_are_kept_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "caught.txt"
+    assert remembered(path) == {}
+    remember({MUTANTS[1].name: 7, MUTANTS[0].name: 12345678, "of a rule that is no more": 3}, path)
+    assert remembered(path) == {MUTANTS[0].name: 12345678, MUTANTS[1].name: 7}

@@ -92,9 +92,16 @@ def test_type_of_an_aggregate(function: str, argument: SqlType | None, type_: Sq
 
 def test_date_literal_takes_the_form_of_the_column() -> None:
     at = call("=", [ref("t"), literal("2020-01-02")])
-    finer = call("=", [ref("t"), literal("2020-01-02 00:00:00.5")])
     assert isinstance(at, Call) and at.args[1].value == "2020-01-02 00:00:00"  # type: ignore[union-attr]  # a Literal
-    assert isinstance(finer, Call) and finer.args[1].value == "2020-01-02 00:00:00.5"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("column", "constant"), [("t", "2020-01-02 00:00:00.5"), ("w", "2020-01-02 00:00:00.0005"), ("k", "01:00:00.5")]
+)
+@pytest.mark.parametrize("op", ["=", "<=>", "<", ">=", "in", "between"])
+def test_a_constant_finer_than_the_column_is_mysqls_to_compare(column: str, constant: str, op: str) -> None:
+    with pytest.raises(UnsupportedQuery):
+        call(op, [ref(column), literal(constant), literal(constant)][: 3 if op == "between" else 2])
 
 
 def test_parameters_of_an_in_list_take_the_columns_type() -> None:

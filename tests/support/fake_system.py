@@ -64,6 +64,7 @@ class FakeCache:
         self.misses = 0
         self.made_by = BY_GRPC
         self.why = ""
+        self.relations: frozenset[tuple[str, str]] = frozenset()
         self.arrived = asyncio.Event()  # a miss waits
         self.abandoned = asyncio.Event()  # a waiting miss was cancelled
         self._sql = sql
@@ -75,7 +76,7 @@ class FakeCache:
         return CacheInfo(
             self.name, self._sql, self._database, "maintain", "ready", self.why, parameters, self.columns,
             keys=len(self.held), bytes=sum(map(len, self.held.values())), hits=7, misses=self.misses, hit_p50_us=3.5,
-            made_by=self.made_by,
+            made_by=self.made_by, relations=self.relations,
         )  # fmt: skip
 
     def hit(self, parameters: Sequence[ParameterValue]) -> bytes | None:
@@ -271,6 +272,7 @@ class FakeSystem:
             version="0.1.0", source="mysql://app@127.0.0.1:3306", source_up=True, server_version="8.4.3",
             server_uuid=SERVER, position=self.position_text, lag_seconds=0.25, memory_bytes=1000, memory_limit=2000,
             hits=7, misses=2, passed=1, upqueries_in_flight=0, counters={"transactions": 12},
+            address="mysql://127.0.0.1:3306",
         )  # fmt: skip
 
     def position(self) -> str:

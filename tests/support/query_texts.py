@@ -101,16 +101,31 @@ def _gap(rng: random.Random, tidy: bool, before: Token | None, token: Token) -> 
 
 def _written(rng: random.Random, token: Token, tidy: bool, kinds: Sequence[str], before: Token | None) -> str:
     if token.kind == "param":
-        length = rng.choice((1, 1, 2, 3)) if before is not None and before.text == "(" else 1
+        length = rng.choice((1, 1, 2, 3, 15, 16, 17, 80)) if before is not None and before.text == "(" else 1
         return ", ".join(rng.choice(kinds) if kinds else literal(rng) for _ in range(length))
-    if token.kind in ("number", "string") and rng.random() < 0.15:
+    if token.kind in ("number", "string") and (before is None or before.text != "-") and rng.random() < 0.15:
         return literal(rng)
     if not tidy and token.kind == "word" and token.text.upper() in KEYWORDS and rng.random() < 0.3:
         return rng.choice((token.text.lower(), token.text.title()))
     return token.text
 
 
+LISTS = (
+    "(1, 2, 3)",
+    "(" + ",".join(map(str, range(40))) + ")",
+    "(" + ", ".join(map(str, range(-10, 90))) + ")",
+    "( 1" + " , 7" * 20 + " )",
+    "(" + "'a', " * 60 + "'it''s')",
+    "(" + '"b",' * 30 + '"")',
+    "(" + "0x1F,0x0a," * 12 + "0xABC)",
+    "(" + "1.50, 2, " * 20 + "3)",
+    "(" + "?, " * 20 + "?)",
+    "(" + "1, " * 20 + "'a')",
+    "(" + "1, " * 20 + "1e3)",
+    "(" + "1, " * 20 + "NULL)",
+)
 FRAGMENTS = (
+    *(f"{word}{items}" for word in (" IN ", " in", "min", " NOT IN\n") for items in LISTS),
     *("'", '"', "`", "/*", "*/", "/*+", "/*!", "--", "-- ", "#", "\n", " ", " ", "-", "+", ".", "..", "@", "@@", "?"),
     *(
         "?...",

@@ -178,7 +178,7 @@ def test_a_transaction_over_the_size_limit_empties_its_tables() -> None:
     stream = Stream(max_weight=100)
     rows = T.inserts(*((n, "v" * 30) for n in range(10)))
     assert stream.feed(transaction(1, T.map(), rows, T.map(), rows)) == [
-        Ddl(id_of(1), "rows not kept: the transaction is too large", frozenset({"d.t"}))
+        Ddl(id_of(1), "rows not kept: the transaction is too large", frozenset({"d.t"}), schema=False)
     ]
     assert stream.feed(transaction(2, T.map(), T.inserts((1, "a")))) == [inserted(2, (1, "a"))]
 
@@ -290,11 +290,12 @@ def test_a_statement_in_a_character_set_that_is_not_read_counts_as_a_definition_
 @pytest.mark.parametrize(
     "text", ["INSERT INTO t VALUES (1)", "/* x */ update t set a = 1", "LOAD DATA INFILE 'x' INTO TABLE t"]
 )
-def test_rows_by_statement_are_a_gap_at_the_end_of_their_transaction(text: str) -> None:
+def test_rows_by_statement_may_be_of_any_table_and_leave_the_schema_as_it_is(text: str) -> None:
     stream = Stream()
     (given,) = stream.feed(transaction(1, query(text), T.map(), T.inserts((1, "a"))))
-    assert isinstance(given, Gap)
-    assert given.position == GtidSet.parse(f"{SERVER}:1")
+    assert isinstance(given, Ddl)
+    assert (given.tables, given.schema) == (None, False)
+    assert text in given.statement
 
 
 def test_loads_and_incidents_are_gaps() -> None:

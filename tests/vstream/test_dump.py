@@ -39,7 +39,7 @@ class Wire:
         tables.charsets = COLLATIONS
         self.position = MutableGtidSet()
         self.assembler = Assembler(tables, self.position, self.given.append)
-        session = Session(Connection(client), SERVER, GtidSet.empty(), GtidSet.empty(), 0.0, COLLATIONS)
+        session = Session(Connection(client), SERVER, GtidSet.empty(), GtidSet.empty(), 0.0, 0.0, COLLATIONS)
         self.reader = DumpReader(session, self.assembler, heartbeat, clock)
 
 

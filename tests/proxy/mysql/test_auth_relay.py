@@ -277,10 +277,11 @@ def test_a_second_factor_has_its_own_nonce() -> None:
     assert relay.from_client(encrypted) == Step(to_server=(PASSWORD,))
 
 
-def test_the_oldest_switch_has_no_plugin_name() -> None:
+@pytest.mark.parametrize("switch", [b"\xfe", b"\xfe\0", b"\xfe\0" + NONCE + b"\0", b"\x02", b"\x02\0"])
+def test_a_switch_without_a_plugin_name_is_to_a_plugin_that_may_show_a_password(switch: bytes) -> None:
     relay = begun()
-    assert relay.from_server(b"\xfe") == Step(to_client=(b"\xfe",))
-    assert "mysql_old_password" in refusal(begun(client_safe=True).from_server(b"\xfe"))
+    assert relay.from_server(switch) == Step(to_client=(switch,))
+    assert "mysql_old_password" in refusal(begun(client_safe=True).from_server(switch))
 
 
 def test_an_answer_out_of_turn_ends_the_login() -> None:

@@ -6,11 +6,10 @@ from typing import cast
 
 import pytest
 
+import proxy.mysql.grants
 from proxy.api import SessionCache
-from proxy.mysql.grants import REFUSED, Grants, announce
+from proxy.mysql.grants import REFUSED, Grants
 from proxy.mysql.session_state import SessionState
-from sqltypes.schema import BIGINT, ResultColumn
-from tests.support.mysql_packets import column
 
 CACHE = cast(SessionCache, object())
 STATE = SessionState(identity="app@% NONE")
@@ -47,8 +46,19 @@ def test_a_right_that_was_asked_for_before_it_was_revoked_is_not_remembered() ->
     assert made.refusal(STATE, CACHE) is None
 
 
-@pytest.mark.parametrize("payload", [b"", b"\3def", b"\xfb" * 60, bytes(40), b"\3def" + b"\4shop" * 5 + b"\xff"])
-def test_what_is_no_definition_of_a_column_announces_none(payload: bytes) -> None:
-    columns = (ResultColumn("id", BIGINT, False, "item"),)
-    assert announce([column("id", 8)], columns)
-    assert not announce([payload], columns)
+def test_what_mysql_says_of_now_is_remembered_at_once() -> None:
+    versions, made = grants()
+    made.note(STATE, CACHE, made.version, allowed=True)
+    versions.now = (1, 2)
+    made.note(STATE, CACHE, made.version, allowed=True)
+    made.note(STATE, CACHE, (1, 1), allowed=False)  # told late
+    assert made.refusal(STATE, CACHE) == ""
+
+
+def test_what_is_remembered_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy.mysql.grants, "KEPT", 2)
+    _, made = grants()
+    caches = [cast(SessionCache, object()) for _ in range(3)]
+    for cache in caches:
+        made.note(STATE, cache, made.version, allowed=True)
+    assert [made.refusal(STATE, cache) for cache in caches] == [None, None, ""]

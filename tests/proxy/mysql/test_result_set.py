@@ -30,7 +30,7 @@ def test_rows_are_read_back(eof: bool) -> None:
 @EOF
 def test_columns_are_described_as_those_of_an_expression(eof: bool) -> None:
     answer = read(text_result(CACHES, [("größe", 12, 4.5, None)], eof=eof, status=STATUS_AUTOCOMMIT), eof)
-    columns = answer.layout.result_columns()
+    columns = answer.layout.result_columns
     assert [(item.name, item.type.name, item.nullable, item.charset) for item in columns] == [
         ("name", "varchar", False, 255),
         ("hits", "bigint", False, 63),

@@ -119,14 +119,16 @@ def test_a_refused_query_is_an_error_with_the_reason() -> None:
     assert failed.value.message == "a function whose value differs between calls: RAND()"
 
 
-def test_only_an_administrator_drops_caches() -> None:
+def test_its_maker_and_an_administrator_drop_a_cache() -> None:
     system = FakeSystem()
     answer(f"CREATE CACHE story FROM {BY_ID}", system, Session())
     for text in ("DROP CACHE story", "DROP CACHE IF EXISTS nothing"):  # who asks does not learn what there is
         with pytest.raises(NotPermitted) as failed:
-            answer(text, system, Session())
+            answer(text, system, Session("bob@%"))
         assert (failed.value.errno, failed.value.sqlstate) == (1227, "42000")
-        assert failed.value.message == "'app@%' may not drop caches: an account of --admin-users may"
+        assert "its maker and the accounts of --admin-users may" in failed.value.message
+    assert answer("DROP CACHE story", system, Session()) == Done("cache 'story' is dropped")
+    answer(f"CREATE CACHE story FROM {BY_ID}", system, Session())
     assert answer("DROP CACHE story", system, ADMIN) == Done("cache 'story' is dropped")
     assert system.caches == {}
 
@@ -171,16 +173,26 @@ def test_the_columns_of_caches_and_their_row() -> None:
     ]  # fmt: skip
 
 
-def test_who_is_no_administrator_sees_all_caches_but_of_texts_and_reasons_only_his_own() -> None:
-    found = rows("SHOW CACHES", with_caches(), Session())
+def test_others_see_their_own_caches_and_those_whose_tables_they_may_read() -> None:
+    system, session = with_caches(), Session()
+    system.caches["theirs"].relations = frozenset({("shop", "stories"), ("shop", "salaries")})
+    system.caches["filed"].relations = frozenset({("shop", "stories")})
+    system.caches["auto1"].relations = frozenset({("shop", "stories")})
+    found = rows("SHOW CACHES", system, session)
     shown = {row["name"]: (row["query"], row["reason"], row["hits"]) for row in found}
-    hidden = (None, None, 7)
-    assert shown == {"mine": ("SELECT 'mine'", None, 7), "theirs": hidden, "filed": hidden, "auto1": hidden}
-    assert None not in [row["query"] for row in rows("SHOW CACHES", with_caches(), ADMIN)]
+    assert shown == {"mine": ("SELECT 'mine'", None, 7), "filed": (None, None, 7), "auto1": (None, None, 7)}
+    assert len(session.asked) == 2, "MySQL is asked once for a table"
+    assert None not in [row["query"] for row in rows("SHOW CACHES", system, ADMIN)]
 
 
 def test_an_account_without_a_name_has_made_no_cache() -> None:
-    assert rows("SHOW CACHES LIKE 'filed'", with_caches(), Session(""))[0]["query"] is None
+    assert rows("SHOW CACHES LIKE 'filed'", with_caches(), Session("")) == []
+
+
+def test_the_account_that_upwell_logs_in_with_is_for_administrators() -> None:
+    asked = "SHOW UPWELL STATUS LIKE 'source'"
+    assert rows(asked, FakeSystem(), Session())[0]["value"] == "mysql://127.0.0.1:3306"
+    assert rows(asked, FakeSystem(), ADMIN)[0]["value"] == "mysql://app@127.0.0.1:3306"
 
 
 def test_the_reason_of_an_automatic_cache_is_shown_while_nothing_worse_is_to_be_told() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.mysql.long_texts import write_outline
 from proxy.mysql.statement_kind import ANYTHING, Kind, Statement, classify
 from proxy.mysql.statement_set import Scope, Setting
 from tests.support.query_texts import FRAGMENTS, HOLES, client_text, golden_plans
@@ -354,3 +355,32 @@ def test_queries_that_can_be_cached_are_reads_however_they_are_written() -> None
         for _ in range(3):
             found = classify(client_text(rng, plan.sql.replace("?...", "?")))
             assert found.kind is Kind.READ and found.tables, plan.sql
+
+
+VALUES = (
+    *("1", "-2.5", "'a'", "'it''s'", "NULL", "DEFAULT", "NOW()", "f(1)", "`f`(1)", "@a := 1", "'f(1)'", "d.f ( 1 )"),
+    "x'0a'",
+)
+TAILS = (
+    *("", " ON DUPLICATE KEY UPDATE a = VALUES(a)", " /* it's */ AS n", "; DROP TABLE t", " -- '\n, (f(2), 'x')"),
+    ", ('a",
+)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_long_write_is_what_its_outline_is(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(40):
+        rows = [[rng.choice(VALUES) for _ in range(rng.randint(1, 3))] for _ in range(rng.randint(1, 6))]
+        rows *= rng.choice((1, 3))
+        text = "INSERT INTO `t` (a, b) VALUES " + ", ".join(f"({', '.join(row)})" for row in rows) + rng.choice(TAILS)
+        outline = write_outline(text.encode()).decode()
+        assert classify(outline) == classify(text), (text, outline)
+
+
+def test_long_writes_of_one_kind_have_one_outline() -> None:
+    outlines = set()
+    for count in (1, 2, 500):
+        rows = ", ".join([f"({count}, 'x', NULL, NOW())"] * count)
+        outlines.add(write_outline(f"INSERT INTO t VALUES {rows}".encode()))
+    assert len(outlines) == 1

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.long_lists import shortened
 from planner.matcher import QueryMatcher
-from planner.scan import scan
+from planner.scan import scan, scan_all
+from proxy.mysql.long_texts import write_outline
+from proxy.mysql.text_cuts import cut
 from proxy.mysql.texts import LONGEST, LONGEST_OTHER, Steer, TextMatcher, steering
 from sqltypes.errors import ParseError
 from tests.support.query_texts import FRAGMENTS, client_text, fake_plan, golden_plans, variants
@@ -312,3 +316,87 @@ def test_fragments_are_matched_as_the_matcher_does(seed: int) -> None:
 @given(st.integers(0, 1 << 30), st.lists(st.one_of(st.none(), st.sampled_from(FRAGMENTS)), max_size=10))
 def test_any_fragments_are_matched_as_the_matcher_does(seed: int, fragments: list[str | None]) -> None:
     compare_fragments(random.Random(seed), fragments)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Long texts.
+
+
+def test_an_in_list_of_any_length_is_one_shape() -> None:
+    texts, exact = matchers()
+    entries = set()
+    for items in ([5], [1, 2], list(range(-3, 20)), list(range(5000))):
+        sql = f"SELECT c FROM sbtest1 WHERE id IN ({', '.join(map(str, items))})"
+        entry, values = texts.find(sql.encode(), "d")
+        assert values == (tuple(items),) and entry.cache == "c1"
+        assert check(texts, exact, sql)
+        entries.add(id(entry))
+    assert len(entries) == 2  # a minus stands before the list, or none
+
+
+@pytest.mark.parametrize(
+    "items", [["'a'"] * 40, ["'it''s'", "'\\''"] * 40, ["0x1F", "0xabc"] * 20, ["1.50", "-2"] * 30]
+)
+def test_long_lists_of_one_kind_are_taken_as_they_are(items: list[str]) -> None:
+    texts, exact = matchers()
+    for length in (1, 2, len(items)):
+        assert check(texts, exact, f"SELECT c FROM sbtest1 WHERE id IN ({','.join(items[:length])})")
+
+
+def test_a_cache_of_a_long_list_is_for_that_list_alone() -> None:
+    items = ", ".join(map(str, range(100)))
+    texts, exact = matchers(f"SELECT c FROM sbtest1 WHERE id IN ({items}) AND k = ?")
+    assert check(texts, exact, f"SELECT c FROM sbtest1 WHERE id IN ({items}) AND k = 5")
+    assert not check(texts, exact, f"SELECT c FROM sbtest1 WHERE id IN ({items}, 100) AND k = 5")
+    assert not check(texts, exact, f"SELECT c FROM sbtest1 WHERE id IN ({items.replace('7', '8')}) AND k = 5")
+
+
+def test_a_list_that_names_a_column_stays_in_the_text() -> None:
+    items = ", ".join(map(str, range(30)))
+    texts, exact = matchers(f"SELECT id IN ({items}) FROM orders WHERE id = ?")
+    assert check(texts, exact, f"SELECT id IN ({items}) FROM orders WHERE id = 5")
+    assert not check(texts, exact, f"SELECT id IN ({items}, 30) FROM orders WHERE id = 5")
+
+
+def test_a_text_of_too_many_words_is_not_looked_at() -> None:
+    texts, _ = matchers()
+    for sql in (" OR ".join(f"a = {number}" for number in range(3000)), "(" * 20_000, "f(" * 300, "1," * 600 + "2"):
+        entry, values = texts.find(f"SELECT {sql}".encode(), "d")
+        assert (entry.cache, values, entry.large) == (None, (), True)
+    assert not texts.find(b"SELECT a FROM t WHERE " + b" OR ".join([b"a = 1"] * 50), "d")[0].large
+
+
+HOSTILE = {
+    "quotes": "'\\'" * 20_000,
+    "double quotes": '"\\"' * 20_000,
+    "comments": "/*" * 30_000,
+    "hints": "/*+" * 20_000,
+    "closed comments": "/**/" * 15_000,
+    "names": "`" * 60_001,
+    "variables": "@'" * 30_000,
+    "version comments": "/*!99999 " * 6000,
+    "numbers": "1" * 60_000 + "a",
+    "points": "1." * 30_000,
+    "hex": "0x" + "1" * 60_000 + "z",
+    "lists": "in (1," * 10_000,
+    "lists of strings": "in ('a','" * 6000,
+    "spaces": "in" + " " * 60_000 + "x",
+    "steering": "/* upwell :" * 5000,
+    "functions": "f(" * 30_000,
+    "slashes": "/" * 60_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_text_is_gone_over_twice(name: str) -> None:
+    """Twice the text takes twice the time. Where it took four times as long, these would take minutes."""
+    texts, _ = matchers()
+    for text in (HOSTILE[name], "SELECT " + HOSTILE[name], "/* upwell: skip */ INSERT " + HOSTILE[name]):
+        data = text.encode()
+        texts.find(data[:LONGEST], "d")
+        cut(data)
+        steering(data)
+        write_outline(data)
+        shortened(text, str)
+        with suppress(ParseError):
+            scan_all(text)

@@ -1,0 +1,80 @@
+"""The engine's door: a fault inside of it empties what it may have left wrong, and fails those who wait for it.
+
+An engine that has raised in the middle of a step may hold entries that reflect half of it. What the step was about is
+made a hole: all keys of a reader, or of a change's tables. If that cannot be done either, everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dataflow.engine import Engine
+from dataflow.fill import Fill, Read
+from dataflow.messages import Ddl, Effect, StreamEvent, Transaction, UpqueryAnswer
+from dataflow.reader import ReaderNode
+from sqltypes.errors import Fault
+
+OnFault = Callable[[str, str, Exception], None]  # the step, the query or the event, the error
+
+
+class Guard:
+    """Takes the steps that nobody else catches. `on_fault` is told of each fault."""
+
+    def __init__(self, engine: Engine, on_fault: OnFault) -> None:
+        self._engine = engine
+        self._on_fault = on_fault
+
+    def flush(self) -> list[Effect]:
+        """As the engine's; a reader's fault is not the others'."""
+        try:
+            return self._engine.flush(self._not_asked)
+        except Exception as error:  # noqa: BLE001 - an edge: the fault is told, and what may be wrong is emptied
+            self._on_fault("a flush", "", error)
+            return self._reset()
+
+    def _not_asked(self, reader: ReaderNode, reads: list[Read], error: Exception) -> list[Effect]:
+        self._on_fault("asking", reader.plan.sql, error)
+        return self._recovered(reader, reads, None)
+
+    def on_answer(self, answer: UpqueryAnswer) -> list[Effect]:
+        fill = self._engine.fill_of(answer.id)
+        try:
+            return self._engine.on_answer(answer)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._on_fault("an answer", "" if fill is None else fill.reader.plan.sql, error)
+        return self._reset() if fill is None else self._recovered(fill.reader, fill.reads, fill)
+
+    def on_stream(self, event: StreamEvent) -> list[Effect]:
+        engine = self._engine
+        try:
+            return engine.on_stream(event)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._on_fault("a change", repr(event)[:2000], error)
+        gtid = getattr(event, "gtid", None)
+        if gtid is None or gtid in engine.ring.position or not isinstance(event, Transaction | Ddl):
+            return self._reset()
+        changed = event.tables if isinstance(event, Ddl) else frozenset(change.table for change in event.changes)
+        try:
+            return engine.on_stream(Ddl(gtid, "", changed))
+        except Exception as error:  # noqa: BLE001 - as above
+            self._on_fault("emptying", repr(changed), error)
+            return self._reset()
+
+    def tick(self) -> list[Effect]:
+        try:
+            return self._engine.tick()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._on_fault("a round", "", error)
+            return self._reset()
+
+    def _recovered(self, reader: ReaderNode, reads: list[Read], fill: Fill | None) -> list[Effect]:
+        try:
+            return self._engine.recover(reader, reads, Fault("the engine has failed"), fill)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._on_fault("emptying", reader.plan.sql, error)
+            return self._reset()
+
+    def _reset(self) -> list[Effect]:
+        engine = self._engine
+        effects = engine.reset(engine.ring.position.freeze(), "a fault of ours")
+        return effects + engine.fail_lost(Fault("the engine has failed"))

@@ -1,0 +1,85 @@
+"""Dates with a zero in them, such as 2024-00-00, where what MySQL makes of them depends on its plan.
+
+MySQL's default sql_mode stores 0000-00-00 for them: in the temporary table of a GROUP BY, a DISTINCT or the ORDER BY of
+a join, and in the key by which it looks a row up in an index. Whether there is such a table or key, the plan says. So
+there such a date is not computed with: the read is MySQL's to answer. Where what was filled may be what such a table
+gave, 0000-00-00 itself is no better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.logical import transform
+from planner.plan import (
+    Aggregate,
+    AggregateArrangement,
+    AggregateFunction,
+    AnswerArrangement,
+    Lookup,
+    QueryPlan,
+    Reader,
+)
+from sqltypes.expression import Call, ColumnRef, Expr
+from sqltypes.schema import SqlType
+
+DATED = frozenset({"date", "datetime"})
+EXTREMES = (AggregateFunction.MIN, AggregateFunction.MAX)
+
+
+def with_whole_dates(plan: QueryPlan) -> QueryPlan:
+    """The plan whose reader refuses dates with a zero in them where they count."""
+    reader = plan.reader
+    if isinstance(reader.root, AnswerArrangement):
+        return plan
+    reader = replace(reader, lookups=tuple(map(_lookup, reader.lookups)))
+    if reader.aggregated:
+        group, aggregates = tuple(map(_in_table, reader.group)), tuple(map(_aggregate, reader.aggregates))
+        reader = replace(reader, group=group, aggregates=aggregates)
+    elif reader.distinct or (reader.lookups and reader.order):
+        reader = _shown(reader)
+    return replace(plan, reader=reader)
+
+
+def _lookup(lookup: Lookup) -> Lookup:
+    return replace(lookup, key=tuple(_refused(expr, "no_zero") if _dated(expr) else expr for expr in lookup.key))
+
+
+def _aggregate(aggregate: Aggregate) -> Aggregate:
+    if aggregate.argument is None or aggregate.function not in EXTREMES:
+        return aggregate
+    return replace(aggregate, argument=_in_table(aggregate.argument))
+
+
+def _shown(reader: Reader) -> Reader:
+    return replace(
+        reader,
+        output=tuple(replace(column, expr=_in_table(column.expr)) for column in reader.output),
+        order=tuple(replace(term, expr=_in_table(term.expr)) for term in reader.order),
+    )
+
+
+def _in_table(expr: Expr) -> Expr:
+    """An expression over what may go through a temporary table."""
+    return transform(
+        expr, lambda node: _refused(node, "no_partial") if isinstance(node, ColumnRef) and _dated(node) else None
+    )
+
+
+def _refused(expr: Expr, op: str) -> Expr:
+    return Call(op, (expr,), expr.type, expr.nullable)
+
+
+def _dated(expr: Expr) -> bool:
+    return expr.type.name in DATED
+
+
+def dated_places(plan: AggregateArrangement) -> tuple[int, ...]:
+    """Of the values of a group, those that may have gone through the temporary table of the fill. MIN and MAX do as
+    DATE; the key is one value for all groups."""
+    types: list[SqlType | None] = [None if name in plan.key else plan.table.column(name).type for name in plan.group]
+    places = [at for at, type_ in enumerate(types) if type_ is not None and type_.name in DATED]
+    for at, aggregate in enumerate(plan.aggregates, len(types)):
+        if aggregate.function in EXTREMES and aggregate.type.name == "date":
+            places.append(at)
+    return tuple(places)

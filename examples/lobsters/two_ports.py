@@ -1,0 +1,145 @@
+"""What the sample takes on MySQL's port and on Upwell's: the same driver asks the same of both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, cycle, islice
+from statistics import median
+
+from examples.lobsters.cached import Made
+from examples.lobsters.cpu import process_seconds
+from examples.lobsters.direct import Direct
+from examples.lobsters.measure import Effort, draw_keys, same
+from examples.lobsters.pages import PageStream, run_page
+from examples.lobsters.queries import CATALOGUE, Parameters, Sample
+from upwell.client import Client
+
+LEAST_RUNS = 3
+WRITES = 9  # that a hit is waited for
+WRITE_SECONDS = 5.0  # until a write must be seen
+WARM_PAGES = 60
+PAGES = (20, 200)  # on each port: at least, and at most, or
+PAGE_SECONDS = 12.0  # for so long
+STORY = "W4-D"  # by id; its upvotes are written
+RAISE = "UPDATE stories SET upvotes = upvotes + 1 WHERE id = ?"
+
+
+@dataclass(slots=True)
+class Pair:
+    """One query on both ports. Milliseconds, medians; `hits`: the part of Upwell's answers that were hits."""
+
+    id: str
+    mysql_ms: float
+    first_ms: float
+    upwell_ms: float
+    hits: float
+    keys: int
+    differences: list[str] = field(default_factory=list)
+
+    @property
+    def gain(self) -> float:
+        """How many times MySQL's time is Upwell's."""
+        return self.mysql_ms / self.upwell_ms
+
+
+@dataclass(frozen=True, slots=True)
+class PageCosts:
+    """CPU of the whole MySQL for a page, in milliseconds: read at MySQL's port, and at Upwell's."""
+
+    pages: int
+    before_ms: float
+    after_ms: float
+
+
+def seconds(port: Direct, id: str, key: Parameters) -> float:
+    """What one read takes its client."""
+    began = time.perf_counter()
+    port.read(id, key)
+    return time.perf_counter() - began
+
+
+class TwoPorts:
+    """`direct` is a connection to MySQL, `through` one to Upwell: the same driver, account and database."""
+
+    def __init__(self, direct: Direct, through: Direct, client: Client, made: Made, effort: Effort) -> None:
+        self.direct, self.through = direct, through
+        self._client, self._made, self._effort = client, made, effort
+
+    def pair(self, id: str, sample: Sample) -> Pair:
+        """Measures one query. The source must be at rest: the answers are compared."""
+        keys = draw_keys(CATALOGUE[id], sample, self._effort.keys)
+        # The first run of each key is not measured at MySQL: its pages are in memory then, as in a busy server.
+        expected = {key: self.direct.read(id, key) for key in keys}
+        first = [seconds(self.through, id, key) for key in keys]
+        before = self._hits(id)
+        mysql, upwell = self._in_turns(id, keys)
+        hits = (self._hits(id) - before) / len(upwell)
+        made = Pair(id, median(mysql) * 1e3, median(first) * 1e3, median(upwell) * 1e3, hits, len(keys))
+        made.differences += chain.from_iterable(self.differences(id, key, rows) for key, rows in expected.items())
+        return made
+
+    def differences(self, id: str, key: Parameters, expected: Sequence[tuple[object, ...]]) -> Iterator[str]:
+        """A line where Upwell's answer is not MySQL's."""
+        seen = self.through.read(id, key)
+        if not same(CATALOGUE[id], self.direct, key, expected, seen):
+            yield f"{key!r}: MySQL {list(expected)[:3]!r}, Upwell {list(seen)[:3]!r}"
+
+    def write_until_seen(self) -> tuple[float, str]:
+        """Milliseconds from a COMMIT's end at MySQL until an answer at Upwell's port has it, and how it was served."""
+        times = [self._seen_after(number + 1) for number in range(WRITES)]
+        ((served, *_),) = self.through.query("EXPLAIN LAST STATEMENT")
+        return median(times) * 1e3, str(served)
+
+    def page_costs(self, pid: int, stream: PageStream) -> PageCosts:
+        """Pages in turns, one at each port. Writes go to MySQL's port, as an application may send them."""
+        for (_, page), _ in zip(stream, range(WARM_PAGES), strict=False):
+            run_page(page, self.through.read, self.direct.write)
+        used, pages, end = [0.0, 0.0], 0, time.monotonic() + PAGE_SECONDS
+        while pages < PAGES[0] or (pages < PAGES[1] and time.monotonic() < end):
+            for port, reader in enumerate((self.direct, self.through)):
+                used[port] += self._cpu_of_page(pid, stream, reader)
+            pages += 1
+        return PageCosts(pages, used[0] / pages * 1e3, used[1] / pages * 1e3)
+
+    def _cpu_of_page(self, pid: int, stream: PageStream, reader: Direct) -> float:
+        _, page = next(stream)
+        before = process_seconds(pid)
+        run_page(page, reader.read, self.direct.write)
+        return process_seconds(pid) - before
+
+    def _seen_after(self, story: int) -> float:
+        shown = self.through.read(STORY, (story,))
+        self.direct.query(RAISE, (story,))
+        began = time.perf_counter()
+        while self.through.read(STORY, (story,)) == shown:
+            if time.perf_counter() - began > WRITE_SECONDS:
+                raise TimeoutError(f"a write was not seen within {WRITE_SECONDS:.0f} s")
+        return time.perf_counter() - began
+
+    def _in_turns(self, id: str, keys: Sequence[Parameters]) -> tuple[list[float], list[float]]:
+        """Seconds of reads at MySQL and at Upwell, one after the other: what else the machine does meets both."""
+        mysql: list[float] = []
+        upwell: list[float] = []
+        end = time.perf_counter() + self._effort.seconds
+        for key in islice(cycle(keys), self._effort.runs):
+            mysql.append(seconds(self.direct, id, key))
+            upwell.append(seconds(self.through, id, key))
+            if time.perf_counter() > end and len(mysql) >= LEAST_RUNS:
+                break
+        return mysql, upwell
+
+    def _hits(self, id: str) -> int:
+        """Of the cache, as Upwell counts them."""
+        name = self._made.names[id]
+        return next(cache.hits for cache in self._client.caches() if cache.name == name)
+
+
+def all_pairs(ports: TwoPorts, made: Made, sample: Callable[[], Sample], tell: Callable[[str], None]) -> list[Pair]:
+    """Every cached query; `tell` is given each name before it is measured."""
+    found = []
+    for id in made.names:
+        tell(id)
+        found.append(ports.pair(id, sample()))
+    return found

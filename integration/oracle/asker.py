@@ -1,0 +1,179 @@
+"""MySQL and a proxy beside it, and three sessions: at MySQL, through the proxy, and one that writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pymysql
+
+from gtid_tracker.gtid import GtidSet
+from integration.mysql_server import Server
+from integration.oracle.answers import Answer, parse
+from integration.oracle.trees import Spelled, payload
+from integration.oracle.world import LOOSE
+from integration.proxy_thread import Beside, proxy_in_thread
+from integration.raw_client import Ended, RawClient
+from proxy.mysql.packets import packet
+
+# Like the sessions of upqueries, and of most applications.
+LOST = 2013  # the connection ended
+AT_ONCE = 16  # statements that are sent before the first answer is read
+Asked = tuple[str, Sequence[Spelled] | None]  # a text, and what is bound to it
+Known = tuple[str | int, ...]  # a statement's text, and the types of its parameters
+SESSION = "SET time_zone = '+00:00'"
+
+
+@dataclass
+class Asker:
+    """`database` is made anew by `new_database`; its name stays."""
+
+    beside: Beside
+    database: str
+    sessions: dict[str, RawClient] = field(default_factory=dict)
+    prepared: dict[str, dict[Known, int]] = field(default_factory=dict)  # by session: numbers of statements
+
+    def __post_init__(self) -> None:
+        self.writer = self.beside.mysql.connect()
+        self.run([LOOSE])
+
+    def close(self) -> None:
+        self.writer.close()
+        for session in self.sessions.values():
+            session.close()
+        self.sessions.clear()
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def run(self, statements: Sequence[str]) -> list[str]:
+        """Has the writer run them; those that MySQL refused, with its error."""
+        refused = []
+        with self.writer.cursor() as cursor:
+            for statement in statements:
+                try:
+                    cursor.execute(statement)
+                except pymysql.MySQLError as error:
+                    refused.append(f"{statement}: {error}")
+        return refused
+
+    def new_database(self) -> None:
+        self.run(
+            [f"DROP DATABASE IF EXISTS {self.database}", f"CREATE DATABASE {self.database}", f"USE {self.database}"]
+        )
+        for session in self.sessions.values():
+            session.close()
+        self.sessions.clear()
+        self.prepared = {"direct": {}, "through": {}}
+
+    def wait(self) -> None:
+        """Returns when the proxy has applied all that MySQL has committed."""
+        with self.writer.cursor() as cursor:
+            cursor.execute("SELECT @@GLOBAL.gtid_executed")
+            wanted = GtidSet.parse(cursor.fetchall()[0][0])
+        engine = self.beside.proxy.app.engine
+        self.beside.until(lambda: wanted.issubset(engine.ring.position.freeze()) and not engine.waiting)
+
+    # -- caches --------------------------------------------------------------------------------------------------------
+
+    def create_cache(self, name: str, text: str) -> Answer:
+        return self.create(f"CREATE CACHE {name} FROM {text}")
+
+    def create(self, statement: str) -> Answer:
+        return self.ask("through", statement, None)
+
+    def mode(self, name: str) -> str:
+        cache = self.beside.proxy.app.catalog.caches.get(name)
+        return cache.plan.mode.value if cache is not None and cache.plan is not None else ""
+
+    def drop_caches(self) -> None:
+        for name in list(self.beside.proxy.app.catalog.caches):
+            self.session("through").query(f"DROP CACHE {name}")
+
+    def settled(self) -> None:
+        """Returns when no cache is being rebuilt."""
+        caches = self.beside.proxy.app.catalog.caches
+        self.beside.until(lambda: all(cache.state != "rebuilding" for cache in caches.values()))
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+
+    def session(self, name: str) -> RawClient:
+        found = self.sessions.get(name)
+        if found is None:
+            make = self.beside.client if name == "through" else self.beside.direct
+            found = self.sessions[name] = make(database=self.database)
+            found.query(SESSION)
+            self.prepared[name] = {}
+        found.transcript.clear()
+        return found
+
+    def ask(self, name: str, text: str, values: Sequence[Spelled] | None) -> Answer:
+        """`values` None: as a text. An ended connection is an answer, too, with the error that drivers have for it."""
+        return self.ask_all(name, [(text, values)])[0]
+
+    def ask_all(self, name: str, asked: Sequence[Asked]) -> list[Answer]:
+        """Sent at once, some at a time, and answered in their order."""
+        answers: list[Answer] = []
+        for at in range(0, len(asked), AT_ONCE):
+            answers += self._ask_some(name, asked[at : at + AT_ONCE])
+        return answers
+
+    def _ask_some(self, name: str, asked: Sequence[Asked]) -> list[Answer]:
+        try:
+            commands = [self._command(name, text, values) for text, values in asked]
+            session = self.session(name)
+            session.write(b"".join(packet(command, 0) for command in commands if isinstance(command, bytes)))
+            return [
+                parse(session.result(), binary=values is not None) if isinstance(command, bytes) else command
+                for command, (_, values) in zip(commands, asked, strict=True)
+            ]
+        except (Ended, OSError) as error:
+            ended = self.sessions.pop(name, None)
+            if ended is not None:
+                ended.close()
+            return [Answer(False, LOST, f"the connection ended: {error}")] * len(asked)
+
+    def _command(self, name: str, text: str, values: Sequence[Spelled] | None) -> bytes | Answer:
+        """What is sent, or MySQL's error where the statement cannot be prepared."""
+        session = self.session(name)
+        if values is None:
+            return session.text(text)
+        # MySQL goes on comparing by the types that a statement was first executed with.
+        known: Known = (text, *(value.type for value in values))
+        number = self.prepared[name].get(known)
+        if number is None:
+            statement = session.prepare(text)
+            if statement.error:
+                return parse(session.transcript[-1][1], binary=True)
+            number = self.prepared[name][known] = statement.id
+        return session.execution(number, payload(values))
+
+    def close_statements(self) -> None:
+        for name, numbers in self.prepared.items():
+            if name in self.sessions:
+                for number in numbers.values():
+                    self.sessions[name].close_statement(number)
+            numbers.clear()
+
+    def served(self) -> tuple[str, str]:
+        """How the last statement through the proxy was answered (hit, miss, passed), and why."""
+        for session in list(self.beside.shared.sessions):
+            last = session.last_statement  # type: ignore[attr-defined]  # of the class Session
+            if last is not None:
+                return last.served, last.reason
+        return "", ""
+
+
+@contextmanager
+def asker_beside(server: Server, database: str, state: Path, **options: str) -> Iterator[Asker]:
+    """`options`: settings of the proxy."""
+    with proxy_in_thread(server, "", state, check="false", **options) as beside:
+        server.execute(f"CREATE DATABASE IF NOT EXISTS {database}")
+        asker = Asker(beside, database)
+        try:
+            yield asker
+        finally:
+            asker.close()
+            beside.at_rest()
+            server.execute(f"DROP DATABASE IF EXISTS {database}")

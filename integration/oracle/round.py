@@ -1,0 +1,245 @@
+"""One round: a world, some queries with caches, each asked and asked again, before and after changes."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+
+from integration.oracle.answers import Answer, difference, explained
+from integration.oracle.asker import LOST, Asker
+from integration.oracle.grammar import ANYTHING, Focus, Query, make_query
+from integration.oracle.trees import (
+    Given,
+    Mark,
+    Spelled,
+    bound_values,
+    cache_text,
+    literal_text,
+    marks,
+    prepared_text,
+    walk,
+)
+from integration.oracle.world import TWINS, World, Write, make_world
+from integration.oracle.writer import ODD
+from planner.fingerprint import fingerprint
+from sqltypes.errors import ParseError
+
+QUERIES = 14  # texts of a round; each has a cache
+STAGES = 3  # states of the tables in which all is asked
+CHANGES = 8  # statements between two states
+ASKS = 3  # sets of parameters of a query
+# Errors that a value of a row makes: out of range, no JSON, no character of the set.
+OF_VALUES = frozenset({1292, 1411, 1690, 3140, 3141, 3143, 3146, 3157, 3158, 3854, 3995})
+SHAPED = 0.25  # of the texts with literals: cached as the shape that automatic caching would make of them
+ROWS, LARGE_ROWS = 14, 70  # of a table: more of them than the rows that are held of a top-k
+LARGE = 0.06  # of the rounds
+LITERALS = 0.3  # of texts with odd values: those that no parameter has
+
+
+@dataclass
+class Ask:
+    """One set of parameters. `prepared`: bound to a statement, else written as literals."""
+
+    given: dict[Mark, Given]
+    prepared: bool
+
+
+@dataclass
+class Cached:
+    name: str
+    query: Query
+    twin: str
+    mode: str
+    asks: list[Ask]
+
+
+@dataclass
+class Finding:
+    """What differed, and all that it takes to see it again. `batches`: the statements before each further asking."""
+
+    seed: int
+    kind: str
+    cached: Cached
+    ask: Ask
+    served: str
+    world: World
+    batches: list[list[Write]]
+    what: str
+    text: str
+
+    @property
+    def rough(self) -> tuple[str, ...]:
+        """What findings of one cause often have in common."""
+        return (self.kind, self.served.split(" ")[0], self.cached.query.shape, self.cached.mode)
+
+    def __str__(self) -> str:
+        cached = self.cached
+        return (
+            f"seed {self.seed}: {self.kind}, {self.served}, {cached.mode}, {cached.query.shape}, "
+            f"{'prepared' if self.ask.prepared else 'text'}, after {len(self.batches)} changes\n  "
+            f"{cache_text(cached.query.tree, cached.twin)}\n  {self.text}\n  " + self.what.replace("\n", "\n  ")
+        )
+
+
+@dataclass
+class Tally:
+    counts: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    passed: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    used: dict[str, Counter[str]] = field(default_factory=dict)  # by what was used: how it was answered
+    texts: list[str] = field(default_factory=list)  # of caches, for what the parser makes of them
+
+    def note(self, cached: Cached, served: str) -> None:
+        for name in (*cached.query.used, *(f"column {kind}" for kind in cached.query.kinds)):
+            self.used.setdefault(name, Counter())[served] += 1
+
+
+def choose(rng: random.Random, query: Query, prepared: bool) -> Ask:
+    """Mostly what is found; in a list mostly of one type, as programs send it."""
+    given: dict[Mark, Given] = {}
+    for mark in marks(query.tree):
+        values = mark.odd if mark.odd and rng.random() < ODD else mark.values
+        bindable = [value for value in values if value.bindable]
+        usable = bindable if prepared or rng.random() > LITERALS else list(values)
+        first = rng.choice(usable or list(mark.values))
+        if mark.many:
+            alike = [value for value in usable if value.type == first.type or rng.random() < 0.02]
+            given[mark] = (first, *(rng.choice(alike) for _ in range(rng.choice((0, 1, 2, 4)))))
+        else:
+            given[mark] = (first,)
+    return Ask(given, prepared)
+
+
+class Round:
+    """`findings`: what differed. Everything but the time comes from the seed."""
+
+    def __init__(self, asker: Asker, seed: int, tally: Tally, focus: Focus = ANYTHING) -> None:
+        self.asker = asker
+        self.focus = focus
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.tally = tally
+        # The size and the dates are from numbers of their own, so that other choices stay.
+        large = focus.large or random.Random(f"{seed} size").random() < LARGE
+        partial = focus.partial_dates and random.Random(f"{seed} dates").random() < 0.5
+        self.world = make_world(self.rng, LARGE_ROWS if large else ROWS, partial_dates=partial)
+        self.batches: list[list[Write]] = []
+        self.findings: list[Finding] = []
+        self.caches: list[Cached] = []
+
+    def play(self) -> None:
+        self.asker.new_database()
+        refused = self.asker.run(self.world.setup())
+        assert not refused, refused
+        self.asker.wait()
+        for number in range(QUERIES):
+            self.prepare(number)
+        for stage in range(STAGES):
+            if stage:
+                batch = self.world.changes(self.rng, CHANGES)
+                self.asker.run([write.text(self.world) for write in batch])
+                self.batches.append(batch)
+                self.asker.wait()
+            asked = [(cached, ask) for cached in self.caches for ask in cached.asks]
+            wanted = self.asker.ask_all("direct", [self.spelled(cached, ask) for cached, ask in asked])
+            for (cached, ask), answer in zip(asked, wanted, strict=True):
+                self.compare(cached, ask, stage, answer)
+        self.asker.drop_caches()
+        self.asker.close_statements()
+
+    def prepare(self, number: int) -> None:
+        query = make_query(self.rng, self.world, self.focus)
+        twin = self.rng.choice(TWINS)
+        asks = [choose(self.rng, query, self.rng.random() < 0.4) for _ in range(ASKS if marks(query.tree) else 2)]
+        text = cache_text(query.tree, twin)
+        if self.rng.random() < SHAPED and not asks[0].prepared:
+            text = self.shape(literal_text(query.tree, twin, asks[0].given)) or text
+        self.tally.counts["texts"] += 1
+        name = f"c{number}"
+        answer = self.asker.create_cache(name, text)
+        if answer.errno == LOST:
+            cached = Cached(name, query, twin, "", asks)
+            self.found("error", cached, asks[0], "CREATE CACHE", Answer(False), answer, text)
+        if answer.errno:
+            self.tally.counts["refused" if answer.errno == 1235 else "MySQL's own error"] += 1
+            reason = answer.message[:60] if answer.errno == 1235 else f"{answer.errno} {answer.message[:40]}"
+            (self.tally.refused if answer.errno == 1235 else self.tally.errors)[reason] += 1
+            return
+        mode = self.asker.mode(name)
+        self.tally.counts[mode or "cached already"] += 1
+        self.tally.texts.append(text)
+        self.caches.append(Cached(name, query, twin, mode, asks))
+
+    def shape(self, text: str) -> str:
+        """What automatic caching would cache for this text; "" where it is no text to the scanner."""
+        try:
+            found = fingerprint(text, self.asker.database)
+        except ParseError:
+            return ""
+        self.tally.counts["as automatic caching would"] += 1
+        return found.shape if not found.placeholders else ""
+
+    def spelled(self, cached: Cached, ask: Ask) -> tuple[str, list[Spelled] | None]:
+        tree = cached.query.tree
+        if ask.prepared:
+            return prepared_text(tree, cached.twin, ask.given), bound_values(tree, ask.given)
+        return literal_text(tree, cached.twin, ask.given), None
+
+    def compare(self, cached: Cached, ask: Ask, stage: int, wanted: Answer) -> None:
+        """MySQL's answer, and what the proxy says to the same, at first and again."""
+        text, values = self.spelled(cached, ask)
+        for again in (False, True):
+            found = self.asker.ask("through", text, values)
+            served, reason = self.asker.served()
+            self.count(cached, served, reason, stage, again, wanted)
+            query = cached.query
+            kind = difference(wanted, found, ordered=query.ordered, free=query.free)
+            if self.asker.beside.unhandled:
+                complaint = repr(self.asker.beside.unhandled.pop())
+                self.found("error", cached, ask, f"{served} {reason}", wanted, Answer(False, LOST, complaint), text)
+                return
+            if kind == "error" and self.is_mysqls_choice(cached, ask, wanted, found):
+                self.tally.counts["errors by the order of evaluation"] += 1
+            elif kind and not difference(
+                self.asker.ask("direct", text, values), found, ordered=query.ordered, free=query.free
+            ):
+                # By an index or without: which, its statistics decide, and they change.
+                self.tally.counts["MySQL said something else when asked again"] += 1
+            elif kind:
+                self.found(kind, cached, ask, f"{served} {reason}".strip(), wanted, found, text)
+                return
+
+    def is_mysqls_choice(self, cached: Cached, ask: Ask, wanted: Answer, found: Answer) -> bool:
+        """Whether an error comes and goes with the order in which MySQL looks at the conditions."""
+        if not {wanted.errno, found.errno} & OF_VALUES:
+            return False
+        tree, given = deepcopy((cached.query.tree, ask.given))
+        for node in walk(tree):
+            if node.lead in (" WHERE ", " ON "):
+                node.parts.reverse()
+        other = self.asker.ask("direct", literal_text(tree, cached.twin, given), None)
+        return other.errno != wanted.errno
+
+    def count(self, cached: Cached, served: str, reason: str, stage: int, again: bool, wanted: Answer) -> None:
+        counts = self.tally.counts
+        counts["asked"] += 1
+        counts[served] += 1
+        if wanted.errno:
+            counts["errors compared"] += 1
+        if served == "passed":
+            self.tally.passed[reason[:70]] += 1
+        if served == "hit":
+            counts[f"hits of {cached.mode}"] += 1
+            if stage and not again:
+                counts["hits after a change"] += 1
+        self.tally.note(cached, "error" if wanted.errno else served)
+
+    def found(self, kind: str, cached: Cached, ask: Ask, served: str, wanted: Answer, found: Answer, text: str) -> None:
+        tree, given = deepcopy((cached.query.tree, ask.given))  # a finding's own, to be made smaller
+        cached = replace(cached, query=replace(cached.query, tree=tree))
+        what, batches = explained(wanted, found), [list(batch) for batch in self.batches]
+        ask = Ask(given, ask.prepared)
+        self.findings.append(Finding(self.seed, kind, cached, ask, served, self.world, batches, what, text))

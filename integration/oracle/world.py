@@ -1,0 +1,144 @@
+"""Tables with the same rows twice, with an index on every column (`x1`, `x2`) and without any (`p1`, `p2`), and changes
+of their rows that cross whatever a query filters by: what is written is what is asked for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from integration.oracle.kinds import BY_NAME, KINDS, Kind, with_partial_dates
+
+TWINS = ("x", "p")  # with indexes, without
+ID = Kind("id", "INT", "int", (), BY_NAME["ti"].near, BY_NAME["ti"].odd)
+LOOSE = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'"
+NULLS = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    kind: Kind
+    nullable: bool
+
+    @property
+    def ddl(self) -> str:
+        return f"{self.name} {self.kind.ddl}{'' if self.nullable else ' NOT NULL'}"
+
+
+Row = dict[str, str]  # literals by column
+
+
+@dataclass(slots=True)
+class WorldTable:
+    """`rows`: as they were first stored. Invariant: `columns` begins with `id`, the primary key, and `k`, a small
+    number."""
+
+    number: int
+    columns: list[Column]
+    rows: list[Row] = field(default_factory=list)
+
+    def create(self, twin: str) -> str:
+        lines = [column.ddl for column in self.columns] + ["PRIMARY KEY (id)"]
+        if twin == "x":
+            indexed = [column for column in self.columns[1:] if column.kind.index is not None]
+            lines += [f"KEY ({column.name}{column.kind.index})" for column in indexed]
+        return f"CREATE TABLE {twin}{self.number} ({', '.join(lines)})"
+
+    def replace(self, twin: str, rows: Sequence[Row]) -> str:
+        names = [column.name for column in self.columns]
+        values = ", ".join(f"({', '.join(row[name] for name in names)})" for row in rows)
+        return f"REPLACE INTO {twin}{self.number} ({', '.join(names)}) VALUES {values}"
+
+    def row(self, rng: random.Random, id_: int) -> Row:
+        return {"id": str(id_)} | {column.name: literal(rng, column) for column in self.columns[1:]}
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A change of one table: rows that are put in, or a statement with {t} in the table's place."""
+
+    twin: str
+    table: int
+    statement: str = ""
+    rows: tuple[Row, ...] = ()
+
+    def text(self, world: World) -> str:
+        if self.statement:
+            return self.statement.replace("{t}", f"{self.twin}{self.table}")
+        table = next(table for table in world.tables if table.number == self.table)
+        return table.replace(self.twin, self.rows)
+
+
+def literal(rng: random.Random, column: Column) -> str:
+    if column.nullable and rng.random() < NULLS:
+        return "NULL"
+    return rng.choice(column.kind.literals)
+
+
+K = Kind("k", "INT", "int", ("0", "1", "1", "2", "3"), BY_NAME["bo"].near, BY_NAME["bo"].odd)
+
+
+@dataclass(slots=True)
+class World:
+    """Two pairs of tables."""
+
+    tables: list[WorldTable]
+    ids: int = 24  # those of rows are below this
+
+    def setup(self, twins: Sequence[str] = TWINS) -> list[str]:
+        out = []
+        for table in self.tables:
+            for twin in twins:
+                out.append(table.create(twin))
+                if table.rows:
+                    out.append(table.replace(twin, table.rows))
+        return out
+
+    def changes(self, rng: random.Random, count: int) -> list[Write]:
+        """Each is made to both twins."""
+        out = []
+        for _ in range(count):
+            table = rng.choice(self.tables)
+            statement, rows = _change(rng, table, self.ids)
+            out += [Write(twin, table.number, statement, rows) for twin in TWINS]
+        return out
+
+
+def _change(rng: random.Random, table: WorldTable, ids: int) -> tuple[str, tuple[Row, ...]]:
+    column = rng.choice(table.columns[1:])
+    where = rng.choice(
+        (
+            f"id = {rng.randrange(ids)}",
+            f"id BETWEEN {rng.randrange(ids)} AND {rng.randrange(ids)}",
+            f"k = {rng.randrange(4)}",
+            f"{column.name} IS NULL",
+            f"id % 5 = {rng.randrange(5)}",
+        )
+    )
+    chance = rng.random()
+    if chance < 0.25:
+        return "", tuple(table.row(rng, id_) for id_ in rng.sample(range(ids), rng.choice((1, 1, 3))))
+    if chance < 0.4:
+        return f"DELETE FROM {{t}} WHERE {where}", ()
+    if chance < 0.5:
+        return f"UPDATE IGNORE {{t}} SET id = {rng.randrange(ids)} WHERE id = {rng.randrange(ids)}", ()
+    changed = rng.sample(table.columns[1:], rng.choice((1, 1, 2)))
+    sets = ", ".join(f"{item.name} = {literal(rng, item)}" for item in changed)
+    return f"UPDATE IGNORE {{t}} SET {sets} WHERE {where}", ()
+
+
+def make_world(rng: random.Random, rows: int, *, partial_dates: bool = False) -> World:
+    """Tables that share some kinds, so that they can be joined."""
+    of = with_partial_dates if partial_dates else lambda kind: kind
+    ids = rows + 10
+    shared = rng.sample(KINDS, 2)
+    tables = []
+    for number in (1, 2):
+        kinds = dict.fromkeys([*shared, *rng.sample(KINDS, 6)])
+        columns = [Column("id", ID, False), Column("k", K, False)]
+        columns += [Column(kind.name, of(kind), rng.random() < 0.75) for kind in kinds]
+        table = WorldTable(number, columns)
+        table.rows = [table.row(rng, id_) for id_ in rng.sample(range(ids), rows)]
+        tables.append(table)
+    return World(tables, ids)

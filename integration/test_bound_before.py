@@ -1,0 +1,63 @@
+"""A prepared statement that was bound another type before: MySQL goes on comparing by it, whether the proxy has
+answered that execution or MySQL. For each type of column the same executions go to MySQL and through the proxy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from integration.mysql_server import Server
+from integration.oracle.answers import Answer, difference, explained, parse
+from integration.oracle.asker import Asker, asker_beside
+from integration.oracle.kinds import BY_NAME
+from integration.oracle.trees import DATE, Spelled, clock, decimal, double, integer, moment, payload, string
+from proxy.mysql.packets import packet
+
+BEFORE = (integer(1), double(1.0), decimal("1.0"), string("1"), moment("2024-02-29", DATE), clock("12:34:56"))
+NAMES = ("ti", "it", "bi", "bu", "dc", "dl", "b1", "b9", "yr", "va", "en", "bv", "da", "d0", "c0")
+ALSO = {"b1": string("1"), "b9": string("1")}
+
+
+@pytest.fixture(scope="module")
+def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
+    with asker_beside(mysql, f"t{os.getpid()}_bound", Path(tmp_path_factory.mktemp("state"))) as found:
+        yield found
+
+
+def executions(asker: Asker, name: str, text: str, values: Sequence[Spelled]) -> list[Answer]:
+    """Of one statement, in this order."""
+    session = asker.session(name)
+    statement = session.prepare(text)
+    answers = []
+    for value in values:
+        session.write(packet(session.execution(statement.id, payload([value])), 0))
+        answers.append(parse(session.result(), binary=True))
+    session.close_statement(statement.id)
+    return answers
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_bound_before_counts(asker: Asker, name: str) -> None:
+    kind = BY_NAME[name]
+    asker.new_database()
+    asker.run([f"CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v {kind.ddl}, KEY (v))"])
+    asker.run([f"INSERT INTO t (v) VALUES ({literal})" for literal in kind.literals])
+    asker.wait()
+    text = "SELECT id FROM t WHERE v = ?"
+    asker.create_cache("c", text)
+    values = [value for value in kind.near if value.bindable][:4]
+    values += [ALSO[name]] if name in ALSO else []
+    executions(asker, "through", text, [*values, *values])  # what is announced is known then, and keys are held
+    wrong = []
+    for before in (*BEFORE, *values[:2]):
+        for value in values:
+            asked = [before, value, before, value]
+            direct, through = (executions(asker, session, text, asked) for session in ("direct", "through"))
+            for at, (wanted, found) in enumerate(zip(direct, through, strict=True)):
+                if difference(wanted, found, ordered=False, free=False) in ("error", "rows"):
+                    wrong.append(f"{before.text} before {value.text}, execution {at}: {explained(wanted, found)}")
+    asker.drop_caches()
+    assert not wrong, f"{len(wrong)}\n" + "\n".join(wrong[:6])

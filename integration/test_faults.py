@@ -1,0 +1,387 @@
+"""No client sees a fault of ours: what may fail is broken on purpose, and MySQL's own bytes are what comes.
+
+`READS` and `CHANGES` are functions that fail, wherever that is noticed. `EDGES` are the functions that notice: a test
+holds this list to the sources, and each of them has a fault that it is seen to notice.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+import dataflow.dispatch
+import dataflow.engine
+import dataflow.fill
+import dataflow.reader
+import dataflow.state
+import planner.matcher
+import proxy.caches
+import proxy.encoding
+import proxy.faults
+import proxy.keys
+import proxy.mysql.announced
+import proxy.mysql.cached_reads
+import proxy.mysql.grants
+import proxy.mysql.listener
+import proxy.mysql.prepared
+import proxy.mysql.routes
+import proxy.mysql.texts
+from integration.mysql_server import Server
+from integration.proxy_thread import Beside, proxy_in_thread
+from integration.raw_client import RawClient, bound
+from integration.test_hits_same_bytes import comparable
+from proxy.mysql.session import Session
+from sqltypes.errors import InvariantViolated
+from upwell.client import Client
+
+LONGLONG = 0x08
+BY_ID = "SELECT id, n, name FROM item WHERE id = {}"
+SUMS = "SELECT grp, COUNT(*), SUM(n) FROM item WHERE grp = {} GROUP BY grp"
+YEARS = "SELECT DISTINCT YEAR(made) FROM item WHERE grp = {}"
+TEXTS = (BY_ID, SUMS, YEARS)
+TABLE = (
+    "CREATE TABLE item (id INT PRIMARY KEY, grp INT NOT NULL, n INT NOT NULL, name VARCHAR(40), made DATETIME,"
+    " KEY (grp))",
+    "INSERT INTO item VALUES " + ", ".join(f"({n}, {n % 3}, {n * 10}, 'i{n}', '20{n:02}-01-01')" for n in range(40)),
+)
+
+# Classes or modules, and what of them is called on behalf of a read, a fill or a change.
+READS: tuple[tuple[Any, str], ...] = (
+    (proxy.mysql.texts.TextMatcher, "find"),
+    (proxy.mysql.listener.Shared, "attach"),
+    (proxy.mysql.listener.Shared, "target"),
+    (proxy.mysql.listener.Shared, "route"),
+    (proxy.mysql.prepared.PreparedStatement, "values"),
+    (proxy.mysql.routes.Target, "bind"),
+    (proxy.mysql.routes.Target, "learn"),
+    (proxy.mysql.routes.Target, "resolved_otherwise"),
+    (proxy.mysql.routes.Route, "opened"),
+    (proxy.mysql.routes.Route, "learn"),
+    (proxy.mysql.grants.Grants, "refusal"),
+    (proxy.mysql.grants.Grants, "note"),
+    (proxy.mysql.announced.AnnouncedTexts, "of"),
+    (proxy.mysql.announced.Announced, "learn"),
+    (proxy.mysql.announced.Announced, "head"),
+    (proxy.mysql.cached_reads, "refusal"),
+    (proxy.mysql.cached_reads.CachedReads, "look"),
+    (proxy.mysql.cached_reads.CachedReads, "_filled"),
+    (proxy.mysql.cached_reads.CachedReads, "_ask_rights"),
+    (proxy.mysql.cached_reads.CachedReads, "_fill_beside"),
+    (planner.matcher.QueryMatcher, "match"),
+    (proxy.caches.OpenCache, "_bind"),
+    (proxy.caches.OpenCache, "_held_body"),
+    (proxy.caches.OpenCache, "_renew"),
+    (proxy.caches.OpenCache, "_miss"),
+    (proxy.caches.OpenCache, "encode_as"),
+    (proxy.encoding.Encoding, "learn"),
+    (proxy.keys.KeyBinder, "bind"),
+    (dataflow.reader.ReaderNode, "body"),
+    (dataflow.reader.ReaderNode, "derive"),
+    (dataflow.reader.ReaderNode, "finish_passed"),
+    (dataflow.engine.Engine, "read"),
+    (dataflow.engine.Engine, "hold"),
+    (dataflow.engine.Engine, "_start"),
+    (dataflow.engine.Engine, "_tell"),
+    (dataflow.engine.Engine, "_insert"),
+    (dataflow.fill.Fill, "request"),
+    (dataflow.fill.Fill, "take"),
+    (dataflow.fill.Fill, "answer"),
+    (dataflow.fill.Fill, "bring_forward"),
+    (dataflow.fill.Fill, "insert"),
+)
+CHANGES: tuple[tuple[Any, str], ...] = (
+    (dataflow.dispatch.TableNodes, "process"),
+    (dataflow.state.State, "_process"),
+    (dataflow.state.State, "advance"),
+    (dataflow.engine.Engine, "on_stream"),
+    (dataflow.engine.Engine, "between"),
+)
+DAY = int(time.time() / 86_400)  # another error for each place every day
+ERRORS = (TypeError("planted"), RecursionError("planted"), InvariantViolated("planted"), AssertionError("planted"))
+
+
+@pytest.fixture(scope="module")
+def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
+    database = f"t{os.getpid()}_faults"
+    mysql.execute(f"CREATE DATABASE {database}", f"USE {database}", *TABLE)
+    with proxy_in_thread(mysql, database, Path(tmp_path_factory.mktemp("state"))) as found:
+        with found.client() as client:
+            for number, text in enumerate(TEXTS):
+                assert client.query(f"CREATE CACHE c{number} FROM {text.format('?')}")[4] == 0
+        yield found
+    mysql.execute(f"DROP DATABASE `{database}`")
+
+
+class Broken:
+    """A function that fails. `calls`: how often it was called."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        self.calls = 0
+
+    def __call__(self, *_: object, **__: object) -> Any:
+        self.calls += 1
+        raise self.error
+
+
+def ways(text: str) -> tuple[Callable[[RawClient, int], bytes], ...]:
+    """To read: as a text, and prepared anew."""
+
+    def execution(client: RawClient, key: int) -> bytes:
+        return client.execute(client.prepare(text.format("?")).id, bound([LONGLONG], [struct.pack("<q", key)]))
+
+    return lambda client, key: client.query(text.format(key)), execution
+
+
+def same(direct: RawClient, client: RawClient, keys: tuple[int, ...], times: int = 1) -> list[str]:
+    """What differs, of all texts in all ways."""
+    return [wrong for text in TEXTS for wrong in differences(direct, client, text, keys, times)]
+
+
+@pytest.mark.parametrize(("place", "name"), READS, ids=[f"{place.__name__}.{name}" for place, name in READS])
+def test_a_fault_in_a_read_leaves_it_to_mysql(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch, place: Any, name: str
+) -> None:
+    number = READS.index((place, name))
+    broken = Broken(ERRORS[(number + DAY) % len(ERRORS)])
+    new = 3 + number % 17  # of keys that may be holes
+    with beside.direct() as direct, beside.client() as client:
+        assert not same(direct, client, (1,), 2)
+        before = faults(beside)
+        with capture_logs() as logged, monkeypatch.context() as patched:
+            patched.setattr(place, name, broken)
+            with beside.client() as other:  # one that has no hits at hand
+                wrong = same(direct, client, (1, new)) + same(direct, other, (1, new))
+                assert direct.ping() == client.ping() == other.ping(), "the session goes on"
+        assert not wrong, wrong[:3]
+        told = faults(beside) - before
+        assert broken.calls == 0 or told > 0, "counted"
+        assert len([one for one in logged if one["event"] == "fault"]) <= max(1, told)
+        assert not same(direct, client, (1, new), 2)
+
+
+def faults(beside: Beside) -> int:
+    return beside.call(lambda: beside.proxy.app.router.status().counters["faults"])
+
+
+@pytest.mark.parametrize(("place", "name"), CHANGES, ids=[f"{place.__name__}.{name}" for place, name in CHANGES])
+def test_a_fault_in_a_change_empties_what_it_may_have_left_wrong(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch, place: Any, name: str
+) -> None:
+    error = ERRORS[(CHANGES.index((place, name)) + DAY) % len(ERRORS)]
+    original = getattr(place, name)
+    calls = 0
+
+    def fails_once(*given: object, **named: object) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise error
+        return original(*given, **named)
+
+    with beside.direct() as direct, beside.client() as client:
+        assert not same(direct, client, (1, 2), 2)
+        with monkeypatch.context() as patched:
+            patched.setattr(place, name, fails_once)
+            beside.mysql.execute(
+                f"USE `{beside.proxy.database}`", "UPDATE item SET n = n + 1, grp = (grp + 1) % 3, made = NOW()"
+            )
+            beside.caught_up()
+        assert calls > 0
+        assert not same(direct, client, (1, 2), 2)
+        beside.mysql.execute(f"USE `{beside.proxy.database}`", "UPDATE item SET n = n + 1 WHERE id < 5")
+        beside.caught_up()
+        assert not same(direct, client, (1, 2), 3)
+        assert last_hit(beside, client)
+
+
+def last_hit(beside: Beside, client: RawClient) -> bool:
+    client.query(BY_ID.format(1))
+    client.query(BY_ID.format(1))
+    beside.until(lambda: True)
+    return any(
+        session.last_statement is not None and session.last_statement.served == "hit"
+        for session in beside.shared.sessions
+        if isinstance(session, Session)
+    )
+
+
+# -- edges -------------------------------------------------------------------------------------------------------------
+
+RELAYS = {"OpenCache.fault", "Pump._on_fault", "Shared.note_fault"}  # between the edges and `Faults.note`
+OURS = Path(proxy.caches.__file__).parents[1]
+TELLS = {"note_fault", "_on_fault"}
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A function that notices faults. `broken`: what fails, so that it does; `times`: how often, 0: always."""
+
+    name: str
+    broken: tuple[tuple[Any, str], ...]
+    times: int = 0
+    error: type[Exception] = TypeError
+
+
+Engine = dataflow.engine.Engine
+OpenCache = proxy.caches.OpenCache
+EDGES = (
+    Edge("OpenCache.encode_as", ((proxy.encoding.Encoding, "learn"),)),
+    Edge("OpenCache._peeked", ((OpenCache, "_bind"),)),
+    Edge("OpenCache.peek_since", ((dataflow.reader.ReaderNode, "since"),)),
+    Edge("OpenCache.bound", ((OpenCache, "_bind"),)),
+    Edge("OpenCache._hit_many", ((OpenCache, "_ready"),)),
+    Edge("OpenCache._hit_slow", ((OpenCache, "_held_body"),)),
+    Edge("OpenCache._fill", ((OpenCache, "_miss"),)),
+    Edge("OpenCache._fill_fresh", ((OpenCache, "_miss"),)),
+    Edge("CachedReads._attempt", ((proxy.mysql.cached_reads.CachedReads, "_filled"),)),
+    Edge("CachedReads.watched.<locals>.ended", ((proxy.mysql.announced.Announced, "learn"),)),
+    Edge("QuickHits.quick", ((proxy.mysql.texts.TextMatcher, "find"),)),
+    Edge("Session._left_to_mysql", ((proxy.mysql.texts.TextMatcher, "find"),)),
+    Edge("Session._execute", ((proxy.mysql.routes.Target, "bind"),), error=InvariantViolated),
+    Edge("Router._matched", ((planner.matcher.QueryMatcher, "match"),)),
+    Edge("Guard.flush", ((Engine, "flush"),), times=1),
+    Edge("Guard._not_asked", ((Engine, "_ask_for"),)),
+    Edge("Guard.on_answer", ((Engine, "on_answer"),)),
+    Edge("Guard.on_stream", ((Engine, "on_stream"),), times=1),
+    Edge("Guard.tick", ((Engine, "tick"),)),
+    Edge("Guard._recovered", ((Engine, "on_answer"), (Engine, "recover")), times=2),
+)
+OF_THE_FIRST_READ = {"OpenCache.encode_as", "OpenCache._peeked", "CachedReads.watched.<locals>.ended"}
+
+
+def edges_of_the_sources() -> set[str]:
+    """The functions that tell of faults, and those that are `guarded`."""
+    found: set[str] = set()
+
+    def look(node: ast.AST, within: str, function: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inner, inside = within, function
+            if isinstance(child, ast.ClassDef):
+                inner = f"{within}{child.name}."
+            elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                inside, inner = f"{within}{child.name}", f"{within}{child.name}.<locals>."
+                if any(ast.unparse(one).startswith("guarded") for one in child.decorator_list):
+                    found.add(inside)
+            elif isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute):
+                called = child.func
+                if called.attr in TELLS or (called.attr == "note" and ast.unparse(called.value).endswith("faults")):
+                    found.add(function)
+            look(child, inner, inside)
+
+    for folder in ("dataflow", "proxy"):
+        for path in (OURS / folder).rglob("*.py"):
+            look(ast.parse(path.read_text()), "", "")
+    return found - RELAYS
+
+
+def test_all_edges_of_the_sources_are_broken_here() -> None:
+    assert edges_of_the_sources() == {edge.name for edge in EDGES}
+
+
+def noticing(patch: pytest.MonkeyPatch) -> set[str]:
+    """The edges that notice a fault from now on."""
+    noticed: set[str] = set()
+    names = {edge.name for edge in EDGES}
+    note = proxy.faults.Faults.note
+
+    def noted(*given: Any, **facts: Any) -> Any:
+        frame = inspect.currentframe()
+        while frame is not None:
+            method = frame.f_locals.get("method") if frame.f_code.co_name == "called" else None
+            name = frame.f_code.co_qualname if method is None else method.__qualname__
+            if name in names:
+                noticed.add(name)
+                break
+            frame = frame.f_back
+        return note(*given, **facts)
+
+    patch.setattr(proxy.faults.Faults, "note", noted)
+    return noticed
+
+
+def plant(patch: pytest.MonkeyPatch, edge: Edge) -> None:
+    left = edge.times or sys.maxsize
+    for place, name in edge.broken:
+        original = getattr(place, name)
+
+        def fails(*given: Any, original: Callable[..., Any] = original, **named: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                return original(*given, **named)
+            raise edge.error("planted")
+
+        patch.setattr(place, name, fails)
+
+
+@pytest.mark.parametrize("edge", EDGES, ids=[edge.name for edge in EDGES])
+def test_each_edge_notices_a_fault_and_mysql_answers(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch, edge: Edge
+) -> None:
+    text = f"SELECT id, n, name FROM item WHERE id = {{}} AND n < {1_000_000 + EDGES.index(edge)}"
+    name = f"edge{EDGES.index(edge)}"
+    with beside.direct() as direct, beside.client() as client, grpc(beside) as other_door:
+        assert client.query(f"CREATE CACHE {name} FROM {text.format('?')}")[4] == 0
+        if edge.name not in OF_THE_FIRST_READ:
+            assert not differences(direct, client, text, (1, 2), 3)
+        with capture_logs(), monkeypatch.context() as patched:
+            noticed = noticing(patched)
+            plant(patched, edge)
+            assert not differences(direct, client, text, (1, 2, 5), 2)
+            read_in_transactions(beside, text)
+            wanted = [
+                [row[0] for row in other_door.query(text.format(key), database=beside.proxy.database)] for key in (1, 6)
+            ]
+            assert wanted == [[1], [6]]
+            found = other_door.cache(name).get_many([(key,) for key in (1, 7)])
+            assert [[row[0] for row in answer] for answer in found] == [[1], [7]]
+            beside.mysql.execute(f"USE `{beside.proxy.database}`", "UPDATE item SET n = n + 1 WHERE id = 1")
+            beside.until(lambda: bool(noticed) or "tick" not in edge.name)
+            beside.caught_up()
+            assert not differences(direct, client, text, (1, 2), 2)
+        assert edge.name in noticed
+        assert not differences(direct, client, text, (1, 2, 5), 3)
+        assert client.query(f"DROP CACHE {name}")[4] == 0
+
+
+def grpc(beside: Beside) -> Client:
+    app = beside.proxy.app
+    return Client(f"127.0.0.1:{app.grpc_port}", token=app.grpc_token)
+
+
+def differences(direct: RawClient, client: RawClient, text: str, keys: tuple[int, ...], times: int) -> list[str]:
+    wrong = []
+    for ask in ways(text):
+        for key in keys * times:
+            wanted, found = (comparable(one, ask(one, key), ordered=False) for one in (direct, client))
+            if wanted != found:
+                wrong.append(f"{text} {key}: {wanted} {found}")
+    return wrong
+
+
+def read_in_transactions(beside: Beside, text: str) -> None:
+    """In REPEATABLE READ, while others write; and behind the session's own writes."""
+    other = "UPDATE item SET n = n + 1 WHERE id = 1"
+    with beside.direct() as direct, beside.client() as client:
+        for one in (direct, client):
+            assert one.query("BEGIN")[4] == 0
+        assert not differences(direct, client, text, (1,), 1)
+        beside.mysql.execute(f"USE `{beside.proxy.database}`", other)
+        beside.caught_up()
+        assert not differences(direct, client, text, (2,), 1)
+        for one in (direct, client):
+            assert one.query("COMMIT")[4] == 0
+        assert client.query(other)[4] == 0
+        assert not differences(direct, client, text, (1, 4), 1)

@@ -1,0 +1,265 @@
+"""Whatever becomes of the source's history, Upwell shows the source's data again in some seconds, and follows it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import structlog
+
+from integration.conftest import OwnMySQL
+from integration.grpc_app import Proxy, proxy_beside, run
+from integration.mysql_server import PrivateMySQL, Server, free_port
+
+SHOP = "shop"
+UPDATE = "UPDATE t SET v = v + 1 WHERE id = 1"
+OTHER = "UPDATE t SET v = v + 1 WHERE id = 2"
+RESET = "RESET BINARY LOGS AND GTIDS"
+MASTER = "RESET MASTER"  # before 8.4
+WITHIN = 15.0  # seconds in which it must be right again, on a busy machine
+
+
+@dataclass
+class Scene:
+    """A cache that holds keys 1 and 2, and is asked for nothing else."""
+
+    mysql: Server
+    proxy: Proxy
+
+    async def write(self, *statements: str) -> None:
+        await self.proxy.write(*statements)
+
+    async def held(self) -> None:
+        for key in (1, 2):
+            while (await self.proxy.client.cache("by_id").get(key)).served != "hit":
+                pass
+
+    async def shows(self, key: int) -> object:
+        """A hit, or whatever is answered."""
+        try:
+            return (await self.proxy.client.cache("by_id").get(key, timeout=5))[0][0]
+        except Exception:  # noqa: BLE001 - the source is away
+            return None
+
+    async def is_right(self) -> None:
+        """Key 1 is shown as MySQL has it. Nothing but reads of held keys happens meanwhile."""
+        ((v,),) = await asyncio.to_thread(self.mysql.execute, f"SELECT v FROM {SHOP}.t WHERE id = 1")
+        async with asyncio.timeout(WITHIN):
+            while await self.shows(1) != v:
+                await asyncio.sleep(0.02)
+
+    async def goes_on(self) -> None:
+        """Later changes are shown, too, and keys are held again."""
+        for _ in range(3):
+            await self.write(UPDATE)
+            await self.is_right()
+        async with asyncio.timeout(WITHIN):
+            await self.held()
+
+    async def reset(self, *statements: str) -> None:
+        try:
+            await self.write(RESET, *statements)
+        except Exception:  # noqa: BLE001 - an older server's word for it
+            await self.write(MASTER, *statements)
+
+    async def stopped(self, meanwhile: Callable[[PrivateMySQL], None]) -> None:
+        assert isinstance(self.mysql, PrivateMySQL)
+        await asyncio.to_thread(self.mysql.halt)
+        await asyncio.to_thread(meanwhile, self.mysql)
+        await asyncio.to_thread(self.mysql.start)
+
+
+# -- what can happen ---------------------------------------------------------------------------------------------------
+
+
+async def reset_and_one_change(scene: Scene) -> None:
+    await scene.reset(UPDATE)
+
+
+async def reset_and_as_many_changes(scene: Scene) -> None:
+    """In no time there are more transactions than before; the stream's own file has more bytes."""
+    await scene.reset(*[OTHER] * 40, UPDATE)
+
+
+async def reset_and_fewer_bytes(scene: Scene) -> None:
+    """As many GTIDs, in a shorter file: the old stream sees nothing at all."""
+    await scene.write("INSERT INTO t SELECT id + 100, v FROM t", *["UPDATE t SET v = v + 1 WHERE id > 50"] * 3)
+    await scene.held()
+    ((executed,),) = await asyncio.to_thread(scene.mysql.execute, "SELECT @@GLOBAL.gtid_executed")
+    last = int(executed.rpartition("-")[2])
+    await scene.reset(*["CREATE TABLE IF NOT EXISTS t (id INT)"] * last, UPDATE)
+
+
+async def reset_and_gtids_set_by_hand(scene: Scene) -> None:
+    ((executed,),) = await asyncio.to_thread(scene.mysql.execute, "SELECT @@GLOBAL.gtid_executed")
+    await scene.reset(f"SET GLOBAL gtid_purged = '{executed}'", UPDATE)
+
+
+async def gtids_executed_by_hand(scene: Scene) -> None:
+    """A dump was loaded beside the binlog, as `mysqldump --set-gtid-purged` has it."""
+    await scene.write(
+        "SET sql_log_bin = 0", UPDATE, "SET GLOBAL gtid_purged = '+11111111-2222-3333-4444-555555555555:1-7'"
+    )
+
+
+def an_older_copy(changes: tuple[str, ...]) -> Callable[[Scene], Awaitable[None]]:
+    """The server comes back with an older copy of its data, and with as many transactions as it had."""
+
+    async def happens(scene: Scene) -> None:
+        mysql = scene.mysql
+        assert isinstance(mysql, PrivateMySQL)
+        copy = mysql.folder.with_name(mysql.folder.name + "-copy")
+
+        def take_copy(server: PrivateMySQL) -> None:
+            shutil.copytree(server.folder / "data", copy)
+
+        def put_copy(server: PrivateMySQL) -> None:
+            shutil.rmtree(server.folder / "data")
+            shutil.copytree(copy, server.folder / "data")
+            shutil.rmtree(copy)
+            port, server.port = server.port, free_port()  # where the proxy does not see it
+            server.start()
+            server.execute(f"USE {SHOP}", *changes)
+            server.halt()
+            server.port = port
+
+        await scene.stopped(take_copy)
+        await scene.write(*[UPDATE] * len(changes))
+        await scene.is_right()
+        await scene.held()
+        await scene.stopped(put_copy)
+
+    happens.__name__ = f"an_older_copy_with_{len(changes)}_changes"
+    return happens
+
+
+async def rows_in_part(scene: Scene) -> None:
+    await scene.write("SET GLOBAL binlog_row_image = MINIMAL", "SET SESSION binlog_row_image = MINIMAL", UPDATE)
+
+
+async def rows_without_names(scene: Scene) -> None:
+    await scene.write("SET GLOBAL binlog_row_metadata = MINIMAL", UPDATE)
+
+
+async def statements_for_rows(scene: Scene) -> None:
+    await scene.write("SET SESSION binlog_format = STATEMENT", UPDATE)
+
+
+async def binlogs_purged(scene: Scene) -> None:
+    """Also the one that has the last transaction: nothing is lost, but that cannot be seen."""
+    await scene.write("FLUSH BINARY LOGS", "FLUSH BINARY LOGS", "PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY")
+    scene.proxy.app.stream.reconnect("the network failed")
+    await scene.write(UPDATE)
+
+
+async def the_clock_went_back(scene: Scene) -> None:
+    await scene.write("SET TIMESTAMP = 1000000000", UPDATE)
+    scene.proxy.app.stream.reconnect("the network failed")
+    await scene.write("SET TIMESTAMP = 900000000", UPDATE)
+
+
+HAPPENINGS = (
+    reset_and_one_change,
+    reset_and_as_many_changes,
+    reset_and_fewer_bytes,
+    reset_and_gtids_set_by_hand,
+    gtids_executed_by_hand,
+    an_older_copy((OTHER, OTHER)),
+    an_older_copy((OTHER, OTHER, OTHER, OTHER, OTHER, UPDATE)),
+    rows_in_part,
+    rows_without_names,
+    statements_for_rows,
+    binlogs_purged,
+    the_clock_went_back,
+)
+
+
+ANY = {rows_in_part, rows_without_names, statements_for_rows, the_clock_went_back}  # whatever was read before
+
+
+@pytest.mark.parametrize(
+    ("happening", "seen"),
+    [(happening, seen) for happening in HAPPENINGS for seen in (True, False) if seen or happening not in ANY],
+    ids=lambda item: {True: "after transactions", False: "after none"}.get(item) or item.__name__,
+)
+def test_whatever_becomes_of_the_history_hits_are_right_again(
+    own_mysql: OwnMySQL, tmp_path: Path, happening: Callable[[Scene], Awaitable[None]], seen: bool
+) -> None:
+    """`seen`: the stream has brought transactions since the proxy began, so that the last can be compared."""
+    mysql = own_mysql()
+    mysql.execute(
+        f"CREATE DATABASE {SHOP}",
+        f"CREATE TABLE {SHOP}.t (id INT PRIMARY KEY, v INT)",
+        f"INSERT INTO {SHOP}.t VALUES (1, 10), (2, 20)",
+    )
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, SHOP, tmp_path) as proxy:
+            await proxy.client.create_cache("SELECT v FROM t WHERE id = ?", name="by_id", database=SHOP)
+            scene = Scene(mysql, proxy)
+            if seen:
+                await scene.write(UPDATE, OTHER)
+                await proxy.caught_up()
+            await scene.held()
+            await happening(scene)
+            await scene.is_right()
+            await scene.goes_on()
+
+    run(scenario, 150)
+
+
+def test_a_server_that_comes_back_as_it_was_loses_nothing(own_mysql: OwnMySQL, tmp_path: Path) -> None:
+    """What is held stays, and is told from memory while the server is away."""
+    mysql = own_mysql()
+    mysql.execute(f"CREATE DATABASE {SHOP}", f"CREATE TABLE {SHOP}.t (id INT PRIMARY KEY, v INT)")
+    mysql.execute(f"INSERT INTO {SHOP}.t VALUES (1, 10), (2, 20)")
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, SHOP, tmp_path) as proxy:
+            await proxy.client.create_cache("SELECT v FROM t WHERE id = ?", name="by_id", database=SHOP)
+            scene = Scene(mysql, proxy)
+            await scene.write(UPDATE)
+            await scene.held()
+            await scene.stopped(lambda server: None)
+            await scene.goes_on()
+            counters = (await proxy.client.status()).counters
+            assert (counters["resets"], counters["restarts_of_source"]) == (0, 1)
+
+    run(scenario, 120)
+
+
+def test_a_refused_stream_is_said_once_and_asked_for_less_and_less_often(own_mysql: OwnMySQL, tmp_path: Path) -> None:
+    mysql = own_mysql()
+    mysql.execute(
+        f"CREATE DATABASE {SHOP}",
+        f"CREATE TABLE {SHOP}.t (id INT PRIMARY KEY, v INT)",
+        f"INSERT INTO {SHOP}.t VALUES (1, 10), (2, 20)",
+        "CREATE USER reader@localhost IDENTIFIED BY ''",
+        "GRANT SELECT, REPLICATION SLAVE ON *.* TO reader@localhost",
+    )
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, SHOP, tmp_path, upstream=f"mysql://reader@127.0.0.1:{mysql.port}") as proxy:
+            await proxy.client.create_cache("SELECT v FROM t WHERE id = ?", name="by_id", database=SHOP)
+            scene, stream = Scene(mysql, proxy), proxy.app.stream
+            await scene.held()
+            await scene.write("REVOKE REPLICATION SLAVE ON *.* FROM reader@localhost")
+            stream.reconnect("the network failed")
+            while "REPLICATION SLAVE" not in proxy.app.system.not_ready():
+                await asyncio.sleep(0.01)
+            first, began = stream.reconnects, asyncio.get_running_loop().time()
+            while stream.reconnects < first + 3:
+                await asyncio.sleep(0.01)
+            assert asyncio.get_running_loop().time() - began > 0.5 * (0.2 + 0.4 + 0.8) * 0.9
+            await scene.write("GRANT REPLICATION SLAVE ON *.* TO reader@localhost")
+            while proxy.app.system.not_ready():
+                await asyncio.sleep(0.01)
+            await scene.goes_on()
+
+    with structlog.testing.capture_logs() as logged:
+        run(scenario, 120)
+    assert [line["log_level"] for line in logged if "refuses" in line["event"]] == ["warning"]

@@ -1,0 +1,67 @@
+"""`make run` from nothing to its first screen, and for a MySQL that exists."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from examples.lobsters import screen
+from integration.mysql_server import Server
+
+ROOT = Path(__file__).parents[1]
+
+
+def begin(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+    """The program that `make run` starts; what it keeps goes to a folder of the test."""
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    kept = {name: str(tmp_path) for name in ("HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "examples.lobsters.run", *arguments],
+        cwd=ROOT,
+        env=os.environ | kept | {"UPSTREAM": "", "SCALE": "", "COLUMNS": "80"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_a_given_mysql_is_served_and_where_nothing_is_cached_the_next_steps_are_told(
+    mysql: Server, database: str, tmp_path: Path
+) -> None:
+    with begin(tmp_path, "--demo", "--upstream", f"{mysql.url}/{database}") as command:
+        printed, _ = command.communicate(timeout=120)
+    assert command.returncode == 0, printed
+    lines = printed.splitlines()
+    assert sum("MySQL" in line.split(":")[0] for line in lines if "127.0.0.1" in line) == 1
+    assert any(line.strip().startswith("mysql -h 127.0.0.1 -P") and line.endswith(database) for line in lines), printed
+    assert "Nothing is cached yet. What to do next:" in printed and "CREATE CACHE FROM SELECT" in printed
+    assert mysql.execute(f"SHOW TABLES FROM `{database}`") == ()
+
+
+@pytest.mark.timeout(600)
+def test_the_first_screen_is_measured_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    with begin(tmp_path, "--scale=tiny") as command:
+        assert command.stdout is not None
+        printed: list[str] = []
+        for line in command.stdout:
+            printed.append(line.rstrip("\n"))
+            if line.startswith("  /") and "upwell.log" in line:
+                break
+        command.send_signal(signal.SIGINT)
+        rest = command.stdout.read()
+        assert command.wait(60) == 0, rest
+    text = "\n".join(printed)
+    assert rest.strip() == "stopped", text
+    first = next(place for place, line in enumerate(printed) if line.startswith("One slow query"))
+    shown = printed[first:]
+    assert len(shown) <= screen.HEIGHT and max(map(len, shown[:-1])) <= screen.WIDTH, text
+    assert screen.outline(shown) == screen.outline(screen.block_of(screen.README.read_text())), text
+    assert "answers compared: equal" in text
+    assert not Path(printed[-1].strip()).exists()

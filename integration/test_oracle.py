@@ -1,0 +1,69 @@
+"""A few rounds of the oracle, and the scripts of what it has found before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.mysql_server import Server
+from integration.oracle.asker import Asker, asker_beside
+from integration.oracle.mutants import FAULTS, differs, planted
+from integration.oracle.run import EVERYTHING, oracle
+from integration.oracle.script import play, read
+
+FINDINGS = sorted((Path(__file__).parent / "oracle" / "findings").glob("*.sql"))
+SEED = 1010
+ROUNDS = 8
+QUICK = (
+    "an inner join's ON that speaks of another table is lost",
+    "a LEFT JOIN's missing partner is lost",
+    "CASE takes its first value always",
+)
+
+
+@pytest.fixture(scope="module")
+def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
+    with asker_beside(mysql, f"t{os.getpid()}_oracle", Path(tmp_path_factory.mktemp("state"))) as found:
+        yield found
+
+
+def test_nothing_differs(asker: Asker) -> None:
+    result = oracle(asker, SEED, rounds=ROUNDS, kinds=("error", "rows"), focus=EVERYTHING)
+    print(result)
+    assert not result.found
+    counts = result.tally.counts
+    assert counts["hits of maintain"] > 10 * ROUNDS and counts["hits of evict"] > 10 * ROUNDS
+    assert counts["hits after a change"] > 5 * ROUNDS
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_planted_fault_is_found(mysql: Server, name: str) -> None:
+    (fault,) = (fault for fault in FAULTS if fault.name == name)
+    assert fault.seed
+    with planted(fault):
+        assert differs(mysql, fault.seed, 0, fault.focus, f"t{os.getpid()}_planted")
+
+
+def test_what_is_found_is_made_small(asker: Asker) -> None:
+    """To the few lines that show it, which play again."""
+    fault = next(fault for fault in FAULTS if fault.name == "NOT LIKE is read as LIKE")
+    with planted(fault):
+        result = oracle(asker, fault.seed, rounds=1, kinds=("rows",), focus=fault.focus)
+        (script, *_) = result.small
+        print(script)
+        again = play(asker, script)
+    assert [found.kind for found in again.differences][:1] == ["rows"]
+    assert "NOT LIKE" in str(script) and len(script.steps) <= 6
+    assert not play(asker, script).differences
+
+
+def test_what_was_found_before(asker: Asker) -> None:
+    wrong = []
+    for path in FINDINGS:
+        played = play(asker, read(path))
+        assert played.served, path
+        wrong += [f"{path.name}: {found}" for found in played.differences]
+    assert not wrong, "\n".join(wrong)

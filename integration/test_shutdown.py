@@ -1,0 +1,99 @@
+"""How the process ends: with status 0, no traceback, whoever is connected; /readyz says so before its port closes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pymysql
+import pytest
+
+from examples.lobsters.proxy_process import ProxyProcess
+from integration.mysql_server import Server
+
+
+@pytest.fixture
+def proxy(mysql: Server, tmp_path: Path) -> Iterator[ProxyProcess]:
+    with ProxyProcess(mysql.url, tmp_path, grpc_port=0, http_port=0, mysql_port=0) as process:
+        process.wait_ready().close()
+        yield process
+
+
+def page(proxy: ProxyProcess, path: str, **headers: str) -> tuple[int, str]:
+    request = Request(f"http://127.0.0.1:{proxy.http_port}{path}", headers=headers)
+    try:
+        with urlopen(request, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda end: str(end.name))
+@pytest.mark.parametrize("said", [b"", b"GET /metr"], ids=["silent", "in the middle of a request"])
+def test_idle_connections_do_not_disturb_the_end(proxy: ProxyProcess, end: signal.Signals, said: bytes) -> None:
+    with ExitStack() as stack:
+        for port in (proxy.http_port, proxy.mysql_port, proxy.grpc_port):
+            idle = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            idle.sendall(said if port == proxy.http_port else b"")
+        os.kill(proxy.pid, end)
+        assert proxy.wait(20) == 0
+        assert "Traceback" not in proxy.log.read_text()
+
+
+def test_silent_connections_keep_nobody_from_the_pages(proxy: ProxyProcess) -> None:
+    with ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(socket.create_connection(("127.0.0.1", proxy.http_port)))
+        for path in ("/healthz", "/readyz", "/metrics"):
+            assert page(proxy, path)[0] == 200
+
+
+def test_readyz_says_503_until_the_last_answer_is_given(proxy: ProxyProcess) -> None:
+    asleep = threading.Event()
+
+    def sleep() -> None:
+        connection = pymysql.connect(host="127.0.0.1", port=proxy.mysql_port, user="root")
+        with closing(connection), connection.cursor() as cursor:
+            asleep.set()
+            cursor.execute("SELECT SLEEP(2)")
+
+    session = threading.Thread(target=sleep)
+    session.start()
+    asleep.wait()
+    os.kill(proxy.pid, signal.SIGTERM)
+    while (found := page(proxy, "/readyz"))[0] == 200:
+        pass
+    assert found == (503, "not ready: it is stopping\n")
+    assert page(proxy, "/healthz")[0] == 200
+    session.join()
+    assert proxy.wait(20) == 0
+
+
+def test_the_end_is_put_off_for_balancers_that_ask_now_and_then(mysql: Server, tmp_path: Path) -> None:
+    options = ("--shutdown-delay=3s",)
+    with ProxyProcess(mysql.url, tmp_path, options=options, grpc_port=0, http_port=0, mysql_port=0) as proxy:
+        proxy.wait_ready().close()
+        os.kill(proxy.pid, signal.SIGTERM)
+        while (found := page(proxy, "/readyz"))[0] == 200:
+            pass
+        assert found[0] == 503
+        pymysql.connect(host="127.0.0.1", port=proxy.mysql_port, user="root").close()  # it serves all the same
+        assert proxy.wait(20) == 0
+
+
+def test_a_page_of_another_site_reads_nothing_here(proxy: ProxyProcess) -> None:
+    """DNS rebinding: a browser is told that the other site's name is 127.0.0.1, and asks with that name."""
+    for path in ("/", "/metrics"):
+        for host in ("evil.example", "evil.example:8080", "127.0.0.1.evil.example"):
+            assert page(proxy, path, Host=host)[0] == 421
+        for host in ("localhost", f"localhost:{proxy.http_port}", "127.0.0.1", "[::1]:8080"):
+            assert page(proxy, path, Host=host)[0] == 200
+    assert page(proxy, "/healthz", Host="pod.example")[0] == 200

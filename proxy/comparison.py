@@ -1,0 +1,234 @@
+"""A held answer compared with MySQL's own at the same position.
+
+The client's text is sent to MySQL with its bracket (L, Q), which says what the answer can have seen. With the position
+P1 of the moment inside L and, later, L and Q inside the position, the snapshot lies between P1 and the position. If the
+keys are still held then and nothing has touched them since, their answer was the same at every state in between, so
+MySQL's must equal it, up to what MySQL may choose (`proxy/agreement.py`). In all other cases nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import structlog
+
+from dataflow.engine import Engine
+from dataflow.entries import Held
+from dataflow.messages import Ddl, Gap, Restarted, Statement, StreamEvent, UpqueryAnswer, UpqueryFailed, UpqueryRequest
+from dataflow.reader import ReaderNode
+from gtid_tracker.bracket import Bracket
+from gtid_tracker.gtid import Gtid, GtidSet
+from planner.plan import AnswerArrangement
+from proxy.agreement import Verdict, agreement
+from proxy.api import ParameterValue
+from proxy.keys import Binding, Bound
+from sqltypes.errors import EvaluationError, SourceError
+from sqltypes.expression import Row
+
+if TYPE_CHECKING:
+    from proxy.caches import NamedCache
+
+log = structlog.get_logger("upwell.comparison")
+
+PATIENCE = 5.0  # seconds that MySQL has to answer, and then the position to contain what the answer may have seen
+DATA_ERRORS = frozenset({1242, 1292, 1365, 1411, 1690, 3141, 3157})
+"""MySQL's errors that come from the rows or the values: an answer that is held in their place is wrong."""
+
+Submit = Callable[[UpqueryRequest, Callable[[UpqueryAnswer | UpqueryFailed], None], float], None]
+Mark = tuple[Held, list[bytes | None]]
+
+
+class Outcome(Enum):
+    EQUAL = "equal"
+    FREE = "free"  # they differ in what MySQL may choose
+    DIFFERENT = "different"
+    UNKNOWN = "unknown"
+
+
+@dataclass(slots=True, eq=False)
+class Comparison:
+    """One held answer. `marks`: of each key what is held, with the list that a change would take away from it.
+    `together`: the answer is of all keys at once, not of each after the other. `body`: what was served, None: nothing
+    yet. `ended` is called once."""
+
+    cache: NamedCache
+    reader: ReaderNode
+    binding: Binding
+    together: bool
+    format_: int
+    parameters: Sequence[ParameterValue]
+    sql: str
+    position: GtidSet
+    marks: list[Mark]
+    asked_at: float
+    ended: Callable[[Comparison, Outcome], None]
+    body: bytes | None = None
+    rows: list[Row] = field(default_factory=list)  # MySQL's
+    error: SourceError | None = None  # or what it said instead
+    held: list[Row] = field(default_factory=list)
+    served: bool = True  # `body` is that of the rows held
+    at: str = ""  # the position at which they were found equal
+    seconds: float = 0.0  # that MySQL took
+    bracket: Bracket | None = None
+    lacks: Gtid | None = None  # what the position must still contain, the last of it
+
+    @property
+    def keys(self) -> Bound:
+        return self.binding.keys
+
+    @property
+    def untouched(self) -> bool:
+        """Has nothing changed since it began?"""
+        return self.reader.installed and all(held.alive and held.bodies is bodies for held, bodies in self.marks)
+
+    def held_rows(self) -> list[Row] | None:
+        """The rows that the answer is made of. Requires: `untouched`."""
+        if not self.keys:
+            return self.reader.finish([], self.binding.params)
+        if self.together:
+            return self.reader.answer(self.keys)
+        rows: list[Row] = []
+        for key, params in self.keys:
+            found = self.reader.answer([(key, params)])
+            if found is None:
+                return None
+            rows += found
+        return rows
+
+    def judge(self) -> Outcome:
+        """Requires: nothing has touched the keys since it began, and the position contains the bracket."""
+        encode = self.reader.encoders[self.format_]
+        try:
+            held = self.held_rows()
+            if held is None:
+                return Outcome.UNKNOWN
+            self.held = held
+            if self.error is not None:
+                return Outcome.DIFFERENT if self.error.errno in DATA_ERRORS else Outcome.UNKNOWN
+            verdict = agreement(self.reader, self.keys, self.cache.columns, encode, held, self.rows)
+        except EvaluationError:
+            return Outcome.UNKNOWN
+        if verdict is Verdict.DIFFERENT and isinstance(self.reader.plan.reader.root, AnswerArrangement):
+            names = {name.lower() for _, name in self.cache.relations}
+            if names - {table.name.lower() for table in self.reader.plan.tables}:
+                verdict = Verdict.UNDECIDED  # a view: its own text, which is not looked at, may leave MySQL a choice
+        body = encode(held)
+        if self.body is None:
+            self.body = body
+        self.served = body == self.body
+        if not self.served or verdict is Verdict.DIFFERENT:
+            return Outcome.DIFFERENT
+        return Outcome.EQUAL if verdict is Verdict.EQUAL else Outcome.FREE
+
+
+def marks_of(reader: ReaderNode, keys: Bound) -> list[Mark] | None:
+    """What tells later whether the keys were touched; None if one of them is not held by itself. Raises
+    EvaluationError."""
+    marks = []
+    for key, params in keys:
+        held = reader.entries.get(key)
+        if held is None or (held.bodies is None and reader.refresh(held, params) is None) or held.bodies is None:
+            return None
+        if any(entry.cut is not None for entry in held.deps):
+            return None  # it stands ahead of the position
+        marks.append((held, held.bodies))
+    return marks
+
+
+class Comparer:
+    """The comparisons under way. `followed`: the server whose stream it is.
+
+    Invariants:
+    1. A comparison is in `running` until its `ended` is called.
+    """
+
+    def __init__(self, engine: Engine, submit: Submit, followed: Callable[[], str], clock: Callable[[], float]) -> None:
+        self.running: dict[Comparison, None] = {}
+        self._engine = engine
+        self._submit = submit
+        self._followed = followed
+        self._clock = clock
+        self._numbers = 0
+
+    def start(self, comparison: Comparison) -> None:
+        self.running[comparison] = None
+        self._numbers += 1
+        # Negative: the engine's own requests are numbered from 1. As if slow: a narrow bracket is resolved soon.
+        request = UpqueryRequest(
+            -self._numbers,
+            (Statement(comparison.sql),),
+            comparison.reader.tables,
+            comparison.cache.database,
+            slow=True,
+        )
+        deadline = comparison.asked_at + PATIENCE
+        self._submit(request, lambda result: self._on_answer(comparison, result), deadline)
+
+    def _on_answer(self, comparison: Comparison, result: UpqueryAnswer | UpqueryFailed) -> None:
+        if comparison not in self.running:
+            return
+        if isinstance(result, UpqueryFailed):
+            # What never ends in time must not be asked for all the time.
+            comparison.seconds = self._clock() - comparison.asked_at
+            error = result.error
+            wrong = isinstance(error, SourceError) and error.errno in DATA_ERRORS and comparison.untouched
+            if wrong and isinstance(error, SourceError):
+                comparison.error = error
+                self._end(comparison, self._judged(comparison))
+            else:
+                self._end(comparison, Outcome.UNKNOWN)
+            return
+        bracket = result.bracket
+        comparison.bracket, (comparison.rows,), comparison.seconds = bracket, result.results, result.seconds
+        followed = self._followed()
+        if (followed and bracket.server_uuid != followed) or not comparison.position.issubset(bracket.lower):
+            self._end(comparison, Outcome.UNKNOWN)  # it may be older than what is held, or of another history
+            return
+        self._look_again(comparison)
+
+    # -- the position moves --------------------------------------------------------------------------------------------
+
+    def on_stream(self, event: StreamEvent) -> None:
+        """The engine has processed the event."""
+        if not self.running:
+            return
+        for comparison in [item for item in self.running if item.lacks is not None]:
+            if isinstance(event, Ddl):
+                # A view may be another one from here on: the caches that name it learn of that only after this.
+                self._end(comparison, Outcome.UNKNOWN)
+            elif isinstance(event, Gap | Restarted) or event.gtid == comparison.lacks:
+                self._look_again(comparison)
+
+    def tick(self) -> None:
+        """To be called now and then: gives up what the position does not come to contain."""
+        now = self._clock()
+        for comparison in list(self.running):
+            if comparison.bracket is not None and now > comparison.asked_at + 2 * PATIENCE:
+                self._end(comparison, Outcome.UNKNOWN)
+
+    def _look_again(self, comparison: Comparison) -> None:
+        comparison.lacks = None
+        assert comparison.bracket is not None
+        if not comparison.untouched:
+            self._end(comparison, Outcome.UNKNOWN)
+            return
+        missing = comparison.bracket.needed.difference(self._engine.ring.position.freeze())
+        if missing:
+            comparison.lacks = missing.last()
+            return
+        self._end(comparison, self._judged(comparison))
+
+    def _judged(self, comparison: Comparison) -> Outcome:
+        comparison.at = str(self._engine.ring.position)
+        try:
+            return comparison.judge()
+        except Exception:  # the stream's own processing must not end with it
+            log.exception("answers_not_compared", cache=comparison.cache.name, sql=comparison.sql)
+            return Outcome.UNKNOWN
+
+    def _end(self, comparison: Comparison, outcome: Outcome) -> None:
+        del self.running[comparison]
+        comparison.ended(comparison, outcome)

@@ -1,0 +1,104 @@
+"""How late the event loop is, always measured: a timer that is due every 20 ms, and how long after that it runs.
+
+Who waits for whom shows here: a step of the loop that takes long makes everybody late. What ran meanwhile is told by a
+thread that sleeps; where the timer has not come for too long, it looks at the loop's stack once. A machine that is
+short of processors makes the loop late, too: then the loop's own CPU time was short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from bisect import bisect_left
+from itertools import accumulate
+from types import FrameType
+
+import structlog
+
+log = structlog.get_logger("upwell.loop")
+
+BEAT = 0.02  # seconds from one look to the next
+LATE = 0.05  # seconds from which on a log line says what ran
+LINES_APART = 10.0  # seconds between two such lines
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+DEEPEST = 6  # calls that are named, the innermost last
+
+
+class Lateness:
+    """From `start` to `stop`, on the running event loop. `doing`: what the loop did when it was last late."""
+
+    def __init__(self) -> None:
+        self.sum = 0.0  # seconds
+        self.most = 0.0
+        self.doing = ""
+        self.times = 0  # that it was late by `LATE` or more
+        self._counts = [0] * (len(BOUNDS) + 1)
+        self._loop = asyncio.get_running_loop()
+        self._thread_id = threading.get_ident()
+        self._due = 0.0
+        self._cpu = 0.0
+        self._seen = ""  # by the watching thread, since the last beat
+        self._told_at = float("-inf")
+        self._untold = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        self._cpu = time.thread_time()
+        self._next()
+        threading.Thread(target=self._watch, name="upwell-lateness", daemon=True).start()
+
+    def stop(self) -> None:
+        self._ended.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def buckets(self) -> tuple[tuple[float, int], ...]:
+        """How often it was late by at most so many seconds, for each bound and for infinity."""
+        return tuple(zip((*BOUNDS, float("inf")), accumulate(self._counts), strict=True))
+
+    def _next(self) -> None:
+        self._due = time.monotonic() + BEAT
+        self._timer = self._loop.call_later(BEAT, self._beat)
+
+    def _beat(self) -> None:
+        late = max(0.0, time.monotonic() - self._due)
+        cpu = time.thread_time()
+        used, self._cpu = cpu - self._cpu, cpu
+        self.note(late, used)
+        self._next()
+
+    def note(self, late: float, used: float) -> None:
+        """The loop was so late, and has used so much CPU since the last time."""
+        self.sum += late
+        self.most = max(self.most, late)
+        self._counts[bisect_left(BOUNDS, late)] += 1
+        doing, self._seen = self._seen, ""
+        if late < LATE:
+            return
+        self.doing = doing or "nothing that was seen"
+        self.times += 1
+        self._untold += 1
+        now = time.monotonic()
+        if now - self._told_at >= LINES_APART:
+            times, self._untold, self._told_at = self._untold, 0, now
+            log.warning("loop_late", seconds=round(late, 3), cpu_seconds=round(used, 3), doing=self.doing, times=times)
+
+    def _watch(self) -> None:
+        """In its own thread."""
+        while not self._ended.wait(BEAT):
+            if time.monotonic() - self._due > LATE and not self._seen:
+                frame = sys._current_frames().get(self._thread_id)
+                if frame is not None:
+                    self._seen = calls(frame)
+
+
+def calls(frame: FrameType | None) -> str:
+    """The innermost calls of a stack, by module and function, the outermost first."""
+    names: list[str] = []
+    while frame is not None and len(names) < DEEPEST:
+        names.append(f"{frame.f_globals.get('__name__', '?')}.{frame.f_code.co_name}")
+        frame = frame.f_back
+    return " > ".join(reversed(names))

@@ -1,0 +1,103 @@
+"""Asks MySQL about once a second what it has executed: a stream that has lost its source's history need not notice.
+
+After RESET BINARY LOGS AND GTIDS the old stream goes on: it tells that nothing has happened. And what MySQL has
+executed without a binlog (gtid_purged, set by hand) never comes. Logging in anew shows what it is
+(`vstream/history.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from time import monotonic
+
+from gtid_tracker.gtid import GtidSet
+from sqltypes.errors import UpwellError
+
+EVERY = 1.0  # seconds
+PATIENCE = 3.0
+"""Seconds that a stream which believes to be current may take to bring what MySQL has executed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What MySQL said. `owned` was read before `executed`; `position` is what the stream had brought before that."""
+
+    at: float
+    position: GtidSet
+    server_uuid: str
+    owned: GtidSet
+    executed: GtidSet
+
+
+class SourceWatch:
+    """Invariants:
+    1. One question is under way at most.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[], Awaitable[tuple[str, GtidSet, GtidSet, str]]],
+        position: Callable[[], GtidSet],
+        rights_changed: Callable[[], None],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`ask`: the server's UUID, what it owns, what it has executed, the settings on which rights depend."""
+        self._ask = ask
+        self._position = position
+        self._rights_changed = rights_changed
+        self._rights = ""
+        self._clock = clock
+        self._asked_at = float("-inf")
+        self._asking: asyncio.Task[None] | None = None
+        self._reading: Reading | None = None
+        self._missing: tuple[float, GtidSet] | None = None  # what the stream lacked, and since when it was executed
+
+    def tick(self) -> None:
+        """To be called now and then."""
+        if self._clock() - self._asked_at >= EVERY and (self._asking is None or self._asking.done()):
+            self._asked_at = self._clock()
+            self._asking = asyncio.get_running_loop().create_task(self._read())
+
+    async def _read(self) -> None:
+        position = self._position()
+        try:
+            server, owned, executed, rights = await self._ask()
+        except UpwellError:  # out of reach: the stream finds out itself
+            self._reading = None
+            return
+        self._reading = Reading(self._clock(), position, server, owned, executed)
+        if rights != self._rights:
+            self._rights = rights
+            self._rights_changed()
+
+    def doubt(self, followed: str, lag: float) -> str:
+        """Why the stream may not be the source's history; "" if nothing says so. Told once for each reading.
+        `followed`: the server whose stream it is. `lag`: seconds that the stream believes to be behind."""
+        reading, self._reading = self._reading, None
+        return self.judge(reading, followed, lag) if reading is not None else ""
+
+    def judge(self, reading: Reading, followed: str, lag: float) -> str:
+        if followed and reading.server_uuid != followed:
+            return f"server {reading.server_uuid} answers, the stream is of {followed}"
+        # The stream tells of a transaction before it is executed: as long as it is not, it is owned.
+        if not reading.position.issubset(reading.executed.union(reading.owned)):
+            return "the source does not have all that its stream has brought"
+        position = self._position()
+        lacking = reading.executed.difference(position)
+        since, before = self._missing or (reading.at, lacking)
+        still = lacking.intersection(before)
+        if not still or lag > PATIENCE / 2:
+            self._missing = (reading.at, lacking) if lacking else None
+            return ""
+        self._missing = since, still
+        if reading.at - since < PATIENCE:
+            return ""
+        self._missing = None
+        return "the source has executed transactions that the stream has not brought"
+
+    async def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)

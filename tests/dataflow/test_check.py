@@ -1,0 +1,134 @@
+"""Checks of fills: MySQL's own answer to the client's text comes with the fill's rows, and decides about both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dataflow.arrangement import Entries
+from dataflow.check import Finding
+from dataflow.fill import Read
+from dataflow.messages import Differs, Effect, Failed, OwnAnswer, Ready, UpqueryAnswer, UpqueryRequest
+from gtid_tracker.bracket import Bracket
+from gtid_tracker.gtid import GtidSet
+from sqltypes.errors import SourceError
+from sqltypes.expression import Row
+from tests.support.engine_rig import NOTHING, OLD, ROWS, Rig, gtids
+
+JOIN = "SELECT t.id, w.v FROM t JOIN w ON w.id = t.v WHERE t.k = ?"
+
+
+@dataclass
+class Plain:
+    """Compares the rows as they are."""
+
+    sql: str = "the client's text"
+    seen: list[list[Row] | None] = field(default_factory=list)
+
+    def compare(self, rows: list[Row] | None, own: OwnAnswer | SourceError, levels: Sequence[Entries]) -> Finding:
+        self.seen.append(rows)
+        if isinstance(own, SourceError) or rows is None:
+            return Finding.UNKNOWN
+        return Finding.AGREES if rows == own.rows else Finding.DIFFERS
+
+
+def ask(rig: Rig, check: Plain | None, *keys: int, reader: int = 0) -> int:
+    node = rig.readers[reader]
+    rig.waiter += 1
+    rig.engine.read(Read(rig.waiter, node, [(node.key_of((key,)), (key,)) for key in keys], check=check))
+    return rig.waiter
+
+
+def answer(
+    rig: Rig, request: UpqueryRequest, *results: list[Row], own: Sequence[OwnAnswer | SourceError],
+    lower: GtidSet | None = None,
+) -> list[Effect]:  # fmt: skip
+    seen = lower if lower is not None else gtids(1)
+    return rig.engine.on_answer(
+        UpqueryAnswer(request.id, Bracket(OLD, seen, NOTHING, seen), results, checks=tuple(own))
+    )
+
+
+def test_a_fill_that_agrees_answers_and_is_held_fresh() -> None:
+    rig = Rig(ROWS)
+    waiter = ask(rig, Plain(), 7)
+    (request,) = rig.asked()
+    assert [check.sql for check in request.checks] == ["the client's text"]
+    effects = answer(rig, request, [(7, 1, 10)], own=[OwnAnswer([(1, 10)])])
+    assert effects == [Ready(waiter, [(1, 10)], gtids(1))]
+    held = rig.readers[0].entries[7]
+    assert held.bodies == [None], "nothing has changed since the snapshot: its first hit needs no check"
+    rig.change(2, (None, (2, 7, 20)))
+    assert held.bodies is None
+
+
+def test_a_difference_is_told_first_and_nobody_gets_the_answer() -> None:
+    rig = Rig(ROWS)
+    check = Plain()
+    first, second = ask(rig, check, 7), ask(rig, None, 7)
+    (request,) = rig.asked()
+    effects = answer(rig, request, [(7, 1, 10)], own=[OwnAnswer([(1, 11)])])
+    told, *failed = effects
+    assert isinstance(told, Differs) and told.check is check and told.bracket.lower == gtids(1)
+    assert failed == [Failed(first, None, "differs"), Failed(second, None, "differs")]
+    assert rig.held(7) is None and not rig.readers[0].entries
+    assert rig.engine.memory.counters["given_up_differs"] == 2
+
+
+def test_what_cannot_be_compared_is_left_to_mysql_and_held() -> None:
+    rig = Rig(ROWS)
+    checked, plain = ask(rig, Plain(), 7), ask(rig, None, 7)
+    (request,) = rig.asked()
+    effects = answer(rig, request, [(7, 1, 10)], own=[SourceError(1317, "70100", "interrupted")])
+    assert effects == [Failed(checked, None, "unchecked"), Ready(plain, [(1, 10)], gtids(1))]
+    assert rig.held(7) == [(1, 10)]
+
+
+def test_another_text_for_the_same_key_needs_its_own_check() -> None:
+    rig = Rig(ROWS)
+    first = ask(rig, Plain("one spelling"), 7)
+    (request,) = rig.asked()
+    second = ask(rig, Plain("another"), 7)  # it joins the fill under way
+    same = ask(rig, Plain("one spelling"), 7)
+    effects = answer(rig, request, [(7, 1, 10)], own=[OwnAnswer([(1, 10)])])
+    assert sorted((type(e).__name__, e.waiter) for e in effects if isinstance(e, Ready | Failed)) == [
+        ("Failed", second), ("Ready", first), ("Ready", same),
+    ]  # fmt: skip
+
+
+def test_all_keys_of_a_checked_read_come_from_the_snapshot_though_some_are_held() -> None:
+    rig = Rig(ROWS)
+    rig.fill_from({1: (1, 7, 10)}, 7)
+    check = Plain()
+    waiter = ask(rig, check, 7, 8)
+    (request,) = rig.asked()
+    rows: list[Row] = [(1, 10), (2, 20)]
+    effects = answer(rig, request, [(7, 1, 10), (8, 2, 20)], own=[OwnAnswer(rows)])
+    assert effects == [Ready(waiter, rows, gtids(1))] and check.seen == [rows]
+
+
+def test_a_join_whose_root_is_held_is_asked_for_from_the_root_on() -> None:
+    rig = Rig(ROWS, JOIN)
+    node = rig.readers[1]
+    ask(rig, None, 7, reader=1)
+    (request,) = rig.asked()
+    answer(rig, request, [(7, 1, 10)], [(10, 10, 5)], own=[])
+    rig.change(2, ((10, 1, 5), None), table="test.w")
+    check = Plain()
+    waiter = ask(rig, check, 7, reader=1)
+    (request,) = rig.asked()
+    assert len(request.statements) == 2
+    effects = answer(rig, request, [(7, 1, 10)], [], own=[OwnAnswer([])], lower=gtids(1, 2))
+    assert effects == [Ready(waiter, [], gtids(1, 2))] and check.seen == [[]]
+    assert node.entries[7].bodies is None, "part of it was held before: what is derived from that is not the fill's"
+
+
+def test_what_was_brought_forward_is_not_fresh() -> None:
+    rig = Rig(ROWS)
+    ask(rig, Plain(), 7)
+    (request,) = rig.asked()
+    rig.change(2, (None, (2, 7, 20)))
+    answer(rig, request, [(7, 1, 10)], own=[OwnAnswer([(1, 10)])])
+    assert rig.held(7) == [(1, 10), (2, 20)]
+    assert rig.readers[0].entries[7].bodies is None
+    rig.engine.check_invariants()

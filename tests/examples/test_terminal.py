@@ -1,0 +1,75 @@
+"""Ctrl-C at `make run`: the command ends well, so make does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# What the command does: it waits for Ctrl-C, and ends with 0.
+COMMAND = """
+import signal, sys
+from contextlib import nullcontext
+from examples.lobsters.terminal import foreground, in_the_foreground
+
+def stop(signum, frame):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGINT, stop)
+before = foreground()
+with in_the_foreground() if sys.argv[1] == "taken" else nullcontext():
+    try:
+        print("ready", flush=True)
+        signal.pause()
+    except KeyboardInterrupt:
+        pass
+assert foreground() == before
+print("ended", flush=True)
+"""
+
+# A terminal where make runs, and somebody who types Ctrl-C. Prints make's exit status.
+TYPIST = """
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp("make", ["make", "-s", "-f", sys.argv[1], "run"])
+printed, typed = b"", False
+while True:
+    try:
+        read = os.read(terminal, 1000)
+    except OSError:  # the terminal has no user left
+        break
+    if not read:
+        break
+    printed += read
+    if b"ready" in printed and not typed:
+        typed = True
+        os.write(terminal, b"\\x03")
+_, status = os.waitpid(pid, 0)
+assert b"ended" in printed, printed
+print(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.parametrize(("way", "well"), [("taken", True), ("left", False)])
+def test_make_ends_well_where_its_command_does(tmp_path: Path, way: str, well: bool) -> None:
+    (tmp_path / "command.py").write_text(COMMAND)
+    makefile = tmp_path / "Makefile"
+    makefile.write_text(f"run:\n\t@exec env PYTHONPATH={ROOT} {sys.executable} {tmp_path}/command.py {way}\n")
+    typist = subprocess.run(
+        [sys.executable, "-c", TYPIST, makefile], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert (typist.stdout == "0\n") is well, typist
+
+
+def test_without_a_terminal_nothing_changes() -> None:
+    asked = "from examples.lobsters.terminal import *\nimport os\nwith in_the_foreground(): print(os.getpgrp())"
+    done = subprocess.run(
+        [sys.executable, "-c", asked], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) == os.getpgrp()

@@ -1,0 +1,38 @@
+"""How the tests are spread over processes."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).parents[1]
+
+
+def spread() -> ModuleType:
+    """The conftest.py of the project."""
+    spec = importlib.util.spec_from_file_location("spread", ROOT / "conftest.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_file_that_is_named_exists() -> None:
+    tables = spread()
+    named = tables.SPREAD | tables.LOADS | tables.SECONDS.keys() - {"loads"}
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_a_file_is_one_piece_but_where_its_tests_are_spread_and_loads_are_one() -> None:
+    tables = spread()
+    assert tables.piece_of("tests/a.py::test_x[1]") == tables.piece_of("tests/a.py::test_y") == "tests/a.py"
+    for file in tables.SPREAD:
+        assert tables.piece_of(f"{file}::test_x") != tables.piece_of(f"{file}::test_y")
+    assert {tables.piece_of(f"{file}::test_x") for file in tables.LOADS} == {"loads"}
+    assert not tables.SPREAD & tables.LOADS
+
+
+def test_what_is_long_is_a_piece() -> None:
+    tables = spread()
+    assert all(tables.piece_of(f"{name}::test_x") == name for name in tables.SECONDS if name != "loads")

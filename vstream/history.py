@@ -1,0 +1,50 @@
+"""Whether the history that a source tells of is still the one that was followed. Pure.
+
+What can have happened: another server answers; the server was set back (an older copy of its data, a crash that lost
+what was committed last) or began anew (RESET BINARY LOGS AND GTIDS), and may have committed as many transactions since,
+so that GTIDs alone tell nothing; changes went by without being in a binlog (gtid_purged set by hand).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gtid_tracker.gtid import Gtid, GtidSet
+
+SAME_START = 3.0  # seconds by which two tellings of one start may differ: MySQL tells whole seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a server told of itself at a login. `started`: when it was started, by its own clock."""
+
+    server_uuid: str
+    executed: GtidSet
+    purged: GtidSet
+    started: float
+
+    def restarted(self, later: Known) -> bool:
+        """Whether the server was started anew since. If its clock was set, it seems so."""
+        return abs(self.started - later.started) > SAME_START
+
+
+def why_lost(position: GtidSet, last: tuple[Gtid, bytes] | None, before: Known | None, now: Known) -> str:
+    """Why the position is not of the history that the server tells now; "" if nothing says so.
+
+    `last`: the last transaction that was read, which can be asked for again, and compared; None: there was none since
+    the start, so nothing can be compared, and only a server that was not touched is believed.
+    """
+    if not position.issubset(now.executed):
+        return "the source does not have all of our position: it lost transactions, or another server answers"
+    if not now.purged.issubset(position):
+        return "the source has purged binlogs that were not read yet"
+    if before is None:
+        return ""
+    if before.server_uuid != now.server_uuid:
+        # It has all of our position; but who fills from it compares with what was read of another.
+        return f"another server answers: {now.server_uuid} instead of {before.server_uuid}"
+    if last is not None and last[0] in now.purged:
+        return f"{last[0]}, the last transaction that was read, is in no binlog any more: it cannot be compared"
+    if last is None and (before.restarted(now) or before.purged != now.purged):
+        return "the source was started anew or its binlogs are others, and there is no transaction to compare"
+    return ""
