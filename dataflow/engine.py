@@ -233,10 +233,12 @@ class Engine:
         return effects + self.between()
 
     def between(self) -> list[Effect]:
-        """What happens between two transactions: memory is brought below its limit, subscribers are told."""
+        """What happens between two transactions: subscribers are told, memory is brought below its limit. In this order:
+        a subscription that ends here leaves a key that may go."""
+        effects = self._publish() if self.subscriptions.stale else []
         if self.memory.used > self.limit:
             self.sieve.evict_to(self.limit)
-        return self._publish() if self.subscriptions.stale else []
+        return effects
 
     def _restarted(self) -> list[Effect]:
         """What the server may have lost is forgotten: what is held ahead of the position, answers under way and
@@ -265,8 +267,7 @@ class Engine:
         self.source.forget()
         effects = self._ask_again()
         self.state.clear(position)
-        effects += self._publish()
-        return effects
+        return effects + self.between()
 
     # -- upqueries ---------------------------------------------------------------------------------------------------
 
@@ -277,12 +278,15 @@ class Engine:
             return []
         tag = fill.reader.tag
         self.latency[tag] = 0.7 * self.latency.get(tag, answer.seconds) + 0.3 * answer.seconds
-        bracket = answer.bracket
-        contradiction = self.source.contradiction(bracket, fill.floor)
+        contradiction = self.source.contradiction(answer.bracket, fill.floor)
         if contradiction:
             self.memory.count("resets_by_answer")
             # Not at `lower`: the stream goes on from where it is, and does not bring again what `lower` may lack.
             return self.reset(self.ring.position.freeze(), contradiction)
+        return self._answered(fill, answer) + self.between()
+
+    def _answered(self, fill: Fill, answer: UpqueryAnswer) -> list[Effect]:
+        bracket = answer.bracket
         self._count += 1
         fill.answered = self._count
         try:
@@ -316,7 +320,7 @@ class Engine:
         else:
             fill.waiting = True
             self.memory.count("fills_waiting_for_position")
-        return effects + self.between()
+        return effects
 
     def _clear_rolled_back(self, answer: UpqueryAnswer, current: Fill) -> list[Effect]:
         """A GTID that was owned, and is neither owned nor executed in a later reading, was rolled back: nobody needs
@@ -350,13 +354,14 @@ class Engine:
             return []
         self.memory.count("upqueries_failed")
         self._end(fill)
-        return self._fail(fill.reads, failed.error)
+        return self._fail(fill.reads, failed.error) + self.between()
 
     def fail_lost(self, error: UpwellError) -> list[Effect]:
         """After a fault: the reads that wait for nothing, as their fill was lost on the way, get the error."""
         missed = {read.waiter for reads in self._missed.values() for read in reads}
         waits = [read for read in self._reads.values() if read.waiter not in missed]
-        return self._fail([read for read in waits if self._fills.keys().isdisjoint(read.fills)], error)
+        lost = [read for read in waits if self._fills.keys().isdisjoint(read.fills)]
+        return self._fail(lost, error) + self.between()
 
     def waits(self, waiter: int) -> bool:
         """Whether that read is still to get its answer."""
@@ -507,7 +512,7 @@ class Engine:
                 for read in list(fill.reads):
                     if read.waiter in self._reads:
                         effects += self._again(read, fill.id)
-        return effects
+        return effects + self.between()
 
     @property
     def misses_pending(self) -> bool:

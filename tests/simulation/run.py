@@ -123,6 +123,7 @@ def script_of(seed: int, steps: int = STEPS_PER_SCHEDULE) -> Script:
 def failure(script: Script, log: Callable[[str], None] | None = None) -> str:
     """What goes wrong when the script is run; "" if nothing does."""
     simulation = Simulation(script.setup)
+    simulation.check_every = 1
     simulation.log = log
     try:
         for action in script.actions:

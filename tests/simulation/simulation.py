@@ -46,7 +46,7 @@ from tests.simulation.script import Action, Setup
 from tests.simulation.source import Change, Commit, ModelSource
 from tests.simulation.sql_side import DATABASE, Rows, State
 
-CHECK_EVERY = 16  # steps from one check of all invariants to the next
+CHECK_EVERY = 16  # steps of a schedule from one check of all invariants to the next; of a script every step is checked
 MOST_TRIES = 4  # to lock
 EXACT_EVERY = 6  # upqueries, besides those that the engine wants exact
 LOOK_BACK = 8  # hits from one that is compared with earlier positions to the next
@@ -84,6 +84,7 @@ class Simulation:
         self.graphs: set[frozenset[str]] = set()
         self.actions: list[Action] = []
         self.log: Callable[[str], None] | None = None
+        self.check_every = CHECK_EVERY
         self.clock = 0.0
         self.began: dict[int, float] = {}  # when a server took over, or came back, by incarnation
         self.engine = Engine(
@@ -115,7 +116,7 @@ class Simulation:
         if self._touched:
             self._touched = False
             self.checks.resets()
-            if len(self.actions) % CHECK_EVERY == 0:
+            if len(self.actions) % self.check_every == 0:
                 self.engine.check_invariants()
 
     def note(self, text: Callable[[], str]) -> None:
