@@ -233,8 +233,8 @@ class Engine:
         return effects + self.between()
 
     def between(self) -> list[Effect]:
-        """What happens between two transactions: subscribers are told, memory is brought below its limit. In this order:
-        a subscription that ends here leaves a key that may go."""
+        """What happens between two transactions: subscribers are told, then memory is brought below its limit. A
+        subscription that ends here leaves a key that may go."""
         effects = self._publish() if self.subscriptions.stale else []
         if self.memory.used > self.limit:
             self.sieve.evict_to(self.limit)
