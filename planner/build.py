@@ -93,6 +93,9 @@ def _require_comparable(block: Block) -> None:
     if any(expr.type.is_approximate for expr in grouped):
         # MySQL keeps them apart in a hash table and together in a sort.
         raise NotMaintained(because("expression", "0 and -0 in GROUP BY or DISTINCT"))
+    if any("" in expr.type.members for expr in compared):
+        # An ENUM's own '' and that of a value that it does not have are apart in MySQL's order, and alike as texts.
+        raise NotMaintained(because("expression", "an order or groups of an ENUM or SET that has the member ''"))
     for expr in compared:
         if domain(expr.type) == "string":
             require(expr.type.collation)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from planner.digits import require_certain_digits
 from planner.expressions import Collected, Expressions, Parameters
 from planner.logical import Base, Block, Derived, Join, NotMaintained, Output, fresh_alias
 from planner.names import Catalogue, Scope, Visible, derived_entry, table_entry
@@ -130,7 +131,7 @@ class _SelectResolver:
         having = self._after().conjuncts(self._clause("having"))
         order = self._order()
         grouped = group_clause is not None or bool(self.collected.aggregates)
-        return Block(
+        block = Block(
             joins,
             where if grouped else (*where, *having),
             grouped,
@@ -144,6 +145,8 @@ class _SelectResolver:
             self.collected.scalars,
             frozenset(index for index, is_list in enumerate(self.resolver.parameters.lists) if is_list),
         )
+        require_certain_digits(block)
+        return block
 
     def _refuse_clauses(self) -> None:
         if argument(self.tree, "distinct") is not None and argument(self.tree, "distinct").args.get("on"):  # type: ignore[union-attr] # checked just before
