@@ -1,11 +1,15 @@
-"""What the sample takes on MySQL's port and on Upwell's: the same driver asks the same of both."""
+"""What the sample takes on MySQL's port and on Upwell's: the same driver asks the same of both.
+
+Each query is measured in several rounds that are seconds apart. On a busy machine a process may wait for a core at
+each read, for a tenth of a second on end; such a bout meets one round of a query, and the median of all hides it.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, cycle, islice
+from itertools import cycle, islice
 from statistics import median
 
 from examples.lobsters.cached import Made
@@ -16,7 +20,8 @@ from examples.lobsters.pages import PageStream, run_page
 from examples.lobsters.queries import CATALOGUE, Parameters, Sample
 from upwell.client import Client
 
-LEAST_RUNS = 3
+ROUNDS = 5
+SETTLE_SECONDS = 2.0  # for one query: until its answers are given without a comparison
 WRITES = 9  # that a hit is waited for
 WRITE_SECONDS = 5.0  # until a write must be seen
 WARM_PAGES = 60
@@ -28,7 +33,8 @@ RAISE = "UPDATE stories SET upvotes = upvotes + 1 WHERE id = ?"
 
 @dataclass(slots=True)
 class Pair:
-    """One query on both ports. Milliseconds, medians; `hits`: the part of Upwell's answers that were hits."""
+    """One query on both ports. Milliseconds, medians; `hits`: the part of Upwell's answers that were hits. `first_ms`:
+    of the first read of a key."""
 
     id: str
     mysql_ms: float
@@ -42,6 +48,18 @@ class Pair:
     def gain(self) -> float:
         """How many times MySQL's time is Upwell's."""
         return self.mysql_ms / self.upwell_ms
+
+
+@dataclass(slots=True)
+class Reads:
+    """What one query's reads took, in seconds. `expected`: MySQL's answer for each key; `hits`: of Upwell's reads."""
+
+    id: str
+    expected: dict[Parameters, Sequence[tuple[object, ...]]]
+    first: list[float]
+    mysql: list[float] = field(default_factory=list)
+    upwell: list[float] = field(default_factory=list)
+    hits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +85,33 @@ class TwoPorts:
         self.direct, self.through = direct, through
         self._client, self._made, self._effort = client, made, effort
 
-    def pair(self, id: str, sample: Sample) -> Pair:
-        """Measures one query. The source must be at rest: the answers are compared."""
+    def begin(self, id: str, sample: Sample) -> Reads:
+        """Reads a few keys of one query until Upwell answers them with hits."""
         keys = draw_keys(CATALOGUE[id], sample, self._effort.keys)
         # The first run of each key is not measured at MySQL: its pages are in memory then, as in a busy server.
         expected = {key: self.direct.read(id, key) for key in keys}
-        first = [seconds(self.through, id, key) for key in keys]
-        before = self._hits(id)
-        mysql, upwell = self._in_turns(id, keys)
-        hits = (self._hits(id) - before) / len(upwell)
-        made = Pair(id, median(mysql) * 1e3, median(first) * 1e3, median(upwell) * 1e3, hits, len(keys))
-        made.differences += chain.from_iterable(self.differences(id, key, rows) for key, rows in expected.items())
+        reads = Reads(id, expected, [seconds(self.through, id, key) for key in keys])
+        self._settle(id, keys)
+        return reads
+
+    def measure(self, reads: Reads) -> None:
+        """One round of a query."""
+        before = self._hits(reads.id)
+        self._in_turns(reads)
+        reads.hits += self._hits(reads.id) - before
+
+    def end(self, reads: Reads) -> Pair:
+        """The source must be at rest: the answers are compared."""
+        made = Pair(
+            reads.id,
+            median(reads.mysql) * 1e3,
+            median(reads.first) * 1e3,
+            median(reads.upwell) * 1e3,
+            reads.hits / len(reads.upwell),
+            len(reads.expected),
+        )
+        for key, rows in reads.expected.items():
+            made.differences += self.differences(reads.id, key, rows)
         return made
 
     def differences(self, id: str, key: Parameters, expected: Sequence[tuple[object, ...]]) -> Iterator[str]:
@@ -118,17 +152,30 @@ class TwoPorts:
                 raise TimeoutError(f"a write was not seen within {WRITE_SECONDS:.0f} s")
         return time.perf_counter() - began
 
-    def _in_turns(self, id: str, keys: Sequence[Parameters]) -> tuple[list[float], list[float]]:
-        """Seconds of reads at MySQL and at Upwell, one after the other: what else the machine does meets both."""
-        mysql: list[float] = []
-        upwell: list[float] = []
+    def _in_turns(self, reads: Reads) -> None:
+        """Reads at MySQL and at Upwell, one after the other: what else the machine does meets both."""
         end = time.perf_counter() + self._effort.seconds
-        for key in islice(cycle(keys), self._effort.runs):
-            mysql.append(seconds(self.direct, id, key))
-            upwell.append(seconds(self.through, id, key))
-            if time.perf_counter() > end and len(mysql) >= LEAST_RUNS:
-                break
-        return mysql, upwell
+        for key in islice(cycle(reads.expected), self._effort.runs):
+            reads.mysql.append(seconds(self.direct, reads.id, key))
+            reads.upwell.append(seconds(self.through, reads.id, key))
+            if time.perf_counter() > end:
+                return
+
+    def _settle(self, id: str, keys: Sequence[Parameters]) -> None:
+        """Reads through Upwell until no answer of a whole round is compared with MySQL's first, as those of a new cache
+        are. What that costs is in the first reads."""
+        end = time.perf_counter() + SETTLE_SECONDS
+        while time.perf_counter() < end:
+            before = self._comparisons()
+            for key in keys:
+                self.through.read(id, key)
+            if self._comparisons() == before:
+                return
+
+    def _comparisons(self) -> int:
+        """With MySQL's own answers so far, of all caches."""
+        counters = self._client.status().counters
+        return sum(count for name, count in counters.items() if name.startswith("trust_"))
 
     def _hits(self, id: str) -> int:
         """Of the cache, as Upwell counts them."""
@@ -137,9 +184,13 @@ class TwoPorts:
 
 
 def all_pairs(ports: TwoPorts, made: Made, sample: Callable[[], Sample], tell: Callable[[str], None]) -> list[Pair]:
-    """Every cached query; `tell` is given each name before it is measured."""
-    found = []
-    for id in made.names:
-        tell(id)
-        found.append(ports.pair(id, sample()))
-    return found
+    """Every cached query; `tell` is given what is done next."""
+    begun = []
+    for number, id in enumerate(made.names, 1):
+        tell(f"first reads of {id}, {number} of {len(made.names)}")
+        begun.append(ports.begin(id, sample()))
+    for round_ in range(1, ROUNDS + 1):
+        for reads in begun:
+            tell(f"measuring {reads.id}, round {round_} of {ROUNDS}")
+            ports.measure(reads)
+    return [ports.end(reads) for reads in begun]
