@@ -5,6 +5,7 @@ https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_execute
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
@@ -102,6 +103,15 @@ def _time(data: bytes, at: int) -> tuple[Value, int]:
     return Moment(time_text(-total if raw[0] else total)), at
 
 
+def _real(value: Value) -> float | None:
+    """A number, also one that is a string, as DOUBLE."""
+    try:
+        real = float(value) if isinstance(value, int | float | Decimal | str) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return real if math.isfinite(real) else None
+
+
 def _bytes(data: bytes, at: int) -> tuple[Value, int]:
     return read_lenenc(data, at)
 
@@ -135,7 +145,11 @@ READERS: dict[int, Reader] = {
 NULL_TYPE = 0x06
 MOMENTS = frozenset({0x07, 0x0A, 0x0B, 0x0C})
 DAYS = MOMENTS - {0x0B}
-STRINGS = frozenset({0x0F, 0xF9, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, NULL_TYPE})
+DOUBLE, REAL = 0x05, 2
+RANKS = {0x00: 1, 0xF6: 1, 0x04: REAL, DOUBLE: REAL}
+"""Of types of numbers: one of a higher rank does not fit where MySQL counts on one of a lower."""
+TEXTS = frozenset({0x0F, 0xF9, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE})
+STRINGS = TEXTS | {NULL_TYPE}
 
 
 class PreparedStatement:
@@ -147,7 +161,9 @@ class PreparedStatement:
     session variables that were not as in the sessions that fill caches when MySQL resolved the text. `numbers` and
     `moments`: parameters for which MySQL was once given a number, or a date or time; it resolves a statement anew for
     them, and goes on so: comparing a string column as numbers. Of the moments `days` were no TIME. `turned`: for some
-    whose types are not known here.
+    whose types are not known here. `ranks`: by which types MySQL would compare numbers, had it seen all executions;
+    `told_ranks`: does compare; `reals`: parameters for which that was DOUBLE once. `mixed`: the ranks are of an
+    execution that bound a string, too: MySQL must see it.
     """
 
     def __init__(self, text: bytes, database: str, answer: Sequence[bytes], *, attributes: bool) -> None:
@@ -167,6 +183,9 @@ class PreparedStatement:
         self.numbers: frozenset[int] = frozenset()
         self.moments: frozenset[int] = frozenset()
         self.days: frozenset[int] = frozenset()
+        self.reals: frozenset[int] = frozenset()
+        self.ranks = self.told_ranks = (0,) * self.parameters
+        self.mixed = False
         self.turned = False
         self.long_data = False  # sent since the last execution or reset
 
@@ -186,6 +205,16 @@ class PreparedStatement:
         attributes the flag means nothing."""
         return self.attributes and (self.parameters > 0 or bool(flags & PARAMETER_COUNT))
 
+    def note_bound(self, types: tuple[int, ...]) -> None:
+        """An execution binds these types."""
+        if types != self.types:
+            self.types = types
+            before, self.ranks = self.ranks, _turned(self.ranks, types)
+            if self.ranks != before:
+                self.mixed = any(type_ & 0xFF in TEXTS for type_ in types)
+            if REAL in self.ranks:
+                self.reals |= {number for number, rank in enumerate(self.ranks) if rank == REAL}
+
     def _note_told(self, types: tuple[int, ...] | None) -> None:
         """MySQL is given an execution with these types."""
         if types is None:
@@ -195,6 +224,7 @@ class PreparedStatement:
             self.moments |= {number for number, kind in enumerate(kinds) if kind in MOMENTS}
             self.numbers |= {number for number, kind in enumerate(kinds) if kind not in MOMENTS | STRINGS}
             self.days |= {number for number, kind in enumerate(kinds) if kind in DAYS}
+            self.told_ranks = _turned(self.told_ranks, types)
 
     def for_mysql(self, data: bytes) -> bytes:
         """An execution that MySQL is to answer (its packet with the header), with the types of its parameters where
@@ -204,12 +234,15 @@ class PreparedStatement:
             return data  # MySQL refuses it
         if not given:
             return data
-        self._note_told(types)
         if types is None:
+            self._note_told(None)
             self.told = None
             return data
         if self._counts(data[9]):
             given, at = read_lenenc_int(data, at)
+        if self.ranks != self.told_ranks and given == len(types) and self.ranks != _turned(self.told_ranks, types):
+            data, types = self._as_reals(data, at, types)
+        self._note_told(types)
         at += given + 7 >> 3
         if data[at : at + 1] != b"\0":
             self.told = types
@@ -217,9 +250,38 @@ class PreparedStatement:
         if types == self.told or given != len(types):
             return data
         self.told = types
+        return packet(data[4:at] + b"\1" + self._bound(types) + data[at + 1 :], data[3])
+
+    def _bound(self, types: Sequence[int]) -> bytes:
+        """How types are bound."""
         end = b"\0" if self.attributes else b""  # a parameter has no name
-        bound = b"".join(type_.to_bytes(2, "little") + end for type_ in types)
-        return packet(data[4:at] + b"\1" + bound + data[at + 1 :], data[3])
+        return b"".join(type_.to_bytes(2, "little") + end for type_ in types)
+
+    def _as_reals(self, data: bytes, at: int, types: tuple[int, ...]) -> tuple[bytes, tuple[int, ...]]:
+        """An execution, and its types, with each value as DOUBLE that MySQL would make one of, had it seen what only
+        hits have. `at`: where the bitmap of NULLs begins."""
+        payload, changed, values = data[4:], list(types), []
+        unseen = [wanted == REAL != told for wanted, told in zip(self.ranks, self.told_ranks, strict=True)]
+        try:
+            start, nulls = self._values_at(payload)
+            for number, type_ in enumerate(types):
+                reader = READERS.get(type_ if type_ in READERS else type_ & 0xFF)
+                if nulls[number >> 3] >> (number & 7) & 1 or type_ & 0xFF == NULL_TYPE:
+                    continue
+                if reader is None:
+                    return data, types
+                value, end = reader(payload, start)
+                real = _real(value) if unseen[number] else None
+                values.append(payload[start:end] if real is None else _DOUBLE.pack(real))
+                start = end
+                changed[number] = type_ if real is None else DOUBLE
+        except (Malformed, NotDecoded):
+            return data, types
+        told = tuple(changed)
+        if told != types:
+            bitmap = data[at : at + (len(types) + 7 >> 3)]
+            data = packet(data[4:at] + bitmap + b"\1" + self._bound(told) + b"".join(values), data[3])
+        return data, told
 
     def note_types(self, payload: bytes) -> None:
         """Remembers the types that an execution binds: the next one may leave them out. Raises Malformed,
@@ -290,10 +352,18 @@ class PreparedStatement:
         at += 1
         if bound:
             types, at = read_types(payload, at, given, named=named)
-            self.types = types[:count]
+            self.note_bound(types[:count])
         elif self.types is None or given > count:
             raise NotDecoded("the parameters' types were never sent")
         return at, nulls
+
+
+def _turned(ranks: tuple[int, ...], types: Sequence[int]) -> tuple[int, ...]:
+    """MySQL resolves a statement anew, for the types of this execution, where one of them does not fit. Strings do fit,
+    but beside a number they are DOUBLE then."""
+    if all(RANKS.get(type_, 0) <= rank for type_, rank in zip(types, ranks, strict=False)):
+        return ranks
+    return tuple(REAL if type_ & 0xFF in TEXTS else RANKS.get(type_, 0) for type_ in types)
 
 
 def read_types(payload: bytes, at: int, count: int, *, named: bool) -> tuple[tuple[int, ...], int]:

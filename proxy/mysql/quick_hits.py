@@ -120,9 +120,11 @@ class QuickHits(CachedReads):
         head, target = self.heads.get(statement), statement.target
         if head is None or target is None or target.cache is None or statement.long_data or data[9] & CURSOR:
             return None
-        if target.plain_int and statement.types == LONGLONG and data[14:-8] == self._no_types:
+        if statement.reals:
+            pass  # whether MySQL compares as DOUBLE is for the long way to say
+        elif target.plain_int and statement.types == LONGLONG and data[14:-8] == self._no_types:
             return head, target.cache, int.from_bytes(data[-8:], "little", signed=True), BY_BYTES
-        if target.list_end:
+        elif target.list_end:
             values = statement.longs(data, target.list_end)
             return None if values is None else (head, target.cache, values, LIST)
         known = target.keys.get((statement.types, data[9:]))
@@ -130,7 +132,7 @@ class QuickHits(CachedReads):
             return None
         key, types = known
         if types != statement.types:
-            statement.types = types
+            statement.note_bound(types or ())
             self.heads.hot.clear()
         return head, target.cache, key, PLAIN
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from proxy.api import ParameterValue, SessionCache, SessionSystem
 from proxy.mysql.announced import Announced
@@ -14,8 +15,9 @@ from proxy.mysql.statement_kind import Kind, Statement
 from proxy.mysql.statement_set import Scope
 from proxy.mysql.texts import Steer
 from proxy.proxied import ProxiedTexts
+from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS
 from sqltypes.errors import ComparedElsewhere, UpwellError
-from sqltypes.expression import Key
+from sqltypes.expression import Key, Value
 from sqltypes.schema import INTEGER_TYPES, SqlType
 
 NO_CACHE = "no cache for this query"
@@ -33,7 +35,8 @@ FORMATS = {
 
 
 DATED = frozenset({"date", "datetime", "timestamp", "time"})
-NUMBERS = INTEGER_TYPES | {"decimal", "float", "double", "bit"}
+EXACT = INTEGER_TYPES | {"decimal", "bit"}
+NUMBERS = EXACT | {"float", "double"}
 CHANGES_STATE = frozenset({Kind.SET, Kind.USE, Kind.PREPARE, Kind.DEALLOCATE})  # but for temporary tables
 LOCKS_NOTHING = frozenset({Kind.READ, Kind.BEGIN, Kind.HARMLESS})
 LOCKS_TABLES = {Kind.LOCK_TABLES: True, Kind.UNLOCK_TABLES: False, Kind.BEGIN: False}
@@ -140,6 +143,12 @@ class Compared:
     times: frozenset[int] = frozenset()
     numbers: frozenset[int] = frozenset()
     bits: frozenset[int] = frozenset()
+    exact: frozenset[int] = frozenset()  # numbers that are no FLOAT or DOUBLE
+
+    def are_too_fine(self, values: Sequence[Value]) -> bool:
+        """Whether MySQL may find other rows if it compares them as DOUBLE. It does so of all that one is compared with
+        in an IN-list."""
+        return any(_is_too_fine(values[number]) for number in self.exact)
 
     def is_turned(self, statement: PreparedStatement) -> bool:
         """Whether MySQL may compare in another type than the cache's query does: by what it was given before. Measured:
@@ -172,9 +181,11 @@ class Target:
     # Of executions that were hits: by the types that were bound before and the bytes, the key and the types then.
     keys: dict[tuple[Types, bytes], tuple[Key, Types]] = field(default_factory=dict)
 
-    def learn(self, before: Types, payload: bytes, values: Sequence[ParameterValue], types: Types) -> None:
-        """An execution with these values is about to be answered."""
-        if self.cache is None or len(payload) > LONGEST_KEY or self.list_end:
+    def learn(
+        self, before: Types, payload: bytes, given: Sequence[Value], values: Sequence[ParameterValue], types: Types
+    ) -> None:
+        """An execution is about to be answered. `given`: its values; `values`: the cache's."""
+        if self.cache is None or len(payload) > LONGEST_KEY or self.list_end or self.compared.are_too_fine(given):
             return
         key = self.cache.bound(values)
         if key is not None:
@@ -193,8 +204,14 @@ class Target:
         found = statement.differed.intersection((*ALWAYS, *self.cache.needs))
         return f"{min(found)} was another when the statement was prepared" if found else ""
 
-    def bind(self, values: tuple[ParameterValue, ...], types: Types) -> tuple[ParameterValue, ...]:
+    def bind(self, values: tuple[Value, ...], statement: PreparedStatement) -> tuple[ParameterValue, ...]:
         """The cache's parameters of an execution's. Raises ComparedElsewhere."""
+        types, exact = statement.types, self.compared.exact
+        if statement.reals and not exact.isdisjoint(statement.reals):
+            if self.compared.are_too_fine(values):
+                raise ComparedElsewhere("MySQL compares as DOUBLE since one was bound, and this number is no DOUBLE")
+            if statement.mixed and statement.ranks != statement.told_ranks:
+                raise ComparedElsewhere("a string is bound beside a number, by which MySQL goes on comparing")
         if self.list_end:
             bound: tuple[ParameterValue, ...] = (values,)
         else:
@@ -204,6 +221,12 @@ class Target:
                 if not dated and any(isinstance(one, Moment) for one in (value if type(value) is tuple else (value,))):
                     raise ComparedElsewhere("a date or time is bound for what is none")
         return bound
+
+
+def _is_too_fine(value: Value) -> bool:
+    if isinstance(value, Decimal):
+        return len(value.as_tuple().digits) > SAFE_DIGITS or value != value.to_integral_value()
+    return isinstance(value, int) and abs(value) >= EXACT_DOUBLE
 
 
 def _filled(item: object, values: Sequence[ParameterValue]) -> ParameterValue:
@@ -251,10 +274,10 @@ def target_of(
 
 def _compared_with(template: Sequence[object], types: Sequence[str]) -> Compared:
     """`types`: of the cache's parameters, which `template` is of."""
-    found: dict[str, set[int]] = {name: set() for name in ("strings", "days", "times", "numbers", "bits")}
+    found: dict[str, set[int]] = {name: set() for name in ("strings", "days", "times", "numbers", "bits", "exact")}
     for item, name in zip(template, types, strict=False):
         kind = "numbers" if name in NUMBERS else "times" if name == "time" else "days" if name in DATED else "strings"
-        kinds = [kind, *(["bits"] if name == "bit" else [])]
+        kinds = [kind, *(["bits"] if name == "bit" else []), *(["exact"] if name in EXACT else [])]
         for one in item if isinstance(item, tuple) else (item,):
             if isinstance(one, Sentinel):
                 for kind in kinds:

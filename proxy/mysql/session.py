@@ -328,8 +328,9 @@ class Session(QuickHits):
                     statement.note_types(data[4:])
             else:
                 before = statement.types
-                values = target.bind(statement.values(data[4:]), statement.types)
-                target.learn(before, data[9:], values, statement.types)
+                given = statement.values(data[4:])
+                values = target.bind(given, statement)
+                target.learn(before, data[9:], given, values, statement.types)
                 why = NO_CACHE
         except NotDecoded as reason:
             why = str(reason)
