@@ -15,7 +15,8 @@ from integration.announced_queries import GIVEN, SHAPES, Shape, expressions, fai
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound
-from integration.test_hits_same_bytes import comparable, last_served, without
+from integration.served import last_served
+from integration.test_hits_same_bytes import comparable, without
 from proxy.mysql.announced import SEVERAL
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF
 

@@ -15,6 +15,7 @@ from examples.lobsters.queries import CATALOGUE, Compare, Parameter, Sample, Tem
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import UTF8MB4, Prepared, RawClient, bound, joined, nulls
+from integration.served import last_served, read_until_hit
 from proxy.mysql.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_QUERY_ATTRIBUTES,
@@ -34,17 +35,6 @@ KINDS = {
     "query-attributes": CLIENT_QUERY_ATTRIBUTES,
 }
 LONGLONG, STRING = 0x08, 0xFD
-
-
-def last_served(beside: Beside) -> str:
-    """How the last statement of the only session was answered, and why."""
-
-    def told() -> str:
-        (session,) = beside.shared.sessions
-        last = session.last_statement  # type: ignore[attr-defined]  # of the class below
-        return f"{last.served} {last.reason}".strip()
-
-    return beside.call(told)
 
 
 def packets(data: bytes) -> list[bytes]:
@@ -292,9 +282,8 @@ def test_a_statement_prepared_before_the_character_set_changes(items: Beside) ->
             direct.query(names)
             client.query(names)
             wanted = comparable(direct, direct.execute(statements[0].id))
-            for _ in range(3):
-                assert comparable(client, client.execute(statements[1].id)) == wanted, names
-            assert last_served(items) == "hit"
+            for answer in read_until_hit(items, client, client.execute, statements[1].id):
+                assert comparable(client, answer) == wanted, names
 
 
 def test_a_hit_with_a_wrong_packet_number_is_an_error(items: Beside) -> None:
@@ -339,4 +328,4 @@ def test_a_prepared_statement_outlives_a_change_of_its_table(mysql: Server, data
                 assert comparable(client, client.query("SELECT * FROM item WHERE id = 1")) == wanted
             mysql.execute(f"USE `{database}`", change)
             beside.caught_up()
-        assert last_served(beside) == "hit"
+        read_until_hit(beside, client, client.query, "SELECT * FROM item WHERE id = 1")

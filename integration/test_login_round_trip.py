@@ -7,7 +7,7 @@ from pathlib import Path
 from integration.conftest import OwnMySQL
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient
-from integration.test_hits_same_bytes import last_served
+from integration.served import last_served, read_until_hit
 from proxy.mysql.packets import COM_RESET_CONNECTION
 
 READ = "SELECT n FROM item WHERE id = 1"
@@ -57,9 +57,7 @@ def test_a_login_asks_twice_in_one_round_trip_and_once_more_where_sessions_begin
                     assert tracks(beside)["session_track_system_variables"].startswith(
                         "sql_mode,lock" if change == OTHERWISE else "time_zone,autocommit"
                     )
-                    for _ in range(2):
-                        client.query(READ)
-                    assert last_served(beside) == "hit"
+                    read_until_hit(beside, client, client.query, READ)
                     client.command(COM_RESET_CONNECTION)
                     client.query(READ)
                     assert last_served(beside) == "hit"

@@ -13,7 +13,8 @@ import pytest
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient
-from integration.test_hits_same_bytes import KINDS, comparable, last_served
+from integration.served import last_served, read_until_hit
+from integration.test_hits_same_bytes import KINDS, comparable
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, lenenc, lenenc_int
 from proxy.mysql.prepared import UNSIGNED
 
@@ -98,9 +99,8 @@ def test_types_that_were_told_with_a_hit_are_told_to_mysql(items: Beside, kind: 
 def test_what_asks_about_a_prepared_hit_finds_its_rows(items: Beside) -> None:
     with items.client() as client:
         statement = client.prepare(BY_ID)
-        for types in ([LONGLONG], None, None):
-            client.execute(statement.id, parameters(client, [number(1)], types))
-        assert last_served(items) == "hit"
+        client.execute(statement.id, parameters(client, [number(1)], [LONGLONG]))
+        read_until_hit(items, client, client.execute, statement.id, parameters(client, [number(1)], None))
         assert client.query("SELECT FOUND_ROWS()").count(b"\x011") == 1
 
 
@@ -132,7 +132,8 @@ def test_a_statement_means_what_it_meant_when_it_was_prepared(
                 given = parameters(one, [value], [LONGLONG]) if value is not None else b""
                 found += [comparable(one, one.execute(statement.id, given)) for _ in range(3)]
             answers.append(found)
-        assert last_served(items) == "hit"
+        for answer in read_until_hit(items, client, client.execute, statement.id, given):
+            assert comparable(client, answer) == found[-1]
     assert answers[1] == answers[0]
 
 
@@ -141,8 +142,9 @@ def test_a_statement_means_what_it_meant_when_it_was_prepared(
 def test_in_a_transaction_the_status_is_mysqls(items: Beside, kind: str, begin: str) -> None:
     with items.direct(capabilities=KINDS[kind]) as direct, items.client(capabilities=KINDS[kind]) as client:
         statements = [(one, one.prepare(BY_ID)) for one in (direct, client)]
-        client.query("SELECT id, s FROM item WHERE id = 1")
-        client.execute(statements[1][1].id, parameters(client, [number(1)], [LONGLONG]))
+        read_until_hit(items, client, client.query, "SELECT id, s FROM item WHERE id = 1")
+        given = parameters(client, [number(1)], [LONGLONG])
+        read_until_hit(items, client, client.execute, statements[1][1].id, given)
         for one in (direct, client):
             one.query(begin)
         for _ in range(3):
@@ -180,9 +182,8 @@ def test_rights_are_asked_for_in_the_database_of_the_statement(items: Beside) ->
                 for _ in range(2):
                     assert client.execute(statement.id, given)[-20:-11] == wanted[-20:-11]
                 client.use(database)
-                for _ in range(2):
-                    assert client.execute(statement.id, given)[-20:-11] == wanted[-20:-11]
-                assert last_served(items) == "hit"
+                for answer in read_until_hit(items, client, client.execute, statement.id, given):
+                    assert answer[-20:-11] == wanted[-20:-11]
                 client.use(other)
                 items.mysql.execute(f"REVOKE SELECT ON `{database}`.* FROM {account}")
                 items.caught_up()
@@ -272,4 +273,4 @@ def test_a_text_that_mysql_refuses_says_nothing_of_the_accounts_rights(items: Be
         for limit in ("2", "1", "1"):
             wanted = comparable(direct, direct.query(text + limit))
             assert comparable(client, client.query(text + limit)) == wanted
-        assert last_served(items) == "hit"
+        read_until_hit(items, client, client.query, text + "1")

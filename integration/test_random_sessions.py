@@ -14,7 +14,8 @@ import pytest
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import Prepared, RawClient
-from integration.test_hits_same_bytes import comparable, last_served
+from integration.served import last_served
+from integration.test_hits_same_bytes import comparable
 from proxy.mysql.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_MULTI_STATEMENTS,
