@@ -16,11 +16,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dataflow.counters import ENGINE
 from dataflow.entries import ENTRY_BYTES, Entry, Held, dependents_of, touch
 from dataflow.messages import Pair
+from dataflow.remains import Item, Remains
 from gtid_tracker.gtid import Gtid
 from gtid_tracker.tracker import Cut, Fate, FillTracker
 from planner.fill_text import FillText
@@ -28,6 +29,9 @@ from planner.plan import AggregateArrangement, RowsArrangement, TopKArrangement
 from planner.plan import Arrangement as ArrangementPlan
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Key, Row
+
+if TYPE_CHECKING:
+    from dataflow.reader import ReaderNode
 
 
 class Nowhere:
@@ -58,6 +62,13 @@ class Memory:
     sequence: int = 0
     applied: int = 0  # row changes applied to held entries: too many for `count`
     counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ENGINE, 0))
+    remains: Remains = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.remains = Remains(self.free)
+
+    def free(self, size: int) -> None:
+        self.used -= size
 
     def count(self, name: str, by: int = 1) -> None:
         self.counters[name] = self.counters.get(name, 0) + by
@@ -78,6 +89,7 @@ class Arrangement(ABC):
         self.memory = memory
         self.entries: Entries = {}  # one dict for life: readers keep a reference
         self.ahead: Entries = {}  # entries ahead of the position, likewise; a hole to all but single reads
+        self.readers: dict[ReaderNode, None] = {}  # that use it
         self.generation = 0
         self.tracker: FillTracker[Any] = FillTracker()
         self.key_of_answer: Callable[[Row], Key] = lambda row: ()
@@ -211,10 +223,24 @@ class Arrangement(ABC):
 
     def clear(self) -> None:
         """Makes every key a hole."""
-        for entry in (*self.entries.values(), *self.ahead.values()):
-            self.discard(entry)
+        count = len(self.entries) + len(self.ahead)
+        if count <= self.memory.remains.few:
+            for entry in (*self.entries.values(), *self.ahead.values()):
+                self.discard(entry)
+        else:
+            self.let_go()
         self.generation += 1
         self.tracker.clear()
+
+    def let_go(self) -> None:
+        """Makes every key a hole, and every key of the readers above, in a step that is short however many there are
+        (`dataflow/remains.py`)."""
+        for reader in self.readers:
+            reader.let_go()
+        items: list[Item] = [*self.entries.values(), *self.ahead.values()]
+        self.entries.clear()
+        self.ahead.clear()
+        self.memory.remains.add(items)
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self.entries)

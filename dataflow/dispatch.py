@@ -27,28 +27,30 @@ class TableNodes:
     """
 
     def __init__(self) -> None:
-        self.nodes: list[Arrangement] = []
-        self._direct: list[Place] = []
+        self.nodes: dict[Arrangement, None] = {}
+        self._direct: dict[Arrangement, Place] = {}
+        self._places: list[Place] | None = []  # those of `_direct`; None: to be listed anew
         self._located: dict[object, tuple[Locate, list[Place]]] = {}
         self._others: list[Arrangement] = []
 
     def add(self, node: Arrangement) -> None:
-        self.nodes.append(node)
+        self.nodes[node] = None
         if not isinstance(node, LinearArrangement):
             self._others.append(node)
             return
         place = (node, node.key_column or 0, node.entries.get)
         if node.key_column is not None:
-            self._direct.append(place)
+            self._direct[node], self._places = place, None
         else:
             self._located.setdefault(node.located_by, (node.locate, []))[1].append(place)
 
     def remove(self, node: Arrangement) -> None:
-        self.nodes.remove(node)
+        del self.nodes[node]
         if not isinstance(node, LinearArrangement):
             self._others.remove(node)
         elif node.key_column is not None:
-            self._direct = [place for place in self._direct if place[0] is not node]
+            del self._direct[node]
+            self._places = None
         else:
             locate, places = self._located.pop(node.located_by)
             rest = [place for place in places if place[0] is not node]
@@ -75,7 +77,8 @@ class TableNodes:
                 other.cannot_evaluate()
 
     def _process_direct(self, pairs: Sequence[Pair]) -> None:
-        direct = self._direct
+        if (direct := self._places) is None:
+            direct = self._places = list(self._direct.values())
         applied = 0
         for before, after in pairs:
             if before is None:

@@ -92,13 +92,29 @@ class Engine:
 
     def remove(self, reader: ReaderNode) -> list[Effect]:
         """Takes a reader out. Reads that wait for it are to be passed through."""
-        effects: list[Effect] = []
-        for read in [read for read in self._reads.values() if read.reader is reader]:
-            effects += self._give_up(read, "cache_dropped")
-        self._missed.pop(reader, None)
-        effects += self.subscriptions.end(reader, "the cache was dropped or is being rebuilt")
+        effects = self.close([reader])
         self.state.remove(reader)
         return effects
+
+    def close(self, readers: Iterable[ReaderNode]) -> list[Effect]:
+        """Nothing is read from these readers any more, nor filled for them; reads that wait are to be passed through.
+        `remove` takes them out, each when there is time. Requires: what they hold will not be asked for again."""
+        for reader in readers:
+            reader.installed = False
+        effects: list[Effect] = []
+        for read in [read for read in self._reads.values() if not read.reader.installed]:
+            effects += self._give_up(read, "cache_dropped")
+        for reader in [reader for reader in self._missed if not reader.installed]:
+            del self._missed[reader]
+        return effects + self.subscriptions.end_closed("the cache was dropped or is being rebuilt")
+
+    def tidy(self, most: int) -> bool:
+        """Takes apart so much of what was let go (`dataflow/remains.py`). Whether there is more to do."""
+        remains = self.memory.remains
+        if remains:
+            remains.take_apart(most)
+            return bool(remains) or self.sieve.prune(0)
+        return self.sieve.prune(10 * most)
 
     # -- reads -------------------------------------------------------------------------------------------------------
 

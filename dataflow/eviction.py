@@ -18,6 +18,8 @@ from dataflow.entries import Held, relink
 from dataflow.reader import Params, ReaderNode
 from sqltypes.expression import Key
 
+AT_ONCE = 16  # of what was let go, that are taken apart before it is looked whether that is enough
+
 
 class Sieve:
     """The queue and its hand."""
@@ -26,6 +28,7 @@ class Sieve:
         self.memory = memory
         self._queue: list[Held | None] = []
         self._hand = 0
+        self._pruned: int | None = None  # how far `prune` has come
         self._empty = 0  # places of the queue that the hand has emptied
         self.evicted = 0
 
@@ -48,6 +51,9 @@ class Sieve:
 
     def evict_to(self, target: int) -> int:
         """Evicts until `memory.used` is at most `target` bytes. Returns how many keys went. Watched keys stay."""
+        remains = self.memory.remains
+        while self.memory.used > target and remains:
+            remains.take_apart(AT_ONCE)
         evicted = 0
         spared = 0
         while self.memory.used > target and spared <= 2 * len(self._queue):
@@ -93,12 +99,25 @@ class Sieve:
         self._hand = before
         self._empty = 0
 
-    def prune(self) -> None:
-        """Takes dead keys out, after many were dropped otherwise than by the hand."""
-        for at, held in enumerate(self._queue):
+    def prune_soon(self) -> None:
+        """Many keys were dropped otherwise than by the hand: `prune` is to be called until nothing is left to do."""
+        self._pruned = 0
+        self.memory.remains.more()
+
+    def prune(self, most: int) -> bool:
+        """Looks at so many places of the queue for dead keys, and takes them out. Whether there is more to do."""
+        if self._pruned is None:
+            return False
+        start, end = self._pruned, min(self._pruned + most, len(self._queue))
+        for at in range(start, end):
+            held = self._queue[at]
             if held is not None and not held.alive:
                 self._queue[at] = None
-        self._compact()
+                self._empty += 1
+        self._pruned = end if end < len(self._queue) else None
+        if self._empty * 2 > len(self._queue):
+            self._compact()  # places have moved: the hand finds what is passed over
+        return self._pruned is not None
 
     def __len__(self) -> int:
         return sum(1 for held in self._queue if held is not None and held.alive)

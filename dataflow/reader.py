@@ -24,6 +24,7 @@ from typing import Any
 from dataflow.arrangement import Arrangement, Entries, Memory
 from dataflow.entries import Entry, Held, relink
 from dataflow.operators.aggregate import Accumulator, State, add_value, empty_state, result
+from dataflow.remains import Item
 from gtid_tracker.gtid import GtidSet
 from planner.plan import QueryPlan
 from planner.upquery_sql import quoted
@@ -123,6 +124,7 @@ class ReaderNode:
         # Is told with which columns MySQL has answered an upquery whose rows are held as they are.
         self.on_columns: Callable[[tuple[ResultColumn, ...]], None] | None = None
         self.installed = True
+        self.watched = False  # whether a key of it was ever subscribed to
         self.tables: tuple[str, ...] = tuple(quoted(table) for table in plan.tables)  # for an upquery's metadata locks
         # The arrangements by level, the root's first; the same one may occur more than once.
         self.nodes: tuple[Arrangement, ...] = (program.root, *(level.node for level in program.levels))
@@ -297,8 +299,10 @@ class ReaderNode:
 
     def drop(self, held: Held) -> None:
         """Evicts the key: the answer first, then what nobody else needs below."""
-        if self.entries.pop(held.key, None) is None:
+        if not held.alive:
             return
+        if self.entries.get(held.key) is held:  # else it was let go
+            del self.entries[held.key]
         held.alive = False
         held.bodies = None
         if held.watch is not None:
@@ -308,8 +312,23 @@ class ReaderNode:
         relink(held, ())
 
     def clear(self) -> None:
+        if len(self.entries) > self.memory.remains.few:
+            self.let_go()
         for held in list(self.entries.values()):
             self.drop(held)
+
+    def let_go(self) -> None:
+        """`clear`, in a step that is short however many keys there are. They are taken apart later."""
+        if not self.entries:
+            return
+        items: list[Item] = list(self.entries.values())
+        if self.watched:
+            for held in self.entries.values():
+                if held.watch is not None:
+                    held.watch()
+                    held.watch = None
+        self.entries.clear()
+        self.memory.remains.add(items)
 
 
 BODY_BYTES = 130  # a bytes object and the list that it stands in, which has a place for each wire format

@@ -7,6 +7,8 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dataflow.arrangement import Arrangement, Memory
 from dataflow.entries import Held
 from dataflow.eviction import Sieve
@@ -48,7 +50,7 @@ class State:
     def remove(self, reader: ReaderNode) -> None:
         self.graph.remove(reader)
         self.hot_keys.forget(reader)
-        self.sieve.prune()
+        self.sieve.prune_soon()
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
@@ -81,11 +83,18 @@ class State:
                 self.memory.count("ddl")
             else:
                 self.memory.count("rows_not_read")
-            for node in self.graph:
+            for node in self._on(event.tables):
                 if record.concerns(node):
                     node.clear()
             return record
         return None
+
+    def _on(self, tables: frozenset[str] | None) -> Iterable[Arrangement]:
+        """The arrangements on these tables; None: all."""
+        if tables is None:
+            return self.graph
+        by_table = self.graph.by_table
+        return dict.fromkeys(node for table in tables if table in by_table for node in by_table[table])
 
     def _process_ahead(self, transaction: Transaction) -> None:
         """Applies a transaction to what is held ahead of the position and does not reflect it yet."""
@@ -116,7 +125,7 @@ class State:
             reader.clear()
         for node in self.graph:
             node.clear()
-        self.sieve.prune()
+        self.sieve.prune_soon()
 
     # -- fills -------------------------------------------------------------------------------------------------------
 

@@ -69,9 +69,9 @@ class Subscriptions:
                 if held is not None:
                     held.watch = None
 
-    def end(self, reader: ReaderNode, reason: str) -> list[Effect]:
-        """Ends all of a reader's, each with the reason."""
-        numbers = [number for number, subscription in self._by_number.items() if subscription.reader is reader]
+    def end_closed(self, reason: str) -> list[Effect]:
+        """Ends all of readers that are closed, each with the reason."""
+        numbers = [number for number, subscription in self._by_number.items() if not subscription.reader.installed]
         for number in numbers:
             self.stop(number)
         return [Changes(number, lost=reason) for number in numbers]
@@ -124,6 +124,7 @@ class Subscriptions:
         place = (subscription.reader.tag, subscription.key)
         self._watching.setdefault(place, set()).add(number)
         held.watch = partial(self._mark, place)
+        held.reader.watched = True
         before, subscription.rows = subscription.rows, rows
         if before is None:
             return [Changes(number, added=list(rows), snapshot=True)]

@@ -60,11 +60,11 @@ class QueryMatcher:
         if version != self.version:
             self.version = version
             self._texts.clear()
-            self._changed()
+            self.changed()
 
     def add(self, plan: QueryPlan, name: str, found: Fingerprint | None = None) -> None:
         """Requires: no cache of that name is known. `found`: the fingerprint of the plan's text, if it is known."""
-        self._changed()
+        self.changed()
         if found is None:
             found = fingerprint(plan.sql, plan.database)  # normalised: no version comments
         shape = plan.database, found.shape
@@ -77,7 +77,7 @@ class QueryMatcher:
 
     def remove(self, name: str) -> None:
         """Forgets the cache; unknown names are nothing to forget."""
-        self._changed()
+        self.changed()
         at = self._shapes.pop(name, None)
         if at is None:
             return
@@ -92,7 +92,8 @@ class QueryMatcher:
         if not self._outlines[key]:
             del self._outlines[key]
 
-    def _changed(self) -> None:
+    def changed(self) -> None:
+        """What was learned of before may be wrong."""
         self.changes += 1
         if self.on_change is not None:
             self.on_change()

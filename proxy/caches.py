@@ -53,6 +53,7 @@ class NamedCache:
     sql: str
     database: str
     relations: frozenset[tuple[str, str]] = frozenset()  # tables and views that the query names
+    names: frozenset[str] = frozenset()  # `schema.name` of each in lower case, and `schema.*`
     plan: QueryPlan | None = None
     reader: ReaderNode | None = None
     binder: KeyBinder | None = None

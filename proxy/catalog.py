@@ -29,6 +29,7 @@ from proxy.caches import NamedCache
 from proxy.doubts import CLOSED, Doubt, Doubts, next_level
 from proxy.encoding import Encoding, carried
 from proxy.keys import KeyBinder
+from proxy.leaving import Leaving
 from proxy.planning import PlanningProcess
 from proxy.planning_worker import Thought, refusing
 from proxy.proxied import NO_SOURCE, Judgement
@@ -132,6 +133,7 @@ class Catalog:
         self._stale: set[str] = set()  # names of caches to be planned again
         self._adopted: set[str] = set()  # those among them that were taken over at the start
         self._rebuilding: asyncio.Task[None] | None = None
+        self._leaving = Leaving(engine, pump, self._taken_out, self._want)
         self.limits = CacheLimits()
         self.doubts = doubts
         self.auditor: Auditor | None = None
@@ -149,6 +151,7 @@ class Catalog:
         while True:
             before = self._schema_changes
             planned = await self._plan_once(sql, database)
+            await self._leaving.gone()  # nothing is installed beside caches of tables as they were
             if before == self._schema_changes:
                 return planned
 
@@ -222,8 +225,8 @@ class Catalog:
         automatic one is then its asker's. `keep` gets a definition that shall survive a restart before there is a
         cache of it: where it raises, nothing has changed."""
         async with self._changing:
-            planned = await self.plan(sql, database)
             await self._planned_again(self.caches.get(name))
+            planned = await self.plan(sql, database)
             cache = self._cached(planned.plan.sql, database)
             if cache is not None:
                 if cache.reader is None:  # refused when it was planned last, or not planned yet
@@ -339,6 +342,9 @@ class Catalog:
         cache.plan, cache.reader = planned.plan, reader
         cache.binder = KeyBinder(planned.plan, reader)
         cache.relations, cache.needs = planned.relations, planned.needs
+        cache.names = frozenset(
+            f"{schema}.{name}".lower() for schema, table in cache.relations for name in (table, "*")
+        )
         doubt = self.doubts.about(planned.plan.sql, cache.database)
         cache.state, cache.why = "ready", doubt.told if doubt is not None else ""
         if self.auditor is not None:
@@ -357,7 +363,10 @@ class Catalog:
         cache.generation += 1
 
     def _want(self) -> None:
-        """Tells the stream which columns the graph reads now."""
+        """Tells the stream which columns the graph reads now. While caches are taken out, they read some that may be no
+        more: it is called again when that is done."""
+        if self._leaving:
+            return
         wanted = self._engine.graph.wanted()
         for name, (table, columns) in wanted.items():
             if self._wanted.get(name) != (table, columns):
@@ -370,18 +379,29 @@ class Catalog:
 
     def schema_changed(self, tables: frozenset[str] | None) -> None:
         """A DDL statement was processed on these tables (`schema.*`: of a schema; None: on any). Their caches pass
-        through until they are planned again."""
+        through until they are planned again: they are closed now, all in one step that is short, and taken out a few at
+        a time."""
         self._schema_changes += 1
         changed = None if tables is None else {name.lower() for name in tables}
         for cache in self.caches.values():
-            names = {f"{schema}.{name}".lower() for schema, table in cache.relations for name in (table, "*")}
-            if changed is None or not names or not names.isdisjoint(changed):
-                self._uninstall(cache)
+            if changed is None or not cache.names or not cache.names.isdisjoint(changed):
+                self._leaving.add(cache)
                 cache.state, cache.why = "rebuilding", "the schema of its tables has changed"
                 self._stale.add(cache.name)
+        if self._leaving.close():
+            self._matcher.changed()
+            for name in list(self._wanted):
+                schema, _, _ = name.lower().partition(".")
+                if changed is None or not changed.isdisjoint((name.lower(), f"{schema}.*")):
+                    self._stream.unwant(name)
+                    del self._wanted[name]
         if self._stale:
-            self._want()
             self._schedule()
+
+    def _taken_out(self, cache: NamedCache) -> None:
+        self._matcher.remove(cache.name)
+        if self.auditor is not None:
+            self.auditor.end(cache)
 
     def written_unlogged(self, account: str, *, schema: bool) -> None:
         """What no change stream will tell was written: everything becomes a hole."""
@@ -439,6 +459,7 @@ class Catalog:
         if self._rebuilding is not None:
             self._rebuilding.cancel()
             await asyncio.gather(self._rebuilding, return_exceptions=True)
+        await self._leaving.stop()
         await self.planning.close()
 
 

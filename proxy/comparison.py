@@ -82,7 +82,10 @@ class Comparison:
     @property
     def untouched(self) -> bool:
         """Has nothing changed since it began?"""
-        return self.reader.installed and all(held.alive and held.bodies is bodies for held, bodies in self.marks)
+        held_by = self.reader.entries.get
+        return self.reader.installed and all(
+            held_by(held.key) is held and held.bodies is bodies for held, bodies in self.marks
+        )
 
     def held_rows(self) -> list[Row] | None:
         """The rows that the answer is made of. Requires: `untouched`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import count
-from time import monotonic
+from time import monotonic, perf_counter
 
 from dataflow.check import Check
 from dataflow.demand import BEHIND, Demand
@@ -39,6 +39,8 @@ DIFFERS = "the cache's answer differed from MySQL's own: it is not believed any 
 NOT_COMPARED = "the cache is new, and its answer could not be compared with MySQL's own"
 TOLD = {"differs": DIFFERS, "unchecked": NOT_COMPARED}
 NO_CONNECTION = "no connection is free for the fill"
+SLICE = 0.001  # seconds of one step of what is done a little at a time
+TOGETHER = 100  # keys taken apart from one look at the clock to the next
 BUSY = 2  # upqueries in flight from which misses are batched
 
 
@@ -71,6 +73,8 @@ class Pump:
         self._formats: dict[str, int] = {}
         self._encoders_for: list[EncoderFor] = []
         self._joins: list[Join] = []
+        self._tidying = False
+        engine.memory.remains.on_more = self._tidy_soon
 
     # -- wire formats ------------------------------------------------------------------------------------------------
 
@@ -190,6 +194,23 @@ class Pump:
 
     def tick(self) -> None:
         self.handle(self._guard.tick())
+
+    # -- what was let go ---------------------------------------------------------------------------------------------
+
+    def _tidy_soon(self) -> None:
+        if not self._tidying:
+            self._tidying = True
+            self._loop.call_soon(self._tidy)
+
+    def _tidy(self) -> None:
+        """A slice, and the next one after whatever else is to be done."""
+        self._tidying = False
+        until = perf_counter() + SLICE
+        more = True
+        while more and perf_counter() < until:
+            more = self.engine.tidy(TOGETHER)
+        if more:
+            self._tidy_soon()
 
     # -- subscriptions -----------------------------------------------------------------------------------------------
 

@@ -66,7 +66,12 @@ class AnswerNode(Arrangement):
     def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
         if not entries:
             return
-        for key in list(self.touched(table, pairs, entries)):
+        keys = list(self.touched(table, pairs, entries))
+        if entries is self.entries and len(keys) == len(entries) > self.memory.remains.few and not self.ahead:
+            self.memory.count("evicted_by_change", len(keys))
+            self.let_go()
+            return
+        for key in keys:
             entry = entries.get(key)
             if entry is not None:
                 self.fail(entries, entry, "evicted_by_change")
@@ -108,7 +113,14 @@ class AnswerNode(Arrangement):
         super()._place(entry, entries)
         self._enter(self._index, entry.key)
 
+    def let_go(self) -> None:
+        super().let_go()
+        self.memory.remains.add([], *self._index.values())
+        self._index = {parts: {} for parts in self._part_keys}
+
     def discard(self, entry: Entry) -> list[Held]:
+        if self.entries.get(entry.key) is not entry and self.ahead.get(entry.key) is not entry:
+            return super().discard(entry)  # it was let go: the index is of those that came since
         for parts, part_key in self._part_keys.items():
             for values in spread(entry.key):
                 part = part_key(values)

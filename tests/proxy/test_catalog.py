@@ -8,10 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from dataflow.messages import Ddl
+from dataflow.messages import Ddl, Failed
+from planner.api import plan_query
+from planner.fingerprint import fingerprint
 from planner.matcher import QueryMatcher
+from proxy.caches import NamedCache
 from proxy.catalog import Catalog, Planned
-from tests.support.engine_rig import Rig
+from sqltypes.schema import ResultColumn, SchemaSnapshot, Table
+from tests.support.engine_rig import WIDE, Rig, T, gtids
 
 
 def catalog() -> tuple[Catalog, list[object]]:
@@ -48,3 +52,140 @@ def test_what_was_written_without_a_binlog_may_be_anything(schema: bool) -> None
     assert isinstance(event, Ddl)
     assert (event.gtid, event.tables, event.schema) == (None, None, schema)
     assert (made._schema_changes > judged) == schema
+
+
+class Wanted:
+    """A stream that notes which tables are wanted."""
+
+    def __init__(self) -> None:
+        self.tables: set[str] = set()
+
+    def want(self, table: Table, columns: frozenset[str]) -> None:
+        self.tables.add(table.qualified)
+
+    def unwant(self, table: str) -> None:
+        self.tables.discard(table)
+
+
+def filled(count: int) -> tuple[Catalog, Rig, Wanted]:
+    """A catalog with so many caches of `t` and one of `w`."""
+    rig, wanted = Rig(), Wanted()
+    handled = SimpleNamespace(handle=lambda effects: None, formats=(), on_stream=rig.engine.on_stream)
+    doubts = SimpleNamespace(about=lambda *known: None)
+    made = Catalog(
+        rig.engine,
+        cast(Any, handled),
+        cast(Any, None),
+        cast(Any, None),
+        cast(Any, wanted),
+        QueryMatcher(),
+        cast(Any, doubts),
+    )
+    for number in range(count):
+        put(made, f"t{number}", f"SELECT id, v FROM t WHERE k = ? AND v <> {number}")
+    put(made, "w", "SELECT id FROM w WHERE k = ?")
+    return made, rig, wanted
+
+
+def planned_of(sql: str) -> Planned:
+    snapshot = SchemaSnapshot({("test", table.name): table for table in (T, WIDE)}, (9, 7, 0))
+    plan = plan_query(sql, "test", snapshot)
+    columns = tuple(ResultColumn(column.name, column.type, True, "") for column in plan.reader.output)
+    relations = frozenset((table.schema, table.name) for table in plan.tables)
+    return Planned(plan, columns, relations, frozenset(), fingerprint(plan.sql, "test"))
+
+
+def put(made: Catalog, name: str, sql: str) -> None:
+    cache = made.caches[name] = NamedCache(name, sql, "test")
+    made._install(cache, planned_of(sql))
+
+
+def is_known(made: Catalog, sql: str) -> bool:
+    return made._matcher.match(sql, "test", (1,)) is not None
+
+
+def test_the_caches_of_a_changed_table_are_closed_at_once_and_taken_out_later() -> None:
+    async def scenario() -> None:
+        made, rig, wanted = filled(20)
+        made._schedule = lambda: None  # type: ignore[method-assign]  # none is planned again
+        graph = rig.engine.graph
+        readers = [cache.reader for cache in made.caches.values() if cache.reader is not None]
+        assert wanted.tables == {"test.t", "test.w"}
+        made.schema_changed(frozenset({"test.t"}))
+        assert [cache.name for cache in made.caches.values() if cache.reader is not None] == ["w"]
+        assert len(graph.readers) == 21, "nothing is taken out in this step"
+        assert sum(not reader.installed for reader in readers) == 20
+        assert wanted.tables == {"test.w"}, "its rows may have other columns from now on"
+        await made._leaving.gone()
+        assert len(graph.readers) == len(graph.by_plan) == 1 and wanted.tables == {"test.w"}
+        assert is_known(made, "SELECT id FROM w WHERE k = ?")
+        assert not is_known(made, "SELECT id, v FROM t WHERE k = ? AND v <> 3")
+        rig.engine.check_invariants()
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_installed_beside_what_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would share arrangements of the table as it was."""
+    sql = "SELECT id, v FROM t WHERE k = ? AND v <> 3"
+
+    async def scenario() -> None:
+        made, rig, wanted = filled(20)
+        made._schedule = lambda: None  # type: ignore[method-assign]
+
+        async def plan_once(sql: str, database: str) -> Planned:
+            return planned_of(sql)
+
+        monkeypatch.setattr(made, "_plan_once", plan_once)
+        made.schema_changed(frozenset({"test.t"}))
+        assert len(rig.engine.graph.readers) == 21
+        cache, existed = await made.create("", sql, "test", keep=lambda *definition: None)
+        assert existed and cache.name == "t3" and cache.reader is not None
+        assert len(rig.engine.graph.readers) == 2
+        assert is_known(made, sql) and wanted.tables == {"test.t", "test.w"}
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_for_a_cache_that_leaves_is_passed_through_at_once() -> None:
+    async def scenario() -> None:
+        made, rig, _ = filled(3)
+        made._schedule = lambda: None  # type: ignore[method-assign]
+        effects: list[object] = []
+        made._pump.handle = effects.extend  # type: ignore[method-assign, assignment]
+        for name in ("t1", "w"):
+            reader = made.caches[name].reader
+            assert reader is not None
+            rig.readers = [reader]
+            rig.read(7)
+        (_, request) = rig.asked()
+        made.schema_changed(frozenset({"test.t"}))
+        assert [effect.why for effect in effects if isinstance(effect, Failed)] == ["cache_dropped"]
+        assert rig.engine.upqueries_in_flight == 2
+        rig.answer(request, [], lower=gtids(1))
+        await made._leaving.gone()
+        assert len(rig.engine.graph.readers) == 1
+
+    asyncio.run(scenario())
+
+
+def test_one_that_cannot_be_taken_out_does_not_keep_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        made, rig, _ = filled(5)
+        made._schedule = lambda: None  # type: ignore[method-assign]
+        noted: list[str] = []
+        made._pump.faults = cast(Any, SimpleNamespace(note=lambda kind, name, error: noted.append(name)))
+        remove = rig.engine.state.remove
+        broken = made.caches["t2"].reader
+
+        def removing(reader: object) -> None:
+            if reader is broken:
+                raise RuntimeError("no")
+            remove(cast(Any, reader))
+
+        monkeypatch.setattr(rig.engine.state, "remove", removing)
+        made.schema_changed(None)
+        await made._leaving.gone()
+        assert noted == ["t2"] and len(rig.engine.graph.readers) == 1
+
+    asyncio.run(scenario())

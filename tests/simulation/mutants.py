@@ -392,6 +392,16 @@ MUTANTS = (
     ),
     Mutant(
         "events",
+        "what is let go takes the answers above with it",
+        edit(Arrangement, "let_go", ("reader.let_go()", "pass")),
+    ),
+    Mutant(
+        "events",
+        "what was let go is not what came since",
+        edit(ReaderNode, "drop", ("self.entries.get(held.key) is held", "self.entries.get(held.key)")),
+    ),
+    Mutant(
+        "events",
         "after lost history upqueries are sent again",
         edit(Engine, "_ask_again", ("list(self._fills.values())", "()")),
     ),

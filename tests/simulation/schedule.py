@@ -11,6 +11,7 @@ import random
 from itertools import accumulate
 
 from dataflow.engine import FILL_PATIENCE
+from dataflow.remains import FEW
 from sqltypes.expression import Row
 from tests.simulation.checks import LARGE_LIMIT
 from tests.simulation.queries import QUERIES, WORDS, Parameters, alike, query
@@ -53,10 +54,12 @@ class Schedule:
 
     def __init__(self, seed: int) -> None:
         self._rng = rng = random.Random(seed)
+        self._apart = random.Random(~seed)  # of its own: what was let go changes nothing else
         self._keys = rng.choice([(0, 1, 2), (0, 0, 0, 1, 2), (0, 1)])
         self._hot = rng.random() < 0.5  # reads and changes keep to few
         self._failovers = rng.random() < 0.4
         self._widths = WIDTHS if rng.random() < 0.7 else MANY
+        self._apart_soon = self._apart.choice((0.3, 0.02))
         self._commits = 0
         self._soon: list[Action] = []  # what comes next, the last first
         self._left = 0  # steps of the phase
@@ -70,6 +73,7 @@ class Schedule:
             limit=rng.choice(LIMITS),
             ring=SMALL_RING if rng.random() < 0.2 else LARGE_RING,
             caches=self._caches(),
+            few=self._apart.choice((0, FEW)),
         )
 
     def _caches(self) -> tuple[str, ...]:
@@ -86,6 +90,8 @@ class Schedule:
         for _ in range(steps):
             action = self.action(simulation)
             simulation.perform(action)
+            if simulation.engine.memory.remains and self._apart.random() < self._apart_soon:
+                simulation.perform(("take_apart", self._apart.randint(1, 8)))
             if action[0] in ("deliver", "upquery", "evict_key", "evict_entry") and simulation.asked:
                 asked = list(simulation.asked)
                 for _ in range(2):

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dataflow.remains import FEW
 from sqltypes.expression import Row
 
 Action = tuple[Any, ...]  # the name of a step, and what `Simulation` takes for it
@@ -26,13 +27,15 @@ Action = tuple[Any, ...]  # the name of a step, and what `Simulation` takes for 
 @dataclass(frozen=True)
 class Setup:
     """`rows`: by table and primary key. `ordered`: commits become visible in the binlog's order. `limit`: bytes of the
-    engine. `ring`: its transactions and bytes. `caches`: which queries of `queries.QUERIES` are open at first."""
+    engine. `ring`: its transactions and bytes. `caches`: which queries of `queries.QUERIES` are open at first. `few`:
+    so many keys are taken out one by one (`dataflow/remains.py`)."""
 
     rows: dict[str, dict[int, Row]]
     ordered: bool
     limit: int
     ring: tuple[int, int]
     caches: tuple[str, ...]
+    few: int = FEW
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,7 @@ class Simulation:
         self.engine = Engine(
             GtidSet.empty(), setup.limit, lambda: self.clock, *setup.ring, followed=lambda: self.followed
         )
+        self.engine.memory.remains.few = setup.few
         self.desk = Desk(self.engine)
         self.checks = Checks(self)
         for name in setup.caches:
@@ -281,6 +282,11 @@ class Simulation:
             chosen.owner.discard(chosen)
             self.counts["evictions"] += 1
             self._touched = True
+
+    def do_take_apart(self, most: int) -> None:
+        self.engine.memory.remains.take_apart(most)
+        self.counts["taken_apart"] += 1
+        self._touched = True
 
     # -- upqueries ---------------------------------------------------------------------------------------------------
 
