@@ -22,10 +22,13 @@ from collections.abc import Callable, Sequence
 
 from pymysql.err import MySQLError
 
+from external_upquery.login import connect
+from external_upquery.upstream import parse_upstream
 from integration import debian_mysql, docker_mysql
 from integration.mysql_server import CannotStart, ExistingServer, Installation, PrivateMySQL, Server
+from sqltypes.errors import UpwellError
 
-__all__ = ["CannotStart", "ExistingServer", "NoMySQL", "PrivateMySQL", "Server", "find_mysql"]
+__all__ = ["CannotStart", "ExistingServer", "NoMySQL", "PrivateMySQL", "Server", "find_mysql", "in_words"]
 
 Report = Callable[[str], None]
 
@@ -69,10 +72,20 @@ def existing(upstream: str) -> ExistingServer:
     """The server at that address. Raises `NoMySQL` where it is no address, or nobody gets in there."""
     try:
         server = ExistingServer.from_url(upstream)
+        # Upwell's own login says what is wrong, and does not wait for ever.
+        connect(parse_upstream(server.url)).close()
         server.version()
-    except (CannotStart, OSError, RuntimeError, MySQLError) as error:
+    except MySQLError as error:
+        raise NoMySQL(f"cannot work with UPSTREAM: {in_words(error)}") from error
+    except (CannotStart, OSError, RuntimeError, UpwellError) as error:
         raise NoMySQL(f"cannot work with UPSTREAM: {error}") from error
     return server
+
+
+def in_words(error: MySQLError) -> str:
+    """MySQL's message and its number, not the driver's tuple."""
+    number, *said = error.args or (0,)
+    return f"{said[0]} ({number})" if said else str(error)
 
 
 def mysqld_on_path(path: str | None = None) -> Installation:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,37 @@ def test_the_first_screen_is_measured_and_ctrl_c_leaves_nothing(tmp_path: Path) 
     assert screen.outline(shown) == screen.outline(screen.block_of(screen.README.read_text())), text
     assert "answers compared: equal" in text
     assert not Path(printed[-1].strip()).exists()
+
+
+def test_a_mysql_that_cannot_be_used_is_told_in_words(mysql: Server, database: str, tmp_path: Path) -> None:
+    account = f"u{os.getpid()}_words"
+    mysql.execute(f"CREATE USER {account}@'%' IDENTIFIED BY 'pw'")
+    where = f"127.0.0.1:{mysql.port}"
+    said = {
+        "garbage": "'garbage' is not a MySQL address: write mysql://user:password@host:port",
+        "mysql://root@127.0.0.1:1": "Can't connect to MySQL server on '127.0.0.1' (Connection refused) (2003)",
+        f"mysql://{account}:wrong@{where}": f"Access denied for user '{account}'@",
+        f"mysql://{account}:pw@{where}/{database}": f"Access denied for user '{account}'@",
+        f"mysql://{account}:pw@{where}": "may not read the binlog (GRANT REPLICATION SLAVE ON *.* TO",
+    }
+    try:
+        for number, (upstream, words) in enumerate(said.items()):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            with begin(folder, "--demo", "--upstream", upstream) as command:
+                printed, _ = command.communicate(timeout=120)
+            assert command.returncode == 3 and words in printed, printed
+            for noise in ("Traceback", "Errno", "(1", "(20", "packages"):
+                assert noise not in printed.replace("(1044)", "").replace("(1045)", "").replace("(2003)", ""), printed
+    finally:
+        mysql.execute(f"DROP USER {account}@'%'")
+
+
+def test_an_empty_database_of_the_samples_name_is_not_taken_for_the_sample(
+    own_mysql: Callable[..., Server], tmp_path: Path
+) -> None:
+    server = own_mysql()
+    server.execute("CREATE DATABASE lobsters")
+    with begin(tmp_path, "--demo", "--upstream", server.url) as command:
+        printed, _ = command.communicate(timeout=120)
+    assert command.returncode == 0 and "Nothing is cached yet" in printed, printed

@@ -25,13 +25,13 @@ from examples.lobsters import screen
 from examples.lobsters.cached import Made, create_caches, wait_until_current
 from examples.lobsters.data import Shape, shape_of
 from examples.lobsters.direct import Direct
-from examples.lobsters.load import DATABASE, Connection, connect, load, progress_bar
+from examples.lobsters.load import DATABASE, Connection, connect, is_loaded, load, progress_bar
 from examples.lobsters.measure import Effort, draw_keys
 from examples.lobsters.pages import PageStream
 from examples.lobsters.proxy_process import ProxyFailed, ProxyProcess
 from examples.lobsters.queries import CATALOGUE, Sample
 from examples.lobsters.two_ports import PageCosts, Pair, TwoPorts, all_pairs
-from integration.private_mysql import ExistingServer, NoMySQL, Server, find_mysql
+from integration.private_mysql import ExistingServer, NoMySQL, Server, find_mysql, in_words
 from upwell.client import Client
 from upwell.errors import UpwellError
 
@@ -73,7 +73,10 @@ def main(arguments: list[str] | None = None) -> int:
             equal = Demo(console, started, shape, options).run()
     except Stopped:
         console.print("stopped")
-    except (NoMySQL, ProxyFailed, TimeoutError, UpwellError, pymysql.Error) as error:
+    except pymysql.MySQLError as error:
+        print(f"MySQL says: {in_words(error)}", file=sys.stderr)
+        return 3
+    except (NoMySQL, ProxyFailed, TimeoutError, UpwellError) as error:
         print(error, file=sys.stderr)
         return 3
     else:
@@ -105,7 +108,8 @@ class Demo:
     def run(self) -> bool:
         """Whether every answer was equal to MySQL's. Does not return without `--demo`."""
         upstream = self.options.upstream
-        with self.busy("looking for a MySQL (the first time its packages are fetched, about a minute)"):
+        looking = "looking for a MySQL (the first time its packages are fetched, about a minute)"
+        with self.busy("connecting to the MySQL that UPSTREAM names" if upstream else looking):
             server = self.started.enter_context(find_mysql(upstream or None, report=self.say))
         if server.private:
             self._load(server)
@@ -114,7 +118,7 @@ class Demo:
         if proxy.moved:
             self.say(proxy.moved)
         serving = self._serving(server, proxy)
-        if server.private or has_database(server, DATABASE):
+        if server.private or is_loaded(server):
             if not server.private:
                 self.shape = shape_found(server)
             lines = self._show(server, proxy, client, serving)
@@ -221,11 +225,6 @@ class Demo:
         self.different += len(differences)
         for line in differences[:1]:
             self.say(f"DIFFERENT {id}: {line}")
-
-
-def has_database(server: Server, name: str) -> bool:
-    rows = server.execute(f"SELECT 1 FROM information_schema.schemata WHERE schema_name = '{name}'")
-    return bool(rows)
 
 
 def shape_found(server: Server) -> Shape:

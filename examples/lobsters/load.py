@@ -23,6 +23,7 @@ from pymysql.cursors import Cursor
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from examples.lobsters.data import SEED, Cell, Dataset, Row, Shape
+from integration.mysql_server import Server
 
 SCHEMA = Path(__file__).with_name("schema.sql")
 DATABASE = "lobsters"
@@ -187,6 +188,15 @@ class Step:
     def finish(self, total: int) -> None:
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, total=total, completed=total)
+
+
+def is_loaded(server: Server) -> bool:
+    """Whether the sample's tables and keys are there, for this account to see."""
+    rows = server.execute(
+        "SELECT COUNT(*) FROM information_schema.statistics "
+        f"WHERE table_schema = '{DATABASE}' AND table_name = 'votes' AND index_name <> 'PRIMARY'"
+    )
+    return bool(rows[0][0])  # the secondary keys come last
 
 
 def load(

@@ -21,10 +21,10 @@ import pymysql
 from examples.lobsters.cached import Cached, create_caches
 from examples.lobsters.data import Shape, shape_of
 from examples.lobsters.direct import Direct
-from examples.lobsters.load import DATABASE, connect, load
+from examples.lobsters.load import DATABASE, connect, is_loaded, load
 from examples.lobsters.pages import PageStream, run_page
 from examples.lobsters.queries import CATALOGUE
-from integration.private_mysql import NoMySQL, Server, find_mysql
+from integration.private_mysql import NoMySQL, Server, find_mysql, in_words
 from upwell.client import Client
 from upwell.errors import DeadlinePassed, Unavailable, UnknownCache, UpwellError
 
@@ -40,14 +40,6 @@ class Stopped(BaseException):
 
 def stop(signum: int, frame: FrameType | None) -> None:
     raise Stopped
-
-
-def is_loaded(server: Server) -> bool:
-    rows = server.execute(
-        "SELECT COUNT(*) FROM information_schema.statistics "
-        f"WHERE table_schema = '{DATABASE}' AND table_name = 'votes' AND index_name <> 'PRIMARY'"
-    )
-    return bool(rows[0][0])  # the secondary keys come last
 
 
 Streams = tuple[PageStream, PageStream]
@@ -118,7 +110,10 @@ def main() -> int:
             through_restarts(lambda: visit(client, server, streams), threading.Event().wait)
     except Stopped:
         return 0
-    except (NoMySQL, UpwellError, pymysql.Error, ValueError) as error:
+    except pymysql.MySQLError as error:
+        print(f"MySQL says: {in_words(error)}", file=sys.stderr)
+        return 3
+    except (NoMySQL, UpwellError, ValueError) as error:
         print(error, file=sys.stderr)
         return 3
     return 0
