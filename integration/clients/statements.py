@@ -129,4 +129,13 @@ READS = (
     ),
     Read("aggregate", "SELECT COUNT(*), SUM(score) FROM article WHERE author_id = %s", ((3,), (7,))),
     Read("text key", "SELECT id, country FROM author WHERE name = %s", (("author 2",), ("author 1 🐬",))),
+    # MySQL announces these otherwise than it prepares them: they go through a temporary table. A prepared statement's
+    # rows cannot be decoded, or are bytes, where the announcement is that of the prepared text.
+    Read(
+        "years of groups",
+        "SELECT YEAR(published) AS x, COUNT(*) FROM article WHERE author_id = %s GROUP BY x",
+        ((3,), (7,)),
+    ),
+    Read("years", "SELECT DISTINCT YEAR(published) FROM article WHERE author_id = %s", ((3,), (7,))),
+    Read("documents", "SELECT DISTINCT a_json FROM every_type WHERE id = %s", ((1,), (2,))),
 )
