@@ -27,7 +27,7 @@ from integration.oracle.trees import (
     TIMESTAMP,
     TINY,
 )
-from proxy.mysql.packets import ERR, OK, parse_error, read_lenenc, read_lenenc_int
+from proxy.mysql.packets import ERR, OK, parse_error, parse_ok, read_lenenc, read_lenenc_int
 
 # Flags of a column that MySQL tells of a prepared statement, and keeps to itself where a run's rows go through a
 # temporary table: keys, AUTO_INCREMENT, no default, ON UPDATE; that a number's text is binary.
@@ -42,13 +42,14 @@ Cells = tuple[bytes | None, ...]
 
 @dataclass(frozen=True)
 class Answer:
-    """`errno` 0: a result set. `definitions`, `rows`: payloads of packets."""
+    """`errno` 0: a result set. `definitions`, `rows`: payloads of packets. `warnings`: their number."""
 
     binary: bool
     errno: int = 0
     message: str = ""
     definitions: tuple[bytes, ...] = ()
     rows: tuple[bytes, ...] = ()
+    warnings: int = 0
 
     @cached_property
     def columns(self) -> list[Column]:
@@ -104,7 +105,8 @@ def parse(data: bytes, *, binary: bool) -> Answer:
     if end[0] == ERR:
         error = parse_error(end)
         return Answer(binary, error.errno, error.message)
-    return Answer(binary, 0, "", tuple(packets[1 : 1 + count]), tuple(packets[1 + count : -1]))
+    warnings = parse_ok(end, session_track=False).warnings
+    return Answer(binary, 0, "", tuple(packets[1 : 1 + count]), tuple(packets[1 + count : -1]), warnings)
 
 
 def text_cells(row: bytes, count: int) -> Cells:
@@ -145,19 +147,42 @@ def _number(raw: bytes, column: Column) -> bytes:
     return str(int.from_bytes(raw, "little", signed=not column.flags & UNSIGNED_FLAG)).encode()
 
 
-def difference(wanted: Answer, found: Answer, *, ordered: bool, free: bool) -> str:
-    """What kind of thing differs: "error", "columns", "rows", or "" for nothing."""
+class Announced:
+    """The columns that MySQL has announced for answers to one query.
+
+    They depend on its plan (a temporary table, sorted rows, none at all), and of prepared statements on whether they
+    ran before. A hit has those of any answer of MySQL's.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[bool, tuple[Column, ...]]] = set()
+
+    def note(self, answer: Answer) -> None:
+        self._seen.add((answer.binary, tuple(answer.columns)))
+
+    def has(self, answer: Answer) -> bool:
+        return (answer.binary, tuple(answer.columns)) in self._seen
+
+
+def difference(wanted: Answer, found: Answer, *, ordered: bool, free: bool, announced: Announced | None = None) -> str:
+    """What kind of thing differs: "error", "columns", "rows", or "" for nothing. `announced`: columns that MySQL has
+    told of the query before."""
     if wanted.errno or found.errno:
         return "" if wanted.errno == found.errno else "error"
     if not same_rows(wanted, found, ordered=ordered, free=free):
         return "rows"
-    return "" if wanted.columns == found.columns else "columns"
+    if wanted.columns == found.columns or (announced is not None and announced.has(found)):
+        return ""
+    return "columns"
+
+
+def same_bytes(wanted: Answer, found: Answer, *, ordered: bool) -> bool:
+    """Whether the rows are the same without any choice of MySQL's."""
+    return wanted.rows == found.rows or (not ordered and Counter(wanted.rows) == Counter(found.rows))
 
 
 def same_rows(wanted: Answer, found: Answer, *, ordered: bool, free: bool) -> bool:
-    if wanted.rows == found.rows:
-        return True
-    if not ordered and Counter(wanted.rows) == Counter(found.rows):
+    if same_bytes(wanted, found, ordered=ordered):
         return True
     if len(wanted.rows) != len(found.rows):
         return False

@@ -113,7 +113,9 @@ class QueryWriter(Writer):
             tail.append(" ORDER BY " + ", ".join(str(number + 1) for number in range(len(items))))
             if rng.random() < 0.5:
                 tail.append(f" LIMIT {rng.choice((1, 3, 5))}")
-        return Node([clause(f"SELECT {word}", ", ", items, len(items)), " FROM ", table, *tail]), False, True
+        # Lists and objects have no order.
+        ordered = ordered and "js" not in self.kinds and not any("JSON" in name or "->" in name for name in self.used)
+        return Node([clause(f"SELECT {word}", ", ", items, len(items)), " FROM ", table, *tail]), ordered, True
 
     def grouped(self) -> tuple[Node, bool, bool]:
         rng = self.rng

@@ -7,7 +7,7 @@ from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
-from integration.oracle.answers import Answer, difference, explained
+from integration.oracle.answers import Announced, Answer, difference, explained, same_bytes
 from integration.oracle.asker import LOST, Asker
 from integration.oracle.grammar import ANYTHING, Focus, Query, make_query
 from integration.oracle.trees import (
@@ -35,15 +35,17 @@ OF_VALUES = frozenset({1292, 1411, 1690, 3140, 3141, 3143, 3146, 3157, 3158, 385
 SHAPED = 0.25  # of the texts with literals: cached as the shape that automatic caching would make of them
 ROWS, LARGE_ROWS = 14, 70  # of a table: more of them than the rows that are held of a top-k
 LARGE = 0.06  # of the rounds
+WARNINGS_SHOWN = 0.2  # of hits whose query has warnings: SHOW WARNINGS follows
 LITERALS = 0.3  # of texts with odd values: those that no parameter has
 
 
 @dataclass
 class Ask:
-    """One set of parameters. `prepared`: bound to a statement, else written as literals."""
+    """One set of parameters. `prepared`: bound to a statement, else written as literals. `answers`: MySQL's."""
 
     given: dict[Mark, Given]
     prepared: bool
+    answers: list[Answer] = field(default_factory=list)
 
 
 @dataclass
@@ -53,6 +55,7 @@ class Cached:
     twin: str
     mode: str
     asks: list[Ask]
+    announced: Announced = field(default_factory=Announced)
 
 
 @dataclass
@@ -121,6 +124,7 @@ class Round:
         self.focus = focus
         self.seed = seed
         self.rng = random.Random(seed)
+        self.rng_of_warnings = random.Random(f"{seed} warnings")
         self.tally = tally
         # The size and the dates are from numbers of their own, so that other choices stay.
         large = focus.large or random.Random(f"{seed} size").random() < LARGE
@@ -191,26 +195,80 @@ class Round:
     def compare(self, cached: Cached, ask: Ask, stage: int, wanted: Answer) -> None:
         """MySQL's answer, and what the proxy says to the same, at first and again."""
         text, values = self.spelled(cached, ask)
+        cached.announced.note(wanted)
+        ask.answers.append(wanted)
         for again in (False, True):
             found = self.asker.ask("through", text, values)
             served, reason = self.asker.served()
             self.count(cached, served, reason, stage, again, wanted)
-            query = cached.query
-            kind = difference(wanted, found, ordered=query.ordered, free=query.free)
             if self.asker.beside.unhandled:
                 complaint = repr(self.asker.beside.unhandled.pop())
                 self.found("error", cached, ask, f"{served} {reason}", wanted, Answer(False, LOST, complaint), text)
                 return
-            if kind == "error" and self.is_mysqls_choice(cached, ask, wanted, found):
-                self.tally.counts["errors by the order of evaluation"] += 1
-            elif kind and not difference(
-                self.asker.ask("direct", text, values), found, ordered=query.ordered, free=query.free
-            ):
-                # By an index or without: which, its statistics decide, and they change.
-                self.tally.counts["MySQL said something else when asked again"] += 1
-            elif kind:
+            if served == "passed":
+                cached.announced.note(found)
+                ask.answers.append(found)
+            kind = self.kind(cached, ask, wanted, found)
+            if kind:
                 self.found(kind, cached, ask, f"{served} {reason}".strip(), wanted, found, text)
                 return
+            self.compare_warnings(cached, ask, served, wanted, found)
+
+    def kind(self, cached: Cached, ask: Ask, wanted: Answer, found: Answer) -> str:
+        """What differs, "" where it is nothing, or MySQL's choice."""
+        query, counts = cached.query, self.tally.counts
+
+        def differs(from_: Answer) -> str:
+            return difference(from_, found, ordered=query.ordered, free=query.free, announced=cached.announced)
+
+        kind = differs(wanted)
+        if not kind and not wanted.errno and not same_bytes(wanted, found, ordered=query.ordered):
+            counts[f"alike, not the same: {cached.mode} {query.shape}"] += 1
+            # Held as MySQL gave it, so MySQL has given it.
+            if cached.mode == "evict" and not any(
+                same_bytes(before, found, ordered=query.ordered) for before in ask.answers
+            ):
+                kind = "spelling"
+        if not kind:
+            return ""
+        if kind == "error" and self.is_mysqls_choice(cached, ask, wanted, found):
+            counts["errors by the order of evaluation"] += 1
+            return ""
+        other = self.asker.ask("direct", *self.spelled(cached, ask))
+        cached.announced.note(other)
+        if differs(other) or (kind == "spelling" and not same_bytes(other, found, ordered=query.ordered)):
+            return kind
+        # By an index or without: which, its statistics decide, and they change.
+        counts["MySQL said something else when asked again"] += 1
+        return ""
+
+    def compare_warnings(self, cached: Cached, ask: Ask, served: str, wanted: Answer, found: Answer) -> None:
+        """A passed answer counts MySQL's, any other none; a client that asks for them is shown MySQL's."""
+        if not (wanted.warnings or found.warnings):
+            return
+        text, values = self.spelled(cached, ask)
+        counts = self.tally.counts
+        if served == "passed":
+            counts["warnings passed"] += 1
+            told = found.warnings
+        else:
+            counts["warnings that a hit or miss does not tell of"] += 1
+            if found.warnings:
+                self.found("warnings", cached, ask, served, wanted, found, text)
+                return
+            told = -1
+            if self.rng_of_warnings.random() > WARNINGS_SHOWN:
+                return
+        for _ in range(2):  # which rows MySQL looks at is its plan's choice, which may change
+            shown = self.asker.ask("through", "SHOW WARNINGS", None)
+            again = self.asker.ask("direct", text, values)
+            asked = self.asker.ask("direct", "SHOW WARNINGS", None)
+            if told in (-1, again.warnings) and Counter(shown.rows) == Counter(asked.rows):
+                counts["warnings shown alike"] += 1
+                return
+            found = self.asker.ask("through", text, values)
+            told = found.warnings if self.asker.served()[0] == "passed" else -1
+        self.found("warnings", cached, ask, served, asked, shown, text)
 
     def is_mysqls_choice(self, cached: Cached, ask: Ask, wanted: Answer, found: Answer) -> bool:
         """Whether an error comes and goes with the order in which MySQL looks at the conditions."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 import tempfile
 from collections import Counter
@@ -31,7 +32,7 @@ DATABASE = "oracle"
 ALIKE = 2  # findings of one cause, as far as that shows before they are small, that are made small
 MOST = 40  # of all
 SHOWN_EVERY = 15.0  # seconds
-KINDS = ("error", "rows", "columns")
+KINDS = ("error", "rows", "columns", "warnings", "spelling")
 EVERYTHING = Focus(partial_dates=True)
 TEMPLATES = (
     *(expressions.NUMERIC, expressions.TEXTUAL, expressions.TEMPORAL, expressions.JSONS, expressions.CONDITIONS),
@@ -145,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with ExitStack() as stack:
         try:
-            server = stack.enter_context(find_mysql(report=lambda line: None))
+            server = stack.enter_context(find_mysql(os.environ.get("UPSTREAM_TEST"), report=lambda line: None))
         except NoMySQL as error:
             print(error, file=sys.stderr)
             return 3

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from integration.oracle.answers import difference, explained
+from integration.oracle.answers import Announced, difference, explained
 from integration.oracle.asker import Asker
 from integration.oracle.trees import Spelled
 
@@ -83,7 +83,7 @@ def _bound(item: str) -> Spelled:
 
 @dataclass(frozen=True)
 class Difference:
-    """`kind`: error, columns or rows. `served`: how the proxy answered."""
+    """`kind`: error, rows or columns. `served`: how the proxy answered."""
 
     kind: str
     served: str
@@ -99,6 +99,7 @@ class Played:
     differences: list[Difference] = field(default_factory=list)
     served: list[str] = field(default_factory=list)  # of each read through the proxy
     refused: str = ""  # why a cache was
+    announced: Announced = field(default_factory=Announced)
 
 
 def play(asker: Asker, script: Script, wanted: str = "") -> Played:
@@ -134,11 +135,14 @@ def _write(asker: Asker, writes: list[str]) -> None:
 
 def _compare(asker: Asker, script: Script, step: Step, played: Played) -> Iterator[Difference]:
     wanted = asker.ask("direct", step.text, step.values)
+    played.announced.note(wanted)
     for _ in range(2):
         found = asker.ask("through", step.text, step.values)
         served, reason = asker.served()
         played.served.append(served)
-        kind = difference(wanted, found, ordered=script.ordered, free=script.free)
+        if served == "passed":
+            played.announced.note(found)
+        kind = difference(wanted, found, ordered=script.ordered, free=script.free, announced=played.announced)
         if kind:
             yield Difference(kind, f"{served} {reason}".strip(), step.text, explained(wanted, found))
 

@@ -106,3 +106,10 @@ def test_order_by_behind_brackets_may_read_any_column() -> None:
     assert isinstance(plan.reader.root, AnswerArrangement)
     (orders,) = plan.reader.root.inputs
     assert orders.key_columns == ("customer_id",) and len(orders.used) == len(orders.table.columns)
+
+
+def test_the_parser_does_not_write_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A path with `[last]` is MySQL's alone."""
+    database, schema = snapshot(PLANS / "rows.sql")
+    plan_query("SELECT id FROM orders WHERE id = ? AND JSON_EXTRACT(note, '$[last]') = 1", database, schema)
+    assert not caplog.records
