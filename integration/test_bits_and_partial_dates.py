@@ -4,7 +4,6 @@ that, and what is held as MySQL gave it can be read as what MySQL announced."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pymysql
@@ -13,6 +12,7 @@ import pytest
 from external_upquery.schema_source import SchemaSource
 from external_upquery.upstream import parse_upstream
 from integration.mysql_server import Server
+from integration.unconverted import unconverted_cursor
 from integration.upqueries import run as with_executor
 from planner.api import plan_evict, plan_query, with_result_columns
 from planner.plan import Mode
@@ -51,17 +51,7 @@ TWO = (
 
 @pytest.fixture
 def cursor(mysql: Server, database: str) -> Iterator[Any]:
-    connection = pymysql.connect(
-        host=mysql.host,
-        port=mysql.port,
-        user=mysql.user,
-        password=mysql.password,
-        database=database,
-        charset="utf8mb4",
-        conv={},
-        autocommit=True,
-    )
-    with closing(connection), connection.cursor() as made:
+    with unconverted_cursor(mysql, database) as made:
         made.execute("SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'")
         made.execute(DDL)
         made.execute(ROWS)

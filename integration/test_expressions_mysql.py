@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from pymysql.constants import FIELD_TYPE, FLAG
 
 from integration.mysql_server import Server
+from integration.unconverted import unconverted_cursor
 from sqltypes.arithmetic import average, rescale
 from sqltypes.casts import scale_varies
 from sqltypes.errors import EvaluationError
@@ -31,22 +31,12 @@ INTEGERS = {FIELD_TYPE.TINY, FIELD_TYPE.SHORT, FIELD_TYPE.INT24, FIELD_TYPE.LONG
 
 @pytest.fixture
 def cursor(mysql: Server, database: str) -> Iterator[Any]:
-    connection = pymysql.connect(
-        host=mysql.host,
-        port=mysql.port,
-        user=mysql.user,
-        password=mysql.password,
-        database=database,
-        charset="utf8mb4",
-        conv={},
-        autocommit=None,
-    )
-    with closing(connection), connection.cursor() as made:
+    with unconverted_cursor(mysql, database, autocommit=False) as made:
         made.execute("CREATE TABLE awkward (" + ", ".join(f"{name} {sql}" for name, sql, _, _ in COLUMNS) + ")")
         for row in ROWS:
             values = (sql_literal(value, type_) for value, (_, _, type_, _) in zip(row, COLUMNS, strict=True))
             made.execute(f"INSERT INTO awkward VALUES ({', '.join(values)})")
-        connection.commit()
+        made.connection.commit()
         yield made
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from random import Random
 from typing import Any
 
@@ -22,6 +21,7 @@ from integration.mysql_server import Server
 from integration.random_tables import KINDS, Kind
 from integration.test_plans_mysql import _key_agrees
 from integration.test_surprising_parameters import FINER, MOMENTS, MORE, WHOLE_SECONDS
+from integration.unconverted import unconverted_cursor
 from planner.api import plan_query
 from planner.plan import AnswerArrangement, QueryPlan, RowsArrangement
 from sqltypes.errors import BadParameters, EvaluationError, UnknownName, UnsupportedQuery
@@ -81,17 +81,7 @@ PARAMETERS = ("v = ?", "? = v", "v <=> ?", "v <> ?", "v < ?", "v >= ?", "v LIKE 
 
 @pytest.fixture
 def cursor(mysql: Server, database: str) -> Iterator[Any]:
-    connection = pymysql.connect(
-        host=mysql.host,
-        port=mysql.port,
-        user=mysql.user,
-        password=mysql.password,
-        database=database,
-        charset="utf8mb4",
-        conv={},
-        autocommit=True,
-    )
-    with closing(connection), connection.cursor() as made:
+    with unconverted_cursor(mysql, database) as made:
         made.execute("SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'")
         yield made
 
