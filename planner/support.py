@@ -38,6 +38,7 @@ REFUSED: dict[str, str] = {
     "recursive": "WITH RECURSIVE is not supported, nor a name that is defined later in the same WITH",
     "bit_result": "of a BIT that goes through a function MySQL gives now its bytes, now digits",
     "timestamp_as_number": "BIN, OCT and CONV read a TIMESTAMP literal otherwise when MySQL runs a statement again",
+    "full_text": "relevance and the order by it depend on statistics, so MATCH is cached as a condition of WHERE only",
     "no_table": "the query reads no table, so there is nothing to keep current",
 }
 
@@ -169,6 +170,8 @@ def check_tree(tree: exp.Query, text: str) -> None:
             raise refuse("unknown_function", node.expression.name)
         if isinstance(node, exp.With):
             _check_order(node)
+        if isinstance(node, exp.MatchAgainst) and not _only_filters(node):
+            raise refuse("full_text", node.sql("mysql")[:60])
         if isinstance(node, exp.Select) and _calculates_found_rows(node):
             raise refuse("session_state", "SQL_CALC_FOUND_ROWS")
 
@@ -184,6 +187,22 @@ def check_timestamps(trees: Sequence[exp.Query]) -> None:
         for node in nodes:
             if isinstance(node, exp.Cast) and node.to.this is exp.DType.TIMESTAMPTZ:
                 raise refuse("timestamp_as_number", str(node.this))
+
+
+def _only_filters(node: exp.MatchAgainst) -> bool:
+    """Whether nothing but the row itself decides what MATCH does: it is true or false of the row in WHERE, and does not
+    order the rows.
+
+    MySQL sorts by relevance where there is no ORDER BY, but for IN BOOLEAN MODE. Relevance is computed from the table's
+    estimated number of rows, which changes by itself; an expanded query from the most relevant rows.
+    """
+    mode = str(node.args.get("modifier") or "").upper()
+    parent = node.parent
+    while isinstance(parent, exp.And | exp.Or | exp.Not | exp.Paren):
+        parent = parent.parent
+    if not isinstance(parent, exp.Where) or "EXPANSION" in mode:
+        return False
+    return "BOOLEAN" in mode or bool(parent.parent and parent.parent.args.get("order"))
 
 
 def _check_order(node: exp.With) -> None:
