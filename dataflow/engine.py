@@ -447,8 +447,6 @@ class Engine:
             return self._cannot_tell(read, error)
         if rows is None or fill.bracket is None:
             return []
-        if read.check is not None and read.check.sql in fill.proved:
-            read.check = None
         demand = read.demand
         if demand is not None and not demand.met_by(fill.bracket.lower, fill.sent_at):
             return [] if demand.met() else self._give_up(read, BEHIND)
@@ -456,7 +454,7 @@ class Engine:
         if read.since is not None and not read.since.issubset(fill.bracket.lower):
             self.memory.count("snapshots_too_old")
             return []  # it is told when the fill is at the position
-        if read.check is not None:
+        if read.check is not None and read.check.sql not in fill.proved:
             return self._give_up(read, "unchecked")
         del self._reads[read.waiter]
         bracket = fill.bracket

@@ -22,6 +22,15 @@ from tests.simulation.queries import Query
 from tests.simulation.sql_side import DATABASE
 
 
+class Announced(NamedCache):
+    """MySQL announces what was planned."""
+
+    @property
+    def columns(self) -> tuple[ResultColumn, ...]:
+        output = self.plan.reader.output if self.plan is not None else ()
+        return tuple(ResultColumn(column.name, column.type, column.nullable) for column in output)
+
+
 class Desk:
     """What an `OpenCache` needs of a router, and the caches."""
 
@@ -35,7 +44,7 @@ class Desk:
     def open(self, query: Query) -> None:
         reader = self._engine.install(query.plan)
         reader.encoders = [packed]
-        cache = NamedCache(query.name, query.sql, DATABASE, plan=query.plan, reader=reader, state="ready")
+        cache = Announced(query.name, query.sql, DATABASE, plan=query.plan, reader=reader, state="ready")
         cache.binder = KeyBinder(query.plan, reader)
         self.caches[query.name] = OpenCache(cast(Router, self), cache, 0)
 

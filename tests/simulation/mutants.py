@@ -12,6 +12,7 @@ Not among them, because something else also holds what they hold:
 * the generation of a node: the DDL statement is in the ring, too, and all fills end where history begins anew. Both
   together are `ddl_forgotten_by_fills`.
 * the ring forgets where a statement has no GTID: the generation of the nodes says the same.
+* what is held ahead of the position is not compared: the engine holds no answer of a reader that is made of it.
 """
 
 from __future__ import annotations
@@ -49,11 +50,13 @@ from gtid_tracker.progress import PositionWaits
 from gtid_tracker.ring import Ring
 from gtid_tracker.tracker import Cut
 from proxy.caches import OpenCache
+from proxy.comparison import Comparer
 from tests.simulation.flights import NOTHING, Asked
 from tests.simulation.mutant import Mutant, all_of, always, attribute, edit, nothing
 from tests.simulation.run import failure, run
 from tests.simulation.script import Script
 from tests.simulation.simulation import Simulation
+from tests.simulation.trials import Trials
 
 # Where `touch` is called.
 TOUCHING = (
@@ -414,6 +417,19 @@ MUTANTS = (
     Mutant("since", "an entry is new", edit(Arrangement, "insert", ("entry.since = ", "now = "))),
     Mutant("since", "an entry ahead was elsewhere before", edit(Arrangement, "promote", ("entry.since = ", "now = "))),
     Mutant("since", "all that a join is derived from counts", edit(ReaderNode, "since", ("max(", "min("))),
+    # trust: where one of these is missing, nothing wrong is found to be
+    Mutant(
+        "trust",
+        "what MySQL is asked for has the position of the beginning",
+        edit(Comparer, "_on_answer", (" or not comparison.position.issubset(bracket.lower)", "")),
+    ),
+    Mutant("trust", "the position has what MySQL saw", edit(Comparer, "_look_again", ("if missing:", "if False:"))),
+    Mutant(
+        "trust",
+        "nothing has touched what is compared",
+        edit(Comparer, "_look_again", ("if not comparison.untouched:", "if False:")),
+    ),
+    Mutant("trust", "the client's text runs in the snapshot", attribute(Trials, "own_in_snapshot", False)),
     Mutant("since", "every key of a list counts", edit(OpenCache, "peek_since", (".keys:", ".keys[:1]:"))),
 )
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
+from dataflow.check import Check
 from dataflow.demand import BEHIND
 from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.fill import Read
@@ -26,6 +27,7 @@ from dataflow.messages import (
     Effect,
     Failed,
     Gap,
+    OwnAnswer,
     Ready,
     Restarted,
     StreamEvent,
@@ -378,9 +380,13 @@ class Simulation:
                 self._expect_reset()
         # No connection is older than the run of the server that it is to.
         connected = self.began.get(flight.incarnation, float("-inf"))
-        answer = UpqueryAnswer(flight.request.id, bracket, tuple(flight.results), 0.0, connected)
-        self.handle(self.engine.on_answer(answer))
+        results, own = tuple(flight.results), self._own_answers(flight)
+        self.handle(self.engine.on_answer(UpqueryAnswer(flight.request.id, bracket, results, 0.0, connected, own)))
         self.counts["exact_answers" if flight.request.exact else "answers"] += 1
+
+    def _own_answers(self, flight: Flight) -> tuple[OwnAnswer, ...]:
+        """To the clients' own texts (`UpqueryRequest.checks`)."""
+        return ()
 
     # -- clients -----------------------------------------------------------------------------------------------------
 
@@ -419,7 +425,7 @@ class Simulation:
         """A read that asks for all that is executed when it comes."""
         self.read(name, parameters, Asked(self.engine, self.source.executed()))
 
-    def read(self, name: str, parameters: Parameters, demand: Asked | None = None) -> bool:
+    def read(self, name: str, parameters: Parameters, demand: Asked | None = None, check: Check | None = None) -> bool:
         """Whether it was a hit."""
         if name not in self.desk.caches:
             return False
@@ -429,7 +435,7 @@ class Simulation:
         self._waiter += 1
         cache = self.desk.caches[name].named
         assert cache.reader is not None and cache.binder is not None
-        read = Read(self._waiter, cache.reader, cache.binder.bind(parameters).keys, demand=demand)
+        read = Read(self._waiter, cache.reader, cache.binder.bind(parameters).keys, demand=demand, check=check)
         self.waiting[self._waiter] = Waiting(name, parameters, read, self.position)
         self.counts["misses"] += 1
         self.handle(self.engine.read(read))

@@ -1,0 +1,71 @@
+"""Caches earn their trust in the simulation: a planted fault is found before a client gets what it computes, and what
+clients are given afterwards is right. That nothing right loses its trust is in every schedule of `make sim`."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import dataflow.arrangement
+import dataflow.operators.aggregate
+import dataflow.operators.rows
+import dataflow.operators.topk
+import tests.simulation.checks
+from dataflow.operators.aggregate import AggregateNode
+from dataflow.operators.rows import RowsNode
+from dataflow.operators.topk import TopKNode
+from dataflow.reader import ReaderNode
+from tests.simulation.mutant import Patch, all_of, attribute, nothing
+from tests.simulation.trials import Trials, TrialSchedule
+
+SEEDS = range(1, 200)
+STEPS = 250
+TOUCHING = (dataflow.arrangement, dataflow.operators.aggregate, dataflow.operators.rows, dataflow.operators.topk)
+FAULTS: dict[str, Patch] = {
+    "a row that comes is lost": attribute(RowsNode, "_add", nothing),
+    "a row that goes stays": attribute(RowsNode, "_remove", nothing),
+    "groups do not change": attribute(AggregateNode, "change", nothing),
+    "a row that leaves a group is counted": attribute(AggregateNode, "_subtract", nothing),
+    "the first rows do not change": attribute(TopKNode, "change", nothing),
+    "what is left of the filter passes all": attribute(ReaderNode, "passing", lambda self, rows, params: rows),
+    "an answer is kept though its entry has changed": all_of(
+        *(attribute(module, "touch", nothing) for module in TOUCHING)
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_fault_is_found_before_a_client_is_given_what_it_computes(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`Trials` raises where a client is given what is wrong."""
+    FAULTS[fault](monkeypatch)
+    monkeypatch.setattr(Trials, "planted", True)
+    monkeypatch.setattr(tests.simulation.checks, "NEVER", ())
+    for seed in SEEDS:
+        schedule = TrialSchedule(seed)
+        simulation = Trials(schedule.setup)
+        simulation.check_every = 1 << 30  # what is planted may break invariants
+        try:
+            schedule.run(simulation, STEPS)
+        finally:
+            simulation.close()
+        if simulation.counts["alarms"]:
+            return
+    pytest.fail("it was not found")
+
+
+def test_trials_compare() -> None:
+    """Fills and held answers, with an outcome, on schedules that all have."""
+    counts: Counter[str] = Counter()
+    for seed in range(4, 24, 4):
+        schedule = TrialSchedule(seed)
+        simulation = Trials(schedule.setup)
+        try:
+            schedule.run(simulation, 400)
+        finally:
+            simulation.close()
+        counts += simulation.counts
+    assert counts["fill agrees"] and counts["equal when compared"] and counts["unknown when compared"]
+    assert not counts["alarms"]

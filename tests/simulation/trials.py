@@ -1,0 +1,262 @@
+"""Schedules in which caches earn their trust: fills are checked in their snapshot, held answers are compared with
+MySQL's at one position, while the stream brings events and keys go (`proxy/trust.py`, `proxy/comparison.py`).
+
+A difference is a false alarm, for nothing is wrong. With `planted` something is: then clients are given nothing but
+what was compared, a difference takes the cache to evict mode, and what clients are given must still be right.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
+from dataflow.check import Check, Finding
+from dataflow.engine import FILL_PATIENCE
+from dataflow.messages import (
+    Differs,
+    Effect,
+    OwnAnswer,
+    StreamEvent,
+    UpqueryAnswer,
+    UpqueryFailed,
+    UpqueryRequest,
+)
+from planner.api import plan_evict, with_result_columns
+from planner.plan import Caution
+from proxy.comparison import Comparer, Comparison, Outcome, marks_of
+from proxy.router import substituted
+from proxy.trust import FillCheck
+from sqltypes.errors import SourceDown
+from sqltypes.schema import Relation, ResultColumn, SchemaSnapshot
+from tests.simulation.checks import Wrong
+from tests.simulation.desk import packed, unpacked
+from tests.simulation.flights import Asked, Flight
+from tests.simulation.queries import QUERIES, Parameters, Query, query
+from tests.simulation.schedule import Schedule
+from tests.simulation.script import Setup
+from tests.simulation.simulation import Results, Simulation
+from tests.simulation.sql_side import DATABASE, TABLES
+
+Deliver = Callable[[UpqueryAnswer | UpqueryFailed], None]
+
+
+@cache
+def cautious(name: str, caution: Caution) -> Query:
+    """The query in evict mode, planned without what is not believed."""
+    asked = query(name)
+    relations: dict[tuple[str, str], Relation] = {(DATABASE, table.name): table for table in TABLES.values()}
+    plan = plan_evict(QUERIES[name], DATABASE, SchemaSnapshot(relations, (9, 7, 0)), caution=caution)
+    output = asked.plan.reader.output
+    columns = tuple(ResultColumn(column.name, type_, True) for column, type_ in zip(output, asked.types, strict=True))
+    return replace(asked, plan=with_result_columns(plan, columns))
+
+
+class Trials(Simulation):
+    """`found`: the caches that have lost their trust, and how often. `own_in_snapshot`: a client's own text is run in
+    the upquery's snapshot."""
+
+    planted = False
+    own_in_snapshot = True
+
+    def __init__(self, setup: Setup, alter: Callable[[Results], None] | None = None) -> None:
+        super().__init__(setup, alter)
+        self.asides: list[tuple[Flight, Deliver, str]] = []  # what is asked for comparisons, and for which query
+        self.found: dict[str, int] = {}
+        self.comparer = Comparer(self.engine, self._submit, lambda: self.followed, lambda: self.clock)
+        self._asking = ""
+        self._own: dict[int, tuple[OwnAnswer, ...]] = {}
+
+    # -- fills -------------------------------------------------------------------------------------------------------
+
+    def do_check(self, name: str, parameters: Parameters) -> None:
+        """A read whose answer is checked before it is given."""
+        if name in self.desk.caches:
+            self.read(name, parameters)
+            if not self.planted:
+                self._checked_read(name, parameters)
+
+    def read(self, name: str, parameters: Parameters, demand: Asked | None = None, check: Check | None = None) -> bool:
+        if not self.planted:
+            return super().read(name, parameters, demand, check)
+        if name in self.desk.caches:
+            self.asked[name, parameters] = None
+            self._checked_read(name, parameters)
+        return False
+
+    def do_look(self, name: str, parameters: Parameters) -> None:
+        if self.planted:
+            self.do_compare(name, parameters)
+        else:
+            super().do_look(name, parameters)
+
+    def do_subscribe(self, name: str, parameters: Parameters) -> None:
+        """What subscribers are told is not compared here."""
+        if not self.planted:
+            super().do_subscribe(name, parameters)
+
+    def _checked_read(self, name: str, parameters: Parameters) -> None:
+        named = self.desk.caches[name].named
+        assert named.reader is not None and named.binder is not None
+        binding = named.binder.bind(parameters)
+        if not binding.keys or named.reader.answer(binding.keys) is not None:
+            self.do_compare(name, parameters)
+            return
+        text = substituted(query(name).sql, parameters)
+        evict = self.found.get(name)
+        check = None if evict else FillCheck(text, named, named.reader, binding, parameters, packed, self._on_check)
+        super().read(name, parameters, None, check)
+
+    def _hit(self, name: str, parameters: Parameters, demand: Asked | None = None) -> bool:
+        return not self.planted and super()._hit(name, parameters, demand)
+
+    def _on_check(self, check: FillCheck, finding: Finding) -> None:
+        self.counts[f"fill {finding.value}"] += 1
+
+    def _run(self, flight: Flight) -> bool:
+        if not super()._run(flight):
+            return False
+        fill = self.engine._fills.get(flight.request.id)
+        if fill is not None and fill.checks and self.own_in_snapshot:
+            self._own[flight.request.id] = self._own_now(flight)
+        return True
+
+    def _own_now(self, flight: Flight) -> tuple[OwnAnswer, ...]:
+        fill = self.engine._fills.get(flight.request.id)
+        if fill is None:
+            return ()
+        types = [(check.sql, query(check.cache.name).types) for check, _ in fill.checks if isinstance(check, FillCheck)]
+        return tuple(OwnAnswer(self.source.visible.query(sql, types_)) for sql, types_ in types)
+
+    def _own_answers(self, flight: Flight) -> tuple[OwnAnswer, ...]:
+        return self._own.pop(flight.request.id, ()) if self.own_in_snapshot else self._own_now(flight)
+
+    # -- held answers ------------------------------------------------------------------------------------------------
+
+    def do_compare(self, name: str, parameters: Parameters) -> None:
+        """A held answer is to be compared."""
+        if name not in self.desk.caches:
+            return
+        opened = self.desk.caches[name]
+        named = opened.named
+        assert named.reader is not None and named.binder is not None
+        binding = named.binder.bind(parameters)
+        for key, params in binding.keys:
+            self.engine.hold(named.reader, key, params)
+        marks = marks_of(named.reader, binding.keys)
+        if marks is None:
+            return
+        self._asking = name
+        self.comparer.start(
+            Comparison(
+                named, named.reader, binding, opened._is_whole(binding), 0, parameters,
+                substituted(named.sql, parameters), self.position, marks, self.clock, self._on_compared,
+            )
+        )  # fmt: skip
+
+    def _submit(self, request: UpqueryRequest, deliver: Deliver, deadline: float) -> None:
+        self.asides.append((Flight(request, self.told.answers), deliver, self._asking))
+
+    def do_aside(self, at: int, moments: int) -> None:
+        """The next moments of what is asked for a comparison."""
+        if not self.asides:
+            return
+        flight, deliver, name = self.asides[at % len(self.asides)]
+        for _ in range(moments):
+            if flight.stage == len(self.moments):
+                self.asides.remove((flight, deliver, name))
+                deliver(UpqueryAnswer(flight.request.id, flight.bracket(), tuple(flight.results)))
+                return
+            if self.moments[flight.stage] == "snapshot":
+                (statement,) = flight.request.statements
+                flight.results = [self.source.visible.query(statement.sql, query(name).types)]
+            self._go_on(flight)
+
+    def do_fail_aside(self, at: int) -> None:
+        if self.asides:
+            flight, deliver, _ = self.asides.pop(at % len(self.asides))
+            deliver(UpqueryFailed(flight.request.id, SourceDown("connection lost")))
+
+    def _on_compared(self, comparison: Comparison, outcome: Outcome) -> None:
+        self.counts[f"{outcome.value} when compared"] += 1
+        name = comparison.cache.name
+        if outcome is Outcome.DIFFERENT:
+            if comparison.reader.installed:
+                self._alarm(name, f"held {comparison.held}, MySQL has {comparison.rows}")
+        elif outcome is not Outcome.UNKNOWN and comparison.body is not None and not self.planted:
+            # With a fault it is what MySQL's snapshot saw, and what came since may have passed the key by.
+            self.checks.hit(name, tuple(comparison.parameters), unpacked(comparison.body))
+
+    # -- what they hear of -------------------------------------------------------------------------------------------
+
+    def _on_stream(self, event: StreamEvent) -> None:
+        super()._on_stream(event)
+        self.comparer.on_stream(event)
+
+    def do_tick(self, seconds: float) -> None:
+        super().do_tick(seconds)
+        self.comparer.tick()
+
+    def do_fail_over(self, lost: int, same: bool) -> None:
+        for flight, deliver, name in list(self.asides):
+            if 0 < flight.stage < len(self.moments):
+                self.asides.remove((flight, deliver, name))
+                deliver(UpqueryFailed(flight.request.id, SourceDown("connection lost")))
+        super().do_fail_over(lost, same)
+
+    def handle(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Differs):
+                check = effect.check
+                assert isinstance(check, FillCheck)
+                self._alarm(check.cache.name, f"filled {check.rows}, MySQL has {check.own}")
+        super().handle([effect for effect in effects if not isinstance(effect, Differs)])
+
+    def _alarm(self, name: str, what: str) -> None:
+        if not self.planted:
+            raise Wrong(f"a false alarm: {name} {what}")
+        self.counts["alarms"] += 1
+        self.found[name] = level = self.found.get(name, 0) + 1
+        self.handle(self.desk.drop(name))
+        if level <= Caution.TABLES:
+            self.desk.open(cautious(name, Caution(level)))
+
+    def come_to_an_end(self) -> None:
+        """All that is asked for comparisons is answered."""
+        for _ in range(1000):
+            if not self.asides:
+                return
+            self.do_aside(0, len(self.moments) + 1)
+        raise Wrong("comparisons have no end")
+
+
+class TrialSchedule(Schedule):
+    """A schedule with comparisons, which a seed of their own draws."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._trials = random.Random(~seed)
+
+    def run(self, simulation: Simulation, steps: int) -> None:
+        """So many steps, with comparisons among them."""
+        assert isinstance(simulation, Trials)
+        for _ in range(steps):
+            super().run(simulation, 1)
+            for action in self._drawn(simulation, list(simulation.asked)):
+                simulation.perform(action)
+        simulation.come_to_an_end()
+
+    def _drawn(self, simulation: Trials, asked: Sequence[tuple[str, Parameters]]) -> list[tuple[object, ...]]:
+        rng = self._trials
+        drawn: list[tuple[object, ...]] = []
+        if asked and rng.random() < 0.15:
+            drawn.append((rng.choice(("compare", "compare", "check")), *rng.choice(asked)))
+        if simulation.asides and rng.random() < 0.4:
+            at = 0 if rng.random() < 0.5 else rng.randrange(len(simulation.asides))
+            drawn.append(("aside", at, rng.choice((1, 1, 2, 5))))
+        if simulation.asides and rng.random() < 0.01:
+            drawn.append(("fail_aside", rng.randrange(100)))
+        if rng.random() < 0.002:
+            drawn.append(("tick", rng.choice((1.0, FILL_PATIENCE))))
+        return drawn
