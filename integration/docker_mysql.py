@@ -24,6 +24,7 @@ from integration.mysql_server import (
 
 IMAGE = "mysql:lts"
 PULL_TIMEOUT = 900.0
+TAKEN = ("port is already allocated", "address already in use")  # what Docker says of a port
 ANSWER_TIMEOUT = 60.0  # seconds for a command; a busy machine takes 20 to begin a container
 
 
@@ -48,16 +49,28 @@ class DockerMySQL(Server):
             if not docker("image", "ls", "-q", IMAGE).strip():
                 report(f"pulling the image {IMAGE}; this happens once")
                 docker("pull", "-q", IMAGE, timeout=PULL_TIMEOUT)
-            docker(
-                *("run", "-d", "--name", name, "-p", f"127.0.0.1:{server.port}:3306"),
-                *("-e", "MYSQL_ALLOW_EMPTY_PASSWORD=yes", "-e", "MYSQL_ROOT_HOST=%", IMAGE),
-                *("--server-id=1", *BASE_FLAGS, *extra_flags),
-            )
+            server._run_on_a_free_port(extra_flags)
             server._wait_until_it_answers()
         except BaseException:
             server.stop()
             raise
         return server
+
+    def _run_on_a_free_port(self, flags: Sequence[str]) -> None:
+        for tries_left in reversed(range(5)):
+            try:
+                docker(
+                    *("run", "-d", "--name", self.name, "-p", f"127.0.0.1:{self.port}:3306"),
+                    *("-e", "MYSQL_ALLOW_EMPTY_PASSWORD=yes", "-e", "MYSQL_ROOT_HOST=%", IMAGE),
+                    *("--server-id=1", *BASE_FLAGS, *flags),
+                )
+            except CannotStart as error:
+                if not tries_left or not any(words in str(error) for words in TAKEN):
+                    raise
+                docker("rm", "-fv", self.name)  # made, and not started
+                self.port = free_port()  # somebody took it since we looked
+            else:
+                return
 
     @property
     def pid(self) -> int | None:

@@ -83,6 +83,6 @@ def held_back(proxy: Proxy) -> Iterator[None]:
         loop.add_reader(socket, reader._on_readable)
 
 
-def run(scenario: Callable[[], Coroutine[Any, Any, None]], seconds: float = 60) -> None:
+def run(scenario: Callable[[], Coroutine[Any, Any, None]], seconds: float = 120) -> None:
     """Runs a test's coroutine on the loop that the proxy runs on."""
     uvloop.run(asyncio.wait_for(scenario(), seconds))

@@ -10,6 +10,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from integration.grpc_app import Proxy
+from integration.served import Reads
 
 Rows = tuple[tuple[Any, ...], ...]
 
@@ -38,6 +39,12 @@ class Asker:
 
     async def served(self, sql: str, *values: object) -> str:
         return (await self.read(sql, *values))[1]
+
+    async def until_hit(self, sql: str, *values: object) -> None:
+        """Reads until the read is a hit (`integration/served.py`)."""
+        reads = Reads("hit")
+        while not reads.done(await self.served(sql, *values)):
+            pass
 
     async def close(self) -> None:
         await asyncio.to_thread(self.connection.close)

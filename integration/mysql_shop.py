@@ -29,8 +29,7 @@ async def shop(mysql: Server, database: str, state: Path, **options: str) -> Asy
         await asker.ask("CREATE CACHE of_group FROM SELECT COUNT(*), SUM(n) FROM item WHERE grp = ?")
         for query, key in ((BY_ID, 0), (OF_GROUP, -1)):  # now it is known how MySQL announces the columns
             assert await asker.served(query, key) == "passed"
-            while await asker.served(query, key) != "hit":
-                pass
+            await asker.until_hit(query, key)
         try:
             yield proxy, asker
         finally:

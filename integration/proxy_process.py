@@ -20,10 +20,12 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The process, and the port on which it speaks MySQL's protocol. `log`: its lines so far."""
+    """The process, and the port on which it speaks MySQL's protocol. `grpc`: where it speaks gRPC. `log`: its lines so
+    far; all of them once it has ended."""
 
     process: subprocess.Popen[str]
     port: int
+    grpc: str
     database: str
     log: list[str]
 
@@ -59,20 +61,21 @@ def serving(mysql: Server, database: str, state: Path, *options: str) -> Iterato
     )  # fmt: skip
     log: list[str] = []
     assert process.stderr is not None
-    port = 0
+    port, grpc = 0, ""
     for line in process.stderr:
         log.append(line)
         if '"event": "listening"' in line:
-            port = int(json.loads(line)["mysql"].rpartition(":")[2])
+            told = json.loads(line)
+            port, grpc = int(told["mysql"].rpartition(":")[2]), told["grpc"]
             break
     reading = threading.Thread(target=log.extend, args=(process.stderr,), daemon=True)
     reading.start()
     try:
         assert port, log
-        yield Serving(process, port, database, log)
+        yield Serving(process, port, grpc, database, log)
     finally:
         process.terminate()
-        process.wait(30)
-        reading.join(30)
+        process.wait(60)
+        reading.join(60)
         process.stderr.close()
     assert not any("Traceback" in line for line in log), "".join(log)

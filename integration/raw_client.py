@@ -70,7 +70,7 @@ ALWAYS = (
     | CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
 )
 CACHING_SHA2 = b"caching_sha2_password"
-PATIENCE = 20.0  # seconds in which an answer must begin to come
+PATIENCE = 60.0  # seconds in which an answer must begin to come
 GTID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+")
 TRANSACTION_INFO = (CHARACTERISTICS, TRANSACTION)
 UTF8MB4 = 255  # utf8mb4_0900_ai_ci

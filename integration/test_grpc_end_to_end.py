@@ -17,6 +17,7 @@ import pytest
 from integration.conftest import OwnMySQL
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
+from integration.proxy_process import serving
 from upwell import errors
 from upwell.aio import Event
 from upwell.client import Client
@@ -310,27 +311,11 @@ def test_hits_outlive_mysql_misses_say_that_it_is_down_and_both_come_back(own_my
 
 def test_the_command_serves_until_it_is_told_to_stop(mysql: Server, database: str, tmp_path: Path) -> None:
     mysql.execute(f"USE `{database}`", *STORIES)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "upwell", "serve",
-         "--grpc-listen=127.0.0.1:0", "--http-listen=127.0.0.1:0", "--mysql-listen=127.0.0.1:0",
-         f"--state-dir={tmp_path}", "--log-json"],
-        cwd=ROOT, env={**os.environ, "UPWELL_UPSTREAM": mysql.url}, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stderr is not None
-    target = ""
-    lines: list[str] = []
-    while not target:
-        line = process.stderr.readline()
-        assert line, f"it ended: {lines}"
-        lines.append(line)
-        if '"event": "listening"' in line:
-            target = line.split('"grpc": "')[1].split('"')[0]
-    with Client(target) as client:
+    with serving(mysql, database, tmp_path) as served, Client(served.grpc) as client:
         client.create_cache(STORY, name="story", database=database)
         assert client.cache("story").get(1) == [(1, "one")]
-        process.send_signal(signal.SIGTERM)
-        _, rest = process.communicate(timeout=30)
-    assert (process.returncode, "Traceback" in rest) == (0, False)
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(60) == 0
 
 
 def test_one_that_starts_says_where_it_may_open_too_few_files(mysql: Server, tmp_path: Path) -> None:
@@ -346,7 +331,9 @@ def test_one_that_starts_says_where_it_may_open_too_few_files(mysql: Server, tmp
         told = process.stderr.readline()
         assert told, "it ended"
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    with process.stderr:
+        process.stderr.read()
+    process.wait(60)
     assert "2000 clients need 4200 open files and this process may have 1000" in told
 
 

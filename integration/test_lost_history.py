@@ -20,7 +20,7 @@ UPDATE = "UPDATE t SET v = v + 1 WHERE id = 1"
 OTHER = "UPDATE t SET v = v + 1 WHERE id = 2"
 RESET = "RESET BINARY LOGS AND GTIDS"
 MASTER = "RESET MASTER"  # before 8.4
-WITHIN = 15.0  # seconds in which it must be right again, on a busy machine
+WITHIN = 60.0  # seconds in which it must be right again, on a machine that does ten other things
 
 
 @dataclass
@@ -209,7 +209,7 @@ def test_whatever_becomes_of_the_history_hits_are_right_again(
             await scene.is_right()
             await scene.goes_on()
 
-    run(scenario, 150)
+    run(scenario, 240)
 
 
 def test_a_server_that_comes_back_as_it_was_loses_nothing(own_mysql: OwnMySQL, tmp_path: Path) -> None:
@@ -248,11 +248,11 @@ def test_a_refused_stream_is_said_once_and_asked_for_less_and_less_often(own_mys
             scene, stream = Scene(mysql, proxy), proxy.app.stream
             await scene.held()
             await scene.write("REVOKE REPLICATION SLAVE ON *.* FROM reader@localhost")
+            first, began = stream.reconnects, asyncio.get_running_loop().time()
             stream.reconnect("the network failed")
             while "REPLICATION SLAVE" not in proxy.app.system.not_ready():
                 await asyncio.sleep(0.01)
-            first, began = stream.reconnects, asyncio.get_running_loop().time()
-            while stream.reconnects < first + 3:
+            while stream.reconnects < first + 4:  # three pauses between them, whatever else takes time
                 await asyncio.sleep(0.01)
             assert asyncio.get_running_loop().time() - began > 0.5 * (0.2 + 0.4 + 0.8) * 0.9
             await scene.write("GRANT REPLICATION SLAVE ON *.* TO reader@localhost")

@@ -21,7 +21,7 @@ CACHES = 120
 
 def readiness(proxy: ProxyProcess) -> str:
     try:
-        with urlopen(f"http://127.0.0.1:{proxy.http_port}/readyz", timeout=10) as answer:
+        with urlopen(f"http://127.0.0.1:{proxy.http_port}/readyz", timeout=60) as answer:
             return str(answer.read().decode())
     except HTTPError as error:
         with error:

@@ -384,6 +384,6 @@ def test_a_column_that_comes_is_in_the_next_answer(mysql: Server, database: str,
             await proxy.caught_up()
             await proxy.app.catalog.settled()
             assert await asker.ask("SELECT * FROM item WHERE id = 1") == ((1, 1, 10, "item 1", 5),)
-            assert await asker.served("SELECT * FROM item WHERE id = 1") == "hit"
+            await asker.until_hit("SELECT * FROM item WHERE id = 1")
 
     run(scenario)

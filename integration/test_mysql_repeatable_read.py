@@ -29,8 +29,7 @@ async def mixed(proxy: Proxy) -> int:
 
 async def warm(asker: Asker, *reads: tuple[str, tuple[int, ...]]) -> None:
     for sql, values in reads:
-        await asker.ask(sql, *values)
-        assert await asker.served(sql, *values) == "hit"
+        await asker.until_hit(sql, *values)
 
 
 @pytest.mark.parametrize("begin", ["BEGIN", "SET autocommit = 0", "START TRANSACTION READ ONLY"])

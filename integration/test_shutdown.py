@@ -21,7 +21,13 @@ from integration.mysql_server import Server
 
 @pytest.fixture
 def proxy(mysql: Server, tmp_path: Path) -> Iterator[ProxyProcess]:
-    with ProxyProcess(mysql.url, tmp_path, grpc_port=0, http_port=0, mysql_port=0) as process:
+    """A proxy that minds SIGHUP, also where the tests run under nohup: what is ignored is inherited."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        process = ProxyProcess(mysql.url, tmp_path, grpc_port=0, http_port=0, mysql_port=0)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with process:
         process.wait_ready().close()
         yield process
 
@@ -29,7 +35,7 @@ def proxy(mysql: Server, tmp_path: Path) -> Iterator[ProxyProcess]:
 def page(proxy: ProxyProcess, path: str, **headers: str) -> tuple[int, str]:
     request = Request(f"http://127.0.0.1:{proxy.http_port}{path}", headers=headers)
     try:
-        with urlopen(request, timeout=10) as answer:
+        with urlopen(request, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as error:
         with error:
@@ -44,7 +50,7 @@ def test_idle_connections_do_not_disturb_the_end(proxy: ProxyProcess, end: signa
             idle = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
             idle.sendall(said if port == proxy.http_port else b"")
         os.kill(proxy.pid, end)
-        assert proxy.wait(20) == 0
+        assert proxy.wait(60) == 0
         assert "Traceback" not in proxy.log.read_text()
 
 
@@ -56,29 +62,32 @@ def test_silent_connections_keep_nobody_from_the_pages(proxy: ProxyProcess) -> N
             assert page(proxy, path)[0] == 200
 
 
-def test_readyz_says_503_until_the_last_answer_is_given(proxy: ProxyProcess) -> None:
-    asleep = threading.Event()
+def test_readyz_says_503_until_the_last_answer_is_given(mysql: Server, proxy: ProxyProcess) -> None:
+    name = f"upwell_{proxy.pid}"
 
-    def sleep() -> None:
+    def wait() -> None:
         connection = pymysql.connect(host="127.0.0.1", port=proxy.mysql_port, user="root")
         with closing(connection), connection.cursor() as cursor:
-            asleep.set()
-            cursor.execute("SELECT SLEEP(2)")
+            cursor.execute(f"SELECT GET_LOCK('{name}', 600)")
 
-    session = threading.Thread(target=sleep)
-    session.start()
-    asleep.wait()
-    os.kill(proxy.pid, signal.SIGTERM)
-    while (found := page(proxy, "/readyz"))[0] == 200:
-        pass
-    assert found == (503, "not ready: it is stopping\n")
-    assert page(proxy, "/healthz")[0] == 200
+    session = threading.Thread(target=wait)
+    with closing(mysql.connect()) as holding, holding.cursor() as cursor:
+        cursor.execute(f"SELECT GET_LOCK('{name}', 0)")
+        session.start()
+        waits = f"SELECT 1 FROM information_schema.processlist WHERE state = 'User lock' AND info LIKE '%{name}%'"
+        while not mysql.execute(waits):
+            pass
+        os.kill(proxy.pid, signal.SIGTERM)
+        while (found := page(proxy, "/readyz"))[0] == 200:
+            pass
+        assert found == (503, "not ready: it is stopping\n")
+        assert page(proxy, "/healthz")[0] == 200
     session.join()
-    assert proxy.wait(20) == 0
+    assert proxy.wait(60) == 0
 
 
 def test_the_end_is_put_off_for_balancers_that_ask_now_and_then(mysql: Server, tmp_path: Path) -> None:
-    options = ("--shutdown-delay=3s",)
+    options = ("--shutdown-delay=6s",)
     with ProxyProcess(mysql.url, tmp_path, options=options, grpc_port=0, http_port=0, mysql_port=0) as proxy:
         proxy.wait_ready().close()
         os.kill(proxy.pid, signal.SIGTERM)
@@ -86,7 +95,7 @@ def test_the_end_is_put_off_for_balancers_that_ask_now_and_then(mysql: Server, t
             pass
         assert found[0] == 503
         pymysql.connect(host="127.0.0.1", port=proxy.mysql_port, user="root").close()  # it serves all the same
-        assert proxy.wait(20) == 0
+        assert proxy.wait(60) == 0
 
 
 def test_a_page_of_another_site_reads_nothing_here(proxy: ProxyProcess) -> None:

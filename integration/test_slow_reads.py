@@ -19,7 +19,7 @@ def test_a_miss_does_not_wait_for_slow_reads_over_grpc(mysql: Server, database: 
             app = proxy.app
             text = "SELECT SLEEP(600)"
             sleeping = [asyncio.ensure_future(proxy.client.query(text)) for _ in range(SLEEPERS)]
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await until(lambda: app.executor.in_flight + app.executor.queued >= SLEEPERS)
             cache = proxy.client.cache("by_id")
             for key in range(1, 9):
@@ -52,7 +52,7 @@ def test_a_miss_for_which_no_connection_is_free_is_passed_in_its_own_session(
                     asyncio.ensure_future(other.served("SELECT id, n FROM slow WHERE id = %s", key))
                     for key, other in enumerate(others, 1)
                 ]
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(60):
                     await until(lambda: proxy.app.executor.full)
                 rows, served, why = await asker.read(BY_ID, 2)
                 assert (rows, served, why) == (((2, 20, "item 2"),), "passed", "no connection is free for the fill")

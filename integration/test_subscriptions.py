@@ -261,7 +261,7 @@ def test_a_subscription_ends_when_hits_end(own_mysql: OwnMySQL, tmp_path: Path) 
             with pytest.raises(SubscriptionEnded, match="max-staleness"):
                 await anext(events)
             with pytest.raises(SourceDown):
-                await anext(proxy.client.cache("by_author").subscribe(1, timeout=20))
+                await anext(proxy.client.cache("by_author").subscribe(1, timeout=60))
             await asyncio.to_thread(mysql.start)
 
     run(scenario, 120)

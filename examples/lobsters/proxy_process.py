@@ -20,8 +20,8 @@ from upwell.client import Client
 from upwell.errors import UpwellError
 
 ROOT = Path(__file__).parents[2]
-START_SECONDS = 30.0
-STOP_SECONDS = 15.0
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
 POLL_SECONDS = 0.02
 USUAL = {"grpc": 50051, "http": 8080, "mysql": 3307}
 LISTENING = re.compile(r'\b(grpc|http|mysql)"?[=:] ?"?127\.0\.0\.1:(\d+)')

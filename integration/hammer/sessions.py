@@ -23,7 +23,7 @@ from integration.mysql_server import Server
 from integration.wire_client import Prepared, Row, WireClient
 
 APP, THIRD = "app", "third"  # accounts, both without a password
-PATIENCE = 30.0  # seconds in which an answer must come
+PATIENCE = 60.0  # seconds in which an answer must come
 PAUSE = 0.004  # seconds between reads, on average
 LOST = frozenset({1040, 1053, 1105, 1927, 2003, 2006, 2013, 3032, 4031})
 # A prepared statement met DDL or FLUSH TABLES too often; semi-synchronous replication was switched in a transaction.

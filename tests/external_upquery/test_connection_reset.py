@@ -39,7 +39,7 @@ def ended(answer: bytes) -> UpwellError:
         far.sendall(answer)
         far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         far.close()
-        return await asyncio.wait_for(outcome, 5)
+        return await asyncio.wait_for(outcome, 60)
 
     return uvloop.run(scenario())
 

@@ -48,7 +48,7 @@ class Stream:
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scenario, 30))
+    asyncio.run(asyncio.wait_for(scenario, 60))
 
 
 async def begun(waits: Coroutine[Any, Any, bool], stream: Stream) -> asyncio.Task[bool]:

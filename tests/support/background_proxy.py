@@ -24,7 +24,7 @@ class Background:
         async def there() -> None:
             change(self._served)
 
-        asyncio.run_coroutine_threadsafe(there(), self._loop).result(20)
+        asyncio.run_coroutine_threadsafe(there(), self._loop).result(60)
 
 
 @contextmanager
@@ -40,9 +40,9 @@ def background_proxy(options: GrpcOptions = GrpcOptions()) -> Iterator[Backgroun
 
     thread = threading.Thread(target=lambda: asyncio.run(main()))
     thread.start()
-    background, stop = started.get(timeout=20)
+    background, stop = started.get(timeout=60)
     try:
         yield background
     finally:
         background.do(lambda served: stop.set())
-        thread.join(20)
+        thread.join(60)

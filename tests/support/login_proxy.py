@@ -26,7 +26,7 @@ from proxy.mysql.packet_stream import PacketStream
 from proxy.mysql.packets import CLIENT_SESSION_TRACK, COM_CHANGE_USER, OK, ok_bytes, parse_ok
 from sqltypes.errors import UpwellError
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class LoginProxy:

@@ -55,7 +55,7 @@ class Wire:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.sequence = 0
-        sock.settimeout(20)
+        sock.settimeout(60)
 
     def send(self, *payloads: bytes) -> None:
         for payload in payloads:
@@ -141,7 +141,7 @@ def scripted_mysql(script: Script) -> Iterator[ScriptedMySQL]:
             yield server
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-            thread.join(30)
+            thread.join(60)
     assert not server.failures, "".join(server.failures)
 
 

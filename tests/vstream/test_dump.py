@@ -54,7 +54,7 @@ def run(scenario: Callable[[Wire], Awaitable[None]], heartbeat: float = 60.0, cl
     async def body() -> Wire:
         wire = Wire(tick, heartbeat)
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await scenario(wire)
         finally:
             wire.server.close()

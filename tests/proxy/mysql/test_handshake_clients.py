@@ -233,7 +233,7 @@ def test_a_cancelled_login_closes_both_sides(said: str, upstream_tls: str) -> No
             await asyncio.sleep(0)
 
     with scripted_mysql(script) as server:
-        uvloop.run(asyncio.wait_for(scenario(server), 30))
+        uvloop.run(asyncio.wait_for(scenario(server), 60))
 
 
 def test_logins_that_fail_leave_nothing_open() -> None:
@@ -258,4 +258,4 @@ def test_logins_that_fail_leave_nothing_open() -> None:
         wire.send(DENIED)
 
     with scripted_mysql(script) as server:
-        uvloop.run(asyncio.wait_for(scenario(server), 30))
+        uvloop.run(asyncio.wait_for(scenario(server), 60))

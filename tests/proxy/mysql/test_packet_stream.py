@@ -29,7 +29,7 @@ async def streaming() -> tuple[PacketStream, socket.socket]:
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
     async def limited() -> None:
-        await asyncio.wait_for(scenario(), 30)
+        await asyncio.wait_for(scenario(), 60)
 
     uvloop.run(limited())
 
