@@ -131,7 +131,7 @@ MUTANTS = (
     Mutant(
         "bracket",
         "an answer waits for what is in doubt, too",
-        edit(Engine, "on_answer", ("bracket.needed", "bracket.lower")),
+        edit(Engine, "_answered", ("bracket.needed", "bracket.lower")),
     ),
     Mutant("bracket", "a timeout resolves nothing", attribute(Engine, "tick", insert_all_that_wait)),
     Mutant(
