@@ -60,6 +60,7 @@ def test_silent_connections_keep_nobody_from_the_pages(proxy: ProxyProcess) -> N
             stack.enter_context(socket.create_connection(("127.0.0.1", proxy.http_port)))
         for path in ("/healthz", "/readyz", "/metrics"):
             assert page(proxy, path)[0] == 200
+    assert "connection_failed" not in proxy.log.read_text(), "to make room is no failure"
 
 
 def test_readyz_says_503_until_the_last_answer_is_given(mysql: Server, proxy: ProxyProcess) -> None:

@@ -138,7 +138,7 @@ class HttpListener:
         try:
             with suppress(ConnectionError, TimeoutError):
                 page = await self._page(reader)
-                del self._silent[task]
+                self._silent.pop(task, None)  # not there any more if room was made
                 if writer.is_closing():  # the client has gone, or was made to
                     return
                 if busy:
