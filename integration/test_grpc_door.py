@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -88,14 +89,24 @@ def test_the_users_own_clients_find_the_token_and_nobody_else_can_read_it(
     assert not any(place.exists() for place in places), "what a stopped proxy leaves would be told to whoever follows"
 
 
-def test_a_client_outlives_a_restart_of_its_proxy(mysql: Server, tmp_path: Path, home: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=lambda end: str(end.name))
+def test_a_client_outlives_a_restart_of_its_proxy(
+    mysql: Server, tmp_path: Path, home: Path, end: signal.Signals
+) -> None:
     with started(mysql, tmp_path) as proxy, proxy.wait_ready() as client:
         port = proxy.grpc_port
-        proxy.stop()
+        left = token_path(home, port)
+        old = left.read_text()
+        os.kill(proxy.pid, end)
+        assert proxy.wait(30) is not None
+        assert left.exists() is (end is signal.SIGKILL)
+        with pytest.raises(errors.Unavailable, match=f"no proxy answers at 127.0.0.1:{port}"):
+            client.status()
         again = ProxyProcess(mysql.url, tmp_path, grpc_port=port, http_port=0, mysql_port=0)
         with again, again.wait_ready():
             assert again.grpc_port == port
             assert client.status().source_up
+            assert left.read_text() != old and mode(left) == 0o600
 
 
 def test_without_a_place_for_the_token_it_serves_and_says_so(
