@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,8 +77,10 @@ class Asker:
 
     # -- caches --------------------------------------------------------------------------------------------------------
 
-    def create_cache(self, name: str, text: str) -> Answer:
-        return self.create(f"CREATE CACHE {name} FROM {text}")
+    def create_caches(self, texts: Mapping[str, str]) -> dict[str, Answer]:
+        """By name."""
+        statements = [(f"CREATE CACHE {name} FROM {text}", None) for name, text in texts.items()]
+        return dict(zip(texts, self.ask_all("through", statements), strict=True))
 
     def create(self, statement: str) -> Answer:
         return self.ask("through", statement, None)
@@ -101,7 +103,7 @@ class Asker:
     def session(self, name: str) -> RawClient:
         found = self.sessions.get(name)
         if found is None:
-            make = self.beside.client if name == "through" else self.beside.direct
+            make = self.beside.direct if name == "direct" else self.beside.client
             found = self.sessions[name] = make(database=self.database)
             found.query(SESSION)
             self.prepared[name] = {}

@@ -29,6 +29,7 @@ _OPERATORS = (
 NOT_MYSQLS = words(
     """
     Distance Glob ArrayContainsAll Overlaps Collate PropertyEQ DPipe NullSafeNEQ Operator IgnoreNulls RespectNulls
+    AnonymousAggFunc Convert DistanceNd
     """
 )
 STRUCTURE = words(
@@ -38,7 +39,7 @@ STRUCTURE = words(
     National Introducer Interval Case If Cast Between In Exists Any All Like RegexpLike Is Not Neg BitwiseNot Paren
     Tuple Collate JSONExtract JSONExtractScalar Placeholder Values IndexTableHint Rollup MatchAgainst JSONArrayContains
     SoundsLike Escape Xor NullSafeEQ Add Sub Mul Div IntDiv Mod Hint Row Ntile Lag Lead FirstValue LastValue NthValue
-    GroupConcat Extract Trim Convert DateAdd DateSub TimestampAdd Anonymous AnonymousAggFunc WindowAlias
+    GroupConcat Extract Trim DateAdd DateSub TimestampAdd Anonymous WindowAlias
     """
 )
 _NOT_PARSED = (SqlglotError, TypeError, ValueError, AttributeError)  # of a wrong number of arguments, too

@@ -1,7 +1,7 @@
 """Every function and operator with arguments that fit, and sometimes with such that do not.
 
 In a template {n} is a number, {i} a small one, {s} text, {d} a date, {t} a time, {j} JSON, {p} a path in it, {c} a
-condition, {v} anything, {b} bytes, {g} a point, {u} a unit of time.
+condition, {v} anything, {b} bytes, {g} a geometry, {w} a vector, {u} a unit of time.
 """
 
 from __future__ import annotations
@@ -156,6 +156,22 @@ UNITS = (
 COMPOSITE_UNITS = ("SECOND_MICROSECOND", "DAY_HOUR", "YEAR_MONTH", "DAY_MICROSECOND", "HOUR_MINUTE")
 PATHS = ("'$'", "'$.a'", "'$.b'", "'$[0]'", "'$.b[1]'", "'$.*'", "'$[last]'")
 POINTS = ("ST_GEOMFROMTEXT('POINT(1 2)')", "POINT(0, 1)", "ST_GEOMFROMTEXT('LINESTRING(0 0, 1 1)')", "NULL")
+
+
+# Beside columns of rare types.
+GEOMETRIC = """
+ST_X({g}); ST_Y({g}); ST_DISTANCE({g}, {g}); ST_CONTAINS({g}, {g}); ST_WITHIN({g}, {g}); ST_ASTEXT({g}); HEX({g})
+ST_DISTANCE_SPHERE({g}, {g}); LENGTH({g}); COALESCE({g}, {g}); IF({c}, {g}, {g}); IFNULL({g}, {g}); CAST({g} AS CHAR)
+CASE WHEN {c} THEN {g} END; NULLIF({g}, {g}); GREATEST({g}, {g}); {g}; CONCAT({g}, {s})
+"""
+VECTORS = """
+{w}; HEX({w}); LENGTH({w}); COALESCE({w}, {w}); IF({c}, {w}, {w}); IFNULL({w}, {w}); CAST({w} AS BINARY)
+CASE WHEN {c} THEN {w} END; NULLIF({w}, {w}); CONCAT({w}, {s})
+"""
+RARE_CONDITIONS = """
+{g} = {g}; {g} <=> {g}; {g} <> {g}; {g} IN ({g}, {g}); {g} IS NULL; {g} IS NOT NULL; ST_CONTAINS({g}, {g}); {g} < {g}
+{w} = {w}; {w} <=> {w}; {w} <> {w}; {w} IN ({w}, {w}); {w} IS NULL; {w} > {w}; {g} = {v}; {w} = {b}; {w} LIKE {s}
+"""
 
 
 def templates(text: str) -> tuple[str, ...]:

@@ -42,6 +42,8 @@ class QueryWriter(Writer):
             if rng.random() < 0.04 and not self.plain:
                 item = self.condition(scope)
             found.append(expr(item, f" AS o{number}") if aliases and rng.random() < 0.5 else item)
+        if template := self.taken("value"):
+            found.append(self.filled(template, scope, 1))
         return found
 
     def filters(self, scope: list[Source]) -> Node:
@@ -53,6 +55,8 @@ class QueryWriter(Writer):
             found.append(self.parameter(scope))
         if rng.random() < 0.5:
             found.append(self.condition(scope))
+        if template := self.taken("condition"):
+            found.append(self.filled(template, scope, 1))
         rng.shuffle(found)
         return self.where(*found)
 
@@ -94,7 +98,7 @@ class QueryWriter(Writer):
         source, table = self.source("a")
         scope = [source]
         rng = self.rng
-        items: list[Part] = ["*"] if rng.random() < 0.08 else self.items(scope)
+        items: list[Part] = ["*"] if rng.random() < 0.08 and not self.due else self.items(scope)
         if items != ["*"] and rng.random() < 0.04:
             items = ["a.*", *items]
         word = rng.choice(("", " ALL", " /*+ NO_MRR(a) */", " SQL_SMALL_RESULT", " STRAIGHT_JOIN", " SQL_NO_CACHE"))
@@ -134,6 +138,8 @@ class QueryWriter(Writer):
         if keys and not self.plain and rng.random() < 0.12:
             group = Node([group, " WITH ROLLUP"])
             self.used.add("WITH ROLLUP")
+            if rng.random() < 0.5:
+                items.append(expr("GROUPING(", rng.choice(keys), ")"))
         tail: list[Part] = []
         if keys and rng.random() < 0.35:
             terms = [f"{number + 1}{rng.choice(('', ' DESC'))}" for number in range(len(keys))]
@@ -328,21 +334,28 @@ WILD_SHAPES = (*("rows",) * 4, *("grouped",) * 2, *("joined",) * 2, *SHAPES)
 class Focus:
     """What queries are made of. `shapes` (): any. `plain`: of what may be maintained, True, False, or None for both.
     `favoured`: templates of conditions that come often; `large`: tables of many rows; `partial_dates`: in half of the
-    rounds, for reads of them are mostly MySQL's."""
+    rounds, for reads of them are mostly MySQL's. `everything`: rare types in some rounds, and each template in its
+    turn."""
 
     shapes: tuple[str, ...] = ()
     plain: bool | None = None
     favoured: tuple[str, ...] = ()
     large: bool = False
     partial_dates: bool = False
+    everything: bool = False
 
 
 ANYTHING = Focus()
+WITH_DUE = {"value": "rows", "condition": "rows", "aggregate": "grouped", "window": "windowed"}
 
 
-def make_query(rng: random.Random, world: World, focus: Focus = ANYTHING) -> Query:
+def make_query(rng: random.Random, world: World, focus: Focus = ANYTHING, due: tuple[str, str] | None = None) -> Query:
+    """`due`: what must be in it, one of `writer.EVERY`."""
     plain = rng.random() < 0.5 if focus.plain is None else focus.plain
     shape = rng.choice(focus.shapes or (PLAIN_SHAPES if plain else WILD_SHAPES))
     writer = QueryWriter(rng, world, plain, focus.favoured)
+    if due is not None:
+        plain, shape = False, WITH_DUE[due[0]]
+        writer = QueryWriter(rng, world, plain, focus.favoured, [due])
     tree, ordered, free = SHAPES[shape](writer)
     return Query(shape, tree, ordered, free, plain, writer.used, writer.kinds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, replace
 
 from integration.oracle.trees import (
@@ -278,6 +279,68 @@ KINDS: tuple[Kind, ...] = (
     _clock("c6", "TIME(6)"),
 )
 BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+def _point(x: float, y: float) -> bytes:
+    """As MySQL stores it: SRID 0 and WKB."""
+    return struct.pack("<IBIdd", 0, 1, 1, x, y)
+
+
+_SHAPES = ("POINT(1 2)", "POINT(0 1)", "LINESTRING(0 0, 1 1)", "POLYGON((0 0, 2 0, 2 2, 0 0))", "MULTIPOINT(1 2, 0 1)")
+_SENTENCES = ("red apple", "green apple pie", "blue sky", "apple, apple and the sky", "Äpfel", "pie", "", "reddish")
+_VECTORS = (struct.pack("<3f", 1, 2, 3), struct.pack("<3f", -0.5, 0, 1e10), struct.pack("<2f", 1, 2))
+SEARCHES = (
+    *(
+        "'apple'",
+        "'red sky'",
+        "'+apple -pie' IN BOOLEAN MODE",
+        "'app*' IN BOOLEAN MODE",
+        "'\"apple pie\"' IN BOOLEAN MODE",
+    ),
+    *("'sky' IN NATURAL LANGUAGE MODE", "'' IN BOOLEAN MODE", "'>red <sky ~blue' IN BOOLEAN MODE"),
+    *("'pie' WITH QUERY EXPANSION", "NULL", "'(apple pie) @4' IN BOOLEAN MODE"),
+)
+FULL_TEXT = " FULLTEXT"
+
+# Of a share of the rounds only.
+RARE: tuple[Kind, ...] = (
+    Kind(
+        "pt",
+        "POINT",
+        "geo",
+        ("POINT(1, 2)", "POINT(0, 1)", "ST_GEOMFROMTEXT('POINT(1 2)')"),
+        (blob(_point(1, 2)), blob(_point(0, 1))),
+        (Spelled("POINT(1, 2)"), string("POINT(1 2)"), NULL, blob(b"a")),
+        None,
+    ),
+    Kind(
+        "ge",
+        "GEOMETRY",
+        "geo",
+        tuple(f"ST_GEOMFROMTEXT('{shape}')" for shape in _SHAPES),
+        (blob(_point(1, 2)), blob(_point(0, 1))),
+        (*(Spelled(f"ST_GEOMFROMTEXT('{shape}')") for shape in _SHAPES), NULL, integer(1)),
+        None,
+    ),
+    Kind(
+        "ft",
+        "VARCHAR(40) COLLATE utf8mb4_0900_ai_ci",
+        "text",
+        tuple(map(quoted, _SENTENCES)),
+        tuple(map(string, _SENTENCES)),
+        (*_other_words(("pie", "")), *_ODD_WORDS),
+        FULL_TEXT,
+    ),
+    Kind(
+        "ve",
+        "VECTOR(3)",
+        "vector",
+        tuple(f"x'{raw.hex()}'" for raw in _VECTORS),
+        tuple(map(blob, _VECTORS)),
+        (Spelled("STRING_TO_VECTOR('[1, 2, 3]')"), string("[1,2,3]"), NULL, integer(1)),
+        None,
+    ),
+)
 
 
 def with_partial_dates(kind: Kind) -> Kind:

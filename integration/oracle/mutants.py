@@ -28,7 +28,6 @@ import structlog
 import dataflow.build
 import dataflow.operators.aggregate
 import planner.expressions
-import proxy.planning
 import sqltypes.arithmetic
 import sqltypes.collation
 import sqltypes.compile
@@ -39,7 +38,7 @@ from dataflow.reader import ReaderNode
 from integration.mysql_server import Server
 from integration.oracle.asker import asker_beside
 from integration.oracle.grammar import Focus
-from integration.oracle.run import DATABASE, oracle
+from integration.oracle.run import DATABASE, in_memory, oracle, planned_in_place
 from integration.private_mysql import find_mysql
 from tests.simulation.mutant import Patch, attribute, edit, rewritten
 
@@ -217,15 +216,14 @@ def forget() -> None:
 @contextmanager
 def planted(fault: Fault) -> Iterator[None]:
     patch = pytest.MonkeyPatch()
-    try:
-        for limit in ("WORDS_IN_PLACE", "LETTERS_IN_PLACE", "COLUMNS_IN_PLACE"):
-            patch.setattr(proxy.planning, limit, 1 << 30)  # the helper that plans would not have the fault
-        fault.plant(patch)
-        forget()
-        yield
-    finally:
-        patch.undo()
-        forget()
+    with planned_in_place():  # the helper that plans would not have the fault
+        try:
+            fault.plant(patch)
+            forget()
+            yield
+        finally:
+            patch.undo()
+            forget()
 
 
 def differs(server: Server, seed: int, seconds: float, focus: Focus, database: str = DATABASE) -> int:
@@ -271,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     part, parts = map(int, given.part.split("/"))
     wanted = [item for item in FAULTS if (given.only or "") in item.name and not (given.unknown and item.seed)]
     missed = 0
-    with find_mysql(report=_quiet) as server:
+    with in_memory(), find_mysql(report=_quiet) as server:
         for fault in wanted[part::parts]:
             begun = monotonic()
             seed = found_at(server, fault)

@@ -22,7 +22,7 @@ from integration.oracle.trees import (
     walk,
 )
 from integration.oracle.world import TWINS, World, Write, make_world
-from integration.oracle.writer import ODD
+from integration.oracle.writer import EVERY, ODD
 from planner.fingerprint import fingerprint
 from sqltypes.errors import ParseError
 
@@ -35,6 +35,8 @@ OF_VALUES = frozenset({1292, 1411, 1690, 3140, 3141, 3143, 3146, 3157, 3158, 385
 SHAPED = 0.25  # of the texts with literals: cached as the shape that automatic caching would make of them
 ROWS, LARGE_ROWS = 14, 70  # of a table: more of them than the rows that are held of a top-k
 LARGE = 0.06  # of the rounds
+RARELY = 0.2  # of the rounds: columns of rare types
+DUE_EVERY = 2  # queries: one has the template whose turn it is
 WARNINGS_SHOWN = 0.2  # of hits whose query has warnings: SHOW WARNINGS follows
 LITERALS = 0.3  # of texts with odd values: those that no parameter has
 
@@ -129,7 +131,9 @@ class Round:
         # The size and the dates are from numbers of their own, so that other choices stay.
         large = focus.large or random.Random(f"{seed} size").random() < LARGE
         partial = focus.partial_dates and random.Random(f"{seed} dates").random() < 0.5
-        self.world = make_world(self.rng, LARGE_ROWS if large else ROWS, partial_dates=partial)
+        other = random.Random(f"{seed} rare")
+        rare = other if focus.everything and other.random() < RARELY else None
+        self.world = make_world(self.rng, LARGE_ROWS if large else ROWS, partial_dates=partial, rare=rare)
         self.batches: list[list[Write]] = []
         self.findings: list[Finding] = []
         self.caches: list[Cached] = []
@@ -139,8 +143,8 @@ class Round:
         refused = self.asker.run(self.world.setup())
         assert not refused, refused
         self.asker.wait()
-        for number in range(QUERIES):
-            self.prepare(number)
+        for cached, text, answer in self.create([self.made(number) for number in range(QUERIES)]):
+            self.keep(cached, text, answer)
         for stage in range(STAGES):
             if stage:
                 batch = self.world.changes(self.rng, CHANGES)
@@ -154,28 +158,37 @@ class Round:
         self.asker.drop_caches()
         self.asker.close_statements()
 
-    def prepare(self, number: int) -> None:
-        query = make_query(self.rng, self.world, self.focus)
+    def made(self, number: int) -> tuple[Cached, str]:
+        """A query, and the text that its cache is made from."""
+        due = None
+        if self.focus.everything and number % DUE_EVERY == 0:
+            due = EVERY[(self.seed * QUERIES + number) // DUE_EVERY % len(EVERY)]
+        query = make_query(self.rng, self.world, self.focus, due)
         twin = self.rng.choice(TWINS)
         asks = [choose(self.rng, query, self.rng.random() < 0.4) for _ in range(ASKS if marks(query.tree) else 2)]
         text = cache_text(query.tree, twin)
         if self.rng.random() < SHAPED and not asks[0].prepared:
             text = self.shape(literal_text(query.tree, twin, asks[0].given)) or text
         self.tally.counts["texts"] += 1
-        name = f"c{number}"
-        answer = self.asker.create_cache(name, text)
+        return Cached(f"c{number}", query, twin, "", asks), text
+
+    def create(self, made: list[tuple[Cached, str]]) -> list[tuple[Cached, str, Answer]]:
+        answers = self.asker.create_caches({cached.name: text for cached, text in made})
+        return [(cached, text, answers[cached.name]) for cached, text in made]
+
+    def keep(self, cached: Cached, text: str, answer: Answer) -> None:
+        """The cache is there, or it is noted why it is not."""
         if answer.errno == LOST:
-            cached = Cached(name, query, twin, "", asks)
-            self.found("error", cached, asks[0], "CREATE CACHE", Answer(False), answer, text)
+            self.found("error", cached, cached.asks[0], "CREATE CACHE", Answer(False), answer, text)
         if answer.errno:
             self.tally.counts["refused" if answer.errno == 1235 else "MySQL's own error"] += 1
             reason = answer.message[:60] if answer.errno == 1235 else f"{answer.errno} {answer.message[:40]}"
             (self.tally.refused if answer.errno == 1235 else self.tally.errors)[reason] += 1
             return
-        mode = self.asker.mode(name)
-        self.tally.counts[mode or "cached already"] += 1
+        cached.mode = self.asker.mode(cached.name)
+        self.tally.counts[cached.mode or "cached already"] += 1
         self.tally.texts.append(text)
-        self.caches.append(Cached(name, query, twin, mode, asks))
+        self.caches.append(cached)
 
     def shape(self, text: str) -> str:
         """What automatic caching would cache for this text; "" where it is no text to the scanner."""

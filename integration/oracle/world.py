@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from integration.oracle.kinds import BY_NAME, KINDS, Kind, with_partial_dates
+from integration.oracle.kinds import BY_NAME, FULL_TEXT, KINDS, RARE, Kind, with_partial_dates
 
 TWINS = ("x", "p")  # with indexes, without
 ID = Kind("id", "INT", "int", (), BY_NAME["ti"].near, BY_NAME["ti"].odd)
@@ -29,6 +29,12 @@ class Column:
 Row = dict[str, str]  # literals by column
 
 
+def _key(column: Column) -> str:
+    if column.kind.index == FULL_TEXT:
+        return f"FULLTEXT KEY ({column.name})"
+    return f"KEY ({column.name}{column.kind.index})"
+
+
 @dataclass(slots=True)
 class WorldTable:
     """`rows`: as they were first stored. Invariant: `columns` begins with `id`, the primary key, and `k`, a small
@@ -42,7 +48,7 @@ class WorldTable:
         lines = [column.ddl for column in self.columns] + ["PRIMARY KEY (id)"]
         if twin == "x":
             indexed = [column for column in self.columns[1:] if column.kind.index is not None]
-            lines += [f"KEY ({column.name}{column.kind.index})" for column in indexed]
+            lines += [_key(column) for column in indexed]
         return f"CREATE TABLE {twin}{self.number} ({', '.join(lines)})"
 
     def replace(self, twin: str, rows: Sequence[Row]) -> str:
@@ -128,8 +134,10 @@ def _change(rng: random.Random, table: WorldTable, ids: int) -> tuple[str, tuple
     return f"UPDATE IGNORE {{t}} SET {sets} WHERE {where}", ()
 
 
-def make_world(rng: random.Random, rows: int, *, partial_dates: bool = False) -> World:
-    """Tables that share some kinds, so that they can be joined."""
+def make_world(
+    rng: random.Random, rows: int, *, partial_dates: bool = False, rare: random.Random | None = None
+) -> World:
+    """Tables that share some kinds, so that they can be joined. `rare`: chooses rare kinds that they have, too."""
     of = with_partial_dates if partial_dates else lambda kind: kind
     ids = rows + 10
     shared = rng.sample(KINDS, 2)
@@ -140,5 +148,10 @@ def make_world(rng: random.Random, rows: int, *, partial_dates: bool = False) ->
         columns += [Column(kind.name, of(kind), rng.random() < 0.75) for kind in kinds]
         table = WorldTable(number, columns)
         table.rows = [table.row(rng, id_) for id_ in rng.sample(range(ids), rows)]
+        if rare is not None:
+            more = [Column(kind.name, kind, rare.random() < 0.75) for kind in rare.sample(RARE, 2)]
+            table.columns += more
+            for row in table.rows:
+                row |= {column.name: literal(rare, column) for column in more}
         tables.append(table)
     return World(tables, ids)

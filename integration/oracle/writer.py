@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from integration.oracle import expressions as x
-from integration.oracle.kinds import KINDS, NUMBERS, STRINGS, TIMES
+from integration.oracle.kinds import KINDS, NUMBERS, RARE, SEARCHES, STRINGS, TIMES
 from integration.oracle.trees import Mark, Node, Part, Spelled, Table, clause, expr
 from integration.oracle.world import Column, World, WorldTable
 
@@ -23,6 +23,8 @@ FAMILIES = {
     "t": TIMES,
     "j": frozenset({"json"}),
     "b": frozenset({"bytes"}),
+    "g": frozenset({"geo"}),
+    "w": frozenset({"vector"}),
 }
 _HOLE = re.compile(r"\{(\w)\}")
 _CALLS = {
@@ -46,8 +48,26 @@ _WINDOWS = x.templates(x.WINDOWS)
 _LITERALS = {
     family: tuple(spelled for kind in KINDS if kind.family in families for spelled in kind.near + kind.odd)
     for family, families in FAMILIES.items()
-}
+} | {"w": tuple(map(Spelled, ("STRING_TO_VECTOR('[1, 2, 3]')", "x'0000803f0000004000004040'", "NULL")))}
+_RARE = {"g": x.templates(x.GEOMETRIC), "w": x.templates(x.VECTORS), "c": x.templates(x.RARE_CONDITIONS)}
 _OPERATORS = (*("=", "=", "=", "=", "=", "<=>", "<>"), *("<", "<=", ">", ">=", "!="))
+
+
+def _every() -> tuple[tuple[str, str], ...]:
+    texts = {
+        "value": (x.NUMERIC, x.TEXTUAL, x.TEMPORAL, x.JSONS, x.GEOMETRIC, x.VECTORS),
+        "condition": (x.CONDITIONS, x.RARE_CONDITIONS),
+        "aggregate": (x.AGGREGATES,),
+        "window": (x.WINDOWS,),
+    }
+    return tuple((kind, template) for kind, of in texts.items() for text in of for template in x.templates(text))
+
+
+EVERY = _every()  # (what it is, template) of the whole language
+
+
+def _has(source: Source, family: str) -> bool:
+    return any(column.kind.family == family for column in source.columns)
 
 
 def mark_of(column: Column, many: bool = False) -> Mark:
@@ -72,16 +92,27 @@ class Source:
 
 @dataclass
 class Writer:
-    """`plain`: only what may be maintained. `favoured`: templates of which half of the conditions are. `used`:
-    templates and kinds of columns, for what is covered."""
+    """`plain`: only what may be maintained. `favoured`: templates of which half of the conditions are.
+    `due`: what must be in the query: "value", "condition", "aggregate" or "window", with a template.
+    `used`: templates and kinds of columns, for what is covered.
+    """
 
     rng: random.Random
     world: World
     plain: bool
     favoured: tuple[str, ...] = ()
+    due: list[tuple[str, str]] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
     subqueries: int = 0
+
+    def taken(self, kind: str) -> str:
+        """The template that is due of this kind, "" where there is none."""
+        found = next((item for item in self.due if item[0] == kind), None)
+        if found is None:
+            return ""
+        self.due.remove(found)
+        return found[1]
 
     # -- leaves --------------------------------------------------------------------------------------------------------
 
@@ -121,6 +152,8 @@ class Writer:
             return self.literal(family)
         if depth >= DEEPEST:
             return self.name(scope, family)
+        if family == "v" and not self.plain and self.rare(scope) and rng.random() < 0.4:
+            return self.filled(rng.choice(_RARE[rng.choice("gw")]), scope, depth + 1)
         if family == "v":
             family = rng.choice("nnssdtj" if not self.plain else "nnssd")
         calls = _PLAIN if self.plain else _CALLS
@@ -130,6 +163,8 @@ class Writer:
         rng = self.rng
         if self.favoured and rng.random() < 0.5:
             return self.filled(rng.choice(self.favoured), scope, depth + 1)
+        if not self.plain and self.rare(scope) and rng.random() < 0.3:
+            return self.rare_condition(scope, depth)
         chance = rng.random()
         if chance < 0.2:
             source, column = self.column(scope)
@@ -138,6 +173,17 @@ class Writer:
         if chance < 0.28 and not self.plain and depth < DEEPEST:
             return self.subquery_condition(scope)
         return self.filled(rng.choice((_PLAIN if self.plain else _CALLS)["c"]), scope, depth + 1)
+
+    def rare(self, scope: Sequence[Source]) -> bool:
+        return any(column.kind in RARE for source in scope for column in source.columns)
+
+    def rare_condition(self, scope: Sequence[Source], depth: int) -> Node:
+        rng = self.rng
+        texts = [f"{source.alias}.ft" for source in scope for column in source.columns if column.name == "ft"]
+        if texts and rng.random() < 0.6:
+            self.used.add("MATCH")
+            return expr(f"MATCH({rng.choice(texts)}) AGAINST ({rng.choice(SEARCHES)})")
+        return self.filled(rng.choice(_RARE["c"]), scope, depth + 1)
 
     def filled(self, template: str, scope: Sequence[Source], depth: int) -> Node:
         """A template with expressions in its holes; brackets around it, so that it can stand anywhere."""
@@ -158,7 +204,13 @@ class Writer:
             case "p":
                 return rng.choice(x.PATHS)
             case "g":
+                geometries = [source for source in scope if _has(source, "geo")]
+                if geometries and rng.random() < 0.7:
+                    return self.name(geometries, "g")
                 return expr(rng.choice(x.POINTS))
+            case "w":
+                vectors = [source for source in scope if _has(source, "vector")]
+                return self.name(vectors, "w") if vectors and rng.random() < 0.7 else self.literal("w")
             case "a":
                 return scope[0].alias
             case "c":
@@ -207,11 +259,12 @@ class Writer:
     # -- aggregates and windows ----------------------------------------------------------------------------------------
 
     def aggregate(self, scope: Sequence[Source]) -> Node:
-        return self.filled(self.rng.choice(_PLAIN_AGGREGATES if self.plain else _AGGREGATES), scope, 1)
+        template = self.taken("aggregate") or self.rng.choice(_PLAIN_AGGREGATES if self.plain else _AGGREGATES)
+        return self.filled(template, scope, 1)
 
     def window(self, scope: Sequence[Source]) -> Node:
         rng = self.rng
-        function = self.filled(rng.choice(_WINDOWS), scope, 1)
+        function = self.filled(self.taken("window") or rng.choice(_WINDOWS), scope, 1)
         # The brackets around it belong to an expression, not to a function that OVER follows.
         function.parts = function.parts[1:-1]
         function.expr = False

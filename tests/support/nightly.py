@@ -47,6 +47,7 @@ class Campaign:
 CAMPAIGNS = (
     Campaign("collations"),
     Campaign("mutants", 0.0, ("SEED={seed}",)),
+    Campaign("oracle-mutants"),
     Campaign("sim", 0.2, ("STEPS={steps}", "SEED={seed}")),
     Campaign("differential", 0.2, ("SECONDS={seconds}", "FIRST={seed}")),
     Campaign("oracle", 0.25, ("SECONDS={seconds}", "SEED={seed}")),
