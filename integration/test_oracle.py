@@ -11,7 +11,7 @@ import pytest
 from integration.mysql_server import Server
 from integration.oracle.asker import Asker, asker_beside
 from integration.oracle.mutants import FAULTS, differs, planted
-from integration.oracle.run import EVERYTHING, oracle
+from integration.oracle.run import AUTOMATIC, EVERYTHING, oracle
 from integration.oracle.script import play, read
 
 FINDINGS = sorted((Path(__file__).parent / "oracle" / "findings").glob("*.sql"))
@@ -39,6 +39,15 @@ def test_nothing_differs(asker: Asker) -> None:
     assert counts["hits of maintain"] > 10 * ROUNDS and counts["hits of evict"] > 10 * ROUNDS
     assert counts["hits after a change"] > 5 * ROUNDS
     assert counts["warnings passed"] > ROUNDS and counts["warnings shown alike"] > ROUNDS
+
+
+def test_nothing_differs_that_is_cached_by_itself(mysql: Server, tmp_path: Path) -> None:
+    with asker_beside(mysql, f"t{os.getpid()}_automatic", tmp_path, **AUTOMATIC) as asker:
+        result = oracle(asker, SEED, rounds=2, kinds=KINDS, focus=EVERYTHING)
+    print(result)
+    assert not result.found
+    counts = result.tally.counts
+    assert counts["cached by themselves"] > 2 and counts["hits after a change"] > 2
 
 
 @pytest.mark.parametrize("name", QUICK)

@@ -162,6 +162,11 @@ class AutoCache:
         if self._looks.task is None and self.clock() - self._looks.last >= self.policy.every:
             self._looks.task = asyncio.get_running_loop().create_task(self.look())
 
+    @property
+    def looking(self) -> bool:
+        """Whether a look that was begun by `tick` is under way."""
+        return self._looks.task is not None and not self._looks.task.done()
+
     async def close(self) -> None:
         """Ends the look under way."""
         if self._looks.task is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,15 +24,17 @@ LOST = 2013  # the connection ended
 AT_ONCE = 16  # statements that are sent before the first answer is read
 Asked = tuple[str, Sequence[Spelled] | None]  # a text, and what is bound to it
 Known = tuple[str | int, ...]  # a statement's text, and the types of its parameters
+LOOK = 60.0  # seconds that a look of automatic caching may take
 SESSION = "SET time_zone = '+00:00'"
 
 
 @dataclass
 class Asker:
-    """`database` is made anew by `new_database`; its name stays."""
+    """`database` is made anew by `new_database`; its name stays. `automatic`: caches come by themselves."""
 
     beside: Beside
     database: str
+    automatic: bool = False
     sessions: dict[str, RawClient] = field(default_factory=dict)
     prepared: dict[str, dict[Known, int]] = field(default_factory=dict)  # by session: numbers of statements
 
@@ -77,6 +80,9 @@ class Asker:
 
     # -- caches --------------------------------------------------------------------------------------------------------
 
+    def create_cache(self, name: str, text: str) -> Answer:
+        return self.create_caches({name: text})[name]
+
     def create_caches(self, texts: Mapping[str, str]) -> dict[str, Answer]:
         """By name."""
         statements = [(f"CREATE CACHE {name} FROM {text}", None) for name, text in texts.items()]
@@ -88,6 +94,18 @@ class Asker:
     def mode(self, name: str) -> str:
         cache = self.beside.proxy.app.catalog.caches.get(name)
         return cache.plan.mode.value if cache is not None and cache.plan is not None else ""
+
+    def cache_by_itself(self) -> int:
+        """Has automatic caching look until it makes no more; how many caches there are."""
+        app = self.beside.proxy.app
+        automatic, caches = app.router.auto_cache, app.catalog.caches
+        assert automatic is not None
+        before = -1
+        while before != len(caches):
+            before = len(caches)
+            self.beside.until(lambda: not automatic.looking)
+            asyncio.run_coroutine_threadsafe(automatic.look(), self.beside.loop).result(LOOK)
+        return before
 
     def drop_caches(self) -> None:
         for name in list(self.beside.proxy.app.catalog.caches):
@@ -172,7 +190,7 @@ def asker_beside(server: Server, database: str, state: Path, **options: str) -> 
     """`options`: settings of the proxy."""
     with proxy_in_thread(server, "", state, check="false", **options) as beside:
         server.execute(f"CREATE DATABASE IF NOT EXISTS {database}")
-        asker = Asker(beside, database)
+        asker = Asker(beside, database, options.get("auto_cache") == "on")
         try:
             yield asker
         finally:

@@ -36,6 +36,7 @@ SHAPED = 0.25  # of the texts with literals: cached as the shape that automatic 
 ROWS, LARGE_ROWS = 14, 70  # of a table: more of them than the rows that are held of a top-k
 LARGE = 0.06  # of the rounds
 RARELY = 0.2  # of the rounds: columns of rare types
+READS = 3  # of each text, before automatic caching looks for what is read often
 DUE_EVERY = 2  # queries: one has the template whose turn it is
 WARNINGS_SHOWN = 0.2  # of hits whose query has warnings: SHOW WARNINGS follows
 LITERALS = 0.3  # of texts with odd values: those that no parameter has
@@ -173,6 +174,12 @@ class Round:
         return Cached(f"c{number}", query, twin, "", asks), text
 
     def create(self, made: list[tuple[Cached, str]]) -> list[tuple[Cached, str, Answer]]:
+        if self.asker.automatic:
+            asked = [self.spelled(cached, ask) for cached, _ in made for ask in cached.asks]
+            for _ in range(READS):
+                self.asker.ask_all("through", asked)
+            self.tally.counts["cached by themselves"] += self.asker.cache_by_itself()
+            return [(cached, text, Answer(False)) for cached, text in made]
         answers = self.asker.create_caches({cached.name: text for cached, text in made})
         return [(cached, text, answers[cached.name]) for cached, text in made]
 
@@ -186,7 +193,8 @@ class Round:
             (self.tally.refused if answer.errno == 1235 else self.tally.errors)[reason] += 1
             return
         cached.mode = self.asker.mode(cached.name)
-        self.tally.counts[cached.mode or "cached already"] += 1
+        if not self.asker.automatic:
+            self.tally.counts[cached.mode or "cached already"] += 1
         self.tally.texts.append(text)
         self.caches.append(cached)
 

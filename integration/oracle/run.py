@@ -37,6 +37,7 @@ ALIKE = 2  # findings of one cause, as far as that shows before they are small, 
 MOST = 40  # of all
 SHOWN_EVERY = 15.0  # seconds
 KINDS = ("error", "rows", "columns", "warnings", "spelling")
+AUTOMATIC = {"auto_cache": "on", "auto_cache_reads": "2", "auto_cache_time": "0.001ms"}
 EVERYTHING = Focus(partial_dates=True, everything=True)
 
 
@@ -165,6 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, help="a folder for the scripts of what differs")
     parser.add_argument("--only", choices=KINDS, action="append", help="what may differ: these kinds alone count")
     parser.add_argument("--verify", default="off", help="checks of new caches (--verify-new-caches), which hide faults")
+    parser.add_argument("--auto", action="store_true", help="no CREATE CACHE: what is read often is cached by itself")
     given = parser.parse_args(arguments)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with ExitStack() as stack:
@@ -176,7 +178,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(error, file=sys.stderr)
             return 3
         state = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="upwell-oracle-")))
-        asker = stack.enter_context(asker_beside(server, DATABASE, state, verify_new_caches=given.verify))
+        options = {"verify_new_caches": given.verify, **(AUTOMATIC if given.auto else {})}
+        asker = stack.enter_context(asker_beside(server, DATABASE, state, **options))
         kinds = tuple(given.only or KINDS)
         result = oracle(asker, given.seed, seconds=given.seconds, rounds=given.rounds, kinds=kinds, focus=EVERYTHING)
     print(result)
