@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dataflow.reader import ReaderNode
 
 ENTRY_BYTES = 200  # an Entry, its key and its place in the dict; measured with benchmarks/memory.py
+LISTED_BYTES = 100  # a place in a dict
 HELD_BYTES = 310  # a Held, its key, list of bodies, tuple of deps and places in the dict and the queue
 
 
@@ -49,10 +50,10 @@ class Held:
     """One key of one reader: the answer's encodings, one a wire format, and what it was derived from.
 
     `bodies` None: a change has come since; the answer is derived again when it is next asked for. `watch` is called
-    when that happens.
+    when that happens. `listed`: some encodings are in the reader's `listed`, too.
     """
 
-    __slots__ = ("alive", "bodies", "body_size", "deps", "key", "reader", "size", "visited", "watch")
+    __slots__ = ("alive", "bodies", "body_size", "deps", "key", "listed", "reader", "size", "visited", "watch")
 
     def __init__(self, reader: ReaderNode, key: Key) -> None:
         self.reader = reader
@@ -63,7 +64,33 @@ class Held:
         self.body_size = 0  # of the encodings last stored; kept while the answer is stale, they will be stored again
         self.visited = False
         self.alive = True
+        self.listed = False
         self.watch: Callable[[], None] | None = None
+
+    def list(self, format_: int) -> bytes:
+        """Puts the encoding where lists of keys find it. Requires: it is stored, and the key is the reader's."""
+        assert self.bodies is not None
+        body = self.bodies[format_]
+        assert body is not None
+        if not self.listed:
+            self.listed = True
+            self.size += LISTED_BYTES
+            self.reader.memory.used += LISTED_BYTES
+        self.reader.listed[format_][self.key] = body
+        return body
+
+    def stale(self) -> None:
+        """A change has come: the encodings are the answer no more."""
+        self.bodies = None
+        if self.listed:
+            self.unlist()
+
+    def unlist(self) -> None:
+        self.listed = False
+        self.size -= LISTED_BYTES
+        self.reader.memory.used -= LISTED_BYTES
+        for rows in self.reader.listed:
+            rows.pop(self.key, None)
 
 
 def touch(entry: Entry) -> None:
@@ -74,11 +101,13 @@ def touch(entry: Entry) -> None:
         return
     if isinstance(dependents, Held):
         dependents.bodies = None
+        if dependents.listed:
+            dependents.unlist()
         if dependents.watch is not None:
             dependents.watch()
         return
     for held in dependents:
-        held.bodies = None
+        held.stale()
         if held.watch is not None:
             held.watch()
 

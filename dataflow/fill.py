@@ -354,6 +354,7 @@ class Fill:
                 held = hold(self.reader, key, params)
                 self.kept[key] = held is not None
                 if held is not None and not self.ahead and not self.changed and own.issuperset(held.deps):
+                    held.stale()
                     held.bodies = [None] * len(self.reader.encoders)  # the snapshot's answer still
         for entry in inserted:
             if entry.dependents is None and entry.content is not None:

@@ -155,5 +155,9 @@ class Graph:
                 if held.bodies is not None:
                     for entry in held.deps:
                         assert entry.owner.entries.get(entry.key) is entry, f"{key!r} shows what is no longer held"
+            for format_, rows in enumerate(reader.listed):
+                for key, row in rows.items():
+                    held = reader.entries[key]
+                    assert held.listed and held.bodies is not None and held.bodies[format_] is row, f"{key!r} is listed"
         used += self.memory.remains.size
         assert used == self.memory.used, f"{used} bytes are held, {self.memory.used} are counted"

@@ -121,6 +121,8 @@ class ReaderNode:
         self.memory = memory
         self.entries: dict[Key, Held] = {}
         self.encoders: list[Encode] = []
+        # By wire format the encodings that lists of keys have asked for, of `bodies` that are not None.
+        self.listed: tuple[dict[Key, bytes], ...] = tuple({} for _ in range(MOST_FORMATS))
         # Is told with which columns MySQL has answered an upquery whose rows are held as they are.
         self.on_columns: Callable[[tuple[ResultColumn, ...]], None] | None = None
         self.installed = True
@@ -304,7 +306,7 @@ class ReaderNode:
         if self.entries.get(held.key) is held:  # else it was let go
             del self.entries[held.key]
         held.alive = False
-        held.bodies = None
+        held.stale()
         if held.watch is not None:
             held.watch()
             held.watch = None
@@ -328,9 +330,12 @@ class ReaderNode:
                     held.watch()
                     held.watch = None
         self.entries.clear()
+        for rows in self.listed:
+            rows.clear()
         self.memory.remains.add(items)
 
 
+MOST_FORMATS = 8  # of the wire
 BODY_BYTES = 130  # a bytes object and the list that it stands in, which has a place for each wire format
 
 

@@ -117,7 +117,7 @@ class Encoding:
         self._reader.encoders[format_] = self._encoder(format_, columns)
         for held in self._reader.entries.values():
             if held.bodies is not None and held.bodies[format_] is not None:
-                held.bodies = None
+                held.stale()
 
     def _encoder(self, format_: int, columns: Columns) -> Encoder:
         try:

@@ -70,11 +70,11 @@ class KeyBinder:
             return Binding([] if missing else [(self._key_of(params), params)], params)
         return self._expand(values)
 
-    def list_keys(self, values: tuple[Value, ...]) -> list[Key] | None:
+    def list_keys(self, values: tuple[Value, ...]) -> Sequence[Key] | None:
         """The distinct keys of an IN-list, quickly; None where `bind` has to look. Requires: `is_list`."""
         kinds = set(map(type, values))
-        if self.are_keys(values):
-            return list(dict.fromkeys(values))
+        if self._whole_numbers and kinds == _INT:
+            return values if len(set(values)) == len(values) else list(dict.fromkeys(values))
         if kinds != _INT and kinds != _STR:
             return None
         known = self._list_keys

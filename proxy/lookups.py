@@ -4,9 +4,10 @@ cache is opened, and not at each hit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from dataflow.entries import Held
 from dataflow.reader import ReaderNode
 from proxy.api import Join, ListLookup, Lookup
 from proxy.keys import MOST_KEYS
@@ -52,14 +53,17 @@ def list_lookup(
     cache: NamedCache,
     reader: ReaderNode,
     format_: int,
-    list_keys: Callable[[tuple[Value, ...]], list[Key] | None],
+    list_keys: Callable[[tuple[Value, ...]], Sequence[Key] | None],
     join: Join,
 ) -> ListLookup:
-    """As `lookup`, of the values of an IN-list. What is done for each key is done by C, as far as that goes."""
-    generation, entry = cache.generation, reader.entries.get
+    """As `lookup`, of the values of an IN-list. What is done for each key is done by C, as far as that goes: the rows
+    are taken from one dictionary, whose keys nobody else marks as visited. So that is done here, but only while memory
+    is short."""
+    generation, entry, row_of = cache.generation, reader.entries.get, reader.listed[format_].get
 
     def stored(values: tuple[Value, ...]) -> bytes | None:
-        sampled = not cache.hits % SAMPLE and len(values) <= MOST_KEYS
+        hits = cache.hits
+        sampled = not hits % SAMPLE and len(values) <= MOST_KEYS
         if cache.generation != generation or router.closed or sampled:
             return None
         try:
@@ -68,18 +72,26 @@ def list_lookup(
             return None
         if not keys:
             return None
-        found = list(map(entry, keys))
-        if not all(found):
-            return None
-        try:
-            bodies = [held.bodies[format_] for held in found]  # type: ignore[union-attr, index]  # as is tried
-        except TypeError:  # changed since
-            return None
-        if not all(bodies):
-            return None
-        for held in found:
-            held.visited = True  # type: ignore[union-attr]  # as has been seen
-        cache.hits += 1
-        return join(bodies) if len(bodies) > 1 else bodies[0]  # type: ignore[arg-type]
+        rows: list[bytes] = list(map(row_of, keys))  # type: ignore[arg-type]  # None is looked for next
+        if not all(rows):
+            if not _complete(rows, entry, keys, format_):
+                return None
+        elif router.memory_is_short:
+            for held in map(entry, keys):
+                held.visited = True  # type: ignore[union-attr]  # what is listed is held
+        cache.hits = hits + 1
+        return join(rows) if len(rows) > 1 else rows[0]
 
     return stored
+
+
+def _complete(rows: list[bytes], entry: Callable[[Key], Held | None], keys: Sequence[Key], format_: int) -> bool:
+    """Whether the rows that are not listed yet are at hand: then they are listed, and put in their places."""
+    for at, row in enumerate(rows):
+        if not row:
+            held = entry(keys[at])
+            if held is None or held.bodies is None or held.bodies[format_] is None:
+                return False
+            held.visited = True
+            rows[at] = held.list(format_)
+    return True

@@ -60,6 +60,7 @@ from vstream.source import ChangeSource
 VISIBLE_SOON = 0.05  # seconds that a transaction of the stream may need to become visible
 LEAST_PATIENCE = 0.05  # seconds that MySQL may take to execute what the stream has brought already
 SLOW_SUBSCRIBER = 1000  # events that a subscriber may be behind before it is cut off
+SHORT = 0.8  # of the limit of memory
 GRPC_ACCOUNT = ""  # callers of gRPC are no accounts of MySQL
 
 
@@ -411,6 +412,11 @@ class Router:
         """After answers were encoded and stored: evicts if that passed the limit."""
         if self._engine.memory.used > self._engine.limit:
             self._engine.sieve.evict_to(self._engine.limit)
+
+    @property
+    def memory_is_short(self) -> bool:
+        """Whether keys may soon have to go: then it is noted which are asked for."""
+        return self._engine.memory.used > SHORT * self._engine.limit
 
     def not_ready(self) -> str:
         if self.stopping:

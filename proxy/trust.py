@@ -97,7 +97,7 @@ class Trust:
             while self.recent:
                 held = self.recent.popleft()
                 if held.alive and held not in self.unproved:
-                    held.bodies = None
+                    held.stale()
 
 
 @dataclass(slots=True, eq=False)
@@ -301,7 +301,7 @@ class Auditor:
         finally:
             if trust is None or marks is None:  # what was derived in vain stays as it was
                 for item in new:
-                    item.bodies = None
+                    item.stale()
         if trust is None or marks is None:
             return None
         trust.unproved.update(dict.fromkeys(new))
@@ -313,7 +313,7 @@ class Auditor:
                 if item in trust.unproved:
                     del trust.unproved[item]
                     if not good and item.bodies is bodies:
-                        item.bodies = None
+                        item.stale()
             if self._asked.get((cache, sql)) is future:
                 del self._asked[cache, sql]  # at once: who comes from now on may have been shown more
             future.set_result(comparison if good else None)

@@ -17,7 +17,7 @@ from time import monotonic
 import structlog
 
 from gtid_tracker.gtid import GtidSet
-from planner.long_lists import shortened
+from planner.long_lists import LONG, shortened
 from planner.matcher import QueryMatcher
 from planner.scan import server_version, unwrap_version_comments
 from proxy.api import Answer, SessionSystem
@@ -120,7 +120,9 @@ class Shared:
 
     def attach(self, entry: Entry[Route], text: bytes, database: str) -> Route:
         """Finds out about a text of which nothing is known yet."""
-        if entry.large:
+        if entry.large and _is_long_by_placeholders(text):
+            entry.attached = self._route(text, database)
+        elif entry.large:
             entry.attached = Route(ANYTHING, may_be_command(text)) if may_be_command(text) else self.large
         elif len(text) > LONGEST_OTHER and is_write(text):
             entry.attached = self._write(write_outline(text)) if len(text) <= LONGEST_WRITE else self.large
@@ -204,6 +206,14 @@ class Shared:
     def ended(self, session: SessionBase) -> None:
         """Both connections are closed."""
         self.closing.discard(session)
+
+
+def _is_long_by_placeholders(text: bytes) -> bool:
+    """Whether all that makes a text too large to be looked at is lists of `?`."""
+    if text.count(b"?") < LONG:
+        return False
+    short = shortened(text.decode("utf-8", "replace"), str)[0].encode()
+    return len(short) < len(text) and not is_large((short,))
 
 
 class MysqlListener:

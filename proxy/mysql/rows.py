@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import lru_cache, partial
 from itertools import accumulate, cycle
+from operator import itemgetter
 
 from proxy.api import Encoder, WireFormat
 from proxy.memo import Memo
@@ -300,6 +301,7 @@ def encoder_for(columns: tuple[ResultColumn, ...], *, binary: bool, eof: bool) -
 _ORDER = tuple(bytes(first + number & 0xFF for number in range(256)) for first in range(256))
 _NUMBERS = tuple(bytes((number,)) for number in range(256))
 _END_SIZE = {eof: len(packet(end_payload(0, deprecate_eof=not eof), 0)) for eof in (False, True)}
+_WITHOUT_END = {size: itemgetter(slice(None, -size)) for size in _END_SIZE.values()}
 
 
 class OneRow(bytes):
@@ -324,12 +326,16 @@ def join(parts: Sequence[bytes], *, eof: bool) -> bytes:
         if set(map(type, some)) != _ALONE:
             return _join_any(parts, size)
         parts = some
-    out = bytearray().join([part[:-size] for part in parts])
-    out += parts[-1][-size:]
-    first = parts[0][3]
-    ends = accumulate(map(len, parts), lambda at, length: at + length - size, initial=3)
-    for at, number in zip(ends, cycle(_ORDER[first]), strict=False):
-        out[at] = number
+    rows = list(map(_WITHOUT_END[size], parts))
+    out = bytearray().join(rows)
+    numbers, count, length = _ORDER[parts[0][3]], len(rows), len(rows[0])
+    if len(set(map(len, rows))) == 1:
+        out[3::length] = (numbers * (count // 256 + 1))[:count]
+    else:
+        for at, number in zip(accumulate(map(len, rows[:-1]), initial=3), cycle(numbers), strict=False):
+            out[at] = number
+    end = parts[-1]
+    out += b"%b%c%b" % (end[-size : 3 - size], numbers[count & 0xFF], end[4 - size :])
     return bytes(out)
 
 

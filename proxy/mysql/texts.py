@@ -27,6 +27,7 @@ from planner.fingerprint import Fingerprint, LongList, is_list
 from planner.long_lists import shortened
 from planner.matcher import ParameterValue, QueryMatcher
 from planner.scan import Token, scan_all, tokens_at_most
+from proxy.mysql.list_texts import LEAST_LISTED, ListTexts
 from proxy.mysql.text_cuts import COMMENT, LISTS, MOST_CUTS, SLASH, cut, one_outline, ranges, sample
 from proxy.mysql.text_templates import Role, Values, comments_only, roles_of, values_of
 from sqltypes.errors import ParseError
@@ -75,6 +76,7 @@ class _Group(Generic[A]):
     their bytes. `templates`: by those bytes, the entry and what gives the values."""
 
     identity: tuple[object, ...]
+    compared: frozenset[int]
     pick: Callable[[list[bytes]], Any]
     templates: dict[Any, tuple[Entry[A], Values]] = field(default_factory=dict)
 
@@ -106,12 +108,15 @@ class TextMatcher(Generic[A]):
         self._young: dict[tuple[object, ...], _Known[A]] = {}
         self._old: dict[tuple[object, ...], _Known[A]] = {}
         self._bytes = 0
+        self._lists: ListTexts[Entry[A]] = ListTexts()
 
     def find(self, text: bytes, database: str) -> Found[A]:
         """(entry, values of the cache's parameters). The same entry for all texts that are known to be alike; a new
         one for a text that is not to be remembered."""
         if self._changes != self._matcher.changes:
             self.clear()
+        if LEAST_LISTED <= len(text) <= LONGEST and (listed := self._lists.find(text, database)) is not None:
+            return listed
         if len(text) > LONGEST_OTHER and not _may_be_read(text):
             return Entry(None, steering(text)), ()
         parts = cut(text)
@@ -130,6 +135,8 @@ class TextMatcher(Generic[A]):
                 except ValueError:
                     continue  # a literal of another kind
                 if values is not None:
+                    if len(text) >= LEAST_LISTED and len(values) == 1:
+                        self._lists.learn(text, database, parts, group.compared, template[0], values[0])
                     return template[0], values
         return self._learn(known, text, database, parts)
 
@@ -174,7 +181,11 @@ class TextMatcher(Generic[A]):
         roles = roles_of(short, spans, tokens)
         if sum(role.kind == COMMENT for role in roles) > MOST_COMMENTS:
             return self._remember_text(known, text, entry, fingerprint)
-        matched = self._matcher.match_fingerprint(_with_lists(fingerprint, roles, parts), ())
+        try:
+            whole = _with_lists(fingerprint, roles, parts)
+        except ValueError:  # a number of more digits than are read, behind the list's first items
+            return entry, ()
+        matched = self._matcher.match_fingerprint(whole, ())
         entry.cache, values = matched if matched is not None else (None, ())
         self._template(known, parts, roles, fingerprint, entry)
         return entry, values
@@ -237,7 +248,7 @@ def _group(known: _Known[A], compared: list[int], roles: list[Role]) -> _Group[A
             return group
     if len(known.groups) >= MOST_GROUPS:
         known.groups.clear()
-    made: _Group[A] = _Group(identity, itemgetter(*compared) if compared else _nothing)
+    made: _Group[A] = _Group(identity, frozenset(compared), itemgetter(*compared) if compared else _nothing)
     known.groups.append(made)
     return made
 
@@ -307,7 +318,7 @@ def is_large(segments: Sequence[bytes]) -> bool:
 
 
 def _with_lists(found: Fingerprint, roles: Sequence[Role], parts: Sequence[bytes]) -> Fingerprint:
-    """The fingerprint with the lists as they are in these parts, which may be longer. Raises ParseError."""
+    """The fingerprint with the lists as they are in these parts, which may be longer. Raises ValueError."""
     slots = list(found.slots)
     for role in roles:
         if role.whole and role.slot is not None and is_list(slots[role.slot]):

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from dataflow.entries import Held
 from dataflow.reader import ReaderNode
 from proxy.encoding import OTHER_FORMS, OTHER_TYPES, Encoding, carried
 from sqltypes.errors import InvariantViolated
@@ -28,7 +29,8 @@ def encoding(*types: SqlType, maintained: bool) -> tuple[Encoding, Any]:
 
 def test_rows_are_encoded_for_the_columns_that_a_client_was_told() -> None:
     made, reader = encoding(YEAR, maintained=True)
-    held = SimpleNamespace(bodies=[b"other", b"stored"])
+    held = Held(reader, 7)
+    held.bodies = [b"other", b"stored"]
     reader.entries[7] = held
     assert made.learn(1, columns(INT), "int") == ""
     assert (reader.encoders[0]([]), reader.encoders[1]([])) == (b"year", b"int")

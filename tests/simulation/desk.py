@@ -67,6 +67,10 @@ class Desk:
     def count(self, name: str) -> None:
         self._engine.memory.count(name)
 
+    @property
+    def memory_is_short(self) -> bool:
+        return self._engine.memory.used > self._engine.limit // 2
+
     def keep_limit(self) -> None:
         if self._engine.memory.used > self._engine.limit:
             self._engine.sieve.evict_to(self._engine.limit)

@@ -37,6 +37,7 @@ import dataflow.operators.topk
 import dataflow.reader
 from dataflow.arrangement import Arrangement
 from dataflow.engine import Engine
+from dataflow.entries import Held
 from dataflow.fill import Fill, Record
 from dataflow.operators.aggregate import AggregateNode
 from dataflow.operators.answer import AnswerNode
@@ -397,6 +398,12 @@ MUTANTS = (
         "events",
         "what is let go takes the answers above with it",
         edit(Arrangement, "let_go", ("reader.let_go()", "pass")),
+    ),
+    Mutant("reads", "a changed key is listed no more", attribute(Held, "unlist", lambda self: None)),
+    Mutant(
+        "events",
+        "what is let go is listed no more",
+        edit(ReaderNode, "let_go", ("rows.clear()", "pass")),
     ),
     Mutant(
         "events",

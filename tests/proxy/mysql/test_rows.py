@@ -305,9 +305,11 @@ def test_the_answers_of_several_keys_join_to_that_of_all_their_rows(
     assert form.join([encode(rows)]) == encode(rows)
 
 
+@pytest.mark.parametrize("lengths", [300, 1])
 @pytest.mark.parametrize("name", FORMATS)
-def test_answers_of_more_than_256_rows_are_renumbered(name: str) -> None:
-    form, rows = FORMATS[name], [(number, "x" * (number % 300)) for number in range(1500)]
+def test_answers_of_more_than_256_rows_are_renumbered(name: str, lengths: int) -> None:
+    """Rows of one length are numbered at once."""
+    form, rows = FORMATS[name], [(number + 1000, "x" * (number % lengths)) for number in range(1500)]
     encode = form.encoder_for(columns_of(SqlType("int"), VARCHAR))
     for parts in (
         [rows[:256], rows[256:512], rows[512:]],
