@@ -18,10 +18,12 @@ ROOT = Path(__file__).parents[1]
 
 
 def begin(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
-    """The program that `make run` starts; what it keeps goes to a folder of the test."""
+    """The program that `make run` starts. What it keeps goes to a folder of the test; MySQL's packages are those that
+    the other tests use."""
     temporary = tmp_path / "t"
     temporary.mkdir()
-    kept = {name: str(tmp_path) for name in ("HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")}
+    packages = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    kept = {"XDG_CACHE_HOME": packages} | {name: str(tmp_path) for name in ("HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")}
     return subprocess.Popen(
         [sys.executable, "-m", "examples.lobsters.run", *arguments],
         cwd=ROOT,

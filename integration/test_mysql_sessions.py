@@ -94,9 +94,11 @@ class Wired:
 
 
 @asynccontextmanager
-async def wired(mysql: Server, database: str, state: Path, *, eof: bool) -> AsyncIterator[tuple[Proxy, Wired]]:
+async def wired(
+    mysql: Server, database: str, state: Path, *, eof: bool, own_writes_wait: str = "30s"
+) -> AsyncIterator[tuple[Proxy, Wired]]:
     """The shop, whose item 1 is held, and a client that has hit it."""
-    async with shop(mysql, database, state, own_writes_wait="20ms") as (proxy, _):
+    async with shop(mysql, database, state, own_writes_wait=own_writes_wait) as (proxy, _):
         await proxy.write(*ROUTINES)
         await proxy.caught_up()
         client = await connected_wire(proxy, eof=eof)
@@ -128,7 +130,7 @@ def test_a_session_reads_what_it_has_written_though_the_stream_has_not_brought_i
     mysql: Server, database: str, tmp_path: Path, eof: bool
 ) -> None:
     async def scenario() -> None:
-        async with wired(mysql, database, tmp_path, eof=eof) as (proxy, client):
+        async with wired(mysql, database, tmp_path, eof=eof, own_writes_wait="20ms") as (proxy, client):
             for statements in MANNERS:
                 with held_back(proxy):
                     await client.try_(*statements)
@@ -351,7 +353,7 @@ def test_columns_that_mysql_has_and_the_stream_has_not_brought_do_not_stand_befo
     mysql: Server, database: str, tmp_path: Path, eof: bool
 ) -> None:
     async def scenario() -> None:
-        async with wired(mysql, database, tmp_path, eof=eof) as (proxy, client):
+        async with wired(mysql, database, tmp_path, eof=eof, own_writes_wait="20ms") as (proxy, client):
             await client.ask("CREATE CACHE whole FROM SELECT * FROM item WHERE id = ?")
             text = "SELECT * FROM item WHERE id = 1"
             await client.ask(text)

@@ -231,6 +231,7 @@ def test_a_transaction_that_ddl_waits_for_does_not_wait_for_a_fill_that_waits_fo
 async def half_of_a_deadlock(proxy: Proxy, asker: Asker) -> AsyncIterator[None]:
     """The session is in a transaction for whose end a statement waits that has `item` locked."""
     await proxy.write("CREATE TABLE zoo (id INT PRIMARY KEY)")
+    await proxy.caught_up()
     await asker.ask("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
     assert (await asker.read(BY_ID, 1))[1] == "miss"
     await asker.ask("BEGIN")
