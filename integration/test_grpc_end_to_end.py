@@ -191,6 +191,7 @@ def test_a_subscriber_sees_the_rows_and_then_every_change_once(mysql: Server, da
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path) as proxy:
             await proxy.write(*STORIES)
+            await proxy.caught_up()
             await proxy.client.create_cache(BY_AUTHOR, name="by_author", database=database)
             events = proxy.client.cache("by_author").subscribe(1)
             snapshot = await anext(events)
