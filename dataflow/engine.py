@@ -379,6 +379,11 @@ class Engine:
         lost = [read for read in waits if self._fills.keys().isdisjoint(read.fills)]
         return self._fail(lost, error) + self.between()
 
+    def fail_missed(self, error: UpwellError) -> list[Effect]:
+        """After a fault: the reads that `flush` is to ask for get the error."""
+        missed, self._missed = self._missed, {}
+        return self._fail([read for reads in missed.values() for read in reads], error)
+
     def waits(self, waiter: int) -> bool:
         """Whether that read is still to get its answer."""
         return waiter in self._reads

@@ -30,7 +30,8 @@ class Guard:
             return self._engine.flush(self._not_asked)
         except Exception as error:  # noqa: BLE001 - an edge: the fault is told, and what may be wrong is emptied
             self._on_fault("a flush", "", error)
-            return self._reset()
+            # A flush that fails would fail again: what it was to ask for is not asked for any more.
+            return [*self._reset(), *self._engine.fail_missed(Fault("the engine has failed"))]
 
     def _not_asked(self, reader: ReaderNode, reads: list[Read], error: Exception) -> list[Effect]:
         self._on_fault("asking", reader.plan.sql, error)

@@ -260,7 +260,7 @@ EDGES = (
     Edge("Session._left_to_mysql", ((proxy.mysql.texts.TextMatcher, "find"),)),
     Edge("Session._execute", ((proxy.mysql.routes.Target, "bind"),), error=InvariantViolated),
     Edge("Router._matched", ((planner.matcher.QueryMatcher, "match"),)),
-    Edge("Guard.flush", ((Engine, "flush"),), times=1),
+    Edge("Guard.flush", ((Engine, "flush"),)),
     Edge("Guard._not_asked", ((Engine, "_ask_for"),)),
     Edge("Guard.on_answer", ((Engine, "on_answer"),)),
     Edge("Guard.on_stream", ((Engine, "on_stream"),), times=1),
