@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ from dataflow.operators.topk import TopKNode
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_clients import connected
 from integration.mysql_server import Server
+from integration.oracle.answers import parse
+from integration.oracle.trees import integer, payload
+from integration.raw_client import RawClient
 from planner.expressions import _HANDLERS, Expressions
 from planner.plan import AnswerArrangement
 from sqltypes.compile import compile_sort_key
@@ -219,16 +223,35 @@ def as_shown(rows: Sequence[Sequence[Any]], ordered: bool) -> list[str]:
     return texts if ordered else sorted(texts)
 
 
-async def judged(proxy: Proxy, fault: Fault, read: Callable[[], Awaitable[Rows]]) -> None:
-    """Reads until the cache has been planned anew and answers: each answer is MySQL's."""
+class Executions:
+    """Of the fault's query as a prepared statement; the rows are as the protocol has them."""
+
+    def __init__(self, mysql: Server, database: str, port: int, fault: Fault) -> None:
+        self._session = RawClient(mysql.host, port, user=mysql.user, password=mysql.password, database=database)
+        self._statement = self._session.prepare(fault.sql)
+        self._values = payload([integer(fault.parameter)] * fault.sql.count("?"))
+
+    def run(self) -> list[Any]:
+        answer = parse(self._session.execute(self._statement.id, self._values), binary=True)
+        assert not answer.errno, answer.message
+        return list(answer.rows)
+
+    def close(self) -> None:
+        self._session.close()
+
+
+async def judged(
+    proxy: Proxy, fault: Fault, read: Callable[[], Awaitable[Rows]], truth: Callable[[], Rows] | None = None
+) -> None:
+    """Reads until the cache has been planned anew and answers: each answer is MySQL's, which `truth` gives."""
     sql = fault.sql.replace("?", str(fault.parameter))
-    right = await asyncio.to_thread(proxy.mysql.execute, f"USE `{proxy.database}`", sql)
+    right = await asyncio.to_thread(truth or partial(proxy.mysql.execute, f"USE `{proxy.database}`", sql))
     for _ in range(3):
         assert as_shown(await read(), fault.ordered) == as_shown(right, fault.ordered)
         await proxy.app.catalog.settled()
 
 
-@pytest.mark.parametrize("protocol", ["grpc", "mysql"])
+@pytest.mark.parametrize("protocol", ["grpc", "mysql", "prepared"])
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_no_client_gets_what_a_fault_computes(
     mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault, protocol: str
@@ -243,21 +266,28 @@ def test_no_client_gets_what_a_fault_computes(
             assert made.mode == fault.mode
             asker = await connected(proxy)
             values = (fault.parameter,) * fault.sql.count("?")
+            ports = (proxy.app.mysql_port, mysql.port)
+            through, direct = [await asyncio.to_thread(Executions, mysql, database, port, fault) for port in ports]
+            truth = direct.run if protocol == "prepared" else None
 
             async def read() -> Rows:
+                if protocol == "prepared":
+                    return await asyncio.to_thread(through.run)
                 if protocol == "grpc":
                     return [tuple(row) for row in await proxy.client.cache("c").get(*values)]
                 return list(await asker.ask(fault.sql.replace("?", str(fault.parameter))))
 
-            await judged(proxy, fault, read)
+            await judged(proxy, fault, read, truth)
             if fault.change:
                 assert proxy.app.router.status().counters["caches_distrusted"] == 0
                 await proxy.write(fault.change)
                 await proxy.caught_up()
-                await judged(proxy, fault, read)
+                await judged(proxy, fault, read, truth)
             assert proxy.app.router.status().counters["caches_distrusted"] == 1
             (info,) = proxy.app.router.list_caches()
             assert (info.mode, info.state) == ("evict", "ready") and "MySQL's own" in info.why
+            for session in (through, direct):
+                session.close()
             await asker.close()
 
     run(scenario)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
@@ -254,15 +254,17 @@ class OpenCache:
             return None
 
     @guarded
-    def _peeked(self, parameters: Sequence[ParameterValue]) -> bytes | None:
+    def _peeked(self, parameters: Sequence[ParameterValue], *, given: bool = False) -> bytes | None:
         reader = self._ready()
         if reader is None or self._too_many(parameters):
             return None
-        return self._held_body(reader, self._bind(parameters))
+        return self._held_body(reader, self._bind(parameters), given=given)
 
     @guarded
     def peek_since(self, parameters: Sequence[ParameterValue], sequence: int) -> bytes | None:
-        body = self.peek(parameters)
+        body = None
+        with suppress(UpwellError):
+            body = self._peeked(parameters, given=True)
         reader = self._reader
         if body is None or reader is None:
             return None
@@ -360,16 +362,17 @@ class OpenCache:
         assert self._binder is not None
         return self._binder.bind(parameters)
 
-    def _held_body(self, reader: ReaderNode, binding: Binding) -> bytes | None:
+    def _held_body(self, reader: ReaderNode, binding: Binding, *, given: bool = True) -> bytes | None:
+        """The stored answer, which is about to be given, or is only looked at."""
         keys, trust = binding.keys, self._cache.trust
         seconds = self._router.seconds(reader) if trust is not None else 0.0
         if not keys:
-            if trust is not None and trust.holds_back_derived(seconds):
+            if trust is not None and trust.holds_back_derived(seconds, given=given):
                 return None
             return reader.encoders[self._format](reader.finish([], binding.params))
         if self._together(len(keys)):
             rows = reader.answer(keys)
-            if rows is None or (trust is not None and trust.holds_back_derived(seconds)):
+            if rows is None or (trust is not None and trust.holds_back_derived(seconds, given=given)):
                 return None
             for key, _ in keys:
                 if (held := reader.entries.get(key)) is not None:
@@ -379,7 +382,7 @@ class OpenCache:
         for key, params in keys:
             # Another reader's fills may have left all that this key needs.
             held = reader.entries.get(key) or self._router.hold(reader, key, params)
-            if held is not None and trust is not None and trust.holds_back(held, seconds):
+            if held is not None and trust is not None and trust.holds_back(held, seconds, given=given):
                 held = None  # it is compared first
             body = reader.body(held, params, self._format) if held is not None else None
             if held is None or body is None:
@@ -513,6 +516,7 @@ class OpenCache:
                     return await self._compared(reader, binding, parameters, text)
                 encode = reader.encoders[self._format]
                 check = self._router.auditor.fill_check(cache, reader, binding, parameters, text, encode)
+        compare = self._router.auditor.list_is_due(cache, binding)
         cache.misses += 1
         started = perf_counter_ns()
         try:
@@ -521,6 +525,10 @@ class OpenCache:
             if check is not None:
                 check.close()
         cache.miss_ns.append(perf_counter_ns() - started)
+        if compare:
+            self._router.auditor.unprove(reader, binding)
+            text = text or self._router.substituted(cache.sql, parameters)
+            return replace(await self._compared(reader, binding, parameters, text), served=Served.MISS)
         horizon = str(ready.horizon) if ready.horizon is not None else ""
         body = reader.encoders[self._format](ready.rows)
         return Answer(Served.MISS, cache.columns, body, str(ready.position), cache.name, horizon=horizon)

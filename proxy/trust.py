@@ -48,7 +48,7 @@ log = structlog.get_logger("upwell.trust")
 PATIENCE = 0.1  # seconds that a read waits for its comparison, beside what the query takes; then MySQL answers it
 SLOW_SECONDS = 0.2  # an answer of evict mode that MySQL takes longer for is given first, and compared behind
 LATEST = 256  # answers of a cache that changes leave to be compared
-MAX_KEYS = 100  # of an IN-list: longer ones are filled by several upqueries, and compared when they are held
+MAX_KEYS = 100  # of an IN-list: longer ones are filled by several upqueries, and compared once they are held
 LOGGED_ROWS, LOGGED_TEXT = 20, 4096
 
 
@@ -69,25 +69,24 @@ class Trust:
     def over(self) -> bool:
         return self.changes.over and (self.evict or self.fills.over)
 
-    def holds_back(self, held: Held, seconds: float) -> bool:
-        """Must this answer be compared before it is given? `seconds`: that MySQL takes for the query."""
-        self.recent.append(held)
+    def holds_back(self, held: Held, seconds: float, *, given: bool = True) -> bool:
+        """Must this answer be compared before it is given? `seconds`: that MySQL takes for the query. `given`: it will
+        be, if not."""
+        if given:
+            self.recent.append(held)
         if held in self.unproved:
             return True
-        return held.bodies is None and self._due(seconds)
+        return held.bodies is None and self.holds_back_derived(seconds, given=given)
 
-    def holds_back_derived(self, seconds: float) -> bool:
+    def holds_back_derived(self, seconds: float, *, given: bool = True) -> bool:
         """Likewise of an answer that is not stored, but derived at each read."""
-        return self._due(seconds)
-
-    def _due(self, seconds: float) -> bool:
-        if not self.changes.due:
+        due = self.changes.due
+        if due and self.evict and seconds > SLOW_SECONDS:
+            self.behind |= given
+            return False
+        if given and not due:
             self.changes.let_through()
-            return False
-        if self.evict and seconds > SLOW_SECONDS:
-            self.behind = True
-            return False
-        return True
+        return due
 
     def on_change(self) -> None:
         """A table of the query has changed. Whatever answers that has left alone, the next read of each looks whether
@@ -220,6 +219,19 @@ class Auditor:
             trust.fills.let_through()
         return due
 
+    def list_is_due(self, cache: NamedCache, binding: Binding) -> bool:
+        """Is this miss one of so many keys that several upqueries fill it, and to be compared once it is held?"""
+        trust = cache.trust
+        if trust is None or trust.evict or len(binding.keys) <= MAX_KEYS:
+            return False
+        return trust.holds_back_derived(0.0)
+
+    def unprove(self, reader: ReaderNode, binding: Binding) -> None:
+        """What is held for these keys is as if it had changed: nobody is given it before it is compared."""
+        for key, _ in binding.keys:
+            if (held := reader.entries.get(key)) is not None:
+                held.bodies = None
+
     def fill_check(
         self,
         cache: NamedCache,
@@ -338,12 +350,40 @@ class Auditor:
         *,
         together: bool,
     ) -> None:
-        """Compares a hit that was just answered by `body`."""
+        """Compares a hit that was just answered by `body`. Until that has ended nobody is given it again."""
         assert cache.trust is not None
         cache.trust.behind = False
         with suppress(UpwellError):  # the hit is answered
             text = self._substituted(cache.sql, parameters)
-            self.compare(cache, reader, binding, parameters, text, format_, together=together, body=body)
+            self.unprove(reader, binding)
+            future = self.compare(cache, reader, binding, parameters, text, format_, together=together, body=body)
+            if future is not None:
+                self._asked[cache, text] = future
+
+    def behind_changes(self, cache: NamedCache, parameters: Sequence[ParameterValue]) -> None:
+        """A subscriber was told of changes of a key: what it has now is compared, if that is due. A difference ends the
+        subscription, for the cache gets another plan."""
+        trust = cache.trust
+        if trust is not None and trust.holds_back_derived(0.0):
+            asyncio.get_running_loop().call_soon(self._compare_told, cache, trust, parameters)
+
+    def _compare_told(self, cache: NamedCache, trust: Trust, parameters: Sequence[ParameterValue]) -> None:
+        reader, binder = cache.reader, cache.binder
+        if cache.trust is trust and reader is not None and binder is not None:
+            with suppress(UpwellError):  # the subscriber has been told
+                text = self._substituted(cache.sql, parameters)
+                if (cache, text) not in self._asked:
+                    future = self.compare(
+                        cache,
+                        reader,
+                        binder.bind(parameters),
+                        parameters,
+                        text,
+                        0,
+                        together=reader.program.limit_from_params,
+                    )
+                    if future is not None:
+                        self._asked[cache, text] = future
 
     def _note_held(self, comparison: Comparison, outcome: Outcome) -> None:
         trust = comparison.cache.trust

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from gtid_tracker.gtid import GtidSet
@@ -44,14 +44,14 @@ NOT_BROUGHT = "the stream has not brought what the session was shown"
 NOT_TOLD = "MySQL does not tell what its answers may have shown the session"
 AHEAD = "held ahead of the position"
 ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
-OTHER_CACHES = "caches have changed while the read waited"
+OTHER_CACHES = "the cache was planned again, or dropped, while the read waited"
 
 
 @dataclass(slots=True, eq=False)
 class CachedRead:
-    """A command that a cache may answer. `version`: of the caches, as of which the others are. `announced`: what stands
-    before the rows, once the session is known to be one that may be given a hit. `route` and `data`: for MySQL, if it
-    is to answer. `database`: where unqualified names are of."""
+    """A command that a cache may answer. `version`: of all caches, as of which it was found; `generation`: of its own.
+    `announced`: what stands before the rows, once the session is known to be one that may be given a hit. `route` and
+    `data`: for MySQL, if it is to answer. `database`: where unqualified names are of."""
 
     data: bytes
     version: int
@@ -71,6 +71,15 @@ class CachedRead:
     asked: bool = False  # MySQL was asked what its answers have shown
     hidden: str = ""  # the temporary table that hides one of the query's
     refused: str = ""  # what MySQL has said of the text
+    generation: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.generation = self.cache.generation
+
+    @property
+    def replanned(self) -> bool:
+        """Whether its cache has another plan than when the read came, or none. What becomes of others is no matter."""
+        return self.generation != self.cache.generation
 
     def itself(self) -> bytes:
         """Tells it from reads of other texts or values."""
@@ -128,7 +137,7 @@ class CachedReads(SessionBase):
         read.body, read.rule = None, ""
         if not state.known:
             return self._refresh
-        if read.version != self.shared.system.caches_version:
+        if read.replanned:
             return OTHER_CACHES
         reason = refusal(state, cache.needs)
         if reason:
@@ -405,7 +414,7 @@ class CachedReads(SessionBase):
             if state.shown and not self._has(state.shown):
                 await self._is_behind()
             self.pass_read(read, answer)
-        elif read.version != self.shared.system.caches_version:
+        elif read.replanned:
             self.pass_read(read, OTHER_CACHES)
         elif self._one_state():  # the fill is of use if it is a hit now
             gate = self._gate(read)
