@@ -32,6 +32,7 @@ from proxy.auto_cache import AutoCache
 from proxy.catalog import CacheLimits, Catalog
 from proxy.config import Config
 from proxy.doubts import Doubts
+from proxy.gate import Gate
 from proxy.grpc_rows import FORMAT, encoder_for
 from proxy.grpc_server import GrpcListener, GrpcOptions
 from proxy.http_server import HttpListener
@@ -43,7 +44,7 @@ from proxy.mysql.handshake import login_settings
 from proxy.mysql.listener import MysqlListener, MysqlOptions, Shared
 from proxy.mysql.rights import is_admin
 from proxy.pump import Pump
-from proxy.router import Gate, Router
+from proxy.router import Router
 from proxy.source_watch import SourceWatch
 from proxy.state import StateStore
 from vstream.binlog import BinlogSource

@@ -108,30 +108,39 @@ class Router:
         self.moment = Moment(0, engine.ring.pushed)
         matcher.on_change = self._on_change
         self._visible = VisibleTimes(lambda: stream.skew)
-        self.sampler = Sampler(
-            engine,
-            executor.submit,
-            substituted,
-            share=check_sample,
-            source_up=lambda: stream.connected and not executor.queued,
-            followed=lambda: stream.server_uuid,
-            publish=lambda: pump.handle(engine.flush()),
-        )
-        self.auditor = Auditor(
-            engine,
-            self.sampler.comparer,
-            verify_new_caches,
-            catalog.distrust,
-            substituted=substituted,
-            source_version=lambda: self.server_version,
-            clock=monotonic,
-        )
+        self.sampler = self._sampler(check_sample)
+        self.auditor = self._auditor(verify_new_caches)
         self.sampler.on_different = self.auditor.on_different
         catalog.auditor = self.auditor
         pump.on_differs = self.auditor.on_differs
         pump.on_position = self._on_position
         self._subscribers: set[asyncio.Queue[SubscriptionEvent]] = set()
         self.server_version = ""
+
+    def _sampler(self, share: float) -> Sampler:
+        """Compares that share of the hits with MySQL's answers."""
+        executor, stream = self._executor, self._stream
+        return Sampler(
+            self._engine,
+            executor.submit,
+            substituted,
+            share=share,
+            source_up=lambda: stream.connected and not executor.queued,
+            followed=lambda: stream.server_uuid,
+            publish=lambda: self.pump.handle(self._engine.flush()),
+        )
+
+    def _auditor(self, wanted: int) -> Auditor:
+        """Compares the first answers of new caches. Requires: there is a sampler."""
+        return Auditor(
+            self._engine,
+            self.sampler.comparer,
+            wanted,
+            self._catalog.distrust,
+            substituted=substituted,
+            source_version=lambda: self.server_version,
+            clock=monotonic,
+        )
 
     # -- formats -----------------------------------------------------------------------------------------------------
 
@@ -477,30 +486,6 @@ class Router:
                 "freshness_waits_in_vain": self._freshener.late,
             },
         )
-
-
-class Gate:
-    """Decides whether hits may be served: not when the source has been out of reach for longer than `max_staleness`
-    seconds, nor while its stream lacks changes."""
-
-    def __init__(self, router: Router, stream: ChangeSource, max_staleness: float) -> None:
-        self._router = router
-        self._stream = stream
-        self._max_staleness = max_staleness
-        self._last_contact = monotonic()
-
-    def tick(self) -> None:
-        now = monotonic()
-        if self._stream.connected:
-            self._last_contact = now
-        away = now - self._last_contact
-        if self._stream.unfit:
-            self._router.close(self._stream.unfit)
-        elif away > self._max_staleness:
-            limit = f"more than --max-staleness {self._max_staleness:.0f} s"
-            self._router.close(f"the source has not been reached for {away:.0f} s, {limit}")
-        else:
-            self._router.closed = ""
 
 
 def substituted(sql: str, parameters: Sequence[ParameterValue]) -> str:

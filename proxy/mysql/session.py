@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from proxy.mysql.announced import definitions_in
 from proxy.mysql.cached_reads import VISIBLE_SOON, CachedRead
-from proxy.mysql.commands import Command, Done, LastStatement, recognise
+from proxy.mysql.own_sql import OwnSql
 from proxy.mysql.packets import (
     COM_BINLOG_DUMP,
     COM_BINLOG_DUMP_GTID,
@@ -31,20 +31,16 @@ from proxy.mysql.packets import (
     COM_STMT_SEND_LONG_DATA,
     STATUS_AUTOCOMMIT,
     Malformed,
-    packet,
 )
 from proxy.mysql.prepared import CURSOR, NotDecoded, PreparedStatement, text_at
-from proxy.mysql.quick_hits import QuickHits
 from proxy.mysql.reads import ends_here
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
-from proxy.mysql.result_set import text_result
 from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
-from proxy.mysql.run_command import run
 from proxy.mysql.session_base import SessionBase, log
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Steer
 from proxy.mysql.trackers import DEADLOCK, begin, refresh
-from sqltypes.errors import SourceError, UpwellError
+from sqltypes.errors import UpwellError
 
 if TYPE_CHECKING:
     from proxy.mysql.handshake import LoggedIn
@@ -58,7 +54,7 @@ RECENT = 1.0
 """Seconds after which a transaction that the stream brought is visible at MySQL, as far as nothing is asked."""
 
 
-class Session(QuickHits):
+class Session(OwnSql):
     """A client's session in the command phase."""
 
     def __init__(self, shared: Shared, logged_in: LoggedIn) -> None:
@@ -444,50 +440,6 @@ class Session(QuickHits):
         else:
             raise Malformed("a command of such a size")
         self._send_more()
-
-    # -- Upwell's own SQL ----------------------------------------------------------------------------------------------
-
-    def _command(self, text: bytes) -> bool:
-        command = recognise(text.decode("utf-8", "replace"))
-        if command is None:
-            return False
-        self._start(self._run_command(command))
-        return True
-
-    async def _run_command(self, command: Command) -> None:
-        if not self.state.known and self.server.alive:
-            await refresh(self)
-        result = await run(command, self.shared.system, self)
-        if isinstance(result, Done):
-            self.ok(self.status, result.info)
-        else:
-            self.answer(text_result(result.columns, result.rows, eof=self.eof, status=self.status))
-
-    @property
-    def account(self) -> str:
-        return self.state.account
-
-    @property
-    def is_admin(self) -> bool:
-        return self.shared.is_admin(self.state.account)
-
-    @property
-    def database(self) -> str:
-        return self.state.database
-
-    @property
-    def last_statement(self) -> LastStatement | None:
-        cache = self.quick_cache
-        if cache is not None:
-            return LastStatement("hit", cache.name, "", self.shared.system.position_at(self.quick_moment))
-        return LastStatement(*self.last) if self.last is not None else None
-
-    async def may_read(self, sql: str, database: str) -> None:
-        """Raises MySQL's own error where the account may not run this SELECT."""
-        outcome = await self.server.ask(packet(bytes((COM_STMT_PREPARE,)) + sql.encode(), 0), Kind.PREPARED)
-        if outcome.error is not None:
-            raise SourceError(outcome.error.errno, outcome.error.sqlstate, outcome.error.message)
-        self.send_unanswered(packet(bytes((COM_STMT_CLOSE,)) + outcome.payloads[0][1:5], 0))
 
 
 def _nothing(outcome: Outcome) -> None:
