@@ -84,8 +84,9 @@ def through_restarts(visits: Callable[[], None], pause: Callable[[float], object
         except (UpwellError, pymysql.Error) as error:
             if not is_away(error):
                 raise
-            if str(error) != told:
-                told = str(error)
+            why = in_words(error) if isinstance(error, pymysql.MySQLError) else str(error)
+            if why != told:
+                told = why
                 print(f"waiting: {told}", flush=True)
         pause(AWAY_SECONDS)
 
