@@ -12,7 +12,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -267,6 +267,7 @@ EDGES = (
     Edge("Guard.tick", ((Engine, "tick"),)),
     Edge("Guard._recovered", ((Engine, "on_answer"), (Engine, "recover")), times=2),
 )
+OF_A_CHANGED_SCHEMA = {"Leaving._take"}
 OF_THE_FIRST_READ = {"OpenCache.encode_as", "OpenCache._peeked", "CachedReads.watched.<locals>.ended"}
 
 
@@ -296,13 +297,35 @@ def edges_of_the_sources() -> set[str]:
 
 
 def test_all_edges_of_the_sources_are_broken_here() -> None:
-    assert edges_of_the_sources() == {edge.name for edge in EDGES}
+    assert edges_of_the_sources() == {edge.name for edge in EDGES} | OF_A_CHANGED_SCHEMA
 
 
-def noticing(patch: pytest.MonkeyPatch) -> set[str]:
+def test_a_cache_that_cannot_be_taken_out_keeps_no_other_from_it(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "SELECT a FROM altered WHERE id = {}"
+    use = f"USE `{beside.proxy.database}`"
+    beside.mysql.execute(use, "CREATE TABLE altered (id INT PRIMARY KEY, a INT)", "INSERT INTO altered VALUES (1, 1)")
+    beside.caught_up()
+    with beside.direct() as direct, beside.client() as client:
+        for name, columns in (("leaves1", "a"), ("leaves2", "id, a")):
+            assert client.query(f"CREATE CACHE {name} FROM SELECT {columns} FROM altered WHERE id = ?")[4] == 0
+        assert not differences(direct, client, text, (1, 2), 3)
+        with capture_logs(), monkeypatch.context() as patched:
+            noticed = noticing(patched, OF_A_CHANGED_SCHEMA)
+            plant(patched, Edge("Leaving._take", ((Engine, "remove"),), times=1))
+            beside.mysql.execute(use, "ALTER TABLE altered ADD b INT", "UPDATE altered SET a = 2")
+            beside.until(lambda: bool(noticed))
+        caches = beside.proxy.app.catalog.caches
+        beside.until(lambda: all(caches[name].state == "ready" for name in ("leaves1", "leaves2")))
+        beside.caught_up()
+        assert not differences(direct, client, text, (1, 2), 3)
+
+
+def noticing(patch: pytest.MonkeyPatch, beside_them: Iterable[str] = ()) -> set[str]:
     """The edges that notice a fault from now on."""
     noticed: set[str] = set()
-    names = {edge.name for edge in EDGES}
+    names = {edge.name for edge in EDGES}.union(beside_them)
     note = proxy.faults.Faults.note
 
     def noted(*given: Any, **facts: Any) -> Any:
