@@ -1,8 +1,8 @@
 """Whether a tree of operators is the one that MySQL's grammar gives.
 
 The parser knows the operators of many databases, and binds some of them otherwise than MySQL: `a = b < c` is
-`(a = b) < c` in MySQL, and `a = (b < c)` in its tree. Text says nothing of that: but a tree in which no operator stands
-below one that binds more tightly, unless there are brackets between them, is the only one that the text has in MySQL.
+`(a = b) < c` in MySQL, and `a = (b < c)` in its tree. MySQL has one tree for a text: the one in which no operator
+stands below one that binds more tightly, unless there are brackets between them. So the parser's tree is held to that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Are two answers to one query at one position equal, as far as MySQL has no choice?
 
 MySQL may give rows without ORDER BY, and rows that tie, in any order; a LIMIT may cut through ties; of a group it shows
-any of the equal spellings; a sum of doubles depends on the order of its rows. What differs in nothing else is equal, or
-where a held answer does not tell enough of that, it is not decided.
+any of the equal spellings; a sum of doubles depends on the order of its rows. Answers that differ in nothing else are
+equal. Where a held answer does not tell enough to say so, nothing is decided.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Doubt:
 
     @property
     def told(self) -> str:
-        """For people."""
+        """The reason as SHOW CACHES prints it."""
         return f"{self.reason}: {LEVELS[self.level]}, until it is made anew or another version of Upwell runs"
 
 
@@ -66,7 +66,7 @@ class Doubts:
         self._doubts: dict[tuple[str, str], Doubt] = {}
 
     def load(self) -> None:
-        """A file that cannot be read is no reason not to start: trust is earned anew."""
+        """Reads the file. One that cannot be read does not keep the proxy from starting: trust is earned anew."""
         try:
             document = json.loads(self.path.read_text())
             found = [Doubt(**item) for item in document["doubts"]] if document["version"] == VERSION else []
@@ -89,7 +89,7 @@ class Doubts:
         self._write()
 
     def remove(self, name: str, sql: str, database: str) -> None:
-        """The cache was dropped by who may. `sql` "" where its query has no plan."""
+        """Forgets the doubt about a cache that was dropped. `sql`: "" where its query has no plan."""
         kept = {
             key: doubt
             for key, doubt in self._doubts.items()

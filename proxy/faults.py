@@ -1,15 +1,15 @@
-"""Faults of ours: what Upwell could not do though MySQL can. MySQL answers in its place, and no client sees the fault.
+"""A fault is what Upwell failed to do although MySQL can. MySQL answers in its place, and no client sees the fault.
 
 There is one place at each edge where a fault becomes MySQL's answer:
 
 | edge | where | what becomes of it |
 | --- | --- | --- |
 | a cache (hits, keys, encoding, fills) | `OpenCache`, `guarded` | the key is dropped, the read passes |
-| the engine | `dataflow/guard.py` | the reader's keys, or the tables of the change, are emptied; who waits passes |
+| the engine | `dataflow/guard.py` | the reader's keys, or the change's tables, are emptied; waiting reads pass |
 | a session over MySQL's protocol | `Session.handle`, `CachedReads._attempt` | the command passes as it came |
 | gRPC's `Query` | `Router.query` | the text passes |
 
-Each is counted, and logged once for each cache and place, with what makes it happen again.
+Each is counted. It is logged once for each cache and place, with the facts that reproduce it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 def is_fault(error: BaseException) -> bool:
-    """Whether nobody has meant it to reach a client."""
+    """Whether the exception is a fault: one that no code raises for a client to see."""
     return isinstance(error, Fault | InvariantViolated) or not isinstance(error, UpwellError)
 
 

@@ -22,7 +22,7 @@ Waiter = asyncio.Future[None]
 
 
 class Freshener:
-    """What the engine's position has, and who waits for what it has not.
+    """Waits until the engine's position contains given GTIDs.
 
     `age`: seconds since which the position may lack something. `ask`: reads gtid_executed at the source.
 

@@ -1,8 +1,8 @@
 """How late the event loop is, always measured: a timer that is due every 20 ms, and how long after that it runs.
 
-Who waits for whom shows here: a step of the loop that takes long makes everybody late. What ran meanwhile is told by a
-thread that sleeps; where the timer has not come for too long, it looks at the loop's stack once. A machine that is
-short of processors makes the loop late, too: then the loop's own CPU time was short.
+A step of the loop that takes long makes every session wait. A second thread finds out what that step is: it sleeps, and
+where the timer is overdue it looks at the loop's stack once. A machine that is short of processors makes the loop late,
+too; then the loop has used little CPU time of its own.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Lateness:
         self._next()
 
     def note(self, late: float, used: float) -> None:
-        """The loop was so late, and has used so much CPU since the last time."""
+        """Counts one lateness. `used`: the loop's CPU time since the last one. Both in seconds."""
         self.sum += late
         self.most = max(self.most, late)
         self._counts[bisect_left(BOUNDS, late)] += 1

@@ -1,7 +1,7 @@
 """Long texts of gRPC's `Query`, looked at in slices: others have their turn in between, and what is cancelled ends.
 
-A text that is longer than a cache's query can be is for no cache. It is only seen to that it reads, and its parameters
-are put in.
+A text that is longer than a cache's query can be is for no cache. So only two things are done with it: it is checked to
+be a read, and its parameters are put in.
 """
 
 from __future__ import annotations

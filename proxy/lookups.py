@@ -1,5 +1,6 @@
-"""The shortest ways from keys to stored answers: functions, not methods, for what they need is looked up once, when a
-cache is opened, and not at each hit.
+"""The shortest ways from keys to stored answers.
+
+They are functions, not methods: what they need is looked up once, when a cache is opened, and not at each hit.
 """
 
 from __future__ import annotations

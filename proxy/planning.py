@@ -95,7 +95,7 @@ class PlanningProcess:
         return answer
 
     async def _aside(self, job: Job) -> Thought | UpwellError:
-        """A helper that has done other jobs may have died of them, or by somebody else's hand: then another tries."""
+        """The helper's answer. Where one died that had done other jobs, a new one tries: those may be why."""
         while True:
             experienced = self._helper is not None and self._helper.asked > 0
             answer, died_of = await self._once(job)

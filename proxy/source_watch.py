@@ -1,7 +1,7 @@
-"""Asks MySQL about once a second what it has executed: a stream that has lost its source's history need not notice.
+"""Asks MySQL about once a second what it has executed: a stream may lose its source's history unnoticed.
 
-After RESET BINARY LOGS AND GTIDS the old stream goes on: it tells that nothing has happened. And what MySQL has
-executed without a binlog (gtid_purged, set by hand) never comes. Logging in anew shows what it is
+After RESET BINARY LOGS AND GTIDS the old stream goes on, as if nothing were written any more. What MySQL counts as
+executed without having it in a binlog (gtid_purged, set by hand) never comes. A new login shows which of them it is
 (`vstream/history.py`).
 """
 

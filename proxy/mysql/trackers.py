@@ -38,7 +38,7 @@ class Server(Protocol):
 
 
 class Asking(Protocol):
-    """A session, as far as it is asked here."""
+    """The part of a session that this module needs."""
 
     state: SessionState
 

@@ -170,7 +170,7 @@ class Commands:
         self._note()
 
     def more(self) -> bytes:
-        """What is there of what is being forwarded. Raises TooLarge. Requires: `forwarding`."""
+        """The buffered bytes of the command that is being forwarded. Raises TooLarge. Requires: `forwarding`."""
         pieces: list[bytes] = []
         while self.forwarding:
             if not self._left and not self._header(pieces):
