@@ -15,10 +15,12 @@ SPREAD = frozenset({"tests/simulation/test_mutants.py"})
 LOADS = frozenset({"integration/test_hammer.py", "integration/test_hammer_mutants.py", "integration/test_outages.py"})
 # Seconds of processor time that a piece takes, where it is long. `make test` prints the slowest tests.
 SECONDS = {
-    "integration/test_clients.py": 160,
-    "loads": 120,
-    "integration/test_make_run.py": 50,
+    "integration/test_clients.py": 140,
+    "loads": 130,
+    "integration/test_surprising_parameters.py": 80,
+    "integration/test_lost_history.py": 60,  # much of it waiting
     "integration/test_oracle.py": 40,
+    "integration/test_make_run.py": 30,
     "integration/test_concurrent_reads.py": 20,
     "integration/test_differential.py": 20,
     "integration/test_ahead_of_position.py": 15,
@@ -27,7 +29,9 @@ SECONDS = {
     "integration/test_collations_mysql.py": 15,
     "integration/test_doctor.py": 15,
     "integration/test_grpc_door.py": 15,
+    "integration/test_index_comparisons.py": 10,
     "integration/test_server_pool.py": 15,
+    "tests/proxy/mysql/test_texts.py": 15,
     "tests/simulation/test_simulation.py": 15,
 }
 

@@ -235,13 +235,20 @@ class Case:
 
 async def truth(proxy: Proxy, sql: str, parameters: tuple[Any, ...]) -> tuple[tuple[ResultColumn, ...], Rows]:
     """MySQL's answer to the same text and parameters, in the client's types, and its columns."""
-    given = tuple(tuple(value) if isinstance(value, list) else value for value in parameters)
-    text = substituted(sql, given)
-    executor = proxy.app.executor
-    columns, rows = await executor.query(text, proxy.database)
+    rows = await true_rows(proxy, sql, parameters)
+    own, _ = await proxy.app.executor.describe(_text(sql, parameters), proxy.database)
+    return own, rows
+
+
+async def true_rows(proxy: Proxy, sql: str, parameters: tuple[Any, ...]) -> Rows:
+    """The rows of `truth`."""
+    columns, rows = await proxy.app.executor.query(_text(sql, parameters), proxy.database)
     message = pb.Answer.FromString(encoder_for(columns)(rows))
-    own, _ = await executor.describe(text, proxy.database)
-    return own, [tuple(row) for row in rows_from_wire(message.rows, row_type(column_messages(columns)))]
+    return [tuple(row) for row in rows_from_wire(message.rows, row_type(column_messages(columns)))]
+
+
+def _text(sql: str, parameters: tuple[Any, ...]) -> str:
+    return substituted(sql, tuple(tuple(value) if isinstance(value, list) else value for value in parameters))
 
 
 def hit(opened: OpenCache, parameters: tuple[Any, ...]) -> bool:

@@ -84,6 +84,7 @@ def held_back(proxy: Proxy) -> Iterator[None]:
         loop.add_reader(socket, reader._on_readable)
 
 
-def run(scenario: Callable[[], Coroutine[Any, Any, None]], seconds: float = 120) -> None:
-    """Runs a test's coroutine on the loop that the proxy runs on."""
+def run(scenario: Callable[[], Coroutine[Any, Any, None]], seconds: float = 270) -> None:
+    """Runs a test's coroutine on the loop that the proxy runs on. `seconds`: what it may take where ten others run
+    beside it."""
     uvloop.run(asyncio.wait_for(scenario(), seconds))

@@ -74,7 +74,7 @@ def test_values_of_a_miss_and_of_the_binlog_encode_alike(mysql: Server, database
             ]
             assert not different
 
-    run(scenario, 120)
+    run(scenario)
 
 
 def test_a_key_named_by_a_client_is_the_key_of_the_fill_and_of_the_binlog(
@@ -120,6 +120,6 @@ def test_a_key_named_by_a_client_is_the_key_of_the_fill_and_of_the_binlog(
                     for value in keys:
                         await compare(proxy, name, value, moment, "hit")
 
-    run(scenario, 120)
+    run(scenario)
     assert not wrong, "\n".join(wrong)
     assert compared > 800

@@ -65,7 +65,7 @@ def test_no_hit_differs_from_mysql_while_others_write(mysql: Server, database: s
             assert not sampler.counters["sample_different"]
             assert not found["trust_differs"] and not found["caches_distrusted"]
 
-    run(scenario, 120)
+    run(scenario)
 
 
 async def sampled(proxy: Proxy, cache: OpenCache, key: int, outcome: str) -> None:

@@ -139,4 +139,4 @@ def test_hits_are_the_state_at_the_position_they_name(mysql: Server, database: s
             print(dict(sorted(readers.served.items())), dict(proxy.app.engine.memory.counters))
             assert readers.hits > HITS, readers.served
 
-    run(scenario, 120)
+    run(scenario)

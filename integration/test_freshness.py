@@ -211,4 +211,4 @@ def test_everybody_reads_his_own_writes_under_load(mysql: Server, database: str,
                 served = await asyncio.to_thread(user, f"127.0.0.1:{app.grpc_port}", app.grpc_token)
             assert served["hit"] > 0, served
 
-    run(scenario, 120)
+    run(scenario)

@@ -307,7 +307,7 @@ def test_hits_outlive_mysql_misses_say_that_it_is_down_and_both_come_back(own_my
             await proxy.caught_up()
             assert [row.title for answer in await story.get_many([1, 2]) for row in answer] == ["back", "back"]
 
-    run(scenario, 120)
+    run(scenario)
 
 
 def test_the_command_serves_until_it_is_told_to_stop(mysql: Server, database: str, tmp_path: Path) -> None:

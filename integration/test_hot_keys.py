@@ -121,7 +121,7 @@ def test_hammered_key_is_held_and_right_at_rest(own_mysql: Callable[..., Server]
         assert counters["conflicts"] > 0 and counters["exact_fills"] > 0
         assert number(mysql, LOCKING) > 0
 
-    run(scenario, 240)
+    run(scenario)
 
 
 def test_switched_off_nothing_is_ever_locked(own_mysql: Callable[..., Server], tmp_path: Path) -> None:
@@ -137,4 +137,4 @@ def test_switched_off_nothing_is_ever_locked(own_mysql: Callable[..., Server], t
         assert counters["exact_fills"] == 0
         assert number(mysql, LOCKING) == 0
 
-    run(scenario, 240)
+    run(scenario)

@@ -218,7 +218,7 @@ def test_whatever_becomes_of_the_history_hits_are_right_again(
             await scene.is_right()
             await scene.goes_on()
 
-    run(scenario, 240)
+    run(scenario)
 
 
 def test_a_server_that_comes_back_as_it_was_loses_nothing(own_mysql: OwnMySQL, tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_server_that_comes_back_as_it_was_loses_nothing(own_mysql: OwnMySQL, t
             counters = (await proxy.client.status()).counters
             assert (counters["resets"], counters["restarts_of_source"]) == (0, 1)
 
-    run(scenario, 120)
+    run(scenario)
 
 
 def test_a_refused_stream_is_said_once_and_asked_for_less_and_less_often(own_mysql: OwnMySQL, tmp_path: Path) -> None:
@@ -270,5 +270,5 @@ def test_a_refused_stream_is_said_once_and_asked_for_less_and_less_often(own_mys
             await scene.goes_on()
 
     with structlog.testing.capture_logs() as logged:
-        run(scenario, 120)
+        run(scenario)
     assert [line["log_level"] for line in logged if "refuses" in line["event"]] == ["warning"]

@@ -140,7 +140,7 @@ def test_an_answer_of_a_cache_is_mysqls_for_every_type(
                     shown = (*CASES[name].literals, "NULL", "nothing")[id_]
                     different.append((CASES[name].ddl, shown, form, ours, theirs))
 
-    run(scenario, 120)
+    run(scenario)
     assert not different
     assert len(wanted) > 2000
 

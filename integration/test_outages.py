@@ -122,7 +122,7 @@ def test_mysql_dies_under_load_and_comes_back(own_mysql: OwnMySQL, tmp_path: Pat
             await proxy.write("UPDATE pairs SET n = n + 1", "UPDATE twins SET n = n + 1 WHERE k < 5")
             await equal_at_rest(proxy, keys)
 
-    run(scenario, 180)
+    run(scenario)
 
 
 async def written(writers: Sequence[NumberedWriter], count: int) -> bool:
@@ -193,7 +193,7 @@ def test_connections_are_killed_under_load(own_mysql: OwnMySQL, tmp_path: Path, 
             await until(lambda: source_is_up(proxy))
             await equal_at_rest(proxy, [key for writer in writers for key in writer.keys])
 
-    run(scenario, 180)
+    run(scenario)
 
 
 def test_binlogs_purged_while_the_stream_is_away_make_everything_a_hole(own_mysql: OwnMySQL, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_binlogs_purged_while_the_stream_is_away_make_everything_a_hole(own_mysq
             assert proxy.app.engine.memory.counters["resets"] > resets
             await equal_at_rest(proxy, keys)
 
-    run(scenario, 120)
+    run(scenario)
 
 
 async def is_not(condition: Awaitable[bool]) -> bool:

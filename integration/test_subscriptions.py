@@ -112,7 +112,7 @@ def test_every_change_once_under_concurrent_writers(
             assert sum(copy.events for copy in copies) > len(copies), "too few events to show anything"
             await until(lambda: nobody_subscribed(proxy))
 
-    run(scenario, 120)
+    run(scenario)
 
 
 async def nobody_subscribed(proxy: Proxy) -> bool:
@@ -160,7 +160,7 @@ def test_a_subscriber_that_does_not_listen_is_cut_off_with_the_reason(
             assert (await proxy.client.cache("by_author").get(2)).served == "miss"
             await until(lambda: nobody_subscribed(proxy))
 
-    run(scenario, 120)
+    run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_a_subscription_outlives_an_outage_or_says_that_it_does_not(own_mysql: O
                 assert sorted(copy.rows.elements()) == sorted(wanted)
             await events.aclose()
 
-    run(scenario, 120)
+    run(scenario)
 
 
 def test_a_subscription_ends_when_hits_end(own_mysql: OwnMySQL, tmp_path: Path) -> None:
@@ -264,4 +264,4 @@ def test_a_subscription_ends_when_hits_end(own_mysql: OwnMySQL, tmp_path: Path) 
                 await anext(proxy.client.cache("by_author").subscribe(1, timeout=60))
             await asyncio.to_thread(mysql.start)
 
-    run(scenario, 120)
+    run(scenario)

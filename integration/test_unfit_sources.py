@@ -86,4 +86,4 @@ def test_a_source_that_comes_back_with_a_filter_gives_no_hits_until_it_is_gone(
                 await asyncio.to_thread(lambda: None)
             assert await cache.get(1) == [(11,)]
 
-    run(scenario, 120)
+    run(scenario)
