@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from planner.logical import NotMaintained
 from planner.parse import ParsedQuery, parse, view_query
-from planner.support import check_table
+from planner.support import because, check_table
 from sqltypes.errors import NeedRelations, UnknownName
 from sqltypes.expression import ColumnRef
 from sqltypes.schema import Relation, SchemaSnapshot, Table, View
@@ -30,14 +31,21 @@ class Visible:
     zero_dates: frozenset[ColumnRef] = frozenset()  # NOT NULL dates of a base table
 
 
+def aliases_of(tree: exp.Select) -> frozenset[str]:
+    """As `Scope.aliases`."""
+    return frozenset(item.alias.lower() for item in tree.expressions if item.alias)
+
+
 @dataclass
 class Scope:
-    """`merged`: lower-case names of USING columns, which unqualified mean the first entry's."""
+    """`merged`: lower-case names of USING columns, which unqualified mean the first entry's. `aliases`: of the select
+    list, lower case; MySQL finds them within expressions of GROUP BY."""
 
     fold_names: bool = False
     parent: Scope | None = None
     entries: list[Visible] = field(default_factory=list)
     merged: set[str] = field(default_factory=set)
+    aliases: frozenset[str] = frozenset()
 
     def add(self, entry: Visible) -> None:
         """Raises UnknownName where the name is taken (MySQL's 1066)."""
@@ -46,12 +54,15 @@ class Scope:
         self.entries.append(entry)
 
     def column(self, node: exp.Column) -> ColumnRef:
-        """The column that the node means, here or in a scope around."""
+        """The column that the node means, here or in a scope around. Raises UnknownName; NotMaintained where MySQL may
+        find a select item."""
         scope: Scope | None = self
         while scope is not None:
             found = scope.own_column(node.name, node.table, node.db)
             if found is not None:
                 return found
+            if not node.table and node.name.lower() in scope.aliases:
+                raise NotMaintained(because("expression", f"{node.name} is an alias of the select list"))
             scope = scope.parent
         written = ".".join(part for part in (node.db, node.table, node.name) if part)
         raise UnknownName(f"unknown column {written!r}")

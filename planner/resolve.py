@@ -14,7 +14,7 @@ from sqlglot import exp
 from planner.digits import require_certain_digits
 from planner.expressions import Collected, Expressions, Parameters
 from planner.logical import Base, Block, Derived, Join, NotMaintained, Output, fresh_alias
-from planner.names import Catalogue, Scope, Visible, derived_entry, table_entry
+from planner.names import Catalogue, Scope, Visible, aliases_of, derived_entry, table_entry
 from planner.parse import parameter_number
 from planner.plan import OrderTerm, ReadLimit
 from planner.support import because
@@ -125,6 +125,7 @@ class _SelectResolver:
         self.scope = Scope(self.resolver.catalogue.fold_names, self.parent)
         joins = self._from()
         where = self._plain().conjuncts(self._clause("where"))
+        self.scope.aliases = aliases_of(self.tree)
         self._select_list()
         group_clause = argument(self.tree, "group")
         group = tuple(self._group_term(node) for node in (group_clause.expressions if group_clause else ()))
