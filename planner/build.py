@@ -35,6 +35,7 @@ from planner.plan import (
     RowsArrangement,
     TopKArrangement,
 )
+from planner.spelling import require_no_spellings
 from planner.support import because
 from sqltypes.collation import require
 from sqltypes.comparison import domain
@@ -60,6 +61,7 @@ def build(block: Block, parameters: Parameters) -> Built:
         raise UnsupportedQuery("no_table", "the query reads no table, so there is nothing to keep current")
     _require_keyed_lists(block)
     _require_comparable(block)
+    require_no_spellings(block)
     notes = list(block.notes)
     if len(block.joins) == 1 and isinstance(block.joins[0].source, Base):
         return _single(block, parameters, notes)

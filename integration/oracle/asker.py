@@ -24,6 +24,7 @@ LOST = 2013  # the connection ended
 AT_ONCE = 16  # statements that are sent before the first answer is read
 Asked = tuple[str, Sequence[Spelled] | None]  # a text, and what is bound to it
 Known = tuple[str | int, ...]  # a statement's text, and the types of its parameters
+DISTRUSTED = "was not MySQL's own answer"
 LOOK = 60.0  # seconds that a look of automatic caching may take
 SESSION = "SET time_zone = '+00:00'"
 
@@ -175,6 +176,11 @@ class Asker:
                 for number in numbers.values():
                     self.sessions[name].close_statement(number)
             numbers.clear()
+
+    def distrusted(self) -> dict[str, str]:
+        """Why, by the name of a cache whose checks have found a difference."""
+        caches = self.beside.proxy.app.catalog.caches
+        return {name: cache.why for name, cache in list(caches.items()) if DISTRUSTED in cache.why}
 
     def served(self) -> tuple[str, str]:
         """How the last statement through the proxy was answered (hit, miss, passed), and why."""

@@ -156,6 +156,11 @@ class Round:
             wanted = self.asker.ask_all("direct", [self.spelled(cached, ask) for cached, ask in asked])
             for (cached, ask), answer in zip(asked, wanted, strict=True):
                 self.compare(cached, ask, stage, answer)
+        distrusted = self.asker.distrusted()
+        for cached in self.caches:
+            if why := distrusted.get(cached.name):
+                text, _ = self.spelled(cached, cached.asks[0])
+                self.found("trust", cached, cached.asks[0], why, Answer(False), Answer(False), text)
         self.asker.drop_caches()
         self.asker.close_statements()
 

@@ -36,7 +36,7 @@ MEMORY, ROOM = Path("/dev/shm"), 6 << 30  # bytes
 ALIKE = 2  # findings of one cause, as far as that shows before they are small, that are made small
 MOST = 40  # of all
 SHOWN_EVERY = 15.0  # seconds
-KINDS = ("error", "rows", "columns", "warnings", "spelling")
+KINDS = ("error", "rows", "columns", "warnings", "spelling", "trust")
 AUTOMATIC = {"auto_cache": "on", "auto_cache_reads": "2", "auto_cache_time": "0.001ms"}
 EVERYTHING = Focus(partial_dates=True, everything=True)
 
