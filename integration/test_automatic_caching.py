@@ -145,6 +145,7 @@ def test_the_name_that_is_asked_for_it_counts(mysql: Server, database: str, tmp_
     async def scenario() -> None:
         async with watching(mysql, database, tmp_path) as (proxy, auto):
             await proxy.write(*STORIES)
+            await proxy.caught_up()
             await ask(proxy, 25)
             await auto.look()
             assert await ask(proxy, 1) == ["miss"]

@@ -85,6 +85,7 @@ def test_what_is_spoilt_is_found_and_forgotten(mysql: Server, database: str, tmp
                 "CREATE TABLE t (id INT PRIMARY KEY, k INT, v VARCHAR(20), KEY (k))",
                 "INSERT INTO t VALUES (1, 7, 'one'), (2, 7, 'two')",
             )
+            await proxy.caught_up()
             proxy.app.router.sampler.pause = 0.0
             await proxy.client.create_cache("SELECT id, v FROM t WHERE k = ?", name="rows", database=database)
             await proxy.caught_up()

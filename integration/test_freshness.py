@@ -51,6 +51,7 @@ async def with_table(mysql: Server, database: str, state: Path) -> AsyncIterator
         await proxy.write(
             "CREATE TABLE t (id INT PRIMARY KEY, n INT NOT NULL)", "INSERT INTO t VALUES (1,1),(2,1),(3,1)"
         )
+        await proxy.caught_up()
         await proxy.client.create_cache("SELECT id, n FROM t WHERE id = ?", name="n", database=database)
         await proxy.caught_up()
         await proxy.client.cache("n").get(1)

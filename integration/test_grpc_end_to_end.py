@@ -57,6 +57,7 @@ def test_a_miss_a_hit_and_a_change_that_mysql_makes(mysql: Server, database: str
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path) as proxy:
             await proxy.write(*STORIES)
+            await proxy.caught_up()
             made = await proxy.client.create_cache(STORY, name="story", database=database)
             assert (made.name, made.mode, made.state, made.parameters[0].type.name) == (
                 "story",
@@ -85,6 +86,7 @@ def test_many_keys_at_once_and_pipelined(mysql: Server, database: str, tmp_path:
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path) as proxy:
             await proxy.write(*STORIES)
+            await proxy.caught_up()
             await proxy.client.create_cache(BY_AUTHOR, name="by_author", database=database)
             cache = proxy.client.cache("by_author")
             expected = [[(1, "one"), (2, "two")], [(3, None)], []]
@@ -106,6 +108,7 @@ def test_a_list_parameter_answers_for_all_of_its_values(mysql: Server, database:
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path) as proxy:
             await proxy.write(*STORIES)
+            await proxy.caught_up()
             sql = "SELECT id, title FROM stories WHERE id IN (?)"
             await proxy.client.create_cache(sql, name="some", database=database)
             for _ in range(2):
@@ -167,6 +170,7 @@ def test_a_query_finds_its_cache_by_its_text_else_mysql_answers(mysql: Server, d
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path) as proxy:
             await proxy.write(*STORIES)
+            await proxy.caught_up()
             passed = await proxy.client.query(STORY, [1], database=database)
             assert (passed, passed.served, passed.why != "") == ([(1, "one")], "passed", True)
             await proxy.client.create_cache(STORY, name="story", database=database)
@@ -227,6 +231,7 @@ def test_bad_input_is_refused_with_a_reason_and_the_proxy_goes_on(mysql: Server,
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path, max_message_size="100KiB") as proxy:
             await proxy.write(*STORIES)
+            await proxy.caught_up()
             client = proxy.client
             await client.create_cache(STORY, name="story", database=database)
             story = client.cache("story")
@@ -271,6 +276,7 @@ def test_caches_survive_a_restart_and_their_contents_do_not(mysql: Server, datab
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path) as proxy:
             await proxy.write(*STORIES)
+            await proxy.caught_up()
             await proxy.client.create_cache(STORY, name="story", database=database)
             await proxy.client.create_cache("SELECT author FROM stories WHERE id = ?", name="x", database=database)
             await proxy.client.drop_cache("x")
@@ -291,6 +297,7 @@ def test_hits_outlive_mysql_misses_say_that_it_is_down_and_both_come_back(own_my
     async def scenario() -> None:
         async with proxy_beside(mysql, "d", tmp_path) as proxy:
             await proxy.write(*STORIES)
+            await proxy.caught_up()
             await proxy.client.create_cache(STORY, name="story", database="d")
             story = proxy.client.cache("story")
             await story.get(1)

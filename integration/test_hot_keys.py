@@ -94,6 +94,7 @@ async def hot_caches(mysql: Server, folder: Path, **options: str) -> AsyncIterat
     mysql.execute("CREATE DATABASE hot")
     async with proxy_beside(mysql, "hot", folder, **options) as proxy:
         await proxy.write(*SCHEMA)
+        await proxy.caught_up()
         for name, sql in CACHES.items():
             await proxy.client.create_cache(sql, name=name, database="hot")
         mysql.execute(FORGET)

@@ -84,6 +84,7 @@ def test_who_may_read_a_table_makes_caches_of_it_and_of_no_other(
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path) as proxy:
             await proxy.write(*TABLES, f"GRANT SELECT ON `{database}`.stories TO {reader}")
+            await proxy.caught_up()
             session = Session(mysql, reader, database)
             made = await answer("CREATE CACHE story FROM SELECT title FROM stories WHERE id = ?", proxy, session)
             assert made == Done("cache 'story' (maintain)")
@@ -157,6 +158,7 @@ def test_who_made_a_cache_is_known_after_a_restart(mysql: Server, database: str,
         admin = Session(mysql, "root", database, is_admin=True)
         async with proxy_beside(mysql, database, tmp_path) as proxy:
             await proxy.write(*TABLES)
+            await proxy.caught_up()
             await answer("CREATE CACHE story FROM SELECT title FROM stories WHERE id = ?", proxy, admin)
             await proxy.client.create_cache("SELECT id FROM stories WHERE author = ?", name="other", database=database)
         async with proxy_beside(mysql, database, tmp_path) as proxy:
@@ -173,6 +175,7 @@ def test_explanations_and_the_status_of_a_running_proxy(mysql: Server, database:
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path) as proxy:
             await proxy.write(*TABLES)
+            await proxy.caught_up()
             admin = Session(mysql, "root", database, is_admin=True)
             text = "EXPLAIN CREATE CACHE FROM SELECT title FROM stories WHERE id IN (?...)"
             plan = [row["explanation"] for row in await rows(text, proxy, admin)]

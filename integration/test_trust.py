@@ -42,6 +42,7 @@ def test_not_like_read_as_like_is_found_at_the_first_read_and_reaches_nobody(
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path, verify_new_caches="8") as proxy:
             await proxy.write(*TABLE)
+            await proxy.caught_up()
             made = await proxy.client.create_cache(WORDS, name="words", database=database)
             assert made.mode == "maintain"
             with structlog.testing.capture_logs() as logs:
@@ -79,6 +80,7 @@ def test_it_stays_so_over_a_restart_until_it_is_made_anew_or_the_version_changes
             not_like_is_like(patch)
             async with proxy_beside(mysql, database, tmp_path, verify_new_caches="8") as proxy:
                 await proxy.write(*TABLE)
+                await proxy.caught_up()
                 asker = await connected(proxy)
                 await asker.ask("CREATE CACHE words FROM " + WORDS)
                 await asker.ask(WORDS.replace("?", "6"))  # passed: MySQL's answer tells the columns
@@ -110,6 +112,7 @@ def test_of_an_older_version_nothing_is_kept(
             not_like_is_like(patch)
             async with proxy_beside(mysql, database, tmp_path, verify_new_caches="8") as proxy:
                 await proxy.write(*TABLE)
+                await proxy.caught_up()
                 await proxy.client.create_cache(WORDS, name="words", database=database)
                 await proxy.client.cache("words").get(7)
                 assert (await state_of(proxy, "words"))[0] == "evict"
@@ -184,6 +187,7 @@ def test_what_an_alter_makes_anew_is_checked_anew(mysql: Server, database: str, 
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path, verify_new_caches="1") as proxy:
             await proxy.write(*TABLE)
+            await proxy.caught_up()
             await proxy.client.create_cache(WORDS, name="words", database=database)
             cache = proxy.client.cache("words")
             for key in (7, 8, 9, 10):
