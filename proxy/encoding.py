@@ -120,10 +120,18 @@ class Encoding:
                 held.stale()
 
     def _encoder(self, format_: int, columns: Columns) -> Encoder:
-        try:
-            return self._formats[format_](columns)
-        except InvariantViolated:  # a type that has no form
-            return _refuse
+        """It is made when it is first needed: few caches are read in every format."""
+
+        def first(rows: Sequence[Row]) -> bytes:
+            try:
+                made = self._formats[format_](columns)
+            except InvariantViolated:  # a type that has no form
+                made = _refuse
+            if self._reader.encoders[format_] is first:
+                self._reader.encoders[format_] = made
+            return made(rows)
+
+        return first
 
 
 def _refuse(rows: Sequence[Row]) -> bytes:

@@ -31,6 +31,7 @@ TEXT, TEXT_EOF, BINARY, BINARY_EOF = "mysql-text", "mysql-text-eof", "mysql-bina
 """The names under which these formats are registered with the system; -eof: for a client without
 CLIENT_DEPRECATE_EOF."""
 
+WIDE = 64  # columns, from which on they are encoded one by one
 ZEROFILL = 64  # of a column's flags: the text protocol shows all digits of its display width
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -83,6 +84,7 @@ def _binary_datetime(text: str) -> bytes:
     return b"\4" + day if day != _ZERO_DAY else b"\0"
 
 
+_HEADER = struct.Struct("<I").pack
 _TIME = struct.Struct("<BIBBB").pack  # is it negative, days, hours, minutes, seconds
 
 
@@ -226,8 +228,45 @@ def _ends(first: int, eof: bool) -> tuple[bytes, ...]:
     return tuple(packet(payload, first + number) for number in range(256))
 
 
-@lru_cache(maxsize=1024)
 def _encoder_of_forms(forms: tuple[Form, ...], binary: bool, eof: bool) -> Encoder:
+    """Of many columns none is generated: that takes 0.02 ms a column, in one step."""
+    return (_generated if len(forms) <= WIDE else _by_column)(forms, binary, eof)
+
+
+def _by_column(forms: tuple[Form, ...], binary: bool, eof: bool) -> Encoder:
+    """As `_generated`, with a call for each value."""
+    encoders = [_one(form, number, binary) for form, number in forms]
+    first = len(forms) + (3 if eof else 2) & 0xFF
+    headers, ends, size = _headers(first), _ends(first, eof), (len(forms) + 9) // 8
+
+    def encode(rows: Sequence[Row]) -> bytes:
+        out: list[bytes] = []
+        for header, values in zip(cycle(headers), rows, strict=False):
+            pieces = [encoded(value) for encoded, value in zip(encoders, values, strict=True)]
+            if binary:
+                nulls = sum(1 << bit for bit, value in enumerate(values, 2) if value is None)
+                pieces.insert(0, b"\0" + nulls.to_bytes(size, "little"))
+            row = b"".join(pieces)
+            out.append(_HEADER(header | len(row)) + row)
+        out.append(ends[len(out) & 0xFF])
+        whole = b"".join(out)
+        if len(whole) >= LARGEST:
+            return _split(out, first, eof)
+        return OneRow(whole) if len(out) == 2 else whole
+
+    return encode
+
+
+@lru_cache(maxsize=1024)
+def _one(form: str, number: object, binary: bool) -> Callable[[object], bytes]:
+    """The encoder of one value."""
+    code = (_BINARY_CODE if binary else _TEXT_CODE)[form].format(v="v", n=number)
+    made: Callable[[object], bytes] = eval(f"lambda v: {code}", dict(_NAMES))  # of nothing but names and numbers
+    return made
+
+
+@lru_cache(maxsize=1024)
+def _generated(forms: tuple[Form, ...], binary: bool, eof: bool) -> Encoder:
     names = [f"c{index}" for index in range(len(forms))]
     pieces = (_binary_row if binary else _text_row)(names, forms)
     source = (
@@ -248,7 +287,7 @@ def _encoder_of_forms(forms: tuple[Form, ...], binary: bool, eof: bool) -> Encod
         "join": b"".join,
         "one": OneRow,
         "cycle": cycle,
-        "pack": struct.Struct("<I").pack,
+        "pack": _HEADER,
         "HEADERS": _headers(first),
         "ENDS": _ends(first, eof),
         "split": partial(_split, first=first, eof=eof),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy import grpc_rows
 from proxy.grpc_rows import column_messages, columns_id, encoder_for, value_kind
 from proxy.grpc_values import KeyMemo, key_parameters, parse_batch, parse_execute, parse_stream, time_text
 from sqltypes.errors import BadParameters, InvariantViolated, MalformedRequest
@@ -65,6 +66,20 @@ def test_rows_encode_as_protobuf_serialises_them(typed: tuple[tuple[ResultColumn
     encode = encoder_for(columns)
     assert encode(rows) == message_of(rows, columns)
     assert encode(rows[:2]) + encode(rows[2:]) == encode(rows)
+
+
+@settings(deadline=None, max_examples=30)
+@given(typed_rows())
+def test_columns_that_are_encoded_one_by_one_are_encoded_alike(
+    typed: tuple[tuple[ResultColumn, ...], list[Row]],
+) -> None:
+    columns, rows = typed
+    wide, many = columns * 70, [row * 70 for row in rows]
+    kinds = tuple(value_kind(column.type) for column in wide)
+    assert encoder_for(wide)(many) == grpc_rows._by_column(kinds)(many) == message_of(many, wide)
+    if columns and rows:
+        with pytest.raises(InvariantViolated):
+            encoder_for(wide)([many[0][:-1]])
 
 
 def test_payloads_around_the_varint_boundaries() -> None:

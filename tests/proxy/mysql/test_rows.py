@@ -9,12 +9,13 @@ from decimal import Decimal
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from external_upquery.protocol import Answers, ResultSet
+from proxy.mysql import rows as mysql_rows
 from proxy.mysql.packets import LARGEST, STATUS_IN_TRANS, STATUS_MORE_RESULTS, lenenc_int, read_lenenc
-from proxy.mysql.rows import FORMATS, ZEROFILL, head, with_status
+from proxy.mysql.rows import FORMATS, ZEROFILL, OneRow, forms_of, head, with_status
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Row, Value
 from sqltypes.schema import ResultColumn, SqlType
@@ -286,6 +287,35 @@ def test_a_type_without_wire_form_is_named() -> None:
     for form in FORMATS.values():
         with pytest.raises(InvariantViolated, match="hyperloglog"):
             form.encoder_for(columns_of(SqlType("hyperloglog")))
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("eof", [False, True])
+@settings(deadline=None, max_examples=30)  # code is generated for each example
+@given(typed_rows(size=3))
+def test_columns_that_are_encoded_one_by_one_are_encoded_alike(
+    binary: bool, eof: bool, typed: tuple[Columns, list[Row]]
+) -> None:
+    columns, found = typed
+    forms = forms_of(columns, binary=binary)
+    assert forms is not None
+    for many in (1, 12):
+        given, wide = forms * many, [row * many for row in found]
+        whole = mysql_rows._by_column(given, binary, eof)(wide)
+        assert whole == mysql_rows._generated(given, binary, eof)(wide)
+        assert type(whole) is (OneRow if len(wide) == 1 else bytes)
+    with pytest.raises(ValueError, match="argument"):
+        mysql_rows._by_column(forms, binary, eof)([(None,) * (len(forms) + 1)])
+
+
+def test_rows_of_very_many_columns_are_those_of_the_generated_encoder() -> None:
+    columns = columns_of(*[SqlType("int")] * (mysql_rows.WIDE + 1))
+    for name, form in FORMATS.items():
+        binary, eof = name.startswith("mysql-binary"), name.endswith("eof")
+        found: list[Row] = [tuple(range(mysql_rows.WIDE + 1)), (None,) * (mysql_rows.WIDE + 1)]
+        forms = forms_of(columns, binary=binary)
+        assert forms is not None
+        assert form.encoder_for(columns)(found) == mysql_rows._generated(forms, binary, eof)(found)
 
 
 # -- answers made of others --------------------------------------------------------------------------------------------
