@@ -75,6 +75,7 @@ def aligned(left: Expr, right: Expr) -> tuple[Expr, Expr]:
             return left, right
         case ("exact", "double") | ("double", "exact"):
             refuse_large((left, right))
+            _refuse_fractions(left, right)
             return as_double(left), as_double(right)
         case ("exact" | "double", "exact" | "double"):
             return as_double(left), as_double(right)
@@ -114,6 +115,14 @@ def refuse_large(exprs: Sequence[Expr]) -> None:
     for expr in exprs:
         if not (expr.type.is_approximate or _small(expr.type) or _small_literal(expr)):
             raise UnsupportedQuery("comparison_type", f"{expr.type.name.upper()} is compared with a DOUBLE")
+
+
+def _refuse_fractions(left: Expr, right: Expr) -> None:
+    """In the ON of an outer join MySQL finds 0 for `0.5e0 = integer`, if it looks that up in an index."""
+    for number, other in ((left, right), (right, left)):
+        value = number.value if isinstance(number, Literal) else None
+        if isinstance(value, float) and not value.is_integer() and other.type.name != "decimal":
+            raise UnsupportedQuery("comparison_type", "an integer is compared with a DOUBLE that is none", repr(value))
 
 
 def _small(type_: SqlType) -> bool:

@@ -125,13 +125,13 @@ def _sign(call: Call) -> Function:
 
 def _floor(call: Call) -> Function:
     if call.type.is_approximate:
-        return lambda value: float(math.floor(value))
+        return lambda value: math.copysign(math.floor(value), value)
     return math.floor
 
 
 def _ceil(call: Call) -> Function:
     if call.type.is_approximate:
-        return lambda value: float(math.ceil(value))
+        return lambda value: math.copysign(math.ceil(value), value)  # of -0.5 and -0.0 it is -0.0
     return math.ceil
 
 
