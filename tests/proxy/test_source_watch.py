@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine
+
 import pytest
 
 from gtid_tracker.gtid import GtidSet
-from proxy.source_watch import PATIENCE, Reading, SourceWatch
+from proxy.source_watch import EVERY, PATIENCE, Reading, SourceWatch
+from sqltypes.errors import SourceDown
 
 SERVER, OTHER = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
 NOTHING = GtidSet.empty()
@@ -60,3 +64,145 @@ def test_a_stream_that_comes_after_is_late_and_not_wrong() -> None:
     scene = Scene("1-5")
     for turn in range(10):
         assert not scene.doubt(turn * PATIENCE, "1-9", lag=PATIENCE), "it knows that it is behind"
+
+
+class Asked:
+    """A watch whose MySQL answers what the test says, when it says so. `told`: how often the rights have changed."""
+
+    def __init__(self) -> None:
+        self.clock = 100.0
+        self.position = "1-5"
+        self.executed = "1-5"
+        self.rights = "roles"
+        self.down = False
+        self.asked = self.told = 0
+        self.may_answer = asyncio.Event()
+        self.watch = SourceWatch(self._ask, lambda: gtids(self.position), self._rights_changed, lambda: self.clock)
+
+    async def _ask(self) -> tuple[str, GtidSet, GtidSet, str]:
+        self.asked += 1
+        await self.may_answer.wait()
+        if self.down:
+            raise SourceDown("planted")
+        return SERVER, NOTHING, gtids(self.executed), self.rights
+
+    def _rights_changed(self) -> None:
+        self.told += 1
+
+    async def round(self, seconds: float = EVERY) -> str:
+        """One look after so many seconds, with MySQL's answer; the doubt then."""
+        self.clock += seconds
+        self.may_answer.set()
+        self.watch.tick()
+        await self.turns()
+        return self.watch.doubt(SERVER, 0.0)
+
+    async def turns(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+def play(scenario: Callable[[Asked], Coroutine[None, None, None]]) -> None:
+    async def played() -> None:
+        asked = Asked()
+        await scenario(asked)
+        await asked.watch.close()
+
+    asyncio.run(played())
+
+
+def test_mysql_is_asked_once_in_a_while_and_not_again_before_it_has_answered() -> None:
+    async def scenario(asked: Asked) -> None:
+        for _ in range(2):
+            asked.watch.tick()
+            await asked.turns()
+            asked.clock += 10 * EVERY
+        assert asked.asked == 1, "it has not answered"
+        asked.may_answer.set()
+        await asked.turns()
+        asked.watch.tick()
+        await asked.turns()
+        asked.clock += EVERY / 2
+        asked.watch.tick()
+        await asked.turns()
+        assert asked.asked == 2, "it was asked a moment ago"
+        asked.clock += EVERY / 2
+        asked.watch.tick()
+        await asked.turns()
+        assert asked.asked == 3
+
+    play(scenario)
+
+
+def test_a_reading_is_judged_once_and_by_the_position_when_it_was_asked_for() -> None:
+    async def scenario(asked: Asked) -> None:
+        assert await asked.round() == ""
+        asked.executed = "1-4"
+        assert "does not have all" in await asked.round()
+        assert asked.watch.doubt(SERVER, 0.0) == "", "it was told"
+        asked.may_answer.clear()
+        asked.executed = "1-5"
+        asked.clock += EVERY
+        asked.watch.tick()
+        await asked.turns()
+        asked.position = "1-9"  # what comes while MySQL answers, it need not have
+        asked.may_answer.set()
+        await asked.turns()
+        assert asked.watch.doubt(SERVER, 0.0) == ""
+
+    play(scenario)
+
+
+def test_what_the_stream_does_not_bring_is_doubted_when_it_has_had_its_time() -> None:
+    async def scenario(asked: Asked) -> None:
+        asked.executed = "1-7"
+        assert await asked.round() == ""
+        assert "has not brought" in await asked.round(PATIENCE)
+        assert asked.watch.doubt(SERVER, 0.0) == ""
+
+    play(scenario)
+
+
+def test_another_server_is_doubted_where_one_is_followed() -> None:
+    async def scenario(asked: Asked) -> None:
+        await asked.round()
+        for followed, wanted in ((OTHER, True), ("", False), (SERVER, False)):
+            reading = Reading(asked.clock, gtids("1-5"), SERVER, NOTHING, gtids("1-5"))
+            assert (asked.watch.judge(reading, followed, 0.0) != "") == wanted
+
+    play(scenario)
+
+
+def test_a_source_out_of_reach_says_nothing_and_what_it_said_before_is_not_told_again() -> None:
+    async def scenario(asked: Asked) -> None:
+        asked.clock += EVERY
+        asked.may_answer.set()
+        asked.executed = "1-4"
+        asked.watch.tick()
+        await asked.turns()
+        asked.down = True
+        assert await asked.round() == "", "the doubt is of a reading that a later one has taken the place of"
+
+    play(scenario)
+
+
+def test_changed_settings_of_rights_are_told_once() -> None:
+    async def scenario(asked: Asked) -> None:
+        for rights, told in (("roles", 1), ("roles", 1), ("", 2), ("roles", 3)):
+            asked.rights = rights
+            await asked.round()
+            assert asked.told == told
+
+    play(scenario)
+
+
+def test_closing_ends_what_is_being_asked() -> None:
+    async def scenario() -> None:
+        asked = Asked()
+        await asked.watch.close()
+        asked.watch.tick()
+        await asked.turns()
+        await asked.watch.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(scenario())

@@ -1,0 +1,48 @@
+"""How many caches there may be, in all and of one account."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from proxy.api import BY_GRPC, MadeBy
+from proxy.caches import NamedCache
+from proxy.catalog import CacheLimits
+from sqltypes.errors import Overloaded
+
+ANN, BOB = replace(BY_GRPC, account="ann@h"), replace(BY_GRPC, account="bob@h")
+LIMITS = CacheLimits(total=4, per_account=2, exempt=lambda account: account == "bob@h")
+
+
+def made(*accounts: MadeBy) -> list[NamedCache]:
+    return [NamedCache(f"c{at}", "SELECT 1", "d", made_by=by) for at, by in enumerate(accounts)]
+
+
+@pytest.mark.parametrize(
+    ("by", "caches"),
+    [
+        (ANN, made()),
+        (ANN, made(ANN, BOB, BOB)),
+        (ANN, made(ANN, BY_GRPC)),
+        (BOB, made(BOB, BOB, BOB)),
+        (BY_GRPC, made(BY_GRPC, BY_GRPC, BY_GRPC)),
+    ],
+)
+def test_one_more_is_accepted(by: MadeBy, caches: list[NamedCache]) -> None:
+    LIMITS.check(by, caches)
+
+
+@pytest.mark.parametrize(
+    ("by", "caches", "says"),
+    [
+        (ANN, made(ANN, ANN), "--max-caches-per-account"),
+        (ANN, made(ANN, BOB, ANN), "'ann@h' has made 2"),
+        (ANN, made(BOB, BOB, BOB, BOB), "--max-caches accepts"),
+        (BOB, made(ANN, ANN, BOB, BOB), "--max-caches accepts"),
+        (BY_GRPC, made(ANN, ANN, BOB, BOB), "there are 4 caches"),
+    ],
+)
+def test_one_too_many_is_refused(by: MadeBy, caches: list[NamedCache], says: str) -> None:
+    with pytest.raises(Overloaded, match=says):
+        LIMITS.check(by, caches)
