@@ -86,6 +86,7 @@ def test_what_a_cache_has_told_the_transaction_may_be_told_again_behind_mysqls_s
     state, told = OneState(), replace(answer("hit", 1, g0=1), rows=[(0, 1)])
     assert not state.has_told(told)
     assert kinds(state.judge(history(), told)) == []
+    assert not state.has_told(told), "as long as only caches answer, no session goes back"
     assert kinds(state.judge(history(), replace(answer("passed", 0, g0=2), rows=[(0, 2)], cache="other"))) == []
     assert state.has_told(told) and kinds(state.judge(history(), told)) == []
     assert not state.has_told(replace(told, rows=[(0, 2)])) and not state.has_told(replace(told, prepared=True))

@@ -83,9 +83,10 @@ class OneState:
             self.must_count |= any(min(history.at(group, at)) > version for group, version in self.hits.items())
 
     def has_told(self, seen: Seen) -> bool:
-        """Whether a cache has told the transaction just this before. It is then told again, whatever else the session
-        has seen meanwhile: of MySQL's snapshot, which may be newer."""
-        return seen.served in FROM_CACHES and self.answers.get(_asked(seen)) == seen.rows
+        """Whether a cache has told the transaction just this before, and MySQL has its snapshot since. It is then
+        told again, as MySQL would repeat itself, whatever else the session has seen of that snapshot, which may be
+        newer. As long as only caches have answered all that they tell is one state, and no session goes back."""
+        return self.opened and seen.served in FROM_CACHES and self.answers.get(_asked(seen)) == seen.rows
 
     def judge(self, history: History, seen: Seen) -> list[Finding]:
         """What is wrong with the next answer."""

@@ -56,6 +56,17 @@ def test_what_is_executed_and_does_not_come_is_doubted_after_a_while_and_again_a
         assert scene.doubt(begin + PATIENCE, "1-7")
 
 
+def test_what_came_meanwhile_counts_no_more_for_what_is_missing_later() -> None:
+    """All had come in between: what is missing then begins to be missing."""
+    scene = Scene("1-5")
+    assert not scene.doubt(0, "1-6")
+    scene.position = "1-6"
+    assert not scene.doubt(1, "1-6")
+    assert not scene.doubt(PATIENCE, "1-7")
+    assert not scene.doubt(1.5 * PATIENCE, "1-7")
+    assert scene.doubt(2 * PATIENCE, "1-7")
+
+
 def test_a_stream_that_comes_after_is_late_and_not_wrong() -> None:
     scene = Scene("1-5")
     for turn in range(10):
