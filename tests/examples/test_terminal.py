@@ -61,10 +61,17 @@ def test_make_ends_well_where_its_command_does(tmp_path: Path, way: str, well: b
     (tmp_path / "command.py").write_text(COMMAND)
     makefile = tmp_path / "Makefile"
     makefile.write_text(f"run:\n\t@exec env PYTHONPATH={ROOT} {sys.executable} {tmp_path}/command.py {way}\n")
-    typist = subprocess.run(
-        [sys.executable, "-c", TYPIST, makefile], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert (typist.stdout == "0\n") is well, typist
+
+    def ends_well() -> bool:
+        command = [sys.executable, "-c", TYPIST, str(makefile)]
+        typist = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        return typist.stdout == "0\n"
+
+    # Left to make, it is a race: on a busy machine make sees at times only that its command ended.
+    tried = [ends_well()]
+    while not well and all(tried) and len(tried) < 20:
+        tried.append(ends_well())
+    assert all(tried) is well, tried
 
 
 def test_without_a_terminal_nothing_changes() -> None:
