@@ -68,7 +68,7 @@ def test_rows_encode_as_protobuf_serialises_them(typed: tuple[tuple[ResultColumn
     assert encode(rows[:2]) + encode(rows[2:]) == encode(rows)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(typed_rows())
 def test_columns_that_are_encoded_one_by_one_are_encoded_alike(
     typed: tuple[tuple[ResultColumn, ...], list[Row]],

@@ -35,7 +35,7 @@ def interpreted(expr: Expr, row: Row, params: Row = ()) -> Value:
     return evaluate(expr, lambda ref: row[LAYOUT[ref.source, ref.name]], params)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(min_value=0, max_value=2**32))
 def test_random_expressions_compiled_and_interpreted_agree(seed: int) -> None:
     generator = Generator(Random(seed))
@@ -57,7 +57,7 @@ def test_random_expressions_compiled_and_interpreted_agree(seed: int) -> None:
             assert false is FAILED or bool(false) == (wanted is not None and not wanted), sql
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(min_value=0, max_value=2**32))
 def test_rows_have_equal_keys_iff_null_safe_equal(seed: int) -> None:
     generator = Generator(Random(seed))

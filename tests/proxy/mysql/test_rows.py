@@ -291,7 +291,7 @@ def test_a_type_without_wire_form_is_named() -> None:
 
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("eof", [False, True])
-@settings(deadline=None, max_examples=30)  # code is generated for each example
+@settings(max_examples=30)  # code is generated for each example
 @given(typed_rows(size=3))
 def test_columns_that_are_encoded_one_by_one_are_encoded_alike(
     binary: bool, eof: bool, typed: tuple[Columns, list[Row]]

@@ -312,7 +312,7 @@ def test_fragments_are_matched_as_the_matcher_does(seed: int) -> None:
         compare_fragments(rng, [rng.choice((None, None, rng.choice(FRAGMENTS))) for _ in range(rng.randint(2, 9))])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 1 << 30), st.lists(st.one_of(st.none(), st.sampled_from(FRAGMENTS)), max_size=10))
 def test_any_fragments_are_matched_as_the_matcher_does(seed: int, fragments: list[str | None]) -> None:
     compare_fragments(random.Random(seed), fragments)
