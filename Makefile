@@ -71,8 +71,8 @@ SPREAD = -n $(or $(JOBS),$(if $(UPSTREAM),1,auto)) --timeout=300 --durations=12 
 test: $(DEV_READY)  ## every test, on a real MySQL: JOBS=processes ARGS='path -k name'
 	@UPSTREAM_TEST="$$UPSTREAM" $(PYTEST) $(SPREAD) $(ARGS)
 
-unit: $(DEV_READY)  ## the tests that need no MySQL
-	@$(PYTEST) tests $(SPREAD) $(ARGS)
+unit: $(DEV_READY)  ## the tests that need no MySQL: SEED=n draws other random cases
+	@$(PYTEST) tests $(SPREAD) $(if $(SEED),--hypothesis-seed=$(SEED)) $(ARGS)
 
 .PHONY: sim mutants
 sim: $(DEV_READY)  ## random schedules of the engine against a model of MySQL: SEED=n STEPS=n JOBS=n

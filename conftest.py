@@ -7,15 +7,10 @@ once would starve each other. Long pieces begin first, so that the cores end tog
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
 from hypothesis import settings
-
-# Drawn cases are the same each time, and take what a busy machine gives them. UPWELL_RANDOM=1 draws others.
-settings.register_profile("upwell", deadline=None, derandomize=not os.environ.get("UPWELL_RANDOM"))
-settings.load_profile("upwell")
 
 SPREAD = frozenset({"tests/simulation/test_mutants.py"})
 LOADS = frozenset({"integration/test_hammer.py", "integration/test_hammer_mutants.py", "integration/test_outages.py"})
@@ -40,6 +35,12 @@ SECONDS = {
     "tests/proxy/mysql/test_texts.py": 15,
     "tests/simulation/test_simulation.py": 15,
 }
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Cases that hypothesis draws are the same each time, unless a seed is given; a busy machine may take long."""
+    settings.register_profile("upwell", deadline=None, derandomize=config.getoption("--hypothesis-seed") is None)
+    settings.load_profile("upwell")
 
 
 def piece_of(nodeid: str) -> str:

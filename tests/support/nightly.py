@@ -45,7 +45,7 @@ class Campaign:
 
 
 CAMPAIGNS = (
-    Campaign("unit", 0.0, ("UPWELL_RANDOM=1",)),
+    Campaign("unit", 0.0, ("SEED={seed}",)),
     Campaign("collations"),
     Campaign("mutants", 0.0, ("SEED={seed}",)),
     Campaign("oracle-mutants"),
