@@ -25,6 +25,7 @@ AT_ONCE = 16  # statements that are sent before the first answer is read
 Asked = tuple[str, Sequence[Spelled] | None]  # a text, and what is bound to it
 Known = tuple[str | int, ...]  # a statement's text, and the types of its parameters
 DISTRUSTED = "was not MySQL's own answer"
+LOOKS_IN_VAIN = 3  # that make no cache: then none is to come
 LOOK = 60.0  # seconds that a look of automatic caching may take
 SESSION = "SET time_zone = '+00:00'"
 
@@ -66,6 +67,7 @@ class Asker:
         self.run(
             [f"DROP DATABASE IF EXISTS {self.database}", f"CREATE DATABASE {self.database}", f"USE {self.database}"]
         )
+        self.beside.call(self.forget_reads)
         for session in self.sessions.values():
             session.close()
         self.sessions.clear()
@@ -101,12 +103,18 @@ class Asker:
         app = self.beside.proxy.app
         automatic, caches = app.router.auto_cache, app.catalog.caches
         assert automatic is not None
-        before = -1
-        while before != len(caches):
+        in_vain = 0
+        while in_vain < LOOKS_IN_VAIN:
             before = len(caches)
             self.beside.until(lambda: not automatic.looking)
             asyncio.run_coroutine_threadsafe(automatic.look(), self.beside.loop).result(LOOK)
-        return before
+            in_vain = 0 if len(caches) > before else in_vain + 1
+        return len(caches)
+
+    def forget_reads(self) -> None:
+        """What was read before does not count for automatic caching."""
+        for entry in self.beside.proxy.app.router.proxied:
+            entry.recent, entry.marked = 0.0, entry.count
 
     def drop_caches(self) -> None:
         for name in list(self.beside.proxy.app.catalog.caches):
