@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 from external_upquery.columns import parse_column, to_result_column
 from proxy.api import SessionCache
+from proxy.mysql.packets import lenenc_int
 from proxy.mysql.rows import end_size, forms_of, head
 from sqltypes.schema import ResultColumn
 
@@ -124,8 +125,8 @@ class Announced:
     def check_invariants(self) -> None:
         """Raises AssertionError. For tests."""
         if not self.why and self.known:
-            assert self.filled is None or self.filled.count(b"def") >= len(self.prepared)
-            assert self.empty is None or self.empty.count(b"def") >= len(self.prepared)
+            count = lenenc_int(len(self.prepared))  # behind the first packet's header
+            assert all(found is None or found[4:].startswith(count) for found in (self.filled, self.empty))
         assert not (self.several and self.known)
         assert self.several or not self._of_reads
 
