@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from operator import itemgetter
 from sys import getsizeof
 from typing import Any
@@ -80,7 +81,8 @@ def arrangement_node(plan: ArrangementPlan, number: int, memory: Memory) -> Arra
     return node
 
 
-def _table_layout(table: Table) -> Layout:
+@lru_cache(64)
+def _table_layout(table: Table) -> Mapping[tuple[str, str], int]:
     return {("", column.name.lower()): column.position for column in table.columns}
 
 
@@ -187,7 +189,7 @@ def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> 
 def _folding(
     aggregates: Sequence[Aggregate],
     items: Sequence[Accumulator],
-    layout: Layout,
+    layout: Mapping[tuple[str, str], int],
     plain: Callable[..., object],
     sign: str,
     exact: Callable[[Decimal, Decimal], Decimal],
@@ -296,9 +298,9 @@ def reader_node(plan: QueryPlan, tag: int, nodes: Mapping[ArrangementPlan, Arran
     width = _extend(layout, 0, reader.alias, root_columns(reader.root))
     levels = []
     for lookup in reader.lookups:
-        before = dict(layout)
+        by = _LevelKey(lookup, layout)
         width = _extend(layout, width, lookup.alias, root_columns(lookup.arrangement))
-        levels.append(_level(lookup, nodes[lookup.arrangement], before, dict(layout)))
+        levels.append(_level(lookup, nodes[lookup.arrangement], by, layout))
     exact = _read_as_they_are(plan)
     key_params = [ParamRef(part.parameter, BYTES if part.parameter in exact else part.type) for part in plan.key]
     evict = isinstance(reader.root, AnswerArrangement)
@@ -382,13 +384,21 @@ def _params_row(indexes: Sequence[int]) -> Callable[[Params], Row]:
     return _columns_of_row(indexes)
 
 
-def _level(lookup: Lookup, node: Arrangement, before: Layout, after: Layout) -> Level:
-    key = _key_or_none(lookup.key, before)
+class _LevelKey:
+    """What finds a level's rows by those of the levels before, whose columns `layout` has."""
+
+    def __init__(self, lookup: Lookup, layout: Layout) -> None:
+        self.key = _key_or_none(lookup.key, layout)
+        self.values = compile_row(list(lookup.key), layout)
+
+
+def _level(lookup: Lookup, node: Arrangement, by: _LevelKey, after: Layout) -> Level:
+    """`after`: the columns of the level, too."""
     direct = lookup.direct
     return Level(
         node=node,
-        key=key,
-        key_values=compile_row(list(lookup.key), before),
+        key=by.key,
+        key_values=by.values,
         outer=lookup.outer,
         on=_predicate(lookup.on, after),
         nulls=(None,) * len(root_columns(lookup.arrangement)),

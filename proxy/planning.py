@@ -14,7 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from planner.plan import Caution
 from planner.scan import tokens_at_most
 from proxy.planning_worker import LENGTH, NO_MEMORY, READY, Evict, Job, Request, Thought, packed, planned, told
 from sqltypes.errors import UnsupportedQuery, UpwellError
+from sqltypes.generated import learn
 from sqltypes.schema import SchemaSnapshot, Table
 
 log = structlog.get_logger("upwell.planning")
@@ -92,7 +93,9 @@ class PlanningProcess:
             answer = await self._aside(job)
         if isinstance(answer, UpwellError):
             raise answer
-        return answer
+        learn(answer.codes)
+        await asyncio.sleep(0)
+        return replace(answer, codes=b"")
 
     async def _aside(self, job: Job) -> Thought | UpwellError:
         """The helper's answer. Where one died that had done other jobs, a new one tries: those may be why."""

@@ -18,7 +18,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BufferedRWPair
 
 import structlog
@@ -30,6 +30,7 @@ from planner.fingerprint import Fingerprint, fingerprint
 from planner.plan import Caution, QueryPlan
 from planner.session_needs import session_needs
 from sqltypes.errors import UnsupportedQuery, UpwellError
+from sqltypes.generated import packed_codes, recording
 from sqltypes.schema import Relation, SchemaSnapshot
 
 LENGTH = struct.Struct("<I")  # before each message
@@ -63,11 +64,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """A plan, the session variables on which its answers depend, and the fingerprint of its text."""
+    """A plan, the session variables on which its answers depend, and the fingerprint of its text. `codes`: what was
+    generated for its reader, as `sqltypes.generated.learn` takes it; empty where no reader was built."""
 
     plan: QueryPlan
     needs: frozenset[str]
     fingerprint: Fingerprint
+    codes: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +117,12 @@ def told(plan: QueryPlan, snapshot: SchemaSnapshot) -> Thought:
 
 
 def thought(job: Job) -> Thought:
-    """The whole of a job. A reader is built of the plan, too, so that it is known that it can be."""
+    """The whole of a job. A reader is built of the plan, too, so that it is known that it can be, and so that the loop
+    finds its functions compiled."""
     plan = planned(job)
-    with refusing():
+    with refusing(), recording() as codes:
         Graph(Memory()).install(plan)
-    return told(plan, job.snapshot)
+    return replace(told(plan, job.snapshot), codes=packed_codes(codes))
 
 
 class Worker:

@@ -18,6 +18,7 @@ from typing import Any
 
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Call, ColumnRef, Expr, Key, Literal, ParamRef, Row
+from sqltypes.generated import code_of
 from sqltypes.implementations import comparison_key, implementation
 from sqltypes.ordering import order_key
 
@@ -59,7 +60,7 @@ class Codegen:
         """The function `def name(args): body`."""
         body = "".join(f"    {line}\n" for line in body_lines)
         source = f"def {name}({args}):\n{body}"
-        exec(compile(source, f"<compiled {name}>", "exec"), self.names)
+        exec(code_of(source, f"<compiled {name}>"), self.names)
         made = self.names.pop(name)
         made.source = source
         return made  # type: ignore[no-any-return]

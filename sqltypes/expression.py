@@ -74,10 +74,12 @@ Expr = Literal | ColumnRef | ParamRef | Call
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """The node and all below it, parents first."""
-    yield expr
-    if isinstance(expr, Call):
-        for arg in expr.args:
-            yield from walk(arg)
+    ahead = [expr]
+    while ahead:
+        node = ahead.pop()
+        yield node
+        if isinstance(node, Call):
+            ahead += reversed(node.args)
 
 
 def columns_of(expr: Expr) -> frozenset[ColumnRef]:

@@ -107,6 +107,10 @@ class Table:
     cascade_child: bool = False  # rows change by ON DELETE/UPDATE CASCADE or SET NULL of a parent
     rows_estimate: int = 0  # information_schema.TABLES.TABLE_ROWS: an estimate
 
+    def __hash__(self) -> int:
+        """Of the name alone: a plan is hashed several times when it is installed, and may name a table often."""
+        return hash((self.schema, self.name))
+
     @property
     def qualified(self) -> str:
         """`schema.name`: the name under which the change stream and the engine know the table."""

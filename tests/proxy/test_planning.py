@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import os
 import pickle
 import resource
@@ -12,10 +13,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import proxy.planning as planning
+import sqltypes.generated as generated
+from dataflow.arrangement import Memory
+from dataflow.graph import Graph
 from planner.api import plan_evict, plan_query
 from planner.plan import Caution, QueryPlan
 from planner.session_needs import session_needs
@@ -95,6 +100,37 @@ def test_the_helper_plans_as_is_planned_in_place(monkeypatch: pytest.MonkeyPatch
                     count += 1
             assert made.counters["planning_helpers"] == 1
             assert count > 100
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT c0, c1 + 1 FROM t WHERE c2 = ? AND (c3 = 1 OR c4 = 2)",
+        "SELECT a.c0 FROM t a JOIN t b ON b.c0 = a.c1 WHERE a.c0 = ? ORDER BY a.c3",
+        "SELECT c1, COUNT(*), SUM(c2) FROM t WHERE c3 = ? GROUP BY c1",
+        unions(50),
+    ],
+)
+def test_what_the_helper_has_built_is_installed_without_the_compiler(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "is_small", lambda sql, schema: False)
+    monkeypatch.setattr(generated, "_codes", generated._Codes())
+    compiled: list[str] = []
+
+    def noting(source: str, *rest: Any) -> Any:
+        compiled.append(source)
+        return builtins.compile(source, *rest)
+
+    async def scenario() -> None:
+        async with helper() as made:
+            plan = (await made.plan(sql, "d", SCHEMA)).plan
+        monkeypatch.setattr(generated, "compile", noting, raising=False)
+        Graph(Memory()).install(plan)
+        assert compiled == []
+        generated._codes.known.clear()
+        Graph(Memory()).install(plan)
+        assert 0 < len(compiled) < 60, "of a UNION's parts, each has four functions: what is equal is compiled once"
 
     asyncio.run(scenario())
 
