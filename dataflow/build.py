@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from functools import lru_cache
 from operator import itemgetter
 from sys import getsizeof
 from typing import Any
@@ -81,8 +80,7 @@ def arrangement_node(plan: ArrangementPlan, number: int, memory: Memory) -> Arra
     return node
 
 
-@lru_cache(64)
-def _table_layout(table: Table) -> Mapping[tuple[str, str], int]:
+def _table_layout(table: Table) -> Layout:
     return {("", column.name.lower()): column.position for column in table.columns}
 
 
@@ -189,7 +187,7 @@ def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> 
 def _folding(
     aggregates: Sequence[Aggregate],
     items: Sequence[Accumulator],
-    layout: Mapping[tuple[str, str], int],
+    layout: Layout,
     plain: Callable[..., object],
     sign: str,
     exact: Callable[[Decimal, Decimal], Decimal],
@@ -253,7 +251,9 @@ def _topk_node(plan: TopKArrangement, number: int, memory: Memory) -> TopKNode:
 
 
 def _answer_node(plan: AnswerArrangement, number: int, memory: Memory) -> AnswerNode:
-    watches = tuple(_watch(input_) for input_ in plan.inputs)
+    tables = {id(input_.table): input_.table for input_ in plan.inputs}  # a UNION may name one a hundred times
+    layouts = {number: _table_layout(table) for number, table in tables.items()}
+    watches = tuple(_watch(input_, layouts[id(input_.table)]) for input_ in plan.inputs)
     part_types: dict[Parts, tuple[SqlType, ...]] = {}
     for input_, watch in zip(plan.inputs, watches, strict=True):
         if watch.parts:
@@ -264,9 +264,8 @@ def _answer_node(plan: AnswerArrangement, number: int, memory: Memory) -> Answer
     return AnswerNode(plan, number, memory, watches, part_keys)
 
 
-def _watch(input_: AnswerInput) -> AnswerWatch:
+def _watch(input_: AnswerInput, layout: Layout) -> AnswerWatch:
     table = input_.table
-    layout = _table_layout(table)
     parts = tuple(at for at, name in enumerate(input_.key_columns) if name is not None)
     names = [name for name in input_.key_columns if name is not None]
     part_key = compile_key([own(name, table) for name in names], layout) if names else None

@@ -187,7 +187,9 @@ def encoder_for(columns: tuple[ResultColumn, ...]) -> Encoder:
     return encode
 
 
+@lru_cache(maxsize=1024)
 def type_message(type: SqlType) -> pb.Type:
+    """Not to be changed: it is kept. As a field of another message it is copied."""
     return pb.Type(
         name=type.name,
         unsigned=type.unsigned,

@@ -359,7 +359,10 @@ class UpwellService:
                 await asyncio.sleep(0)
         freshness = freshness_asked(message.freshness) if message.HasField("freshness") else None
         wait = self._system.query(message.sql, message.database, parameters, FORMAT, freshness)
-        return answer_bytes(await within_deadline(context, wait), 0)
+        answer = await within_deadline(context, wait)
+        if len(answer.columns) >= VALUES_AT_ONCE:
+            await asyncio.sleep(0)
+        return answer_bytes(answer, 0)
 
     async def create_cache(self, request: bytes, context: Context) -> bytes:
         self._check_own_sql("CreateCache")

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from decimal import Decimal, InvalidOperation
+from itertools import compress
+from operator import le, or_
 from typing import TYPE_CHECKING
 
 from proxy.grpc_values import time_text
@@ -211,19 +213,19 @@ class PreparedStatement:
             self.types = types
             before, self.ranks = self.ranks, _turned(self.ranks, types)
             if self.ranks != before:
-                self.mixed = any(type_ & 0xFF in TEXTS for type_ in types)
+                self.mixed = any(type_ & 0xFF in TEXTS for type_ in set(types))
             if REAL in self.ranks:
-                self.reals |= {number for number, rank in enumerate(self.ranks) if rank == REAL}
+                self.reals |= _places(self.ranks, {REAL})
 
     def _note_told(self, types: tuple[int, ...] | None) -> None:
         """MySQL is given an execution with these types."""
         if types is None:
             self.turned = True
         elif types != self.told:
-            kinds = [type_ & 0xFF for type_ in types]
-            self.moments |= {number for number, kind in enumerate(kinds) if kind in MOMENTS}
-            self.numbers |= {number for number, kind in enumerate(kinds) if kind not in MOMENTS | STRINGS}
-            self.days |= {number for number, kind in enumerate(kinds) if kind in DAYS}
+            kinds = set(types)
+            self.moments |= _places(types, {kind for kind in kinds if kind & 0xFF in MOMENTS})
+            self.numbers |= _places(types, {kind for kind in kinds if kind & 0xFF not in MOMENTS | STRINGS})
+            self.days |= _places(types, {kind for kind in kinds if kind & 0xFF in DAYS})
             self.told_ranks = _turned(self.told_ranks, types)
 
     def for_mysql(self, data: bytes) -> bytes:
@@ -361,15 +363,26 @@ class PreparedStatement:
 def _turned(ranks: tuple[int, ...], types: Sequence[int]) -> tuple[int, ...]:
     """MySQL resolves a statement anew, for the types of this execution, where one of them does not fit. Strings do fit,
     but beside a number they are DOUBLE then."""
-    if all(RANKS.get(type_, 0) <= rank for type_, rank in zip(types, ranks, strict=False)):
+    kinds = set(types)  # a few: no line of Python runs for each parameter, of which there may be 65,535
+    fits = {kind: RANKS.get(kind, 0) for kind in kinds}
+    if all(map(le, map(fits.__getitem__, types), ranks)):
         return ranks
-    return tuple(REAL if type_ & 0xFF in TEXTS else RANKS.get(type_, 0) for type_ in types)
+    found = {kind: REAL if kind & 0xFF in TEXTS else rank for kind, rank in fits.items()}
+    return tuple(map(found.__getitem__, types))
+
+
+def _places(types: Sequence[int], kinds: Set[int]) -> frozenset[int]:
+    """The numbers of the parameters of these types."""
+    return frozenset(compress(range(len(types)), map(kinds.__contains__, types))) if kinds else frozenset()
 
 
 def read_types(payload: bytes, at: int, count: int, *, named: bool) -> tuple[tuple[int, ...], int]:
     """(the types of `count` parameters, the position behind them). Raises Malformed."""
     if at + 2 * count > len(payload):
         raise Malformed("the types of parameters are cut off")
+    quick = _quick_types(payload, at, count, named)
+    if quick is not None:
+        return quick, at + (3 if named else 2) * count
     types = []
     for _ in range(count):
         types.append(int.from_bytes(payload[at : at + 2], "little"))
@@ -377,6 +390,17 @@ def read_types(payload: bytes, at: int, count: int, *, named: bool) -> tuple[tup
         if named:
             _, at = read_lenenc(payload, at)
     return tuple(types), at
+
+
+def _quick_types(payload: bytes, at: int, count: int, named: bool) -> tuple[int, ...] | None:
+    """Of parameters without names, as clients send them; None where one has a name."""
+    if not named:
+        return struct.unpack_from(f"<{count}H", payload, at)
+    end = at + 3 * count
+    if payload[at + 2 : end : 3] != bytes(count):
+        return None
+    low, high = payload[at:end:3], payload[at + 1 : end : 3]
+    return tuple(low) if not any(high) else tuple(map(or_, low, map((256).__mul__, high)))
 
 
 _WIDTHS = {0x01: 1, 0x02: 2, 0x0D: 2, 0x03: 4, 0x09: 4, 0x04: 4, 0x05: 8, 0x08: 8, NULL_TYPE: 0}

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import random
 import struct
 
 import pytest
 
-from proxy.mysql.packets import COM_STMT_EXECUTE, lenenc, packet
-from proxy.mysql.prepared import PARAMETER_COUNT, NotDecoded, PreparedStatement
+from proxy.mysql.packets import COM_STMT_EXECUTE, Malformed, lenenc, packet
+from proxy.mysql.prepared import (
+    PARAMETER_COUNT,
+    RANKS,
+    REAL,
+    TEXTS,
+    NotDecoded,
+    PreparedStatement,
+    _places,
+    _turned,
+    read_types,
+)
 from sqltypes.expression import Value
 
 LONGLONG, STRING = 0x08, 0xFD
@@ -68,3 +79,35 @@ def test_statement_without_parameters_may_still_bring_attributes_which_are_no_pa
     assert statement(0, attributes=True).values(attribute) == ()
     assert statement(0, attributes=True).values(fixed + b"\0") == ()
     assert statement(0, attributes=True).values(struct.pack("<BIBI", COM_STMT_EXECUTE, 1, 0, 1)) == ()
+
+
+def test_types_of_many_parameters_are_read_as_those_of_one_after_the_other() -> None:
+    rng = random.Random(3)
+    kinds = [0x08, 0x03, 0xFD, 0x05, 0x06, 0x0C, 0x8008, 0x8003]
+    for count in (0, 1, 2, 7, 300):
+        types = tuple(rng.choices(kinds, k=count))
+        plain = b"".join(type_.to_bytes(2, "little") for type_ in types)
+        assert read_types(b"ab" + plain + b"rest", 2, count, named=False) == (types, 2 + 2 * count)
+        for names in ([b""] * count, [rng.choice([b"", b"a", b"name"]) for _ in range(count)]):
+            named = b"".join(
+                type_.to_bytes(2, "little") + bytes([len(name)]) + name
+                for type_, name in zip(types, names, strict=True)
+            )
+            assert read_types(b"ab" + named, 2, count, named=True) == (types, 2 + len(named))
+            for cut in range(max(0, len(named) - 3), len(named)):
+                with pytest.raises(Malformed):
+                    read_types(b"ab" + named[:cut], 2, count, named=True)
+
+
+def test_what_mysql_goes_on_comparing_by_is_the_same_however_many_parameters_there_are() -> None:
+    rng = random.Random(4)
+    kinds = [0x08, 0x03, 0xFD, 0x05, 0xF6, 0x06, 0x0C, 0x0B, 0x8008, 0xFE]
+    for _ in range(300):
+        types = tuple(rng.choices(rng.sample(kinds, rng.randrange(1, 4)), k=rng.randrange(1, 9)))
+        ranks = tuple(rng.choice((0, 1, REAL)) for _ in types)
+        naive = ranks
+        if not all(RANKS.get(type_, 0) <= rank for type_, rank in zip(types, ranks, strict=True)):
+            naive = tuple(REAL if type_ & 0xFF in TEXTS else RANKS.get(type_, 0) for type_ in types)
+        assert _turned(ranks, types) == naive
+        assert _places(types, {0x08, 0xFD}) == {at for at, type_ in enumerate(types) if type_ in (0x08, 0xFD)}
+        assert _places(types, set()) == frozenset()
