@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from planner.binary_keys import require_strings
 from planner.build import build
 from planner.current_date import check_current_date
 from planner.evict import Analysis
@@ -58,7 +59,7 @@ def plan_query(sql: str, database: str, snapshot: SchemaSnapshot) -> QueryPlan:
     return QueryPlan(
         query.normalised,
         database,
-        _parameters(query, parameters),
+        _parameters(query, parameters, catalogue),
         built.key.parts,
         built.reader,
         Mode.MAINTAIN,
@@ -135,8 +136,8 @@ def _tables(query: ParsedQuery, catalogue: Catalogue) -> tuple[Table, ...]:
     return tuple(dict.fromkeys(catalogue.base_tables(query.tree)))
 
 
-def _parameters(query: ParsedQuery, parameters: Parameters) -> tuple[Parameter, ...]:
-    """Raises UnsupportedQuery where a parameter's type is not known."""
+def _parameters(query: ParsedQuery, parameters: Parameters, catalogue: Catalogue) -> tuple[Parameter, ...]:
+    """Raises UnsupportedQuery where a parameter's type is not known, or does not tell what MySQL makes of it."""
     out = []
     for index, is_list in enumerate(query.lists):
         type_ = parameters.types.get(index, NULL)
@@ -144,6 +145,8 @@ def _parameters(query: ParsedQuery, parameters: Parameters) -> tuple[Parameter, 
             raise refuse("parameter_type", f"parameter {index + 1}")
         column = parameters.columns.get(index, "")
         out.append(Parameter(index, type_, is_list, column, index in parameters.operands))
+    binary = {parameter.index for parameter in out if parameter.type.is_binary}
+    require_strings([query.tree, *(view.tree for _, view in catalogue.views(query.tree))], binary)
     return tuple(out)
 
 
@@ -152,7 +155,7 @@ def _evict(query: ParsedQuery, catalogue: Catalogue, why: str, caution: Caution 
     caution = Caution.TABLES if _misread(query, catalogue) else caution
     analysis = Analysis(catalogue, parameters, caution, _tables(query, catalogue))
     analysis.query(query.tree)
-    described = _parameters(query, parameters)
+    described = _parameters(query, parameters, catalogue)
     key = range(len(described))
     root = AnswerArrangement(
         query.template,

@@ -38,6 +38,7 @@ REFUSED: dict[str, str] = {
     "recursive": "WITH RECURSIVE is not supported, nor a name that is defined later in the same WITH",
     "bit_result": "of a BIT that goes through a function MySQL gives now its bytes, now digits",
     "timestamp_as_number": "BIN, OCT and CONV read a TIMESTAMP literal otherwise when MySQL runs a statement again",
+    "binary_as_number": "a binary string that a column must equal is another number as 'a' than as x'61'",
     "full_text": "relevance and the order by it depend on statistics, so MATCH is cached as a condition of WHERE only",
     "no_table": "the query reads no table, so there is nothing to keep current",
 }
