@@ -97,6 +97,7 @@ def test_it_stays_so_over_a_restart_until_it_is_made_anew_or_the_version_changes
             await asker.ask("CREATE CACHE words FROM " + WORDS)
             assert await state_of(proxy, "words") == ("maintain", "ready", "")
             await asker.close()
+            await asyncio.to_thread(proxy.app.catalog.doubts.written)
             doubts = Doubts(tmp_path, proxy.app.router.status().source)
             doubts.load()
             assert not len(doubts)

@@ -461,6 +461,7 @@ class Catalog:
             await asyncio.gather(self._rebuilding, return_exceptions=True)
         await self._leaving.stop()
         await self.planning.close()
+        await asyncio.to_thread(self.doubts.close)
 
 
 def disagreement(plan: QueryPlan, columns: tuple[ResultColumn, ...]) -> str:

@@ -155,7 +155,7 @@ class PlanningProcess:
                     [sys.executable, "-P", "-c", START, *arguments],
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
-                    start_new_session=True,  # a Ctrl-C is for the proxy alone
+                    process_group=0,  # a Ctrl-C is for the proxy alone
                 )
             self._processes.append(process)
             return process

@@ -36,7 +36,7 @@ from sqltypes.schema import Relation, SchemaSnapshot
 LENGTH = struct.Struct("<I")  # before each message
 READY = b"\1"
 SHALLOW = 900  # calls: what the helper can build, the loop, which is some calls deep already, can build, too
-NICE = 5  # who waits for a hit goes first
+NICE = 5
 NO_MEMORY = 3  # exit status
 
 log = structlog.get_logger("upwell.planning")
@@ -160,12 +160,20 @@ def packed(message: object) -> bytes:
     return LENGTH.pack(len(data)) + data
 
 
+def stand_back() -> None:
+    """Who waits for a hit goes first: this process wakes up behind others, and gets less where they need the processor.
+    Linux may weigh by this what is of one session only: so the helper is in the proxy's."""
+    os.nice(NICE)
+    with suppress(AttributeError, OSError):  # only Linux has it, and a container may forbid it
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
 def main() -> None:
     """The helper. Its standard input is the socket; it ends with it. Arguments: the limits."""
     cpu, memory = float(sys.argv[2]), int(sys.argv[3])
     decimal.getcontext().prec = 100  # as in the proxy
     sys.setrecursionlimit(SHALLOW)
-    os.nice(NICE)
+    stand_back()
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     gc.freeze()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,15 @@ SOURCE = "mysql://root@127.0.0.1:3306"
 DOUBT = Doubt("words", "SELECT 1", "shop", Caution.KEYS, "at noon its fill was not MySQL's own answer")
 
 
+MADE: list[Doubts] = []
+
+
 def loaded(folder: Path) -> Doubts:
+    """As they are in the file, once what was made before is written."""
+    for made in MADE:
+        made.written()
     doubts = Doubts(folder, SOURCE)
+    MADE.append(doubts)
     doubts.load()
     return doubts
 
@@ -64,6 +73,7 @@ def test_a_file_that_cannot_be_read_is_no_reason_not_to_start(tmp_path: Path, te
         doubts = loaded(tmp_path)
     assert not len(doubts) and len(logs) <= 1
     doubts.put(DOUBT)
+    doubts.written()
     assert json.loads(path.read_text())["doubts"][0]["name"] == "words"
 
 
@@ -72,7 +82,40 @@ def test_a_folder_that_cannot_be_written_keeps_the_doubt_in_memory(tmp_path: Pat
     doubts = Doubts(tmp_path / "file" / "below", SOURCE)
     with structlog.testing.capture_logs() as logs:
         doubts.put(DOUBT)
+        doubts.written()
     assert doubts.about("SELECT 1", "shop") == DOUBT and logs[0]["event"] == "doubts_not_written"
+
+
+def test_a_slow_disk_holds_nobody_up_and_the_last_state_is_the_one_that_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doubts, free, begun, flushed = loaded(tmp_path), threading.Event(), threading.Event(), os.fsync
+    writes: list[int] = []
+
+    def slow(descriptor: int) -> None:
+        writes.append(descriptor)
+        begun.set()
+        assert free.wait(60)
+        flushed(descriptor)
+
+    monkeypatch.setattr("os.fsync", slow)
+    doubts.put(DOUBT)
+    assert begun.wait(60)
+    for number in range(50):
+        doubts.put(Doubt("c", f"SELECT {number}", "shop", Caution.KEYS, "why"))
+    doubts.remove("c", "SELECT 49", "shop")
+    assert not len(doubts) and not json_of(doubts), "in memory at once, on the disk later"
+    doubts.put(DOUBT)
+    free.set()
+    doubts.close()
+    assert json_of(doubts) == ["words"] and len(writes) <= 2 * 2, "a file and its folder, twice"
+    doubts.remove("words", "SELECT 1", "shop")
+    assert json_of(doubts) == [], "closed: at once"
+
+
+def json_of(doubts: Doubts) -> list[str]:
+    """The names in the file."""
+    return [one["name"] for one in json.loads(doubts.path.read_text())["doubts"]] if doubts.path.exists() else []
 
 
 def test_only_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

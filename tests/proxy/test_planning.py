@@ -274,6 +274,19 @@ def test_a_helper_killed_in_the_middle_is_another_ones_turn() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_the_helper_stands_back_in_the_session_of_its_proxy() -> None:
+    async def scenario() -> None:
+        async with helper() as made:
+            await made.plan(MIDDLE, "d", SCHEMA)
+            assert made.pid is not None
+            assert os.getsid(made.pid) == os.getsid(0) and os.getpgid(made.pid) == made.pid
+            assert os.getpriority(os.PRIO_PROCESS, made.pid) > os.getpriority(os.PRIO_PROCESS, 0) or os.nice(0) >= 15
+            assert os.sched_getscheduler(made.pid) in (os.SCHED_BATCH, os.sched_getscheduler(0))
+
+    asyncio.run(scenario())
+
+
 def test_the_helper_ends_with_its_caller() -> None:
     async def scenario() -> None:
         async with helper() as made:
