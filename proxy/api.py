@@ -176,6 +176,11 @@ class Cache(Protocol):
         """
         ...
 
+    async def hit_batch(self, keys: Sequence[Sequence[ParameterValue]]) -> list[bytes | None]:
+        """`hit_many` of any number of keys, in slices: all answers are of the position at its end, and nothing else
+        runs between that and what follows. A key that was changed or evicted meanwhile is None."""
+        ...
+
     async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None) -> Answer:
         """As `hit`, else by an upquery. Cancelling the caller abandons the wait, never another caller's.
 

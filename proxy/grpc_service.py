@@ -65,6 +65,8 @@ KNOWN_REQUESTS, KNOWN_LENGTH = 1 << 15, 256
 """How many requests that were hits are known by their bytes, and of how many bytes at most: 20 MiB at worst."""
 VALUES_AT_ONCE = 1000
 """How many parameters of one Query are read in one turn of the loop."""
+PARTS_AT_ONCE = 5_000
+"""How many answers of one ExecuteBatch are put together in one turn of the loop."""
 MISSES_AT_ONCE = 50
 """How many misses of one ExecuteBatch are begun in one turn of the loop."""
 STREAM_MISSES = 1_000
@@ -228,20 +230,24 @@ class UpwellService:
         keys = message.keys
         if len(keys) > BATCH_KEYS:
             raise Overloaded(f"{len(keys)} keys in one batch: up to {BATCH_KEYS} are accepted")
-        parameters = self._parameters(keys)
+        parameters = await self._parameters(keys)
         demand = self._demand(message.freshness) if message.freshness else None
         try:
-            cache = self._opened(message.cache).cache
-            bodies = cache.hit_many(parameters) if demand is None or demand.met() else [None] * len(keys)
+            opened = self._opened(message.cache)
+            met = demand is None or demand.met()
+            bodies = await opened.cache.hit_batch(parameters) if met else [None] * len(keys)
         except UnknownCache:
             self._open.pop(message.cache, None)
-            bodies = self._opened(message.cache).cache.hit_many(parameters)
-        opened = self._open[message.cache]
-        # The header, then two parts for each key.
+            opened = self._opened(message.cache)
+            bodies = await opened.cache.hit_batch(parameters)
+        # Nothing has run since the answers were looked up: the header tells their position.
+        # First the header, then two parts for each key.
         parts = [opened.batch_header(message.columns_id)]
         missed: list[int] = []
         append = parts.append
         for index, body in enumerate(bodies):
+            if index % PARTS_AT_ONCE == PARTS_AT_ONCE - 1:
+                await asyncio.sleep(0)
             if body is None:
                 missed.append(index)
                 body = b""
@@ -255,12 +261,15 @@ class UpwellService:
                 parts[2 * index + 2] = answer
         return b"".join(parts)
 
-    def _parameters(self, keys: Sequence[bytes]) -> list[Parameters]:
+    async def _parameters(self, keys: Sequence[bytes]) -> list[Parameters]:
         memo = self._keys
         parameters: list[Parameters] = []
         try:
-            for raw in keys:
-                parameters.append(memo[raw])
+            for first in range(0, len(keys), VALUES_AT_ONCE):
+                if first:
+                    await asyncio.sleep(0)
+                for raw in keys[first : first + VALUES_AT_ONCE]:
+                    parameters.append(memo[raw])
         except BadParameters as error:
             raise BadParameters(f"key {len(parameters) + 1} of {len(keys)}: {error}") from error
         return parameters

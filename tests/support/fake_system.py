@@ -105,6 +105,9 @@ class FakeCache:
                 raise BadParameters(f"key {number} of {len(keys)}: {error}") from error
         return bodies
 
+    async def hit_batch(self, keys: Sequence[Sequence[ParameterValue]]) -> list[bytes | None]:
+        return self.hit_many(keys)
+
     async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None) -> Answer:
         self.misses += 1
         if demand is not None and not demand.met():

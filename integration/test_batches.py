@@ -1,0 +1,141 @@
+"""Batches that are looked up in slices: their answers are of one position, whatever happens between two slices."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+import proxy.caches
+from integration.grpc_app import Proxy, proxy_beside
+from integration.mysql_server import Server
+from proxy.api import ParameterValue
+from proxy.caches import OpenCache
+from proxy.grpc_rows import FORMAT
+from sqltypes.errors import BadParameters, UnknownCache
+
+BY_ID = "SELECT id, v FROM t WHERE id = ?"
+BY_NAME = "SELECT id, v FROM t WHERE name = ?"
+BY_LIST = "SELECT id, v FROM t WHERE id IN (?...)"
+IDS = range(1, 7)
+Keys = list[tuple[ParameterValue, ...]]
+KEYS: dict[str, Keys] = {
+    "by_id": [(id,) for id in IDS],
+    "by_name": [(f"n{id}",) for id in IDS],
+    "by_list": [((id,),) for id in IDS],
+}
+
+
+class Between:
+    """Does something once, after so many more slices."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.action: Callable[[], Awaitable[object]] | None = None
+
+    def after(self, slices: int, action: Callable[[], Awaitable[object]]) -> None:
+        self.left, self.action = slices, action
+
+    async def sleep(self, seconds: float) -> None:
+        self.left -= 1
+        if self.action is not None and self.left == 0:
+            action, self.action = self.action, None
+            await action()
+        await asyncio.sleep(seconds)
+
+
+@pytest.fixture
+def between(monkeypatch: pytest.MonkeyPatch) -> Between:
+    """Of slices of two keys."""
+    made = Between()
+    monkeypatch.setattr(proxy.caches, "KEYS_AT_ONCE", 2)
+    monkeypatch.setattr(proxy.caches, "sleep", made.sleep)
+    return made
+
+
+async def held(beside: Proxy, database: str, name: str, sql: str) -> OpenCache:
+    """A cache that holds all keys."""
+    await beside.client.create_cache(sql, name=name, database=database)
+    opened = beside.app.router.open_cache(name, FORMAT)
+    async with asyncio.timeout(60):
+        for key in KEYS[name]:
+            while opened.hit(key) is None:
+                await opened.read(key)
+                await asyncio.sleep(0)
+    assert isinstance(opened, OpenCache)
+    return opened
+
+
+def tables(mysql: Server, database: str) -> None:
+    mysql.execute(
+        f"USE `{database}`",
+        "CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(9) NOT NULL, v INT NOT NULL, KEY (name))",
+        *(f"INSERT INTO t VALUES ({id}, 'n{id}', 0)" for id in IDS),
+    )
+
+
+@pytest.mark.parametrize(("name", "sql"), [("by_id", BY_ID), ("by_name", BY_NAME), ("by_list", BY_LIST)])
+def test_what_changes_between_two_slices_is_no_answer_of_the_batch(
+    mysql: Server, database: str, tmp_path: Path, name: str, sql: str, between: Between
+) -> None:
+    tables(mysql, database)
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, verify_new_caches="0") as beside:
+            opened = await held(beside, database, name, sql)
+            keys = KEYS[name]
+            before = [opened.hit(key) for key in keys]
+            assert await opened.hit_batch(keys) == before and None not in before
+
+            async def write() -> None:
+                await beside.write("UPDATE t SET v = v + 1 WHERE id IN (1, 2, 5)")
+                await beside.caught_up()
+
+            between.after(2, write)
+            bodies = await opened.hit_batch(keys)
+            assert between.action is None and bodies[:2] == [None, None], "they were looked up before the change"
+            assert bodies[2:4] == before[2:4] and bodies[5] == before[5], "they have not changed"
+            assert bodies[4] != before[4] and bodies[4] == opened.hit(keys[4])
+            answers = await beside.client.cache(name).get_many([list(key) for key in keys])
+            assert [[row[1] for row in answer] for answer in answers] == [[1], [1], [0], [0], [1], [0]]
+
+    asyncio.run(scenario())
+
+
+def test_a_cache_that_goes_between_two_slices(mysql: Server, database: str, tmp_path: Path, between: Between) -> None:
+    tables(mysql, database)
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, verify_new_caches="0") as beside:
+            opened, keys = await held(beside, database, "by_id", BY_ID), KEYS["by_id"]
+            with pytest.raises(BadParameters, match="key 6 of 6"):
+                await opened.hit_batch([*keys[:5], (1, 2)])
+            evicted = opened._cache.reader
+            assert evicted is not None
+
+            async def evict() -> None:
+                evicted.drop(evicted.entries[1])
+
+            between.after(1, evict)
+            bodies = await opened.hit_batch(keys)
+            assert between.action is None and bodies[0] is None and None not in bodies[1:]
+
+            async def alter() -> None:
+                await beside.write("ALTER TABLE t ADD COLUMN more INT")
+                await beside.caught_up()
+
+            between.after(1, alter)
+            assert await opened.hit_batch(keys) == [None] * 6
+            await beside.app.catalog.settled()
+
+            async def drop() -> None:
+                await beside.client.drop_cache("by_id")
+
+            between.after(1, drop)
+            with pytest.raises(UnknownCache):
+                await opened.hit_batch(keys)
+            assert between.action is None
+
+    asyncio.run(scenario())
