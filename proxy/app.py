@@ -43,6 +43,7 @@ from proxy.mysql.certificate import server_context
 from proxy.mysql.handshake import login_settings
 from proxy.mysql.listener import MysqlListener, MysqlOptions, Shared
 from proxy.mysql.rights import is_admin
+from proxy.planning import warm_up
 from proxy.pump import Pump
 from proxy.router import Router
 from proxy.source_watch import SourceWatch
@@ -342,6 +343,7 @@ def freeze() -> None:
     times as long. The engine makes no reference cycles. gRPC makes five objects of cyclic garbage a call, which must be
     freed while the processor's cache still holds them: left for ten seconds they took a tenth of a busy server's time.
     """
+    warm_up()  # what planning loads is out of sight, too
     gc.collect()
     gc.freeze()
     gc.set_threshold(*YOUNG_COLLECTIONS)

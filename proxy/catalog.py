@@ -30,7 +30,7 @@ from proxy.doubts import CLOSED, Doubt, Doubts, next_level
 from proxy.encoding import Encoding, carried
 from proxy.keys import KeyBinder
 from proxy.leaving import Leaving
-from proxy.planning import PlanningProcess
+from proxy.planning import PlanningProcess, check_views
 from proxy.planning_worker import Thought, refusing
 from proxy.proxied import NO_SOURCE, Judgement
 from proxy.pump import Pump
@@ -162,6 +162,7 @@ class Catalog:
         names: frozenset[tuple[str, str]] = frozenset()
         for _ in range(PLANNING_ROUNDS):
             snapshot = await self._schema.snapshot(names)
+            check_views(sql, snapshot)
             try:
                 thought = await self.planning.plan(sql, database, snapshot)
                 break

@@ -21,11 +21,11 @@ from pathlib import Path
 import structlog
 
 from planner.plan import Caution
-from planner.scan import tokens_at_most
-from proxy.planning_worker import LENGTH, NO_MEMORY, READY, Evict, Job, Request, Thought, packed, planned, told
+from planner.scan import DEFAULT_VERSION, tokens_at_most
+from proxy.planning_worker import LENGTH, NO_MEMORY, READY, Evict, Job, Request, Thought, packed, planned, thought, told
 from sqltypes.errors import UnsupportedQuery, UpwellError
 from sqltypes.generated import learn
-from sqltypes.schema import SchemaSnapshot, Table
+from sqltypes.schema import BIGINT, Column, SchemaSnapshot, Table, View
 
 log = structlog.get_logger("upwell.planning")
 
@@ -37,6 +37,8 @@ START = "import sys; sys.path.insert(0, sys.argv[1]); from proxy.planning_worker
 WORDS_IN_PLACE = 32
 LETTERS_IN_PLACE = 2_000
 COLUMNS_IN_PLACE = 200
+
+MOST_WITH_VIEWS = 8_000  # words of a query and its views, each once: MySQL writes a column of a view in eight
 
 RELATIONS_SENT = 1_000  # that a helper remembers
 TOO_COSTLY = "too_costly"
@@ -51,6 +53,22 @@ class PlanningLimits:
     seconds: float = 20.0
     start: float = 60.0
     memory: int = 1 << 28
+
+
+def warm_up() -> None:
+    """Plans and installs something small: the parser loads a part of itself when it first parses, in 12 ms."""
+    column = Column("c", BIGINT, False, 0)
+    schema = SchemaSnapshot({("d", "t"): Table("d", "t", (column,), ("c",), (), (("c",),))}, DEFAULT_VERSION)
+    thought(Job("SELECT c FROM t WHERE c IN (?...)", "d", schema))
+
+
+def check_views(sql: str, snapshot: SchemaSnapshot) -> None:
+    """Raises UnsupportedQuery where a query is too long with its views: installed are all of their words."""
+    views = [one.definition for one in snapshot.relations.values() if isinstance(one, View)]
+    if views and not tokens_at_most("\n".join([sql, *views]), MOST_WITH_VIEWS):
+        raise UnsupportedQuery(
+            "too_long", f"a query of more than {MOST_WITH_VIEWS} words with its views cannot be cached"
+        )
 
 
 class PlanningProcess:

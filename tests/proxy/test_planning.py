@@ -8,6 +8,7 @@ import os
 import pickle
 import resource
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,7 +25,7 @@ from dataflow.graph import Graph
 from planner.api import plan_evict, plan_query
 from planner.plan import Caution, QueryPlan
 from planner.session_needs import session_needs
-from proxy.planning import PlanningLimits, PlanningProcess, is_small
+from proxy.planning import APP_DIR, PlanningLimits, PlanningProcess, check_views, is_small
 from sqltypes.errors import NeedRelations, UnsupportedQuery, UpwellError
 from sqltypes.schema import BIGINT, Column, SchemaSnapshot, Table, View
 from tests.support.goldens import PLANS, cases, sample_queries, snapshot
@@ -272,6 +273,37 @@ def test_a_helper_killed_in_the_middle_is_another_ones_turn() -> None:
             assert made.counters["planned_in_vain"] == 1
 
     asyncio.run(scenario())
+
+
+def test_a_query_has_the_words_of_its_views() -> None:
+    def beside(words: int) -> SchemaSnapshot:
+        view = View(
+            "d", "v", f"select {', '.join(f'`d`.`t`.`c{at}` AS `c{at}`' for at in range(words // 8))} from `d`.`t`"
+        )
+        return SchemaSnapshot({**SCHEMA.relations, ("d", "v"): view}, (9, 7, 0))
+
+    check_views("SELECT c0 FROM v", beside(7_000))
+    check_views(ors(1000), SCHEMA)  # without a view the text alone is looked at, elsewhere
+    for sql, words in (("SELECT c0 FROM v", 9_000), (ors(700), 7_000)):
+        with pytest.raises(UnsupportedQuery, match="with its views") as refused:
+            check_views(sql, beside(words))
+        assert refused.value.code == "too_long"
+
+
+def test_who_has_warmed_up_plans_without_loading_a_module() -> None:
+    text = """
+import sys
+from planner.api import plan_query
+from proxy.planning import warm_up
+from proxy.planning_worker import Job, thought
+from tests.proxy.test_planning import SCHEMA, SMALL
+warm_up()
+before = set(sys.modules)
+thought(Job(SMALL, "d", SCHEMA))
+print(sorted(set(sys.modules) - before))
+"""
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, cwd=APP_DIR, timeout=120)
+    assert (ended.stdout, ended.returncode) == ("[]\n", 0), ended.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
