@@ -440,6 +440,7 @@ class Catalog:
                     cache.state, cache.why = "refused", error.message
                     log.warning("cache_refused", cache=name, why=error.message)
                     self._adopted.discard(name)
+            await asyncio.sleep(0)  # to install one and to begin with the next are two steps
 
     @property
     def rebuilding(self) -> bool:
