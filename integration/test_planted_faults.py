@@ -150,9 +150,9 @@ FAULTS = (
     Fault(
         "a join looks at the wrong side",
         edit(
-            dataflow.build,
-            "_level",
-            ("(lookup.key, before)", "(lookup.key, {name: at ^ 1 for name, at in before.items()})"),
+            dataflow.build._LevelKey,
+            "__init__",
+            ("(lookup.key, layout)", "(lookup.key, {name: at ^ 1 for name, at in layout.items()})"),
         ),
         "SELECT item.id, item.other, owner.name FROM item JOIN owner ON owner.id = item.other WHERE item.grp = ?",
     ),

@@ -36,6 +36,8 @@ _FACTS = (
 _VARIABLES = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN {VARIABLES}"
 _SYNTAX_ERROR = 1064
 _ACCESS_DENIED = 1227
+# What PyMySQL raises where a connection ends: it asserts, or cannot read on, if that is in the middle of an answer.
+_FAILURES = (MySQLError, OSError, AssertionError, ValueError, LookupError, struct.error)
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Session:
         """
         try:
             self._request_dump(position, server_id, heartbeat)
-        except (MySQLError, OSError) as error:
+        except _FAILURES as error:
             raise translate(error) from error
 
     def _request_dump(self, position: GtidSet, server_id: int, heartbeat: float) -> None:
@@ -119,11 +121,11 @@ def log_in(account: Account) -> Session:
             write_timeout=account.connect_timeout,
             **account.options,
         )
-    except (MySQLError, OSError) as error:
+    except _FAILURES as error:
         raise translate(error) from error
     try:
         return _ask(connection)
-    except (MySQLError, OSError) as error:
+    except _FAILURES as error:
         connection._force_close()
         raise translate(error) from error
     except ConfigError:
@@ -197,5 +199,5 @@ def translate(error: Exception) -> SourceDown | SourceError:
     number = error.args[0] if isinstance(error, MySQLError) and error.args else 0
     if isinstance(number, int) and number and not 2000 <= number < 3000:
         return SourceError(number, "HY000", str(error.args[1] if len(error.args) > 1 else error))
-    text = error.args[1] if isinstance(error, MySQLError) and len(error.args) > 1 else error
+    text = error.args[1] if isinstance(error, MySQLError) and len(error.args) > 1 else str(error) or repr(error)
     return SourceDown(f"the source cannot be reached: {text}")
