@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import monotonic
 
@@ -282,14 +283,26 @@ class Executor:
 
     def close(self) -> None:
         """Ends everything: requests that wait or run get SourceDown."""
-        if self._closed:
-            return
+        self._end_all()
+        self._pool.close()
+
+    async def stop(self, patience: float) -> None:
+        """As `close`. The source is told to end what it still runs: a statement does not end with its client.
+        `patience`: seconds that this may take."""
+        running = tuple(self._running)
+        self._end_all()
+        for job in running:
+            self._kill(job)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._pool.killed(), patience)
+        self._pool.close()
+
+    def _end_all(self) -> None:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         for job in (*self._queue.take(_anybody), *self._running, *self._turns):
             self._end(job, SourceDown("the proxy is stopping"))
-        self._pool.close()
 
     # -- scheduling ------------------------------------------------------------------------------
 

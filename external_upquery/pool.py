@@ -59,6 +59,8 @@ class Pool:
         self._fresh: set[socket.socket] = set()  # logged in by a thread, not yet seen by the loop
         self._doomed: list[int] = []
         self._killing = False
+        self._told = asyncio.Event()  # unset while the source is being told to end sessions
+        self._told.set()
 
     @property
     def full(self) -> bool:
@@ -139,11 +141,19 @@ class Pool:
         The whole session is killed, not its query: a KILL QUERY that comes late would hit the next statement.
         """
         self._doomed.append(connection.thread_id)
+        self._told.clear()
         connection.abort()
         self._kill_next()
 
+    async def killed(self) -> None:
+        """Waits until the source has been told of all that `kill` was asked for."""
+        await self._told.wait()
+
     def _kill_next(self) -> None:
-        if not self._doomed or self._killing or self._closed:
+        if self._killing or self._closed:
+            return
+        if not self._doomed:
+            self._told.set()
             return
         self._killing = True
         self._log_in(self._on_killer)
@@ -153,6 +163,7 @@ class Pool:
             # Nobody can reach the source: its sessions end when it writes to the closed sockets.
             self._doomed.clear()
             self._killing = False
+            self._told.set()
             return
         if self._closed:
             return

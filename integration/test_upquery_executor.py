@@ -14,11 +14,11 @@ from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream, parse_upstream
 from gtid_tracker.gtid import GtidSet
 from integration.private_mysql import Server
-from integration.upqueries import answer, failure, outcome, request, run, turn, until, writing
+from integration.upqueries import LONG, answer, failure, outcome, request, run, turn, until, writing
 from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError
 
-SLEEPERS = "SELECT id FROM information_schema.processlist WHERE state = 'User sleep'"
-RUNNING = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'"
+SLEEP = "SELECT SLEEP(1000) AS of_these_tests"
+RUNNING = f"SELECT COUNT(*) FROM information_schema.processlist WHERE info = '{SLEEP}'"
 
 
 def executed(server: Server) -> GtidSet:
@@ -215,7 +215,7 @@ def test_deadline_ends_the_statement_at_the_source_too(mysql: Server) -> None:
     async def body(executor: Executor) -> None:
         await executor.start()
         loop = asyncio.get_running_loop()
-        running = request("SELECT SLEEP(1000)")
+        running = request(SLEEP)
         waiting = request("SELECT 1")
         errors = await asyncio.gather(
             failure(executor, running, loop.time() + 0.2), failure(executor, waiting, loop.time() + 0.1)
@@ -235,7 +235,7 @@ def test_cancelled_statement_is_killed_at_the_source(mysql: Server) -> None:
     async def body(executor: Executor) -> None:
         await executor.start()
         delivered: list[object] = []
-        unwanted = request("SELECT SLEEP(1000)")
+        unwanted = request(SLEEP)
         executor.submit(unwanted, delivered.append)
         waiting = request("SELECT 1")
         executor.submit(waiting, delivered.append)
@@ -268,7 +268,7 @@ def test_cancelled_reader_of_a_passed_query_kills_it(mysql: Server) -> None:
     async def body(executor: Executor) -> None:
         await executor.start()
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(executor.query("SELECT SLEEP(1000)"), 0.1)
+            await asyncio.wait_for(executor.query(SLEEP), 0.1)
 
         async def gone() -> bool:
             return bool((await executor.query(RUNNING))[1] == [(0,)])
@@ -321,7 +321,7 @@ def test_source_that_stops_fails_requests_and_serves_again_when_it_is_back(own_m
     async def body(executor: Executor) -> None:
         loop = asyncio.get_running_loop()
         assert (await answer(executor, request("SELECT 1"))).results == ([(1,)],)
-        running = asyncio.ensure_future(failure(executor, request("SELECT SLEEP(1000)")))
+        running = asyncio.ensure_future(failure(executor, request(SLEEP)))
         await turn()
         await asyncio.to_thread(server.kill)
         assert isinstance(await running, SourceDown)
@@ -374,19 +374,49 @@ def test_refused_login_says_what_mysql_said(mysql: Server) -> None:
 def test_closed_executor_refuses_and_ends_what_runs(mysql: Server) -> None:
     async def body(executor: Executor) -> None:
         await executor.start()
-        running = asyncio.ensure_future(failure(executor, request("SELECT SLEEP(1000)")))
+        running = asyncio.ensure_future(failure(executor, request("SELECT SLEEP(5)")))
         await turn()
         executor.close()
         assert isinstance(await running, SourceDown)
         assert isinstance(await failure(executor, request("SELECT 1")), SourceDown)
 
     run(mysql, body)
-    mysql.execute(
-        *(
-            f"KILL {row[0]}"
-            for row in mysql.execute("SELECT id FROM information_schema.processlist WHERE state='User sleep'")
-        )
-    )
+
+
+def test_stopped_executor_leaves_nothing_running_at_the_source(mysql: Server) -> None:
+    async def body(executor: Executor) -> None:
+        await executor.start()
+        wanted = [asyncio.ensure_future(failure(executor, request(SLEEP))) for _ in range(2)]
+        unwanted = asyncio.ensure_future(executor.query(SLEEP))
+
+        async def begun() -> bool:
+            return bool((await asyncio.to_thread(mysql.execute, RUNNING))[0] == (3,))
+
+        async def ended() -> bool:
+            return bool((await asyncio.to_thread(mysql.execute, RUNNING))[0] == (0,))
+
+        await until(begun)
+        unwanted.cancel()
+        await executor.stop(LONG)
+        assert [type(await one) for one in wanted] == [SourceDown] * 2
+        assert isinstance(await failure(executor, request("SELECT 1")), SourceDown)
+        await until(ended)
+
+    run(mysql, body, connections=4)
+
+
+def test_an_executor_stops_while_the_source_is_away(own_mysql: Callable[..., Server]) -> None:
+    server = own_mysql()
+
+    async def body(executor: Executor) -> None:
+        await executor.start()
+        running = asyncio.ensure_future(failure(executor, request(SLEEP)))
+        await turn()
+        await asyncio.to_thread(server.kill)
+        await executor.stop(LONG)
+        assert isinstance(await running, SourceDown)
+
+    run(server, body)
 
 
 # -- passed-through reads and descriptions -----------------------------------------------------------------------------

@@ -55,6 +55,7 @@ log = structlog.get_logger("upwell")
 
 TICK = 0.25  # seconds between looks at memory, staleness and answers that wait too long
 GRACE = 5.0  # seconds that running answers get at the end
+KILLS = 2.0  # seconds that MySQL gets at the end to be told what nobody waits for any more
 LOCAL_ACCOUNTS = (
     "clients come to MySQL from this machine: accounts of @'localhost' can be used from afar, through --mysql-listen"
 )
@@ -160,7 +161,7 @@ async def stop(app: App, listeners: Sequence[Listener]) -> None:
         await listener.stop(GRACE)
     await app.catalog.close()
     await app.stream.close()
-    app.executor.close()
+    await app.executor.stop(KILLS)
 
 
 def adopt(catalog: Catalog, config: Config, upstream: Upstream, state: StateStore) -> None:
