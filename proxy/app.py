@@ -29,8 +29,9 @@ from external_upquery.upstream import Upstream, is_loopback, parse_upstream
 from planner.matcher import QueryMatcher
 from proxy.api import WireFormat
 from proxy.auto_cache import AutoCache
-from proxy.catalog import CacheLimits, Catalog
+from proxy.catalog import Catalog
 from proxy.config import Config
+from proxy.definitions import CacheLimits
 from proxy.doubts import Doubts
 from proxy.gate import Gate
 from proxy.grpc_rows import FORMAT, encoder_for

@@ -9,7 +9,6 @@ come from the client's own text.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -26,6 +25,7 @@ from planner.plan import Caution, QueryPlan
 from planner.scan import preparable, tokens_at_most
 from proxy.api import BY_GRPC, MadeBy, Origin
 from proxy.caches import NamedCache
+from proxy.definitions import CacheLimits, Definitions, Forgotten, to_the_end
 from proxy.doubts import CLOSED, Doubt, Doubts, next_level
 from proxy.encoding import Encoding, carried
 from proxy.keys import KeyBinder
@@ -38,7 +38,6 @@ from proxy.trust import Auditor
 from sqltypes.errors import (
     CacheExists,
     NeedRelations,
-    Overloaded,
     SourceDown,
     UnknownCache,
     UnknownName,
@@ -74,38 +73,6 @@ class Planned:
     fingerprint: Fingerprint
 
 
-class Keep(Protocol):
-    """Writes a definition where it survives a restart. Raises ConfigError."""
-
-    def __call__(self, name: str, sql: str, database: str, made_by: MadeBy, /) -> None: ...
-
-
-def _kept_by_nobody(name: str, sql: str, database: str, made_by: MadeBy, /) -> None:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class CacheLimits:
-    """How many caches there may be: `total`, and of one account of MySQL that is not `exempt`. Those of the file of
-    settings and of an earlier run are counted, and not refused."""
-
-    total: int = 5_000
-    per_account: int = 100
-    exempt: Callable[[str], bool] = lambda account: False
-
-    def check(self, made_by: MadeBy, caches: Collection[NamedCache]) -> None:
-        """Raises Overloaded where one more would be too many."""
-        if len(caches) >= self.total:
-            raise Overloaded(f"there are {len(caches)} caches, as many as --max-caches accepts: drop one first")
-        account = made_by.account
-        if account and not self.exempt(account):
-            own = sum(cache.made_by.account == account for cache in caches)
-            if own >= self.per_account:
-                raise Overloaded(
-                    f"{account!r} has made {own} caches, as many as --max-caches-per-account accepts: drop one first"
-                )
-
-
 class Catalog:
     """All caches by name."""
 
@@ -129,13 +96,14 @@ class Catalog:
         self._wanted: dict[str, tuple[Table, frozenset[str]]] = {}
         self._changing = asyncio.Lock()
         self._unlogged: set[str] = set()  # accounts of which it was told that they have sql_log_bin=0
-        self._schema_changes = 0  # DDL events seen: a plan made across one is made again
+        self._schema_changes = 0  # DDL events and losses of trust: a plan made across one is made again
         self._stale: set[str] = set()  # names of caches to be planned again
         self._adopted: set[str] = set()  # those among them that were taken over at the start
         self._rebuilding: asyncio.Task[None] | None = None
         self._leaving = Leaving(engine, pump, self._taken_out, self._want)
         self.limits = CacheLimits()
         self.doubts = doubts
+        self.definitions: Definitions = Forgotten()
         self.auditor: Auditor | None = None
         self.planning = PlanningProcess()
 
@@ -219,12 +187,11 @@ class Catalog:
 
     # -- creating and dropping ---------------------------------------------------------------------------------------
 
-    async def create(
-        self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC, keep: Keep = _kept_by_nobody
-    ) -> tuple[NamedCache, bool]:
+    async def create(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> tuple[NamedCache, bool]:
         """(the cache, whether the query was cached before). The same query again gives the cache that exists; an
-        automatic one is then its asker's. `keep` gets a definition that shall survive a restart before there is a
-        cache of it: where it raises, nothing has changed."""
+        automatic one is then its asker's. A definition that shall survive a restart is durable before there is a cache
+        of it: where it cannot be written, nothing has changed. Raises as `plan`, and CacheExists, Overloaded,
+        ConfigError."""
         async with self._changing:
             await self._planned_again(self.caches.get(name))
             planned = await self.plan(sql, database)
@@ -235,21 +202,39 @@ class Catalog:
                 if made_by.origin is Origin.AUTOMATIC or cache.made_by.origin is not Origin.AUTOMATIC:
                     return cache, True
                 if name in ("", cache.name):
-                    keep(cache.name, sql, database, made_by)
-                    cache.made_by = made_by
+                    await to_the_end(self._keep_as(cache, made_by, sql))
                     return cache, True
             name = name or self._made_up("auto" if made_by.origin is Origin.AUTOMATIC else "q")
             if name in self.caches:
                 raise CacheExists(f"cache {name!r} exists with another query")
             self.limits.check(made_by, self.caches.values())
-            if made_by.origin is not Origin.AUTOMATIC:
-                keep(name, sql, database, made_by)
-            if cache is not None:
-                self._remove(cache)  # its asker's name for it counts
             new = NamedCache(name, sql, database, made_by=made_by)
-            self.caches[name] = new
-            self._install(new, planned)
+            await to_the_end(self._make(new, planned))
             return new, cache is not None
+
+    async def _keep_as(self, cache: NamedCache, made_by: MadeBy, sql: str) -> None:
+        """An automatic cache becomes somebody's own."""
+        await asyncio.to_thread(self.definitions.put, cache.name, sql, cache.database, made_by)
+        cache.made_by = made_by
+
+    async def _make(self, new: NamedCache, planned: Planned) -> None:
+        """Writes the definition, then installs the cache. Requires: `planned` is of this moment."""
+        kept, before = new.made_by.origin is not Origin.AUTOMATIC, self._schema_changes
+        if kept:
+            await asyncio.to_thread(self.definitions.put, new.name, new.sql, new.database, new.made_by)
+        try:
+            if before != self._schema_changes:  # while the disk took its time
+                planned = await self.plan(new.sql, new.database)
+            cache = self._cached(planned.plan.sql, new.database)
+            if cache is not None and cache.made_by.origin is Origin.AUTOMATIC:
+                self._remove(cache)  # its asker's name for it counts
+            self.caches[new.name] = new
+            self._install(new, planned)
+        except UpwellError:
+            self.caches.pop(new.name, None)
+            if kept:
+                await asyncio.to_thread(self.definitions.remove, new.name)
+            raise
 
     async def _planned_again(self, cache: NamedCache | None) -> None:
         """One that could not be planned before may be planned now: then it is known whether its query is another."""
@@ -292,21 +277,27 @@ class Catalog:
         return f"{prefix}{number}"
 
     async def drop(self, name: str, *, only_automatic: bool = False) -> NamedCache:
-        """Raises UnknownCache; with `only_automatic` also where automatic caching has not made it."""
+        """Raises UnknownCache, with `only_automatic` also where automatic caching has not made it; ConfigError."""
         async with self._changing:
-            cache = self.caches.get(name)
-            if cache is None or (only_automatic and cache.made_by.origin is not Origin.AUTOMATIC):
-                raise UnknownCache(f"cache {name!r} does not exist" if cache is None else f"{name!r} is not automatic")
-            self._remove(cache)
-            if not only_automatic:  # who makes the definition anew has it checked anew
-                self.doubts.remove(cache.name, cache.plan.sql if cache.plan is not None else "", cache.database)
-            return cache
+            return await to_the_end(self._drop(name, only_automatic))
+
+    async def _drop(self, name: str, only_automatic: bool) -> NamedCache:
+        if not only_automatic:  # first: where the folder cannot be written to, nothing has changed
+            await asyncio.to_thread(self.definitions.remove, name)
+        cache = self.caches.get(name)
+        if cache is None or (only_automatic and cache.made_by.origin is not Origin.AUTOMATIC):
+            raise UnknownCache(f"cache {name!r} does not exist" if cache is None else f"{name!r} is not automatic")
+        self._remove(cache)
+        if not only_automatic:  # who makes the definition anew has it checked anew
+            self.doubts.remove(cache.name, cache.plan.sql if cache.plan is not None else "", cache.database)
+        return cache
 
     def distrust(self, cache: NamedCache, reason: str) -> None:
         """An answer of the cache was not MySQL's own: it passes through until it is planned more carefully. Caches
         that share its arrangements are checked anew."""
         plan, reader = cache.plan, cache.reader
         assert plan is not None and reader is not None and self.auditor is not None
+        self._schema_changes += 1  # a plan that is being made may be of this query, and trust it
         level = next_level(plan.mode, self.doubts.about(plan.sql, cache.database))
         self.doubts.put(doubt := Doubt(cache.name, plan.sql, cache.database, level, reason))
         for other in self.caches.values():

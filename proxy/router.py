@@ -93,7 +93,6 @@ class Router:
         self._stream = stream
         self._catalog = catalog
         self._matcher = matcher
-        self._state = state
         self._passed = 0
         self._position_text = ""
         self._position_pushed, self._position_ring = -1, engine.ring
@@ -112,6 +111,7 @@ class Router:
         self.auditor = self._auditor(verify_new_caches)
         self.sampler.on_different = self.auditor.on_different
         catalog.auditor = self.auditor
+        catalog.definitions = state
         pump.on_differs = self.auditor.on_differs
         pump.on_position = self._on_position
         self._subscribers: set[asyncio.Queue[SubscriptionEvent]] = set()
@@ -166,12 +166,11 @@ class Router:
 
     async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> CacheInfo:
         database = database or self._upstream.database
-        cache, existed = await self._catalog.create(name, sql, database, made_by, self._state.put)
+        cache, existed = await self._catalog.create(name, sql, database, made_by)
         self._close_dropped()  # an automatic one may have made room for its namesake
         return replace(cache.info(), existed=existed)
 
     async def drop_cache(self, name: str) -> None:
-        self._state.remove(name)  # first: where the folder cannot be written to, nothing has changed
         await self._catalog.drop(name)
         self._close_dropped()
 

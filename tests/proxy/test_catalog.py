@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,8 +13,10 @@ from dataflow.messages import Ddl, Failed
 from planner.api import plan_query
 from planner.fingerprint import fingerprint
 from planner.matcher import QueryMatcher
+from proxy.api import MadeBy
 from proxy.caches import NamedCache
 from proxy.catalog import Catalog, Planned
+from sqltypes.errors import ConfigError, UnknownName
 from sqltypes.schema import ResultColumn, SchemaSnapshot, Table
 from tests.support.engine_rig import WIDE, Rig, T, gtids
 
@@ -71,7 +74,7 @@ def filled(count: int) -> tuple[Catalog, Rig, Wanted]:
     """A catalog with so many caches of `t` and one of `w`."""
     rig, wanted = Rig(), Wanted()
     handled = SimpleNamespace(handle=lambda effects: None, formats=(), on_stream=rig.engine.on_stream)
-    doubts = SimpleNamespace(about=lambda *known: None)
+    doubts = SimpleNamespace(about=lambda *known: None, remove=lambda *dropped: None)
     made = Catalog(
         rig.engine,
         cast(Any, handled),
@@ -139,7 +142,7 @@ def test_nothing_is_installed_beside_what_leaves(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(made, "_plan_once", plan_once)
         made.schema_changed(frozenset({"test.t"}))
         assert len(rig.engine.graph.readers) == 21
-        cache, existed = await made.create("", sql, "test", keep=lambda *definition: None)
+        cache, existed = await made.create("", sql, "test")
         assert existed and cache.name == "t3" and cache.reader is not None
         assert len(rig.engine.graph.readers) == 2
         assert is_known(made, sql) and wanted.tables == {"test.t", "test.w"}
@@ -187,5 +190,141 @@ def test_one_that_cannot_be_taken_out_does_not_keep_the_others(monkeypatch: pyte
         made.schema_changed(None)
         await made._leaving.gone()
         assert noted == ["t2"] and len(rig.engine.graph.readers) == 1
+
+    asyncio.run(scenario())
+
+
+class SlowDisk:
+    """Definitions that are written when `written` is set; `writing` is set when that begins."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.writing, self.written = threading.Event(), threading.Event()
+        self.error: ConfigError | None = None
+
+    def put(self, name: str, sql: str, database: str, made_by: MadeBy, /) -> None:
+        self._wait()
+        self.names.append(name)
+
+    def remove(self, name: str, /) -> None:
+        self._wait()
+        self.names.remove(name)
+
+    def _wait(self) -> None:
+        self.writing.set()
+        assert self.written.wait(60)
+        if self.error is not None:
+            raise self.error
+
+
+def on_a_slow_disk(monkeypatch: pytest.MonkeyPatch) -> tuple[Catalog, SlowDisk, list[str]]:
+    """A catalog, its disk, and what is planned."""
+    made, _, _ = filled(1)
+    made._schedule = lambda: None  # type: ignore[method-assign]
+    disk, plans = SlowDisk(), list[str]()
+    made.definitions = disk
+
+    async def plan_once(sql: str, database: str) -> Planned:
+        plans.append(sql)
+        return planned_of(sql)
+
+    monkeypatch.setattr(made, "_plan_once", plan_once)
+    return made, disk, plans
+
+
+async def begun(disk: SlowDisk) -> None:
+    assert await asyncio.to_thread(disk.writing.wait, 60)
+
+
+NEW = "SELECT id FROM w WHERE v = ?"
+
+
+def test_a_cache_is_there_when_its_definition_is_durable_and_the_loop_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        made, disk, _ = on_a_slow_disk(monkeypatch)
+        creating = asyncio.create_task(made.create("new", NEW, "test"))
+        await begun(disk)
+        assert "new" not in made.caches and not creating.done()
+        disk.written.set()
+        cache, existed = await creating
+        assert made.caches["new"] is cache and cache.reader is not None and not existed and disk.names == ["new"]
+        disk.written.clear()
+        disk.writing.clear()
+        dropping = asyncio.create_task(made.drop("new"))
+        await begun(disk)
+        assert made.caches["new"] is cache and cache.reader is not None
+        disk.written.set()
+        await dropping
+        assert "new" not in made.caches and disk.names == []
+
+    asyncio.run(scenario())
+
+
+def test_a_table_that_changes_while_the_definition_is_written_has_the_cache_planned_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        made, disk, plans = on_a_slow_disk(monkeypatch)
+        creating = asyncio.create_task(made.create("new", NEW, "test"))
+        await begun(disk)
+        made.schema_changed(frozenset({"test.w"}))
+        disk.written.set()
+        cache, _ = await creating
+        assert plans == [NEW, NEW] and cache.reader is not None and cache.reader.installed
+
+    asyncio.run(scenario())
+
+
+def test_where_it_cannot_be_planned_again_its_definition_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        made, disk, _ = on_a_slow_disk(monkeypatch)
+        creating = asyncio.create_task(made.create("new", NEW, "test"))
+        await begun(disk)
+        made.schema_changed(frozenset({"test.w"}))
+
+        async def gone(sql: str, database: str) -> Planned:
+            raise UnknownName("no such table")
+
+        monkeypatch.setattr(made, "_plan_once", gone)
+        disk.written.set()
+        with pytest.raises(UnknownName):
+            await creating
+        assert "new" not in made.caches and disk.names == []
+
+    asyncio.run(scenario())
+
+
+def test_who_goes_away_leaves_a_cache_that_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file says what there is."""
+
+    async def scenario() -> None:
+        made, disk, _ = on_a_slow_disk(monkeypatch)
+        creating = asyncio.create_task(made.create("new", NEW, "test"))
+        await begun(disk)
+        for _ in range(3):
+            creating.cancel()
+            await asyncio.sleep(0)
+        assert not creating.done()
+        disk.written.set()
+        with pytest.raises(asyncio.CancelledError):
+            await creating
+        assert made.caches["new"].reader is not None and disk.names == ["new"]
+
+    asyncio.run(scenario())
+
+
+def test_where_the_disk_refuses_nothing_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        made, disk, _ = on_a_slow_disk(monkeypatch)
+        disk.written.set()
+        disk.error = ConfigError("cannot be written")
+        before = dict(made.caches)
+        with pytest.raises(ConfigError):
+            await made.create("new", NEW, "test")
+        with pytest.raises(ConfigError):
+            await made.drop("w")
+        assert made.caches == before and made.caches["w"].reader is not None
 
     asyncio.run(scenario())
