@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import socket
 import ssl
+import struct
 from dataclasses import dataclass
 
 import pymysql
@@ -19,6 +20,9 @@ from sqltypes.errors import ConfigError, SourceDown
 
 CONNECT_SECONDS = 5.0
 CLIENT_DEPRECATE_EOF = 1 << 24
+# What PyMySQL raises beside errors of its own where a connection ends in the middle of an answer: it asserts there, or
+# cannot read on.
+CUT_OFF = (OSError, AssertionError, LookupError, TypeError, ValueError, struct.error)
 
 # The default of MySQL 8.0 and later, written out.
 SQL_MODE = (
@@ -76,15 +80,15 @@ def connect(upstream: Upstream, connect_seconds: float = CONNECT_SECONDS, flags:
     context = upstream.ssl_context()
     try:
         connection = _connect(upstream, context, connect_seconds, flags)
-    except pymysql.err.Error as error:
+    except (pymysql.err.Error, *CUT_OFF) as error:
         raise _source_down(upstream, error) from error
     if upstream.tls in ("required", "verify") and not isinstance(_socket(connection), ssl.SSLSocket):
         connection.close()
         raise ConfigError(f"{upstream.redacted} offers no TLS, and the upstream's tls is {upstream.tls!r}")
     try:
         connection.query(PIN_SESSION)
-    except pymysql.err.Error as error:
-        connection.close()
+    except (pymysql.err.Error, *CUT_OFF) as error:
+        connection._force_close()  # type: ignore[attr-defined]  # a QUIT may have no connection to go by
         raise _source_down(upstream, error) from error
     return connection
 
@@ -121,8 +125,9 @@ def _open(upstream: Upstream, context: ssl.SSLContext | None, seconds: float, fl
 _NOISE = re.compile(r"\[Errno -?\d+\] ")
 
 
-def _source_down(upstream: Upstream, error: pymysql.err.Error) -> SourceDown:
-    number = error.args[0] if error.args and isinstance(error.args[0], int) else CR.CR_CONN_HOST_ERROR
+def _source_down(upstream: Upstream, error: Exception) -> SourceDown:
+    told = isinstance(error, pymysql.err.Error) and error.args and isinstance(error.args[0], int)
+    number = error.args[0] if told else CR.CR_CONN_HOST_ERROR
     text = str(error.args[1]) if len(error.args) > 1 else str(error)
     if isinstance(error, pymysql.err.InternalError) or "Packet sequence number wrong" in text:
         text = f"what answers there is no MySQL: is {upstream.port} its port?"

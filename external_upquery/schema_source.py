@@ -8,7 +8,8 @@ names that do not exist are absent from the result.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -18,7 +19,7 @@ from sqlalchemy.dialects.mysql.base import ischema_names
 from sqlalchemy.engine.reflection import Inspector
 
 from external_upquery.column_types import GEOMETRIES, column_type
-from external_upquery.login import connect
+from external_upquery.login import CUT_OFF, connect
 from external_upquery.upstream import Upstream
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.schema import Column, Relation, SchemaSnapshot, Table, View
@@ -139,22 +140,30 @@ class SchemaSource:
 
     def snapshot_now(self, names: Iterable[Name]) -> SchemaSnapshot:
         """As `snapshot`, blocking."""
-        try:
-            with self._engine.connect() as connection:
-                return _snapshot(connection, names)
-        except sa.exc.DBAPIError as error:
-            raise _source_error(error) from error
+        with self._connection() as connection:
+            return _snapshot(connection, names)
 
     async def server(self) -> ServerFacts:
         """What the server is, as of now. Raises as `reflect`."""
         return await asyncio.to_thread(self._server_now)
 
     def _server_now(self) -> ServerFacts:
+        with self._connection() as connection:
+            return server_facts(connection)
+
+    @contextmanager
+    def _connection(self) -> Iterator[sa.Connection]:
         try:
             with self._engine.connect() as connection:
-                return server_facts(connection)
+                try:
+                    yield connection
+                except CUT_OFF:
+                    connection.invalidate()  # what is left of the answer is not to be read as that of the next question
+                    raise
         except sa.exc.DBAPIError as error:
             raise _source_error(error) from error
+        except CUT_OFF as error:
+            raise SourceDown(f"the source's schema cannot be read: {error!r}") from error
 
     def close(self) -> None:
         self._engine.dispose()
