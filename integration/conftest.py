@@ -18,6 +18,7 @@ from integration.private_mysql import Server, find_mysql
 from integration.server_pool import ServerPool
 
 OwnMySQL = Callable[..., Server]
+SMALL = ("--loose-innodb-redo-log-capacity=32M",)  # tests write little: most of what a start writes is the redo log
 
 
 def quiet(line: str) -> None:
@@ -34,14 +35,14 @@ def little_to_collect() -> None:
 @pytest.fixture(scope="session")
 def mysql() -> Iterator[Server]:
     """One server for the whole run: a private one, or that of UPSTREAM_TEST (its other databases are left alone)."""
-    with find_mysql(os.environ.get("UPSTREAM_TEST"), report=quiet) as server:
+    with find_mysql(os.environ.get("UPSTREAM_TEST"), SMALL, quiet) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def server_pool() -> Iterator[ServerPool]:
     """Private servers, each lent to one test after another."""
-    with closing(ServerPool(lambda flags: find_mysql(extra_flags=flags, report=quiet))) as pool:
+    with closing(ServerPool(lambda flags: find_mysql(None, (*SMALL, *flags), quiet))) as pool:
         yield pool
 
 

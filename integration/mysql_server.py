@@ -46,11 +46,15 @@ BASE_FLAGS = (
     "--innodb-buffer-pool-size=512M",
     "--loose-innodb-redo-log-capacity=256M",
     "--mysqlx=OFF",
+    "--event-scheduler=OFF",  # it takes a whole processor while a shutdown waits for those who follow the binlog
 )
 
 
 # Flags that count when the data directory is made, and must be the same ever after.
 AT_BIRTH = ("--lower-case-table-names", "--innodb-page-size", "--innodb-data-file-path")
+
+# The connections of others, by id.
+OTHERS = "SELECT id FROM performance_schema.processlist WHERE id <> CONNECTION_ID() AND command <> 'Daemon'"
 
 
 class CannotStart(Exception):
@@ -292,6 +296,19 @@ class PrivateMySQL(Server):
             self.process.wait(STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
             self.kill()
+
+    def halt_at_once(self) -> None:
+        """As `halt`, but every connection is ended first, those that follow the binlog as the last. By itself a
+        shutdown leaves these eight seconds more, and waits two seconds for the others."""
+        with self.connect() as connection, connection.cursor() as cursor:
+            for which in ("NOT LIKE", "LIKE"):
+                cursor.execute(f"{OTHERS} AND command {which} 'Binlog Dump%'")
+                for (number,) in cursor.fetchall():
+                    with contextlib.suppress(pymysql.err.MySQLError):  # it has ended meanwhile
+                        cursor.execute(f"KILL {number}")
+            assert self.process is not None
+            self.process.terminate()  # sooner than they come again
+        self.halt()
 
     def kill(self) -> None:
         if self.process is not None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pymysql.err import MySQLError
 
-from integration.mysql_server import PrivateMySQL, Server
+from integration.mysql_server import OTHERS, PrivateMySQL, Server
 
 Flags = tuple[str, ...]
 Begin = Callable[[Flags], Server]
@@ -24,7 +24,6 @@ HISTORY = frozenset({"gtid_executed", "gtid_purged"})
 # Tables of `mysql` that statements change and no variable shows.
 CHECKED = ("component", "db", "default_roles", "func", "global_grants", "plugin", "procs_priv", "proxies_priv",
            "role_edges", "servers", "tables_priv", "columns_priv", "time_zone_name", "user")  # fmt: skip
-OTHERS = "SELECT id FROM performance_schema.processlist WHERE id <> CONNECTION_ID() AND command <> 'Daemon'"
 MADE = (
     "SELECT schema_name FROM information_schema.schemata"
     " WHERE schema_name NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')"

@@ -13,7 +13,7 @@ import pytest
 
 from examples.lobsters.proxy_process import ROOT, ProxyProcess
 from integration.grpc_app import Proxy, proxy_beside, run
-from integration.private_mysql import Server
+from integration.private_mysql import PrivateMySQL, Server
 from upwell.errors import SourceDown, UpwellError
 
 OwnMySQL = Callable[..., Server]
@@ -54,11 +54,12 @@ def test_a_source_that_comes_back_with_a_filter_gives_no_hits_until_it_is_gone(
     own_mysql: OwnMySQL, tmp_path: Path
 ) -> None:
     mysql = own_mysql()
+    assert isinstance(mysql, PrivateMySQL)
     mysql.execute(*TABLE)
 
     async def restarted(*flags: str) -> None:
-        await asyncio.to_thread(mysql.halt)
-        mysql.flags = flags  # type: ignore[attr-defined]  # of a private server
+        await asyncio.to_thread(mysql.halt_at_once)
+        mysql.flags = flags
         await asyncio.to_thread(mysql.start)
 
     async def refused(proxy: Proxy) -> None:
