@@ -354,17 +354,23 @@ def aggregate(grouping: Grouping, rows: Iterable[Row], params: Params) -> list[R
     return [(*state[0], *(result(state, item) for item in grouping.accumulators)) for state in states.values()]
 
 
-SAMPLED_KEYS = 500
+SAMPLED_KEYS, MOST_SAMPLED = 500, 2_000
 
 
 def held_bytes(reader: ReaderNode) -> int:
     """Bytes that the reader's keys hold, entries below them included (those that several keys share are counted for
     each).
 
-    Taken from a sample of the keys: with millions of them a sum would hold up the loop.
+    Taken from a sample of the keys, and of the entries below each: with millions of them a sum would hold up the loop.
     """
-    sample = list(islice(reader.entries.values(), SAMPLED_KEYS))
-    if not sample:
-        return 0
-    total = sum(held.size + held.body_size + sum(entry.size for entry in held.deps) for held in sample)
-    return total * len(reader.entries) // len(sample)
+    total = keys = looked_at = 0
+    for held in islice(reader.entries.values(), SAMPLED_KEYS):
+        below = held.deps[:SAMPLED_KEYS]
+        if below:
+            total += sum(entry.size for entry in below) * len(held.deps) // len(below)
+        total += held.size + held.body_size
+        keys += 1
+        looked_at += 1 + len(below)
+        if looked_at > MOST_SAMPLED:
+            break
+    return total * len(reader.entries) // keys if keys else 0

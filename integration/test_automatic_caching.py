@@ -49,8 +49,8 @@ async def ask(proxy: Proxy, times: int) -> list[str]:
     return [(await proxy.client.query(text, database=proxy.database)).served for text in texts]
 
 
-def names(proxy: Proxy) -> list[tuple[str, Origin]]:
-    return [(info.name, info.made_by.origin) for info in proxy.app.router.list_caches()]
+async def names(proxy: Proxy) -> list[tuple[str, Origin]]:
+    return [(info.name, info.made_by.origin) for info in await proxy.app.router.list_caches()]
 
 
 def test_what_is_asked_often_becomes_a_cache_whose_reads_hit_and_stay_current(
@@ -61,11 +61,11 @@ def test_what_is_asked_often_becomes_a_cache_whose_reads_hit_and_stay_current(
             await proxy.write(*STORIES)
             assert set(await ask(proxy, 19)) == {"passed"}
             await auto.look()
-            assert names(proxy) == []
+            assert await names(proxy) == []
             await ask(proxy, 10)
             await auto.look()
-            assert names(proxy) == [("auto1", Origin.AUTOMATIC)]
-            (info,) = proxy.app.router.list_caches()
+            assert await names(proxy) == [("auto1", Origin.AUTOMATIC)]
+            (info,) = await proxy.app.router.list_caches()
             assert (info.sql, info.mode, info.database) == (SHAPE, "maintain", database)
             assert [set(await ask(proxy, 3)) for _ in range(2)] == [{"miss"}, {"hit"}]
             await proxy.write("UPDATE stories SET title = 'uno' WHERE id = 1")
@@ -94,7 +94,7 @@ def test_show_caches_says_why_it_is_there_and_a_restart_forgets_it(
             assert (row["name"], row["origin"], row["creator"]) == ("auto1", "automatic", None)
             assert str(row["reason"]).startswith("asked 25 times in a minute, MySQL took ")
         async with watching(mysql, database, tmp_path) as (proxy, _):
-            assert names(proxy) == []
+            assert await names(proxy) == []
 
     run(scenario)
 
@@ -110,10 +110,10 @@ def test_one_that_nobody_reads_any_more_is_dropped_and_its_query_passed_again(
             auto.policy = replace(auto.policy, trial=0.0)
             await ask(proxy, 1)
             await auto.look()
-            assert names(proxy) == [] and await ask(proxy, 1) == ["passed"]
+            assert await names(proxy) == [] and await ask(proxy, 1) == ["passed"]
             await ask(proxy, 50)
             await auto.look()
-            assert names(proxy) == []  # barred for some minutes
+            assert await names(proxy) == []  # barred for some minutes
 
     run(scenario)
 
@@ -130,13 +130,13 @@ def test_who_asks_for_it_makes_it_his_own(mysql: Server, database: str, tmp_path
             assert command is not None
             done = await run_command(command, proxy.app.router, Admin(database))
             assert done == Done("the query is cached already, as 'auto1' (maintain)")
-            assert names(proxy) == [("auto1", Origin.SQL)]
+            assert await names(proxy) == [("auto1", Origin.SQL)]
             assert (await opened.get(1)).served == "hit"
             auto.policy = replace(auto.policy, trial=0.0)
             await auto.look()
-            assert names(proxy) == [("auto1", Origin.SQL)]
+            assert await names(proxy) == [("auto1", Origin.SQL)]
         async with watching(mysql, database, tmp_path) as (proxy, _):
-            assert names(proxy) == [("auto1", Origin.SQL)]
+            assert await names(proxy) == [("auto1", Origin.SQL)]
 
     run(scenario)
 
@@ -151,7 +151,7 @@ def test_the_name_that_is_asked_for_it_counts(mysql: Server, database: str, tmp_
             assert await ask(proxy, 1) == ["miss"]
             made = await proxy.client.create_cache(SHAPE, name="by_author", database=database)
             assert made.name == "by_author"
-            assert names(proxy) == [("by_author", Origin.GRPC)]
+            assert await names(proxy) == [("by_author", Origin.GRPC)]
             assert [set(await ask(proxy, 3)) for _ in range(2)] == [{"miss"}, {"hit"}]
 
     run(scenario)
@@ -169,9 +169,9 @@ def test_a_table_that_changes_its_engine_takes_its_automatic_caches_along(
             await proxy.caught_up()
             await proxy.app.catalog.settled()
             await auto.look()
-            assert names(proxy) == []
+            assert await names(proxy) == []
             await ask(proxy, 50)
             await auto.look()
-            assert names(proxy) == []
+            assert await names(proxy) == []
 
     run(scenario)

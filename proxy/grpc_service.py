@@ -45,6 +45,7 @@ from proxy.grpc_values import (
     parse_stream,
 )
 from proxy.memo import Memo
+from proxy.slices import in_slices
 from sqltypes.errors import (
     BadParameters,
     DeadlinePassed,
@@ -388,7 +389,7 @@ class UpwellService:
 
     async def list_caches(self, request: bytes, context: Context) -> bytes:
         pb.ListCachesRequest.FromString(request)
-        caches = [cache_message(info) for info in self._system.list_caches()]
+        caches = [cache_message(info) async for info in in_slices(await self._system.list_caches())]
         return pb.ListCachesResponse(caches=caches).SerializeToString()
 
     async def explain_cache(self, request: bytes, context: Context) -> bytes:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ from external_upquery.upstream import is_loopback
 from proxy.api import System
 from proxy.config import Config
 from proxy.metrics import CONTENT_TYPE_LATEST, Metrics
+from proxy.slices import in_slices
 from sqltypes.errors import ConfigError
 
 log = structlog.get_logger("upwell.http")
@@ -170,7 +172,7 @@ class HttpListener:
             async with asyncio.timeout(CLIENT_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
             request = parse_head(head)
-            page = self.answer(request)
+            page = await self.answer(request)
         except BadRequest as error:
             return Page(error.status, f"{error}\n".encode())
         except asyncio.LimitOverrunError:
@@ -184,9 +186,11 @@ class HttpListener:
             return Page(500, b"an internal error; the proxy's log has it\n")
         return replace(page, head_only=request.method == "HEAD")
 
-    def answer(self, request: Request) -> Page:
+    async def answer(self, request: Request) -> Page:
         """The page of a request."""
-        pages = {"/": self._index, "/metrics": self._metrics_page, "/healthz": _alive, "/readyz": self._ready}
+        pages: dict[str, Callable[[Request], Awaitable[Page]]] = {
+            "/": self._index, "/metrics": self._metrics_page, "/healthz": _alive, "/readyz": self._ready,
+        }  # fmt: skip
         page = pages.get(request.path)
         if page is None:
             return Page(404, f"there is no {request.path}: there are {', '.join(pages)}\n".encode())
@@ -196,19 +200,19 @@ class HttpListener:
             )
         if self._listen.is_loopback and request.path not in PROBES and not _is_for_this_machine(request):
             return Page(421, b"this listener is on loopback: requests for localhost are answered\n")
-        return page(request)
+        return await page(request)
 
-    def _metrics_page(self, request: Request) -> Page:
-        return Page(200, self._metrics.text(), CONTENT_TYPE_LATEST)
+    async def _metrics_page(self, request: Request) -> Page:
+        return Page(200, await self._metrics.text(), CONTENT_TYPE_LATEST)
 
-    def _ready(self, request: Request) -> Page:
+    async def _ready(self, request: Request) -> Page:
         why = self._system.not_ready()
         return Page(503, f"not ready: {why}\n".encode()) if why else Page(200, b"ready\n")
 
-    def _index(self, request: Request) -> Page:
+    async def _index(self, request: Request) -> Page:
         """What there is. Texts of queries only for who may read them."""
         status = self._system.status()
-        caches = self._system.list_caches()
+        caches = await self._system.list_caches()
         lines = [
             f"Upwell {status.version} beside {status.address} ({'up' if status.source_up else 'down'})",
             "",
@@ -220,7 +224,7 @@ class HttpListener:
             f" misses {status.misses}, passed {status.passed}",
         ]
         may_read = self._may_read(request)
-        for info in caches:
+        async for info in in_slices(caches):
             lines += [
                 "",
                 f"{info.name}  {info.mode}, {info.state}  keys {info.keys}  hits {info.hits}  misses {info.misses}",
@@ -254,7 +258,7 @@ def _is_for_this_machine(request: Request) -> bool:
     return is_loopback(name)
 
 
-def _alive(request: Request) -> Page:
+async def _alive(request: Request) -> Page:
     return Page(200, b"ok\n")
 
 

@@ -17,7 +17,8 @@ from time import perf_counter
 from dataflow.engine import Engine
 from dataflow.reader import ReaderNode
 from proxy.caches import NamedCache
-from proxy.pump import SLICE, Pump
+from proxy.pump import Pump
+from proxy.slices import SLICE
 
 
 class Leaving:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import (
@@ -18,21 +19,41 @@ from prometheus_client.registry import Collector
 
 from proxy.api import CacheInfo, System, SystemStatus
 from proxy.counters import GAUGES
+from proxy.slices import in_slices
 
 __all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
+
+
+CACHES_AT_ONCE = 20  # each is seven lines
 
 
 class Metrics:
     """The text of /metrics."""
 
     def __init__(self, system: System) -> None:
+        self._system = system
         # Our own registry: the global one would carry whatever a library registers.
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_SystemCollector(system))
         ProcessCollector(registry=self._registry)
 
-    def text(self) -> bytes:
-        return generate_latest(self._registry)
+    async def text(self) -> bytes:
+        """There may be thousands of caches: others have their turn meanwhile."""
+        caches = await self._system.list_caches()
+        by_metric = [[generate_latest(_Single(metric))] for metric in _cache_metrics([])]  # what each is, told once
+        async for first in in_slices(range(0, len(caches), CACHES_AT_ONCE)):
+            metrics = _cache_metrics(caches[first : first + CACHES_AT_ONCE])
+            for parts, metric in zip(by_metric, metrics, strict=True):
+                parts.append(generate_latest(_Single(metric)).split(b"\n", 2)[2])
+        return b"".join((generate_latest(self._registry), *chain.from_iterable(by_metric)))
+
+
+class _Single(Collector):
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def collect(self) -> Iterable[Metric]:
+        return (self._metric,)
 
 
 class _SystemCollector(Collector):
@@ -42,7 +63,6 @@ class _SystemCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         status = self._system.status()
         yield from _status_metrics(status, ready=not self._system.not_ready())
-        yield from _cache_metrics(self._system.list_caches())
 
     def describe(self) -> Iterable[Metric]:
         return ()
@@ -96,7 +116,7 @@ def _bound(seconds: float) -> str:
     return "+Inf" if seconds == float("inf") else repr(seconds)
 
 
-def _cache_metrics(caches: list[CacheInfo]) -> Iterable[Metric]:
+def _cache_metrics(caches: Sequence[CacheInfo]) -> Sequence[Metric]:
     labels = ("cache",)
     keys = GaugeMetricFamily("upwell_cache_keys", "Keys held", labels=labels)
     size = GaugeMetricFamily("upwell_cache_bytes", "Size of what is held", labels=labels)

@@ -21,6 +21,7 @@ from typing import Protocol
 from planner.lift import lifted
 from planner.long_lists import shortened
 from planner.scan import scan, tokens_at_most
+from proxy.slices import in_slices
 from sqltypes.errors import DeadlinePassed, Overloaded, ParseError, SourceDown
 
 MOST_SHAPES = 1000
@@ -247,11 +248,12 @@ class ProxiedQueries:
     async def listed(self, wanted: Callable[[ProxiedQuery], bool], limit: int | None = None) -> list[ProxiedInfo]:
         """Lines of those wanted, at most `limit`, those first that cost MySQL most. Finds out about the first
         JUDGED_AT_ONCE of them whether they can be cached."""
-        passed = (entry for entry in self._shapes.values() if entry.count)  # the others have been hits ever since
-        entries = sorted(filter(wanted, passed), key=lambda entry: -entry.total_us)
+        passed = [entry for entry in self._shapes.values() if entry.count]  # the others have been hits ever since
+        entries = [entry async for entry in in_slices(passed) if wanted(entry)]
+        entries.sort(key=lambda entry: -entry.total_us)
         return [
             await self._line(entry, judge=number < JUDGED_AT_ONCE)
-            for number, entry in enumerate(islice(entries, limit))
+            async for number, entry in in_slices(enumerate(islice(entries, limit)))
         ]
 
     async def _line(self, entry: ProxiedQuery, *, judge: bool) -> ProxiedInfo:

@@ -31,6 +31,7 @@ from external_upquery.executor import Executor
 from proxy.api import Encoder, EncoderFor, Join
 from proxy.faults import Faults
 from proxy.keys import Bound
+from proxy.slices import SLICE
 from sqltypes.errors import Fault
 from sqltypes.schema import ResultColumn
 
@@ -39,7 +40,6 @@ DIFFERS = "the cache's answer differed from MySQL's own: it is not believed any 
 NOT_COMPARED = "the cache is new, and its answer could not be compared with MySQL's own"
 TOLD = {"differs": DIFFERS, "unchecked": NOT_COMPARED}
 NO_CONNECTION = "no connection is free for the fill"
-SLICE = 0.001  # seconds of one step of what is done a little at a time
 TOGETHER = 100  # keys taken apart from one look at the clock to the next
 BUSY = 2  # upqueries in flight from which misses are batched
 

@@ -48,6 +48,7 @@ from proxy.long_sql import is_long, read_text
 from proxy.proxied import ProxiedQueries
 from proxy.pump import Pump
 from proxy.sample import Sampler
+from proxy.slices import in_slices
 from proxy.state import StateStore
 from proxy.trust import Auditor
 from proxy.visible import VisibleTimes
@@ -186,8 +187,13 @@ class Router:
     def _close_dropped(self) -> None:
         self._open = {key: opened for key, opened in self._open.items() if not opened.named.dropped}
 
-    def list_caches(self) -> list[CacheInfo]:
-        return [cache.info() for cache in self._catalog.caches.values()]
+    async def list_caches(self) -> list[CacheInfo]:
+        caches = list(self._catalog.caches.values())
+        return [cache.info() async for cache in in_slices(caches) if not cache.dropped]
+
+    def find_cache(self, name: str) -> CacheInfo | None:
+        cache = self._catalog.caches.get(name)
+        return cache.info() if cache is not None else None
 
     async def explain(self, name: str, sql: str, database: str) -> tuple[str, str]:
         if name:

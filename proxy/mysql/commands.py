@@ -24,6 +24,8 @@ from planner.fingerprint import unquote
 from planner.scan import Token, is_keyword, place, scan
 from sqltypes.errors import ParseError
 
+LONGEST_PATTERN = 1000  # letters: each `%` of it is an expression of its own
+
 
 @dataclass(frozen=True, slots=True)
 class CreateCache:
@@ -179,8 +181,9 @@ class _Words:
         if not self.take("LIKE"):
             return None
         pattern = self.next("string")
-        if pattern is None:
-            raise self.error("a pattern in quotes")
+        if pattern is None or len(pattern.text) > LONGEST_PATTERN:
+            at = self._at - (pattern is not None)
+            raise self.error(f"a pattern in quotes of up to {LONGEST_PATTERN} letters", at)
         return unquote(pattern.text)
 
     def limit(self) -> int | None:

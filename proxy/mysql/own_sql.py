@@ -29,7 +29,7 @@ class OwnSql(QuickHits):
         if isinstance(result, Done):
             self.ok(self.status, result.info)
         else:
-            self.answer(text_result(result.columns, result.rows, eof=self.eof, status=self.status))
+            self.answer(await text_result(result.columns, result.rows, eof=self.eof, status=self.status))
 
     @property
     def account(self) -> str:

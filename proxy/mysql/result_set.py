@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from proxy.mysql.packets import lenenc
-from proxy.mysql.rows import encoder_for, head, with_status
+from proxy.mysql.rows import encoder_for, head, join, with_status
+from proxy.slices import in_slices
 from sqltypes.expression import Row, Value
 from sqltypes.schema import BIGINT, DOUBLE, ResultColumn, SqlType
 from sqltypes.values import double_text
@@ -21,6 +22,7 @@ Cell = str | int | float | None
 _UTF8MB4, _BINARY = 255, 63  # collation ids
 _NOT_NULL, _BINARY_FLAG = 0x01, 0x80
 _NO_DECIMALS = 31
+ROWS_AT_ONCE = 256
 _BYTES_PER_CHARACTER = 4
 
 # kind -> (type, its number in the protocol, collation, flags, decimals, length or None: that of the longest value)
@@ -31,16 +33,23 @@ _KINDS: dict[Kind, tuple[SqlType, int, int, int, int, int | None]] = {
 }
 
 
-def text_result(
+async def text_result(
     columns: Sequence[str | tuple[str, Kind]], rows: Sequence[Sequence[Cell]], *, eof: bool, status: int
 ) -> bytes:
     """The packets from sequence number 1 on. A column given by its name alone has strings; numbers in it are shown as
-    MySQL prints them. `eof`: the client has no CLIENT_DEPRECATE_EOF. Raises InvariantViolated for a value that is not
-    of its column's kind."""
+    MySQL prints them. `eof`: the client has no CLIENT_DEPRECATE_EOF. There may be thousands of rows: others have their
+    turn meanwhile. Raises InvariantViolated for a value that is not of its column's kind."""
     named: list[tuple[str, Kind]] = [(item, "string") if isinstance(item, str) else item for item in columns]
-    shown = [tuple(_value(cell, kind) for cell, (_, kind) in zip(row, named, strict=True)) for row in rows]
-    described = tuple(_column(name, kind, [row[at] for row in shown]) for at, (name, kind) in enumerate(named))
-    body = encoder_for(described, binary=False, eof=eof)(shown)
+    shown = [
+        tuple([_value(cell, kind) for cell, (_, kind) in zip(row, named, strict=True)]) async for row in in_slices(rows)
+    ]
+    described = tuple(
+        [_column(name, kind, [row[at] for row in shown]) async for at, (name, kind) in in_slices(enumerate(named))]
+    )
+    encode = encoder_for(described, binary=False, eof=eof)
+    firsts = range(0, len(shown), ROWS_AT_ONCE) or (0,)
+    parts = [encode(shown[first : first + ROWS_AT_ONCE]) async for first in in_slices(firsts)]
+    body = join(parts, eof=eof)
     definitions = [_definition(column, _KINDS[kind][1]) for column, (_, kind) in zip(described, named, strict=True)]
     return head(definitions, eof=eof, status=status) + with_status(body, status, eof=eof)
 

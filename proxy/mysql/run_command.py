@@ -33,6 +33,7 @@ from proxy.mysql.commands import (
     like,
 )
 from proxy.proxied import ProxiedQuery
+from proxy.slices import in_slices
 from sqltypes.errors import NotPermitted, UnknownCache, UnsupportedQuery, UpwellError
 
 
@@ -117,8 +118,7 @@ async def run(command: Command, system: System, session: SessionView) -> ResultT
 
 async def _create(command: CreateCache, system: System, session: SessionView) -> Done:
     await session.may_read(preparable(command.sql), session.database)
-    taken = command.name and any(info.name == command.name for info in system.list_caches())
-    if taken and command.if_not_exists:
+    if command.if_not_exists and command.name and system.find_cache(command.name) is not None:
         return Done(f"cache {command.name!r} exists already")
     made_by = MadeBy(Origin.SQL, session.account)
     info = await system.create_cache(command.name, command.sql, session.database, made_by)
@@ -128,9 +128,8 @@ async def _create(command: CreateCache, system: System, session: SessionView) ->
 
 
 async def _drop(command: DropCache, system: System, session: SessionView) -> Done:
-    if not session.is_admin and not any(
-        info.name == command.name and _is_own(info, session) for info in system.list_caches()
-    ):
+    info = system.find_cache(command.name)
+    if not session.is_admin and (info is None or not _is_own(info, session)):
         # The same whether there is such a cache or not: who asks does not learn what there is.
         raise NotPermitted(
             f"{session.account!r} may not drop cache {command.name!r}: its maker and the accounts of --admin-users may"
@@ -149,9 +148,10 @@ async def _drop(command: DropCache, system: System, session: SessionView) -> Don
 
 async def _show_caches(command: ShowCaches, system: System, session: SessionView) -> ResultTable:
     wanted = _wanted(command.like)
-    caches = [info for info in system.list_caches() if wanted(info.name)]
+    caches = await system.list_caches()
     may_know = MayKnow(session)
-    return ResultTable(_CACHES, [_cache_row(info, session) for info in caches if await may_know.of(info)])
+    known = [info async for info in in_slices(caches) if wanted(info.name) and await may_know.of(info)]
+    return ResultTable(_CACHES, [_cache_row(info, session) async for info in in_slices(known)])
 
 
 def _is_own(info: CacheInfo, session: SessionView) -> bool:
@@ -225,7 +225,7 @@ async def _show_proxied(command: ShowProxiedQueries, system: System, session: Se
             info.reason,
             datetime.fromtimestamp(info.seen, UTC).strftime("%Y-%m-%d %H:%M:%S"),
         )
-        for info in await system.proxied.listed(wanted, command.limit)
+        async for info in in_slices(await system.proxied.listed(wanted, command.limit))
     ]
     return ResultTable(_PROXIED, rows)
 

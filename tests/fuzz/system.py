@@ -235,8 +235,11 @@ class BenchSystem:
     def status(self) -> SystemStatus:
         return SystemStatus("1", "mysql", True, "9.7.0", SERVER, POSITION, 0.0, 0, 0, 1, 2, 3, 0)
 
-    def list_caches(self) -> list[CacheInfo]:
+    async def list_caches(self) -> list[CacheInfo]:
         return [INFO]
+
+    def find_cache(self, name: str) -> CacheInfo | None:
+        return INFO if name == INFO.name else None
 
     def not_ready(self) -> str:
         return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from dataflow.arrangement import Memory
 from dataflow.counters import ENGINE
 from dataflow.demand import BEHIND
 from proxy.counters import COUNTERS, GAUGES, SOURCE
-from proxy.metrics import Metrics
+from proxy.metrics import CACHES_AT_ONCE, Metrics
 from sqltypes.errors import EvaluationError, SourceDown, UpwellError
 from tests.support.engine_rig import OLD, ROWS, Rig, gtids
 from tests.support.fake_system import FakeSystem
@@ -129,8 +130,23 @@ def test_the_page_explains_every_counter_by_its_own_sentence(page: str) -> None:
 
 
 def test_the_page_names_every_other_metric(page: str) -> None:
-    text = Metrics(FakeSystem()).text().decode()
+    text = asyncio.run(Metrics(FakeSystem()).text()).decode()
     names = set(re.findall(r"^# TYPE (upwell\w*) ", text, re.M))
     assert "upwell_lag_seconds" in names
     assert {f"upwell_{name}" for name in GAUGES} <= names
     assert sorted(name for name in names if f"`{name}`" not in page) == []
+
+
+def test_many_caches_are_told_metric_by_metric() -> None:
+    system = FakeSystem()
+    for number in range(2 * CACHES_AT_ONCE + 1):
+        system.add(f'c"{number}', {})
+    lines = asyncio.run(Metrics(system).text()).decode().splitlines()
+    told = [line.split()[2] for line in lines if line.startswith("# TYPE upwell_cache_")]
+    assert told == sorted(set(told), key=told.index) and "upwell_cache_hits_total" in told
+    for name in told:
+        first = next(at for at, line in enumerate(lines) if line.startswith(f"# HELP {name} "))
+        behind = lines[first + 2 : first + 2 + 2 * len(system.caches)]
+        own = [line for line in lines if line.startswith(f"{name}{{")]
+        assert behind[: len(own)] == own and len(own) in (len(system.caches), 2 * len(system.caches))
+        assert f'{name}{{cache="c\\"7"' in "\n".join(own)

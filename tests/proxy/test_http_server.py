@@ -182,7 +182,7 @@ def test_a_silent_connection_makes_room_for_one_that_asks(monkeypatch: pytest.Mo
 
 def test_a_page_that_cannot_be_made_tells_nothing() -> None:
     class Broken(FakeSystem):
-        def list_caches(self) -> Any:
+        async def list_caches(self) -> Any:
             raise ZeroDivisionError("secret detail")
 
     async def scenario() -> None:
@@ -196,7 +196,8 @@ def test_a_page_that_cannot_be_made_tells_nothing() -> None:
 
 def test_query_texts_are_for_loopback_or_for_the_token() -> None:
     def index(host: str, token: str | None, **headers: str) -> str:
-        return HttpListener(system(), config(host, token=token)).answer(Request("GET", "/", headers)).body.decode()
+        page = HttpListener(system(), config(host, token=token)).answer(Request("GET", "/", headers))
+        return asyncio.run(page).body.decode()
 
     assert "SELECT ..." in index("127.0.0.1", None)
     assert "SELECT ..." not in index("0.0.0.0", None)

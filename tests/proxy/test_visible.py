@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from dataflow.messages import Progress, Transaction
 from gtid_tracker.gtid import Gtid
 from proxy.metrics import Metrics
@@ -40,10 +42,10 @@ def test_quantiles_are_of_the_last_transactions() -> None:
 
 def test_histogram_in_the_metrics() -> None:
     system = FakeSystem()
-    assert b"upwell_visible_seconds" not in Metrics(system).text()
+    assert b"upwell_visible_seconds" not in asyncio.run(Metrics(system).text())
     status = system.status()
     status.visible_buckets, status.visible_sum_seconds = ((0.005, 3), (float("inf"), 4)), 0.106
     system.status = lambda: status  # type: ignore[method-assign]
-    text = Metrics(system).text().decode()
+    text = asyncio.run(Metrics(system).text()).decode()
     for line in ('bucket{le="0.005"} 3.0', 'bucket{le="+Inf"} 4.0', "count 4.0", "sum 0.106"):
         assert f"upwell_visible_seconds_{line}\n" in text

@@ -225,8 +225,12 @@ class FakeSystem:
         cache.held.clear()
         del self.caches[name]
 
-    def list_caches(self) -> list[CacheInfo]:
+    async def list_caches(self) -> list[CacheInfo]:
         return [cache.info for cache in self.caches.values()]
+
+    def find_cache(self, name: str) -> CacheInfo | None:
+        cache = self.caches.get(name)
+        return cache.info if cache is not None else None
 
     async def explain(self, name: str, sql: str, database: str) -> tuple[str, str]:
         if name:

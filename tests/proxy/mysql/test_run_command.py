@@ -58,7 +58,7 @@ def rows(text: str, system: FakeSystem, session: Session) -> list[dict[str, Cell
     """The rows of an answer, by column, each checked to be of its column's kind, and to be what can be sent."""
     table = answer(text, system, session)
     assert isinstance(table, ResultTable)
-    assert text_result(table.columns, table.rows, eof=False, status=2)
+    assert asyncio.run(text_result(table.columns, table.rows, eof=False, status=2))
     kinds: dict[str, type] = {"string": str, "bigint": int, "double": float}
     for row in table.rows:
         for (name, kind), cell in zip(table.columns, row, strict=True):

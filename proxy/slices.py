@@ -1,0 +1,33 @@
+"""Work of the loop in slices: what takes long gives others their turn in between."""
+
+from __future__ import annotations
+
+from asyncio import sleep
+from collections.abc import AsyncIterator, Iterable
+from time import perf_counter
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+SLICE = 0.001  # seconds of one step of what is done a little at a time
+
+
+class Slices:
+    """`turn` is awaited between two small pieces of the work."""
+
+    def __init__(self) -> None:
+        self._until = perf_counter() + SLICE
+
+    async def turn(self) -> None:
+        """Gives others their turn, if the slice is over."""
+        if perf_counter() >= self._until:
+            await sleep(0)
+            self._until = perf_counter() + SLICE
+
+
+async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
+    """Each of them; others have their turn now and then. Requires: the iterable does not change meanwhile."""
+    slices = Slices()
+    for item in items:
+        yield item
+        await slices.turn()
