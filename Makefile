@@ -99,6 +99,11 @@ oracle: $(DEV_READY)  ## random queries over the whole language compared with My
 oracle-mutants: $(DEV_READY)  ## faults planted in planner, operators and types: the oracle must find each within five minutes
 	@$(PY) -m integration.oracle.mutants $(ARGS)
 
+.PHONY: bindings
+bindings: $(DEV_READY)  ## sequences of prepared executions with values of every type compared with MySQL: SECONDS=n SEED=n
+	@$(COMPILE)
+	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.bindings $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(DEV_READY)  ## nonsense and broken connections against all that speaks MySQL's protocol: SECONDS=n SEED=n
 	@$(PY) -m tests.fuzz.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)

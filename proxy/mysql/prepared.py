@@ -5,11 +5,10 @@ https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_execute
 
 from __future__ import annotations
 
-import math
 import struct
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from decimal import Decimal, InvalidOperation
-from itertools import compress
+from itertools import chain, compress, repeat
 from operator import le, or_
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,6 @@ UNSIGNED = 0x8000  # of a type
 
 _INT8, _INT16, _INT32, _INT64 = struct.Struct("<b"), struct.Struct("<h"), struct.Struct("<i"), struct.Struct("<q")
 _UINT8, _UINT16, _UINT32, _UINT64 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")
-_DOUBLE = struct.Struct("<d")
 
 Reader = Callable[[bytes, int], tuple[Value, int]]
 
@@ -105,15 +103,6 @@ def _time(data: bytes, at: int) -> tuple[Value, int]:
     return Moment(time_text(-total if raw[0] else total)), at
 
 
-def _real(value: Value) -> float | None:
-    """A number, also one that is a string, as DOUBLE."""
-    try:
-        real = float(value) if isinstance(value, int | float | Decimal | str) else math.nan
-    except (ValueError, OverflowError):
-        return None
-    return real if math.isfinite(real) else None
-
-
 def _bytes(data: bytes, at: int) -> tuple[Value, int]:
     return read_lenenc(data, at)
 
@@ -129,7 +118,7 @@ READERS: dict[int, Reader] = {
     0x02 | UNSIGNED: _number(_UINT16),
     0x03 | UNSIGNED: _number(_UINT32),
     0x08 | UNSIGNED: _number(_UINT64),
-    0x05: _number(_DOUBLE),
+    0x05: _number(struct.Struct("<d")),
     0x07: _moment,
     0x0C: _moment,
     0x0A: _date,
@@ -152,6 +141,11 @@ RANKS = {0x00: 1, 0xF6: 1, 0x04: REAL, DOUBLE: REAL}
 """Of types of numbers: one of a higher rank does not fit where MySQL counts on one of a lower."""
 TEXTS = frozenset({0x0F, 0xF9, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE})
 STRINGS = TEXTS | {NULL_TYPE}
+WHOLE = {0x01: 0x08, 0x02: 0x08, 0x03: 0x08, 0x8001: 0x8008, 0x8002: 0x8008, 0x8003: 0x8008}
+"""Types that MySQL takes for one kind: whole numbers of any width."""
+_KIND = WHOLE | {0x0F: 0xFD, 0xFE: 0xFD, 0xF9: 0xFC, 0xFA: 0xFC, 0xFB: 0xFC, 0x00: 0xF6, 0x07: 0x0C}
+MOST_UNSEEN = 6  # executions of hits that MySQL is shown before the next that is its own
+MOST_PARAMETERS = 5000  # of a statement that may be a cache's
 
 
 class PreparedStatement:
@@ -163,9 +157,13 @@ class PreparedStatement:
     session variables that were not as in the sessions that fill caches when MySQL resolved the text. `numbers` and
     `moments`: parameters for which MySQL was once given a number, or a date or time; it resolves a statement anew for
     them, and goes on so: comparing a string column as numbers. Of the moments `days` were no TIME. `turned`: for some
-    whose types are not known here. `ranks`: by which types MySQL would compare numbers, had it seen all executions;
-    `told_ranks`: does compare; `reals`: parameters for which that was DOUBLE once. `mixed`: the ranks are of an
-    execution that bound a string, too: MySQL must see it.
+    whose types are not known here. `ranks`: by which types MySQL compares numbers, once it has seen all executions;
+    `reals`: parameters for which that was DOUBLE once. `mixed`: for which types of several kinds were bound. `kinds`:
+    of the types of the last execution that could make MySQL resolve the statement anew, negative where NULL was bound
+    as such. `unseen`: these executions, with their types, since MySQL was given one: had it answered them, it would go
+    on comparing by them. `last`: the payload of the last execution, unless MySQL was given it: where types change, a
+    list is compared with values of the one before. `failed`: MySQL has answered with an error, and goes on so where it
+    could not convert a string for a column.
     """
 
     def __init__(self, text: bytes, database: str, answer: Sequence[bytes], *, attributes: bool) -> None:
@@ -186,9 +184,13 @@ class PreparedStatement:
         self.moments: frozenset[int] = frozenset()
         self.days: frozenset[int] = frozenset()
         self.reals: frozenset[int] = frozenset()
-        self.ranks = self.told_ranks = (0,) * self.parameters
-        self.mixed = False
+        self.ranks = self.kinds = (0,) * self.parameters
+        self.unseen: list[tuple[bytes, tuple[int, ...]]] = []
+        self.last = b""
+        self.mixed: frozenset[int] = frozenset()
+        self._once = (NULL_TYPE,) * self.parameters  # the first kind of each parameter but NULL
         self.turned = False
+        self.failed = False
         self.long_data = False  # sent since the last execution or reset
 
     @property
@@ -207,44 +209,75 @@ class PreparedStatement:
         attributes the flag means nothing."""
         return self.attributes and (self.parameters > 0 or bool(flags & PARAMETER_COUNT))
 
-    def note_bound(self, types: tuple[int, ...]) -> None:
+    def _note_bound(self, types: tuple[int, ...]) -> None:
         """An execution binds these types."""
-        if types != self.types:
-            self.types = types
-            before, self.ranks = self.ranks, _turned(self.ranks, types)
-            if self.ranks != before:
-                self.mixed = any(type_ & 0xFF in TEXTS for type_ in set(types))
-            if REAL in self.ranks:
-                self.reals |= _places(self.ranks, {REAL})
+        self.types = types
+        alike = tuple(map(_KIND.get, types, types))
+        if alike != self._once:
+            self.mixed |= frozenset(compress(range(len(types)), map(_is_other, alike, self._once)))
+            self._once = tuple(map(_first, self._once, alike))
+        kinds = set(types)
+        self.moments |= _places(types, {kind for kind in kinds if kind & 0xFF in MOMENTS})
+        self.numbers |= _places(types, {kind for kind in kinds if kind & 0xFF not in MOMENTS | STRINGS})
+        self.days |= _places(types, {kind for kind in kinds if kind & 0xFF in DAYS})
+        self.ranks = _turned(self.ranks, types)
+        if REAL in self.ranks:
+            self.reals |= _places(self.ranks, {REAL})
 
-    def _note_told(self, types: tuple[int, ...] | None) -> None:
-        """MySQL is given an execution with these types."""
-        if types is None:
-            self.turned = True
-        elif types != self.told:
-            kinds = set(types)
-            self.moments |= _places(types, {kind for kind in kinds if kind & 0xFF in MOMENTS})
-            self.numbers |= _places(types, {kind for kind in kinds if kind & 0xFF not in MOMENTS | STRINGS})
-            self.days |= _places(types, {kind for kind in kinds if kind & 0xFF in DAYS})
-            self.told_ranks = _turned(self.told_ranks, types)
+    def _note_kinds(self, payload: bytes, nulls: bytes, before: tuple[int, ...] | None) -> None:
+        """Requires: the types of the execution have been noted. `before`: those of the one before."""
+        types, last = self.types, self.last
+        self.last = payload
+        if types is None or self.parameters > MOST_PARAMETERS:
+            return
+        kinds = self._kinds(types)
+        if kinds != self.kinds or nulls.strip(b"\0"):
+            given = tuple(map(_kind_of_null, kinds, _bits(nulls)))
+            if not all(map(_is_covered, given, self.kinds)):
+                self.kinds = given
+                if last and before is not None and not (self.unseen and self.unseen[-1][0][4:] == last):
+                    self.unseen.append((packet(last, 0), before))
+                self.unseen.append((packet(payload, 0), types))
+
+    @staticmethod
+    def _kinds(types: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(map(WHOLE.get, types, types)) if not WHOLE.keys().isdisjoint(types) else types
+
+    def owed(self, data: bytes = b"") -> list[bytes]:
+        """The executions that MySQL must be shown before what comes next, which is an execution, or b"" for other
+        commands. Requires: what it binds has been noted."""
+        unseen, self.unseen, self.last = self.unseen, [], b""
+        if unseen and data and (unseen[-1][0][4:] == data[4:] or self._binds_all(data)):
+            unseen.pop()
+        return [self._typed(*one) for one in unseen]
 
     def for_mysql(self, data: bytes) -> bytes:
         """An execution that MySQL is to answer (its packet with the header), with the types of its parameters where
-        only hits have seen them. Requires: what it binds has been noted."""
-        at, given, types = 4 + FIXED, self.parameters, self.types
-        if len(data) < at:
-            return data  # MySQL refuses it
-        if not given:
-            return data
-        if types is None:
-            self._note_told(None)
+        only hits have seen them. Requires: what it binds has been noted, and MySQL is owed nothing."""
+        if len(data) < 4 + FIXED or not self.parameters:
+            return data  # MySQL refuses it, or it binds nothing
+        if self.types is None:
+            self.turned = True
             self.told = None
+            self.kinds = (0,) * self.parameters
             return data
+        return self._typed(data, self.types)
+
+    def _binds_all(self, data: bytes) -> bool:
+        """Whether an execution alone tells MySQL what it was bound last."""
+        start = 4 + FIXED
+        if len(data) < start:
+            return False
+        if self._counts(data[9]):
+            _, start = read_lenenc_int(data, start)
+        nulls = data[start : start + (self.parameters + 7 >> 3)]
+        return self.types is not None and self._kinds(self.types) == self.kinds and not nulls.strip(b"\0")
+
+    def _typed(self, data: bytes, types: tuple[int, ...]) -> bytes:
+        """An execution as MySQL is sent it: with types, where it was not told them last."""
+        given, at = self.parameters, 4 + FIXED
         if self._counts(data[9]):
             given, at = read_lenenc_int(data, at)
-        if self.ranks != self.told_ranks and given == len(types) and self.ranks != _turned(self.told_ranks, types):
-            data, types = self._as_reals(data, at, types)
-        self._note_told(types)
         at += given + 7 >> 3
         if data[at : at + 1] != b"\0":
             self.told = types
@@ -252,38 +285,9 @@ class PreparedStatement:
         if types == self.told or given != len(types):
             return data
         self.told = types
-        return packet(data[4:at] + b"\1" + self._bound(types) + data[at + 1 :], data[3])
-
-    def _bound(self, types: Sequence[int]) -> bytes:
-        """How types are bound."""
         end = b"\0" if self.attributes else b""  # a parameter has no name
-        return b"".join(type_.to_bytes(2, "little") + end for type_ in types)
-
-    def _as_reals(self, data: bytes, at: int, types: tuple[int, ...]) -> tuple[bytes, tuple[int, ...]]:
-        """An execution, and its types, with each value as DOUBLE that MySQL would make one of, had it seen what only
-        hits have. `at`: where the bitmap of NULLs begins."""
-        payload, changed, values = data[4:], list(types), []
-        unseen = [wanted == REAL != told for wanted, told in zip(self.ranks, self.told_ranks, strict=True)]
-        try:
-            start, nulls = self._values_at(payload)
-            for number, type_ in enumerate(types):
-                reader = READERS.get(type_ if type_ in READERS else type_ & 0xFF)
-                if nulls[number >> 3] >> (number & 7) & 1 or type_ & 0xFF == NULL_TYPE:
-                    continue
-                if reader is None:
-                    return data, types
-                value, end = reader(payload, start)
-                real = _real(value) if unseen[number] else None
-                values.append(payload[start:end] if real is None else _DOUBLE.pack(real))
-                start = end
-                changed[number] = type_ if real is None else DOUBLE
-        except (Malformed, NotDecoded):
-            return data, types
-        told = tuple(changed)
-        if told != types:
-            bitmap = data[at : at + (len(types) + 7 >> 3)]
-            data = packet(data[4:at] + bitmap + b"\1" + self._bound(told) + b"".join(values), data[3])
-        return data, told
+        bound = b"".join(type_.to_bytes(2, "little") + end for type_ in types)
+        return packet(data[4:at] + b"\1" + bound + data[at + 1 :], data[3])
 
     def note_types(self, payload: bytes) -> None:
         """Remembers the types that an execution binds: the next one may leave them out. Raises Malformed,
@@ -308,7 +312,7 @@ class PreparedStatement:
     def longs(self, data: bytes, count: int) -> tuple[int, ...] | None:
         """The values of an execution (its packet with the header), where they are so many 64-bit integers of which the
         types are known; else None."""
-        if self.types is None or self.types != LONGLONG * count:
+        if self.types is None or self.types != LONGLONG * count or self.kinds != self.types:
             return None
         before = 4 + FIXED
         if self._counts(data[9]):
@@ -334,7 +338,7 @@ class PreparedStatement:
 
     def _values_at(self, payload: bytes) -> tuple[int, bytes]:
         """(where the values begin, the bitmap of NULLs). Attributes of the query stand behind the parameters."""
-        at = FIXED
+        at, before = FIXED, self.types
         if len(payload) < at:
             raise Malformed(f"an execution of {len(payload)} bytes")
         count = given = self.parameters
@@ -354,9 +358,11 @@ class PreparedStatement:
         at += 1
         if bound:
             types, at = read_types(payload, at, given, named=named)
-            self.note_bound(types[:count])
+            if types[:count] != self.types:
+                self._note_bound(types[:count])
         elif self.types is None or given > count:
             raise NotDecoded("the parameters' types were never sent")
+        self._note_kinds(payload, nulls, before)
         return at, nulls
 
 
@@ -369,6 +375,29 @@ def _turned(ranks: tuple[int, ...], types: Sequence[int]) -> tuple[int, ...]:
         return ranks
     found = {kind: REAL if kind & 0xFF in TEXTS else rank for kind, rank in fits.items()}
     return tuple(map(found.__getitem__, types))
+
+
+def _kind_of_null(kind: int, null: int) -> int:
+    """`null`: by a bit of its own."""
+    return -kind if null and kind != NULL_TYPE else kind
+
+
+def _is_covered(kind: int, before: int) -> bool:
+    """Whether a parameter fits as MySQL has resolved it for the one before. NULL always does."""
+    return kind in (before, -before, NULL_TYPE)
+
+
+def _bits(bitmap: bytes) -> Iterator[int]:
+    """Of a bitmap of NULLs, without end."""
+    return chain((byte >> bit & 1 for byte in bitmap for bit in range(8)), repeat(0))
+
+
+def _is_other(kind: int, first: int) -> bool:
+    return kind != first and NULL_TYPE not in (kind, first)
+
+
+def _first(first: int, kind: int) -> int:
+    return kind if first == NULL_TYPE else first
 
 
 def _places(types: Sequence[int], kinds: Set[int]) -> frozenset[int]:

@@ -122,17 +122,23 @@ class QuickHits(CachedReads):
             return None
         if statement.reals:
             pass  # whether MySQL compares as DOUBLE is for the long way to say
-        elif target.plain_int and statement.types == LONGLONG and data[14:-8] == self._no_types:
+        elif target.plain_int and statement.types == LONGLONG == statement.kinds and data[14:-8] == self._no_types:
             return head, target.cache, int.from_bytes(data[-8:], "little", signed=True), BY_BYTES
         elif target.list_end:
             values = statement.longs(data, target.list_end)
-            return None if values is None else (head, target.cache, values, LIST)
+            if values is None:
+                return None
+            statement.last = data[4:]
+            return head, target.cache, values, LIST
         known = target.keys.get((statement.types, data[9:]))
         if known is None:
             return None
-        key, types = known
+        key, types, kinds = known
+        if kinds != statement.kinds:
+            return None
+        statement.last = data[4:]
         if types != statement.types:
-            statement.note_bound(types or ())
+            statement.types = types
             self.heads.hot.clear()
         return head, target.cache, key, PLAIN
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from proxy.api import ParameterValue, SessionCache, SessionSystem
 from proxy.mysql.announced import Announced
-from proxy.mysql.prepared import MOMENTS, Moment, PreparedStatement
+from proxy.mysql.prepared import MOMENTS, MOST_PARAMETERS, MOST_UNSEEN, Moment, PreparedStatement
 from proxy.mysql.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
 from proxy.mysql.session_state import ALWAYS
 from proxy.mysql.statement_kind import Kind, Statement
@@ -24,7 +24,6 @@ NO_CACHE = "no cache for this query"
 SKIPPED = "the query asks to skip the cache"
 KEYS = 2000  # that are remembered of one statement
 LONGEST_KEY = 2048  # bytes of a text, or of an execution's parameters, that is remembered with its key
-MOST_PARAMETERS = 5000  # of a statement that may be a cache's
 Types = tuple[int, ...] | None
 FORMATS = {
     (False, False): TEXT,
@@ -36,7 +35,7 @@ FORMATS = {
 
 DATED = frozenset({"date", "datetime", "timestamp", "time"})
 EXACT = INTEGER_TYPES | {"decimal", "bit"}
-NUMBERS = EXACT | {"float", "double"}
+NUMBERS = EXACT | {"float", "double", "year"}
 CHANGES_STATE = frozenset({Kind.SET, Kind.USE, Kind.PREPARE, Kind.DEALLOCATE})  # but for temporary tables
 LOCKS_NOTHING = frozenset({Kind.READ, Kind.BEGIN, Kind.HARMLESS})
 LOCKS_TABLES = {Kind.LOCK_TABLES: True, Kind.UNLOCK_TABLES: False, Kind.BEGIN: False}
@@ -156,6 +155,7 @@ class Compared:
         texts = self.strings | self.days | self.times
         return (
             (statement.turned and bool(texts))
+            or not texts.isdisjoint(statement.mixed)
             or not texts.isdisjoint(statement.numbers)
             or not (self.strings | self.numbers).isdisjoint(statement.moments)
             or not self.times.isdisjoint(statement.days)
@@ -178,11 +178,16 @@ class Target:
     list_end: int = 0  # where the list is the only parameter, of how many values, which are the statement's in order
     dates: tuple[bool, ...] = ()  # of the cache's parameters, whether it is compared with a date or time
     compared: Compared = field(default_factory=Compared)
-    # Of executions that were hits: by the types that were bound before and the bytes, the key and the types then.
-    keys: dict[tuple[Types, bytes], tuple[Key, Types]] = field(default_factory=dict)
+    # Of executions that were hits: by the types bound before and the bytes, the key, and the types and kinds then.
+    keys: dict[tuple[Types, bytes], tuple[Key, Types, tuple[int, ...]]] = field(default_factory=dict)
 
     def learn(
-        self, before: Types, payload: bytes, given: Sequence[Value], values: Sequence[ParameterValue], types: Types
+        self,
+        before: Types,
+        payload: bytes,
+        given: Sequence[Value],
+        values: Sequence[ParameterValue],
+        statement: PreparedStatement,
     ) -> None:
         """An execution is about to be answered. `given`: its values; `values`: the cache's."""
         if self.cache is None or len(payload) > LONGEST_KEY or self.list_end or self.compared.are_too_fine(given):
@@ -191,12 +196,14 @@ class Target:
         if key is not None:
             if len(self.keys) >= KEYS:
                 self.keys.clear()
-            self.keys[before, payload] = key, types
+            self.keys[before, payload] = key, statement.types, statement.kinds
 
     def resolved_otherwise(self, statement: PreparedStatement) -> str:
         """Why MySQL may have resolved a statement in another way than the cache's query; "" if it has not."""
         if self.cache is None:
             return ""
+        if statement.failed:
+            return "MySQL has answered the execution before with an error, and may answer this one with it, too"
         if self.compared.is_turned(statement):
             return "a parameter was bound before by whose type MySQL goes on comparing"
         if not self.compared.bits <= statement.numbers:
@@ -207,11 +214,10 @@ class Target:
     def bind(self, values: tuple[Value, ...], statement: PreparedStatement) -> tuple[ParameterValue, ...]:
         """The cache's parameters of an execution's. Raises ComparedElsewhere."""
         types, exact = statement.types, self.compared.exact
-        if statement.reals and not exact.isdisjoint(statement.reals):
-            if self.compared.are_too_fine(values):
-                raise ComparedElsewhere("MySQL compares as DOUBLE since one was bound, and this number is no DOUBLE")
-            if statement.mixed and statement.ranks != statement.told_ranks:
-                raise ComparedElsewhere("a string is bound beside a number, by which MySQL goes on comparing")
+        if len(statement.unseen) > MOST_UNSEEN:
+            raise ComparedElsewhere("MySQL has not seen the last executions, by whose types it goes on comparing")
+        if statement.reals and not exact.isdisjoint(statement.reals) and self.compared.are_too_fine(values):
+            raise ComparedElsewhere("MySQL compares as DOUBLE since one was bound, and this number is no DOUBLE")
         if self.list_end:
             bound: tuple[ParameterValue, ...] = (values,)
         else:

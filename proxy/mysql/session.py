@@ -62,6 +62,7 @@ class Session(OwnSql):
         # Of the statement that MySQL is answering: its route; its text where it is noted; whether the session was in a
         # transaction or had autocommit off, and had it on; when it was sent.
         self._passing: tuple[Route, bytes | None, bool, bool, int] = shared.large, None, False, True, 0
+        self._executed: PreparedStatement | None = None  # which one that is
         self._passed_exchange = Exchange(Kind.RESULT, self._passed)
 
     def handle(self, data: bytes) -> None:
@@ -149,7 +150,8 @@ class Session(OwnSql):
             return
         if self.replay or self.shown.answers:
             self._before(route)
-        if data[4] == COM_STMT_EXECUTE:
+        self._executed = self.statements.get(data[5:9]) if data[4] == COM_STMT_EXECUTE else None
+        if self._executed is not None:
             data = self.for_mysql(data)
         state = self.state
         self._passing = route, noted, state.in_transaction or not state.autocommit, state.autocommit, perf_counter_ns()
@@ -177,8 +179,7 @@ class Session(OwnSql):
         state = self.state
         route, noted, was, autocommit, started = self._passing
         failed = outcome.status == NO_STATUS
-        if not failed:
-            self._done(route, outcome.status)
+        self._done(route, outcome.status)
         if outcome.state:
             if state.token:
                 self.lacks_own_writes()  # or they would gather in a session that never reads
@@ -213,7 +214,11 @@ class Session(OwnSql):
         self.ok(STATUS_AUTOCOMMIT if self.state.autocommit else 0)
 
     def _done(self, route: Route, status: int) -> None:
-        """A statement was done, and no error."""
+        """A statement was done, or ended with an error."""
+        if self._executed is not None:
+            self._executed.failed = status == NO_STATUS
+        if status == NO_STATUS:
+            return
         state = self.state
         state.on_status(status)
         if route.locks_tables is not None:
@@ -256,9 +261,16 @@ class Session(OwnSql):
             self._compare_shown(opens_snapshot=replays)
 
     def for_mysql(self, data: bytes) -> bytes:
-        """A command, the hits before which MySQL has not seen."""
+        """A command, the hits before which MySQL has not seen. Shows it those by whose types it goes on comparing."""
         statement = self.statements.get(data[5:9]) if data[4] == COM_STMT_EXECUTE else None
-        return statement.for_mysql(data) if statement is not None else data
+        if statement is None:
+            return data
+        self._show_owed(statement, data)
+        return statement.for_mysql(data)
+
+    def _show_owed(self, statement: PreparedStatement, data: bytes = b"") -> None:
+        for execution in statement.owed(data):
+            self.server.send(execution, self.unseen(self._replayed))
 
     def _replayed(self, outcome: Outcome) -> None:
         self.state.touched |= self.state.in_transaction
@@ -325,9 +337,11 @@ class Session(OwnSql):
             else:
                 before = statement.types
                 given = statement.values(data[4:])
-                values = target.bind(given, statement)
-                target.learn(before, data[9:], given, values, statement.types)
-                why = NO_CACHE
+                why = target.resolved_otherwise(statement)
+                if not why:
+                    values = target.bind(given, statement)
+                    target.learn(before, data[9:], given, values, statement)
+                    why = NO_CACHE
         except NotDecoded as reason:
             why = str(reason)
         except Malformed as reason:  # MySQL says what it thinks of it
@@ -366,10 +380,15 @@ class Session(OwnSql):
         self.send_unanswered(data)
 
     def _long_data(self, data: bytes) -> None:
+        self._note_long_data(data)
+        self.send_unanswered(data)
+
+    def _note_long_data(self, data: bytes) -> None:
         statement = self.statements.get(data[5:9])
         if statement is not None:
+            if self.server.alive:
+                self._show_owed(statement)  # an execution would take the pieces
             statement.long_data = True
-        self.send_unanswered(data)
 
     def _reset_statement(self, data: bytes) -> None:
         statement = self.statements.get(data[5:9])
@@ -423,9 +442,7 @@ class Session(OwnSql):
         """A command too large to be looked at: what it does, MySQL tells."""
         command = data[4]
         if command == COM_STMT_SEND_LONG_DATA:
-            statement = self.statements.get(data[5:9])
-            if statement is not None:
-                statement.long_data = True
+            self._note_long_data(data)
             self.send_unanswered(data)
             self._busy = True  # until all of it is sent
         elif command == COM_STMT_PREPARE:

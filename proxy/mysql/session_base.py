@@ -247,7 +247,7 @@ class SessionBase(SessionSockets):
         self._task = None
         if self._closed:
             return
-        self._busy = bool(self.server.responses.exchanges)
+        self._busy = any(exchange.visible for exchange in self.server.responses.exchanges)
         if self._out:
             self._flush()
         if not self.server.alive and not self._orphan:

@@ -51,7 +51,8 @@ CAMPAIGNS = (
     Campaign("oracle-mutants"),
     Campaign("sim", 0.2, ("STEPS={steps}", "SEED={seed}")),
     Campaign("differential", 0.2, ("SECONDS={seconds}", "FIRST={seed}")),
-    Campaign("oracle", 0.25, ("SECONDS={seconds}", "SEED={seed}")),
+    Campaign("oracle", 0.2, ("SECONDS={seconds}", "SEED={seed}")),
+    Campaign("bindings", 0.05, ("SECONDS={seconds}", "SEED={seed}")),
     Campaign("fuzz", 0.15, ("SECONDS={seconds}", "SEED={seed}")),
     Campaign("hammer", 0.2, ("SECONDS={seconds}", "SEED={seed}")),
 )
