@@ -106,6 +106,49 @@ def test_a_list_of_more_keys_than_one_fill_has_is_compared_before_it_is_given(
     run(scenario)
 
 
+def test_what_a_part_of_a_list_has_filled_is_given_to_nobody_before_the_list_is_compared(
+    mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    NOT_LIKE.plant(monkeypatch)
+    listed = ", ".join(map(str, range(1, 151)))
+    query = "SELECT id, word FROM item WHERE grp IN (%s) AND word NOT LIKE 'a%%'"
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, verify_new_caches="8", check="false") as proxy:
+            await proxy.write(*TABLES)
+            await proxy.caught_up()
+            await proxy.client.create_cache(query % "?", name="c", database=database)
+            reader = proxy.app.catalog.caches["c"].reader
+            assert reader is not None
+            asker, other = await connected(proxy), await connected(proxy)
+            await other.read("SELECT 1")
+            right = await truth(proxy, query % 7)
+            pump, held = proxy.app.router.pump, list[UpqueryRequest]()
+            submit = pump._submit
+
+            def first_alone(request: UpqueryRequest) -> None:
+                (submit if not any(reader.entries) and not held and not sent else held.append)(request)
+                sent.append(request)
+
+            sent: list[UpqueryRequest] = []
+            monkeypatch.setattr(pump, "_submit", first_alone)
+            reading = asyncio.create_task(asker.read(query % listed))
+            await until(lambda: 7 in reader.entries)
+            assert held, "the list is filled by several"
+            monkeypatch.setattr(pump, "_submit", submit)
+            rows, _, why = await other.read(query % 7)
+            assert as_shown(rows, False) == right, why
+            for request in held:
+                submit(request)
+            rows, _, _ = await reading
+            assert as_shown(rows, False) == await truth(proxy, query % listed)
+            await until(lambda: lost(proxy) == 1)
+            for one in (asker, other):
+                await one.close()
+
+    run(scenario)
+
+
 def test_what_is_given_before_it_is_compared_is_given_once(
     mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from asyncio import sleep
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from statistics import median
 from time import perf_counter_ns
@@ -485,9 +485,9 @@ class OpenCache:
         if len(binding.keys) != 1:
             return None
         trust = self._cache.trust
-        if trust is not None and trust.changed and not trust.changes.earned:
-            return None  # it could not be compared: it is at no position
         ((key, params),) = binding.keys
+        if trust is not None and (key in trust.filling or (trust.changed and not trust.changes.earned)):
+            return None  # it could not be compared: it is at no position
         found = reader.answer_ahead(params)
         if found is None or (demand is not None and not demand.met_ahead(found[1])):
             return None
@@ -562,13 +562,13 @@ class OpenCache:
         cache.misses += 1
         started = perf_counter_ns()
         try:
-            ready = await self._router.pump.miss(reader, binding.keys, demand, check)
+            with self._router.auditor.filling(cache, reader, binding) if compare else nullcontext():
+                ready = await self._router.pump.miss(reader, binding.keys, demand, check)
         finally:
             if check is not None:
                 check.close()
         cache.miss_ns.append(perf_counter_ns() - started)
         if compare:
-            self._router.auditor.unprove(reader, binding)
             text = text or self._router.substituted(cache.sql, parameters)
             return replace(await self._compared(reader, binding, parameters, text), served=Served.MISS)
         horizon = str(ready.horizon) if ready.horizon is not None else ""

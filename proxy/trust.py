@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -38,7 +38,7 @@ from proxy.comparison import DATA_ERRORS, Comparer, Comparison, Outcome, marks_o
 from proxy.keys import Binding, Bound
 from proxy.ledger import Ledger
 from sqltypes.errors import EvaluationError, SourceError, UpwellError
-from sqltypes.expression import Row
+from sqltypes.expression import Key, Row
 
 if TYPE_CHECKING:
     from proxy.caches import NamedCache
@@ -54,13 +54,15 @@ LOGGED_ROWS, LOGGED_TEXT = 20, 4096
 
 class Trust:
     """What one plan of a cache has earned. `unproved`: held answers that are being compared, not to be given yet.
-    `recent`: those whose bytes were stored last."""
+    `filling`: keys of long lists that are being filled, and are compared once all is held. `recent`: those whose bytes
+    were stored last."""
 
     def __init__(self, wanted: int, mode: Mode) -> None:
         self.evict = mode is Mode.EVICT
         self.fills = Ledger(wanted)
         self.changes = Ledger(wanted)
         self.unproved: dict[Held, None] = {}
+        self.filling: Counter[Key] = Counter()
         self.recent: deque[Held] = deque(maxlen=LATEST)
         self.changed = False  # a table of the query has changed since
         self.behind = False  # an answer that was due has been given, and is to be compared
@@ -74,7 +76,7 @@ class Trust:
         be, if not."""
         if given:
             self.recent.append(held)
-        if held in self.unproved:
+        if held in self.unproved or held.key in self.filling:
             return True
         return held.bodies is None and self.holds_back_derived(seconds, given=given)
 
@@ -225,6 +227,19 @@ class Auditor:
         if trust is None or trust.evict or len(binding.keys) <= MAX_KEYS:
             return False
         return trust.holds_back_derived(0.0)
+
+    @contextmanager
+    def filling(self, cache: NamedCache, reader: ReaderNode, binding: Binding) -> Iterator[None]:
+        """While the keys are filled, and until they are compared, nobody is given what is held of them."""
+        keys, trust = [key for key, _ in binding.keys], cache.trust
+        if trust is not None:
+            trust.filling.update(keys)
+        try:
+            yield
+        finally:
+            if trust is not None:
+                trust.filling -= Counter(keys)
+        self.unprove(reader, binding)
 
     def unprove(self, reader: ReaderNode, binding: Binding) -> None:
         """What is held for these keys is as if it had changed: nobody is given it before it is compared."""
