@@ -9,7 +9,7 @@ and who waits for what.
 
 Invariants:
 1. A read is in `_reads` until it has got its `Ready` or `Failed`, and then it waits for a fill or is in `_missed`.
-2. Memory is bounded: `memory.used` exceeds `limit` only inside a call.
+2. Memory is bounded: `memory.used` exceeds `limit` only inside a call, or while `tidy` has more to evict.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from dataflow.demand import BEHIND
 from dataflow.entries import Held
+from dataflow.eviction import GOING
 from dataflow.fill import SLOW_SECONDS, Fill, Read, Record, missing
 from dataflow.hot_keys import HotKeys
 from dataflow.messages import (
@@ -45,6 +46,7 @@ from sqltypes.expression import Key
 OnFailure = Callable[[ReaderNode, list[Read], Exception], list[Effect]]
 MAX_ATTEMPTS = 3  # upqueries for one read before it is passed through
 MAX_BATCH = 100  # keys of one upquery
+EVICTING = 250 * GOING  # what is evicted in one step: so many keys, or that many times more that stay
 FILL_PATIENCE = 10.0  # seconds that an answer waits for the position; a timeout resolves nothing: the fill is dropped
 
 
@@ -78,6 +80,7 @@ class Engine:
         self.latency: dict[int, float] = {}  # by tag: seconds that its upqueries take, smoothed
         self.source = SourceHistory()
         self._count = 0
+        self._evicting = False  # `tidy` goes on
 
     @property
     def ring(self) -> Ring[Record]:
@@ -113,7 +116,11 @@ class Engine:
         remains = self.memory.remains
         if remains:
             remains.take_apart(most)
-            return bool(remains) or self.sieve.prune(0)
+            return bool(remains) or self._evicting or self.sieve.prune(0)
+        if self._evicting:
+            self.sieve.go_on(self.limit, GOING * most)
+            self._evicting = self.memory.used > self.limit and not self.sieve.stuck
+            return self._evicting or self.sieve.prune(0)
         return self.sieve.prune(10 * most)
 
     # -- reads -------------------------------------------------------------------------------------------------------
@@ -253,8 +260,15 @@ class Engine:
         subscription that ends here leaves a key that may go."""
         effects = self._publish() if self.subscriptions.stale else []
         if self.memory.used > self.limit:
-            self.sieve.evict_to(self.limit)
+            self.keep_limit()
         return effects
+
+    def keep_limit(self) -> None:
+        """Evicts what is too much: as much as a short step can, the rest in `tidy`."""
+        self.sieve.evict_to(self.limit, EVICTING)
+        self._evicting = self.memory.used > self.limit and not self.sieve.stuck
+        if self._evicting:
+            self.memory.remains.more()
 
     def _restarted(self) -> list[Effect]:
         """What the server may have lost is forgotten: what is held ahead of the position, answers under way and
@@ -558,7 +572,7 @@ class Engine:
     def unsubscribe(self, number: int) -> None:
         self._reads.pop(number, None)
         self.subscriptions.stop(number)
-        self.sieve.evict_to(self.limit)  # what only it kept may go now
+        self.keep_limit()  # what only it kept may go now
 
     def _publish(self) -> list[Effect]:
         return self._refill(self.subscriptions.take_stale())
@@ -573,4 +587,5 @@ class Engine:
         evictable = any(
             held.watch is None for reader in self.graph.readers.values() for held in reader.entries.values()
         )
-        assert self.memory.used <= self.limit or not evictable, "more is held than the limit allows"
+        bounded = self.memory.used <= self.limit or self._evicting or not evictable
+        assert bounded, "more is held than the limit allows"

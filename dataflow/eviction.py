@@ -6,9 +6,12 @@ they leave again, and those in use stay, which plain recency does not give. A hi
 
 Readers' keys go first; an arrangement's entry goes when no reader's key needs it any more (`entries.release`).
 
+The queue is in segments, so that what is evicted or dropped is taken out of it a little at a time.
+
 Invariants:
-1. Every held key of every reader is in the queue once. Dead ones may be there too, until the hand meets them or the
-   queue is compacted.
+1. Every held key of every reader is in the queue once. Dead ones may be there too, until the hand has passed their
+   segment, or `prune` has.
+2. `_places` is how many places all segments have.
 """
 
 from __future__ import annotations
@@ -19,22 +22,32 @@ from dataflow.reader import Params, ReaderNode
 from sqltypes.expression import Key
 
 AT_ONCE = 16  # of what was let go, that are taken apart before it is looked whether that is enough
+SEGMENT = 1024  # places of a segment
+# What a step may cost in all, in units of a key that is passed over: a key that goes takes some microseconds.
+GOING, WHOLE_SEGMENT = 20, 200
 
 
 class Sieve:
     """The queue and its hand."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, segment: int = SEGMENT) -> None:
         self.memory = memory
-        self._queue: list[Held | None] = []
-        self._hand = 0
-        self._pruned: int | None = None  # how far `prune` has come
-        self._empty = 0  # places of the queue that the hand has emptied
         self.evicted = 0
+        self.spared = 0  # keys that the hand has passed over since the last one that went
+        self._size = segment
+        self._segments: list[list[Held | None]] = [[]]  # the oldest first; the last one grows
+        self._places = 0
+        self._segment = self._at = 0  # the hand
+        self._pruned: int | None = None  # the segment that `prune` has come to
 
     def add(self, held: Held) -> None:
         """A new key: the newest."""
-        self._queue.append(held)
+        last = self._segments[-1]
+        if len(last) >= self._size:
+            last = []
+            self._segments.append(last)
+        last.append(held)
+        self._places += 1
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         """The reader's key, linked to all that it is derived from; None if that is not all held."""
@@ -49,55 +62,71 @@ class Sieve:
         relink(held, deps)
         return held
 
-    def evict_to(self, target: int) -> int:
-        """Evicts until `memory.used` is at most `target` bytes. Returns how many keys went. Watched keys stay."""
-        remains = self.memory.remains
-        while self.memory.used > target and remains:
+    @property
+    def stuck(self) -> bool:
+        """Whether the hand has passed over all keys twice, and found none that may go."""
+        return self.spared > 2 * self._places
+
+    def evict_to(self, target: int, most: int | None = None) -> int:
+        """Evicts until `memory.used` is at most `target` bytes. Returns how many keys went. Watched keys stay.
+
+        `most`: what it may cost (`GOING`), None: whatever it takes. Who goes on later sees by `stuck` whether it helps.
+        """
+        self.spared = 0
+        return self.go_on(target, most)
+
+    def go_on(self, target: int, most: int | None = None) -> int:
+        """As `evict_to`, where that has not come to its end."""
+        memory, remains = self.memory, self.memory.remains
+        left = most if most is not None else 1 << 62
+        while memory.used > target and remains and left > 0:
             remains.take_apart(AT_ONCE)
+            left -= GOING * AT_ONCE
         evicted = 0
-        spared = 0
-        while self.memory.used > target and spared <= 2 * len(self._queue):
-            held = self._next()
-            if held is None:
-                break
-            if held.visited or held.watch is not None:
-                held.visited = False
-                self._hand += 1
-                spared += 1
+        while memory.used > target and self._places and not self.stuck and left > 0:
+            segment = self._segments[self._segment]
+            if self._at >= len(segment):
+                self._leave()
+                left -= WHOLE_SEGMENT
                 continue
-            self._queue[self._hand] = None
-            self._hand += 1
-            self._empty += 1
-            spared = 0
-            held.reader.drop(held)
-            evicted += 1
+            held = segment[self._at]
+            if held is not None and held.alive and (held.visited or held.watch is not None):
+                held.visited = False
+                self.spared += 1
+                left -= 1
+            else:
+                segment[self._at] = None
+                left -= 1
+                if held is not None and held.alive:
+                    self.spared = 0
+                    left -= GOING
+                    held.reader.drop(held)
+                    evicted += 1
+            self._at += 1
         self.evicted += evicted
         return evicted
 
-    def _next(self) -> Held | None:
-        """The living key at the hand, from the oldest on again when the hand has passed the newest; None if there is
-        none."""
-        if self._empty * 2 > len(self._queue):
-            self._compact()
-        for _ in range(2):
-            while self._hand < len(self._queue):
-                held = self._queue[self._hand]
-                if held is not None and held.alive:
-                    return held
-                if held is not None:
-                    self._queue[self._hand] = None
-                    self._empty += 1
-                self._hand += 1
-            self._compact()
-            self._hand = 0
-        return None
+    def _leave(self) -> None:
+        """The hand goes on to the next segment, behind the last one to the first. What is left of this one joins the
+        one before, if there is room."""
+        at, last = self._segment, len(self._segments) - 1
+        segment = self._segments[at]
+        self._keep_living(segment)
+        joins = 0 < at < last and len(self._segments[at - 1]) + len(segment) <= self._size
+        if at < last and (joins or not segment):
+            self._segments[at - 1] += segment  # of the first one nothing is left
+            del self._segments[at]
+            if self._pruned is not None and self._pruned > at:
+                self._pruned -= 1
+        else:
+            self._segment = at + 1 if at < last else 0
+        self._at = 0
 
-    def _compact(self) -> None:
-        """Takes the empty places out; the hand stays before the same key."""
-        before = sum(1 for held in self._queue[: self._hand] if held is not None)
-        self._queue = [held for held in self._queue if held is not None]
-        self._hand = before
-        self._empty = 0
+    def _keep_living(self, segment: list[Held | None]) -> None:
+        """Takes the empty places and the dead keys out of a segment."""
+        before = len(segment)
+        segment[:] = [held for held in segment if held is not None and held.alive]
+        self._places -= before - len(segment)
 
     def prune_soon(self) -> None:
         """Many keys were dropped otherwise than by the hand: `prune` is to be called until nothing is left to do."""
@@ -105,19 +134,19 @@ class Sieve:
         self.memory.remains.more()
 
     def prune(self, most: int) -> bool:
-        """Looks at so many places of the queue for dead keys, and takes them out. Whether there is more to do."""
-        if self._pruned is None:
-            return False
-        start, end = self._pruned, min(self._pruned + most, len(self._queue))
-        for at in range(start, end):
-            held = self._queue[at]
-            if held is not None and not held.alive:
-                self._queue[at] = None
-                self._empty += 1
-        self._pruned = end if end < len(self._queue) else None
-        if self._empty * 2 > len(self._queue):
-            self._compact()  # places have moved: the hand finds what is passed over
+        """Takes the dead keys out of some segments, of so many places in all. Whether there is more to do."""
+        while self._pruned is not None and most > 0:
+            segment = self._segments[self._pruned]
+            most -= max(1, len(segment))
+            if self._pruned == self._segment:  # the hand stays before the same key
+                self._at = sum(1 for held in segment[: self._at] if held is not None and held.alive)
+            self._keep_living(segment)
+            self._pruned = self._pruned + 1 if self._pruned + 1 < len(self._segments) else None
         return self._pruned is not None
 
     def __len__(self) -> int:
-        return sum(1 for held in self._queue if held is not None and held.alive)
+        return sum(1 for segment in self._segments for held in segment if held is not None and held.alive)
+
+    def check_invariants(self) -> None:
+        assert self._places == sum(map(len, self._segments))
+        assert self._segment < len(self._segments) and self._at <= len(self._segments[self._segment])

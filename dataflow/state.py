@@ -190,3 +190,4 @@ class State:
         """Raises AssertionError where the state contradicts itself."""
         self.graph.check_invariants()
         self.ring.check_invariants()
+        self.sieve.check_invariants()

@@ -84,4 +84,4 @@ class MemoryGuard:
         engine = self._engine
         engine.limit = int(self._limit / self.factor)
         if engine.memory.used > engine.limit:
-            engine.sieve.evict_to(engine.limit)
+            engine.keep_limit()

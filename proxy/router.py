@@ -431,7 +431,7 @@ class Router:
     def keep_limit(self) -> None:
         """After answers were encoded and stored: evicts if that passed the limit."""
         if self._engine.memory.used > self._engine.limit:
-            self._engine.sieve.evict_to(self._engine.limit)
+            self._engine.keep_limit()
 
     @property
     def memory_is_short(self) -> bool:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from dataflow.arrangement import Memory
+from dataflow.engine import EVICTING
 from dataflow.entries import HELD_BYTES, Held
-from dataflow.eviction import Sieve
+from dataflow.eviction import GOING, Sieve
 from dataflow.messages import Pair
 from sqltypes.expression import Row
 from tests.support.engine_rig import Rig, gtids
@@ -116,7 +117,7 @@ class Shelf:
 
     def __init__(self, room: int) -> None:
         self.memory = Memory()
-        self.sieve = Sieve(self.memory)
+        self.sieve = Sieve(self.memory, segment=16)
         self.held: dict[int, Held] = {}
         self.room = room
 
@@ -187,7 +188,8 @@ def test_queue_does_not_grow_with_keys_that_are_gone() -> None:
     for key in range(5000):
         shelf.read(key)
     assert len(shelf.sieve) == 10
-    assert len(shelf.sieve._queue) <= 40
+    assert sum(map(len, shelf.sieve._segments)) <= 40
+    shelf.sieve.check_invariants()
 
 
 def test_mark_is_given_once_for_any_number_of_hits() -> None:
@@ -198,3 +200,71 @@ def test_mark_is_given_once_for_any_number_of_hits() -> None:
     assert sorted(shelf.held) == [1, 3, 4]
     shelf.sieve.evict_to(0)
     assert not shelf.held
+
+
+def filled_shelf(rng: random.Random) -> Shelf:
+    shelf = Shelf(1000)
+    for key in range(1000):
+        shelf.read(key)
+    for key in range(1000):
+        shelf.held[key].visited = rng.random() < 0.3
+        if rng.random() < 0.05:
+            shelf.held[key].watch = lambda: None
+    for key in rng.sample(range(1000), 300):
+        shelf.drop(shelf.held[key])
+    return shelf
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_evicted_a_little_at_a_time_is_what_would_have_gone_at_once(seed: int) -> None:
+    whole, sliced = filled_shelf(random.Random(seed)), filled_shelf(random.Random(seed))
+    rng = random.Random(seed)
+    target = rng.randrange(700) * HELD_BYTES
+    whole.sieve.evict_to(target)
+    evicted, steps = sliced.sieve.evict_to(target, 0), 0
+    while sliced.memory.used > target and not sliced.sieve.stuck:
+        went = sliced.sieve.go_on(target, most := rng.randrange(1, 200))
+        assert went <= most // GOING + 1
+        evicted += went
+        steps += 1
+        if rng.random() < 0.3:
+            sliced.sieve.prune_soon()
+        sliced.sieve.prune(rng.randrange(40))
+        sliced.sieve.check_invariants()
+    assert sliced.held.keys() == whole.held.keys() and evicted == whole.sieve.evicted == sliced.sieve.evicted
+    assert {key for key, held in sliced.held.items() if held.visited} == {
+        key for key, held in whole.held.items() if held.visited
+    }
+    assert steps > 1 or evicted < 10
+
+
+def test_an_engine_that_holds_far_too_much_evicts_in_steps() -> None:
+    rig = Rig(ROWS)
+    for key in range(2000):
+        rig.fill_from({key: (key, key, 0)}, key)
+    engine = rig.engine
+    more: list[bool] = []
+    engine.memory.remains.on_more = lambda: more.append(True)
+    engine.limit = engine.memory.used // 10
+    engine.keep_limit()
+    assert 100 <= engine.sieve.evicted <= EVICTING // GOING and more
+    engine.check_invariants()
+    steps = 0
+    while engine.tidy(50):
+        steps += 1
+    assert engine.memory.used <= engine.limit and engine.sieve.evicted > 1700 and steps > 10
+    engine.check_invariants()
+
+
+def test_where_nothing_may_go_evicting_ends() -> None:
+    rig = Rig(ROWS)
+    for key in range(300):
+        rig.fill_from({key: (key, key, 0)}, key)
+    for held in rig.readers[0].entries.values():
+        held.watch = lambda: None
+    rig.engine.limit = 0
+    rig.engine.keep_limit()
+    for _ in range(300):
+        if not rig.engine.tidy(1):
+            break
+    assert not rig.engine.tidy(1) and rig.engine.sieve.evicted == 0

@@ -73,7 +73,7 @@ class Desk:
 
     def keep_limit(self) -> None:
         if self._engine.memory.used > self._engine.limit:
-            self._engine.sieve.evict_to(self._engine.limit)
+            self._engine.keep_limit()
 
 
 def _unasked(request: UpqueryRequest, deliver: object, deadline: float) -> None:

@@ -306,7 +306,7 @@ MUTANTS = (
         "the before image counts (rows)",
         edit(RowsNode, "change", ("self._remove(entries, old, self._narrow(before))", "pass")),
     ),
-    Mutant("never stale", "memory is bounded", edit(Engine, "between", ("self.sieve.evict_to(self.limit)", "pass"))),
+    Mutant("never stale", "memory is bounded", edit(Engine, "between", ("self.keep_limit()", "pass"))),
     # what a read may be told
     Mutant(
         "reads",

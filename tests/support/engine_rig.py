@@ -107,5 +107,5 @@ class Rig:
         node = self.readers[reader]
         held = self.engine.hold(node, node.key_of(params), params)
         body = node.body(held, params, 0) if held is not None else None
-        self.engine.sieve.evict_to(self.engine.limit)
+        self.engine.keep_limit()
         return body
