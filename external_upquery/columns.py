@@ -62,6 +62,8 @@ CHARACTER_WIDTHS = {
     "eucjpms": 3,
 }
 
+SIX = range(6)
+
 
 @dataclass(frozen=True, slots=True)
 class RawColumn:
@@ -92,13 +94,26 @@ KNOWN_COLLATIONS = known_collations()
 
 def parse_column(payload: bytes) -> RawColumn:
     """The body of one column definition packet (Protocol::ColumnDefinition41)."""
-    position = 0
-    texts = []
-    for _ in range(6):  # catalog, schema, table, original table, name, original name
-        start, position = length_encoded(payload, position)
-        texts.append(payload[start:position].decode("utf-8", "replace"))
-    _, charset, length, code, flags, decimals = FIXED_PART.unpack_from(payload, position)
-    return RawColumn(texts[4], texts[2], code, flags, charset, length, decimals)
+    return column_at(payload, 0)
+
+
+def column_at(data: bytes, at: int) -> RawColumn:
+    """As `parse_column`, of the body at this position. An answer may have thousands."""
+    starts = []
+    for _ in SIX:  # catalog, schema, table, original table, name, original name
+        starts.append(at)
+        at += 1 + size if (size := data[at]) < 0xFB else length_encoded(data, at)[1] - at
+    _, charset, length, code, flags, decimals = FIXED_PART.unpack_from(data, at)
+    name, table = length_encoded(data, starts[4]), length_encoded(data, starts[2])
+    return RawColumn(
+        data[name[0] : name[1]].decode("utf-8", "replace"),
+        data[table[0] : table[1]].decode("utf-8", "replace"),
+        code,
+        flags,
+        charset,
+        length,
+        decimals,
+    )
 
 
 def length_encoded(data: bytes, position: int) -> tuple[int, int]:
@@ -185,7 +200,7 @@ def to_result_column(raw: RawColumn, collations: Mapping[int, str] = KNOWN_COLLA
     """The announced column as the rest of the project sees it."""
     return ResultColumn(
         name=raw.name,
-        type=to_sql_type(raw, collations),
+        type=_usual_type(raw) if collations is KNOWN_COLLATIONS else to_sql_type(raw, collations),
         nullable=not raw.flags & FLAG.NOT_NULL,
         table=raw.table,
         flags=raw.flags,
@@ -193,3 +208,18 @@ def to_result_column(raw: RawColumn, collations: Mapping[int, str] = KNOWN_COLLA
         charset=raw.charset,
         length=raw.length,
     )
+
+
+_types: dict[tuple[int, int, int, int, int], SqlType] = {}
+MOST_TYPES = 4096
+
+
+def _usual_type(raw: RawColumn) -> SqlType:
+    """`to_sql_type`, remembered: the columns of an answer are of a few types."""
+    key = raw.code, raw.flags, raw.charset, raw.length, raw.decimals
+    found = _types.get(key)
+    if found is None:
+        if len(_types) >= MOST_TYPES:
+            _types.clear()
+        found = _types[key] = to_sql_type(raw)
+    return found

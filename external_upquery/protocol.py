@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from external_upquery.columns import RawColumn, length_encoded_integer, parse_column, to_result_column
+from external_upquery.columns import RawColumn, column_at, length_encoded_integer, to_result_column
 from external_upquery.rowcode import MULTI_PACKET, DecodeRow, DecodeRows, kind_of, row_decoders
 from sqltypes.errors import SourceError
 from sqltypes.expression import Row
@@ -311,11 +311,11 @@ def _layout(announced: bytes, count: int) -> Layout:
 
 def _columns(announced: bytes, count: int) -> list[RawColumn]:
     columns = []
-    position = 0
+    at = 0
     for _ in range(count):
-        payload, position = _packet(announced, position, len(announced))
-        assert payload is not None
-        columns.append(parse_column(payload))
+        size = announced[at] | announced[at + 1] << 8 | announced[at + 2] << 16
+        columns.append(column_at(announced, at + 4))
+        at += 4 + size
     return columns
 
 

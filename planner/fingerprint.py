@@ -404,6 +404,9 @@ def unquote(text: str) -> str:
     body = text[1:-1]
     if "\\" not in body:
         return body.replace(text[0] * 2, text[0])
+    rest = body.replace("\\\\", "")
+    if "\\" not in rest and text[0] not in rest:  # nothing but backslashes is escaped
+        return body.replace("\\\\", "\\")
     parts = _ESCAPED[text[0]].split(body)  # each second one is matched
     found = parts[1::2]
     values = {one: _unescaped(one) for one in set(found)}

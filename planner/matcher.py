@@ -52,6 +52,7 @@ class QueryMatcher:
         self.version = version
         self._by_shape: dict[tuple[str, str], list[_Candidate]] = {}
         self._shapes: dict[str, tuple[str, str]] = {}  # by the caches' names
+        self._outline_of: dict[tuple[str, str], tuple[str, str]] = {}  # by `_by_shape`'s keys
         self._outlines: Counter[tuple[str, str]] = Counter()
         self._texts: OrderedDict[tuple[str, str], Fingerprint | None] = OrderedDict()
 
@@ -62,15 +63,17 @@ class QueryMatcher:
             self._texts.clear()
             self.changed()
 
-    def add(self, plan: QueryPlan, name: str, found: Fingerprint | None = None) -> None:
-        """Requires: no cache of that name is known. `found`: the fingerprint of the plan's text, if it is known."""
+    def add(self, plan: QueryPlan, name: str, found: Fingerprint | None = None, known_outline: str = "") -> None:
+        """Requires: no cache of that name is known. `found`, `known_outline`: the fingerprint of the plan's text and
+        its outline, if they are known."""
         self.changed()
         if found is None:
             found = fingerprint(plan.sql, plan.database)  # normalised: no version comments
         shape = plan.database, found.shape
         candidates = self._by_shape.setdefault(shape, [])
         if not candidates:
-            self._outlines[plan.database, outline(found.shape)] += 1
+            self._outline_of[shape] = plan.database, known_outline or outline(found.shape)
+            self._outlines[self._outline_of[shape]] += 1
         candidates.append(_Candidate(name, found.slots, len(plan.parameters)))
         candidates.sort(key=lambda candidate: -sum(_fixes(slot) for slot in candidate.slots))
         self._shapes[name] = shape
@@ -86,8 +89,7 @@ class QueryMatcher:
             self._by_shape[at] = kept
             return
         del self._by_shape[at]
-        database, shape = at
-        key = database, outline(shape)
+        key = self._outline_of.pop(at)
         self._outlines[key] -= 1
         if not self._outlines[key]:
             del self._outlines[key]

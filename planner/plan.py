@@ -148,6 +148,10 @@ class AnswerArrangement:
     columns: tuple[ResultColumn, ...] = field(default=(), compare=False)
     why: str = ""  # why not maintained
 
+    def __hash__(self) -> int:
+        """Of the text alone: a plan is hashed several times when it is installed, and may read hundreds of tables."""
+        return hash((self.sql, self.database))
+
 
 Arrangement = RowsArrangement | AggregateArrangement | TopKArrangement | AnswerArrangement
 

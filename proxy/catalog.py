@@ -64,13 +64,14 @@ class StreamWants(Protocol):
 @dataclass(frozen=True, slots=True)
 class Planned:
     """A plan that agrees with MySQL, the columns that MySQL announces, the relations that it was made from, the
-    session variables on which its answers depend, and its text's fingerprint."""
+    session variables on which its answers depend, and its text's fingerprint with its outline."""
 
     plan: QueryPlan
     columns: tuple[ResultColumn, ...]
     relations: frozenset[tuple[str, str]]
     needs: frozenset[str]
     fingerprint: Fingerprint
+    outline: str
 
 
 class Catalog:
@@ -150,7 +151,7 @@ class Catalog:
                 thought = replace(thought, plan=replace(thought.plan, notes=(*thought.plan.notes, note)))
         thought = await self._doubted(thought, sql, snapshot)
         plan = with_result_columns(thought.plan, columns)
-        return Planned(plan, columns, names, thought.needs, thought.fingerprint)
+        return Planned(plan, columns, names, thought.needs, thought.fingerprint, thought.outline)
 
     async def _doubted(self, thought: Thought, sql: str, snapshot: SchemaSnapshot) -> Thought:
         """The plan, or a more careful one where the query's cache has lost its trust. Raises UnsupportedQuery."""
@@ -342,7 +343,7 @@ class Catalog:
         if self.auditor is not None:
             self.auditor.begin(cache)
         cache.generation += 1
-        self._matcher.add(planned.plan, cache.name, planned.fingerprint)
+        self._matcher.add(planned.plan, cache.name, planned.fingerprint, planned.outline)
         self._want()
 
     def _uninstall(self, cache: NamedCache) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from asyncio import sleep
 from collections.abc import Sequence
+from dataclasses import replace
 
 from proxy.api import Answer, CacheInfo, Encoder, Served, SubscriptionEvent
 from proxy.grpc_errors import as_upwell_error, failure
@@ -32,6 +34,19 @@ def answer_bytes(answer: Answer, known_columns: int) -> bytes:
         columns_id=id,
     )
     return message.SerializeToString() + answer.body
+
+
+async def wide_answer_bytes(answer: Answer, at_once: int) -> bytes:
+    """As `answer_bytes` where no columns are known, so many columns in one turn of the loop: the bytes of messages, one
+    after the other, are those of one message with all of their columns."""
+    parts, id = list[bytes](), 0
+    for first in range(0, len(answer.columns), at_once):
+        columns = column_messages(answer.columns[first : first + at_once])
+        parts.append(pb.Answer(columns=columns).SerializeToString())
+        id = columns_id(columns, id)
+        await sleep(0)
+    head = answer_bytes(replace(answer, columns=(), body=b""), 0)
+    return b"".join((head, pb.Answer(columns_id=id).SerializeToString(), *parts, answer.body))
 
 
 def cache_message(info: CacheInfo) -> pb.Cache:

@@ -208,6 +208,7 @@ def column_messages(columns: Sequence[ResultColumn]) -> list[pb.Column]:
     ]
 
 
-def columns_id(messages: Sequence[pb.Column]) -> int:
-    """A 32-bit name for a tuple of columns; equal columns have equal ids, and none has 0."""
-    return zlib.crc32(pb.Cache(columns=messages).SerializeToString(deterministic=True)) or 1
+def columns_id(messages: Sequence[pb.Column], before: int = 0) -> int:
+    """A 32-bit name for a tuple of columns; equal columns have equal ids, and none has 0. `before`: the name of those
+    in front of them, where they are named in pieces."""
+    return zlib.crc32(pb.Cache(columns=messages).SerializeToString(deterministic=True), before) or 1

@@ -31,6 +31,7 @@ from proxy.grpc_answers import (
     event_bytes,
     stream_answer,
     stream_failure,
+    wide_answer_bytes,
 )
 from proxy.grpc_errors import as_upwell_error, failure, sentence, status_code, trailing_metadata
 from proxy.grpc_rows import FORMAT, column_messages, columns_id, encoder_for, varint
@@ -45,7 +46,7 @@ from proxy.grpc_values import (
     parse_stream,
 )
 from proxy.memo import Memo
-from proxy.slices import in_slices
+from proxy.slices import Slices, in_slices
 from sqltypes.errors import (
     BadParameters,
     DeadlinePassed,
@@ -64,10 +65,12 @@ BATCH_KEYS = 20_000
 """The most keys of one ExecuteBatch."""
 KNOWN_REQUESTS, KNOWN_LENGTH = 1 << 15, 256
 """How many requests that were hits are known by their bytes, and of how many bytes at most: 20 MiB at worst."""
-VALUES_AT_ONCE = 1000
-"""How many parameters of one Query are read in one turn of the loop."""
-PARTS_AT_ONCE = 5_000
-"""How many answers of one ExecuteBatch are put together in one turn of the loop."""
+VALUES_AT_ONCE = 250
+"""How many keys of one ExecuteBatch, or parameters of one Query, are read from one look at the clock to the next."""
+PARTS_AT_ONCE = 1_000
+"""How many answers of one ExecuteBatch are put together from one look at the clock to the next."""
+COLUMNS_AT_ONCE = 200
+"""How many columns of an answer are described in one turn of the loop."""
 MISSES_AT_ONCE = 50
 """How many misses of one ExecuteBatch are begun in one turn of the loop."""
 STREAM_MISSES = 1_000
@@ -246,9 +249,10 @@ class UpwellService:
         parts = [opened.batch_header(message.columns_id)]
         missed: list[int] = []
         append = parts.append
+        slices = Slices()
         for index, body in enumerate(bodies):
-            if index % PARTS_AT_ONCE == PARTS_AT_ONCE - 1:
-                await asyncio.sleep(0)
+            if index % PARTS_AT_ONCE == 0:
+                await slices.turn()
             if body is None:
                 missed.append(index)
                 body = b""
@@ -265,10 +269,10 @@ class UpwellService:
     async def _parameters(self, keys: Sequence[bytes]) -> list[Parameters]:
         memo = self._keys
         parameters: list[Parameters] = []
+        slices = Slices()
         try:
             for first in range(0, len(keys), VALUES_AT_ONCE):
-                if first:
-                    await asyncio.sleep(0)
+                await slices.turn()
                 for raw in keys[first : first + VALUES_AT_ONCE]:
                     parameters.append(memo[raw])
         except BadParameters as error:
@@ -363,15 +367,16 @@ class UpwellService:
         self._check_own_sql("Query")
         message = pb.QueryRequest.FromString(request)
         parameters: list[ParameterValue] = []
+        slices = Slices()
         for index, value in enumerate(message.parameters):
             parameters.append(parameter_value(index, value))
-            if index % VALUES_AT_ONCE == VALUES_AT_ONCE - 1:
-                await asyncio.sleep(0)
+            if index % VALUES_AT_ONCE == 0:
+                await slices.turn()
         freshness = freshness_asked(message.freshness) if message.HasField("freshness") else None
         wait = self._system.query(message.sql, message.database, parameters, FORMAT, freshness)
         answer = await within_deadline(context, wait)
-        if len(answer.columns) >= VALUES_AT_ONCE:
-            await asyncio.sleep(0)
+        if len(answer.columns) >= COLUMNS_AT_ONCE:
+            return await wide_answer_bytes(answer, COLUMNS_AT_ONCE)
         return answer_bytes(answer, 0)
 
     async def create_cache(self, request: bytes, context: Context) -> bytes:

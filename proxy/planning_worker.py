@@ -26,7 +26,7 @@ import structlog
 from dataflow.arrangement import Memory
 from dataflow.graph import Graph
 from planner.api import plan_evict, plan_query
-from planner.fingerprint import Fingerprint, fingerprint
+from planner.fingerprint import Fingerprint, fingerprint, outline
 from planner.plan import Caution, QueryPlan
 from planner.session_needs import session_needs
 from sqltypes.errors import UnsupportedQuery, UpwellError
@@ -64,12 +64,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """A plan, the session variables on which its answers depend, and the fingerprint of its text. `codes`: what was
-    generated for its reader, as `sqltypes.generated.learn` takes it; empty where no reader was built."""
+    """A plan, the session variables on which its answers depend, the fingerprint of its text and its outline. `codes`:
+    what was generated for its reader, as `sqltypes.generated.learn` takes it; empty where no reader was built."""
 
     plan: QueryPlan
     needs: frozenset[str]
     fingerprint: Fingerprint
+    outline: str
     codes: bytes = b""
 
 
@@ -113,7 +114,8 @@ def planned(job: Job) -> QueryPlan:
 def told(plan: QueryPlan, snapshot: SchemaSnapshot) -> Thought:
     """The plan with what else is to be known of it. Raises UnsupportedQuery."""
     with refusing():
-        return Thought(plan, session_needs(plan, snapshot), fingerprint(plan.sql, plan.database))
+        found = fingerprint(plan.sql, plan.database)
+        return Thought(plan, session_needs(plan, snapshot), found, outline(found.shape))
 
 
 def thought(job: Job) -> Thought:

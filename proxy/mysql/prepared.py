@@ -402,7 +402,11 @@ def _first(first: int, kind: int) -> int:
 
 def _places(types: Sequence[int], kinds: Set[int]) -> frozenset[int]:
     """The numbers of the parameters of these types."""
-    return frozenset(compress(range(len(types)), map(kinds.__contains__, types))) if kinds else frozenset()
+    if not kinds:
+        return frozenset()
+    if kinds >= set(types):
+        return frozenset(range(len(types)))
+    return frozenset(compress(range(len(types)), map(kinds.__contains__, types)))
 
 
 def read_types(payload: bytes, at: int, count: int, *, named: bool) -> tuple[tuple[int, ...], int]:

@@ -178,10 +178,12 @@ class Responses:
             visible = exchange.visible
             if not exchange.collected:
                 at = self._pass_over(data, at, end, exchange)
-                if not visible:
-                    start = at
+                start = start if visible else at
                 if at == end:
                     break
+            else:
+                at = self._collect(data, at, end, exchange)
+                start = start if visible else at
             after = packet_end(data, at, end)
             if not after:
                 self._held = data[at:]
@@ -237,6 +239,22 @@ class Responses:
         if at > end:
             self._skip = at - end
             return end
+        return at
+
+    def _collect(self, data: bytes, at: int, end: int, exchange: Exchange) -> int:
+        """Takes up definitions, all but the last one, which needs a look. A statement may have tens of thousands of
+        parameters."""
+        if self._phase is not IN_DEFINITIONS or exchange.definitions is not None:
+            return at
+        left, append = self._left, self._payloads.append
+        while left > 1 and at + 4 <= end:
+            after = at + 4 + (data[at] | data[at + 1] << 8 | data[at + 2] << 16)
+            if after > end:
+                break
+            append(data[at + 4 : after])
+            at = after
+            left -= 1
+        self._left = left
         return at
 
     def _rows(self, data: bytes, at: int, end: int) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from dataflow.messages import Ddl, Failed
 from planner.api import plan_query
-from planner.fingerprint import fingerprint
+from planner.fingerprint import fingerprint, outline
 from planner.matcher import QueryMatcher
 from proxy.api import MadeBy
 from proxy.caches import NamedCache
@@ -95,7 +95,8 @@ def planned_of(sql: str) -> Planned:
     plan = plan_query(sql, "test", snapshot)
     columns = tuple(ResultColumn(column.name, column.type, True, "") for column in plan.reader.output)
     relations = frozenset((table.schema, table.name) for table in plan.tables)
-    return Planned(plan, columns, relations, frozenset(), fingerprint(plan.sql, "test"))
+    found = fingerprint(plan.sql, "test")
+    return Planned(plan, columns, relations, frozenset(), found, outline(found.shape))
 
 
 def put(made: Catalog, name: str, sql: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from decimal import Decimal
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy import grpc_rows
+from proxy.api import Answer, Served
+from proxy.grpc_answers import answer_bytes, wide_answer_bytes
 from proxy.grpc_rows import column_messages, columns_id, encoder_for, value_kind
 from proxy.grpc_values import KeyMemo, key_parameters, parse_batch, parse_execute, parse_stream, time_text
 from sqltypes.errors import BadParameters, InvariantViolated, MalformedRequest
@@ -188,3 +191,12 @@ def test_times_print_as_mysql_prints_them() -> None:
     assert time_text(0) == "00:00:00"
     assert time_text(-3_020_399_000_000) == "-838:59:59"
     assert time_text(1) == "00:00:00.000001"
+
+
+@pytest.mark.parametrize("count", [1, 199, 200, 201, 2500])
+def test_an_answer_of_many_columns_is_the_same_message_made_in_pieces(count: int) -> None:
+    columns = tuple(ResultColumn(f"c{number}", SqlType("int"), number % 2 == 0) for number in range(count))
+    body = encoder_for(columns)([tuple(range(count))])
+    answer = Answer(Served.PASSED, columns, body, "server:1-5", "", "no cache for this query", "server:1-6")
+    found = pb.Answer.FromString(asyncio.run(wide_answer_bytes(answer, 200)))
+    assert found == pb.Answer.FromString(answer_bytes(answer, 0))
