@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from integration.grpc_app import Proxy, proxy_beside, run
-from integration.mysql_clients import Asker, connected
+from integration.mysql_clients import Asker, connected, until
 from integration.mysql_server import Server
 from planner.expressions import Expressions
 from proxy.doubts import Doubts
@@ -171,6 +171,9 @@ def test_rows_of_several_keys_sorted_together_are_hits_of_transactions_once_they
             await asker.ask("CREATE CACHE words FROM SELECT id, word FROM words WHERE grp IN (?) ORDER BY word, id")
             while await served(asker, sql) != "hit":
                 pass
+            assert proxy.app.mysql is not None
+            fills = proxy.app.mysql.shared.fills
+            await until(lambda: not fills)  # beside what MySQL answered: each is compared, too
             agreed = counters(proxy)["trust_agrees"]
             for number in range(5):
                 await asker.ask("BEGIN")
