@@ -71,6 +71,15 @@ def test_what_is_found_is_made_small(asker: Asker) -> None:
     assert not play(asker, script).differences
 
 
+def test_the_rule_for_dates_with_a_zero_is_needed(asker: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it the scripts that are about it differ."""
+    monkeypatch.setattr("dataflow.build.with_whole_dates", lambda plan: plan)
+    monkeypatch.setattr("dataflow.build.dated_places", lambda plan: ())
+    for name in ("distinct_partial_date", "partial_date_as_a_key", "partial_dates_in_temporary_tables"):
+        played = play(asker, read(Path(__file__).parent / "oracle" / "findings" / f"{name}.sql"))
+        assert {found.kind for found in played.differences} == {"rows"}, name
+
+
 def test_what_was_found_before(asker: Asker) -> None:
     wrong = []
     for path in FINDINGS:
