@@ -96,7 +96,7 @@ def test_mysql_dies_under_load_and_comes_back(own_mysql: OwnMySQL, tmp_path: Pat
                 assert monotonic() - died > staleness * 0.6, "hits ended too early"
                 return hits
             assert answer.served == "hit"
-            assert monotonic() - died < staleness + 10, "hits went on for too long"
+            assert monotonic() - died < staleness + 60, "hits went on for too long"
             hits += 1
 
     async def scenario() -> None:
