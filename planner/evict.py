@@ -393,13 +393,18 @@ class _Select:
         return columns
 
     def _refuse_bits(self, value: exp.Expr) -> None:
-        """Raises UnsupportedQuery for a BIT that is one of several values: MySQL announces a DECIMAL, of its bytes."""
+        """Raises UnsupportedQuery for a BIT that is one of several values: MySQL announces a DECIMAL, of its bytes. And
+        for one among which IN, ANY or ALL look another up: where MySQL has made a table of them NULL may be no NULL."""
         for node in value.find_all(exp.Case, exp.If, exp.Coalesce, exp.Greatest, exp.Least, exp.AnyValue):
-            for result in results_of(node):
-                bare = result.unnest()
-                with suppress(UnknownName):
-                    if isinstance(bare, exp.Column) and self._scope.column(bare).type.name == "bit":
-                        raise refuse("bit_result", node.sql("mysql")[:60])
+            if any(self._is_bit(result.unnest()) for result in results_of(node)):
+                raise refuse("bit_result", node.sql("mysql")[:60])
+        if _looked_up(self._tree) and any(map(self._is_bit, value.find_all(exp.Column))):
+            raise refuse("bit_looked_up", self._tree.sql("mysql")[:60])
+
+    def _is_bit(self, node: exp.Expr) -> bool:
+        with suppress(UnknownName):
+            return isinstance(node, exp.Column) and self._scope.column(node).type.name == "bit"
+        return False
 
     def _output(self, node: exp.Expr) -> list[ColumnRef]:
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
@@ -418,3 +423,11 @@ class _Select:
         if isinstance(node, exp.Alias):
             self._aliased.setdefault(name, expr)
         return [ColumnRef("", name, expr.type, True)]
+
+
+def _looked_up(tree: exp.Expr) -> bool:
+    """Whether an IN, ANY or ALL looks a value up among the query's rows."""
+    node = tree.parent
+    while isinstance(node, exp.Subquery | exp.SetOperation):
+        node = node.parent
+    return isinstance(node, exp.In | exp.Any | exp.All)
