@@ -61,9 +61,9 @@ screen: $(RUN_READY)  ## run the demo and put its first screen into README.md
 .PHONY: dev
 dev: $(DEV_READY)  ## set up .venv for working on the project
 
-# On all cores (JOBS=n: n processes; JOBS=0: in one, for a debugger), on a server that was given one after the other;
-# `conftest.py` says how the tests are spread. A test that hangs is ended with a traceback of every thread. Kept bytecode
-# saves each process the rewriting of all assertions.
+# On all cores, with a process more where tests wait for MySQL (JOBS=n: n processes; JOBS=0: in one, for a debugger), on
+# a server that was given one after the other; `conftest.py` says how the tests are spread. A test that hangs is ended
+# with a traceback of every thread. Kept bytecode saves each process the rewriting of all assertions.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(PY) -m pytest
 SPREAD = -n $(or $(JOBS),$(if $(UPSTREAM),1,auto)) --timeout=300 --durations=12 --durations-min=2
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -23,13 +22,6 @@ SMALL = ("--loose-innodb-redo-log-capacity=32M",)  # tests write little: most of
 
 def quiet(line: str) -> None:
     """Where the server comes from matters only when none is found, and then the error tells it."""
-
-
-@pytest.fixture(scope="session", autouse=True)
-def little_to_collect() -> None:
-    """What the tests have loaded stays: no collection need go over it."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(scope="session")

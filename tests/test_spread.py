@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,3 +36,14 @@ def test_a_file_is_one_piece_but_where_its_tests_are_spread_and_loads_are_one() 
 def test_what_is_long_is_a_piece() -> None:
     tables = spread()
     assert all(tables.piece_of(f"{name}::test_x") == name for name in tables.SECONDS if name != "loads")
+
+
+def test_the_tests_that_wait_for_mysql_have_a_process_more_than_processors() -> None:
+    tables = spread()
+
+    def processes(*arguments: str) -> int:
+        return int(tables.pytest_xdist_auto_num_workers(SimpleNamespace(args=arguments)))
+
+    few = processes("tests", f"{ROOT}/tests/test_spread.py::test_x[a/b]")
+    assert few >= 1
+    assert processes("tests", "integration") == processes(f"{ROOT}/integration/test_oracle.py") == few + 1

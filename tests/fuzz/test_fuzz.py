@@ -3,7 +3,6 @@ wrong: faults that are put in, one of each kind."""
 
 from __future__ import annotations
 
-import gc
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -35,14 +34,6 @@ SEEDS = 60
 PLANTED = 300  # seeds, of which one finds each planted fault
 
 NO_LIMIT = float("inf")
-
-
-@pytest.fixture(autouse=True)
-def little_to_collect() -> Iterator[None]:
-    """Each session is collected, and not all that the tests have loaded."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def test_no_bytes_and_no_session_is_a_finding_and_all_is_reached() -> None:
