@@ -30,7 +30,7 @@ from sqltypes.comparison import (
 )
 from sqltypes.errors import EvaluationError, UnsupportedQuery
 from sqltypes.expression import Call, Expr, Literal, sources_of
-from sqltypes.implementations import has_weights
+from sqltypes.implementations import LONGEST_PATTERN, has_weights
 from sqltypes.schema import BIGINT, BIGINT_UNSIGNED, DOUBLE, NULL, SqlType
 
 COMPARISONS = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">="})
@@ -166,6 +166,8 @@ def _like(op: str, args: Args) -> Expr:
     if not constant(pattern) or not (value.type.is_string or value.type.is_binary):
         raise refuse(op, value, pattern)
     value, pattern = aligned(value, pattern)
+    if isinstance(pattern, Literal) and isinstance(pattern.value, str | bytes) and len(pattern.value) > LONGEST_PATTERN:
+        raise UnsupportedQuery("function", f"a LIKE pattern of more than {LONGEST_PATTERN} characters")
     if value.type.is_string:
         require(value.type.collation)
         text = pattern.value if isinstance(pattern, Literal) else None

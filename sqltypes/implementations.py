@@ -237,18 +237,34 @@ def _escape(args: tuple[Expr, ...]) -> str:
     return str(args[2].value) if len(args) > 2 and isinstance(args[2], Literal) else "\\"
 
 
+LONGEST_PATTERN = 500  # characters: a regular expression of them is made in a millisecond or two
+MOST_LIKE = 2_000_000  # characters of a value times those of a pattern: three milliseconds where nothing fits
+
+
 def matcher(pattern: Any, escape: str, exact: bool) -> Callable[..., int]:
-    """LIKE's test of (value, *ignored) for one pattern. Not `exact`: without case, of ASCII only."""
+    """LIKE's test of (value, *ignored) for one pattern. Not `exact`: without case, of ASCII only.
+
+    Raises UnprovenString, here or in the test, where it cannot be sure, or would take long.
+    """
+    length = len(pattern)
+    if length > LONGEST_PATTERN:
+        raise UnprovenString(f"LIKE with a pattern of {length} characters")
+
+    def short(value: Any) -> Any:
+        if len(value) * length > MOST_LIKE:
+            raise UnprovenString(f"LIKE over {len(value)} characters with a pattern of {length}")
+        return value
+
     if isinstance(pattern, bytes):
         test = re.compile(_regex(pattern.decode("latin1"), escape).encode("latin1"), re.DOTALL)
-        return lambda value, *_: int(test.fullmatch(value) is not None)
+        return lambda value, *_: int(test.fullmatch(short(value)) is not None)
     source = _regex(pattern, escape)
     if exact:
         text = re.compile(source, re.DOTALL)
-        return lambda value, *_: int(text.fullmatch(value) is not None)
+        return lambda value, *_: int(text.fullmatch(short(value)) is not None)
     _plain(pattern)
     folded = re.compile(source, re.DOTALL | re.IGNORECASE | re.ASCII)
-    return lambda value, *_: int(folded.fullmatch(_plain(value)) is not None)
+    return lambda value, *_: int(folded.fullmatch(_plain(short(value))) is not None)
 
 
 _WEIGHTED_ASCII = re.compile(r"[\t-\r -~]*")  # the rest of ASCII has no weight in Unicode collations
@@ -266,18 +282,24 @@ def _plain(value: str) -> str:
 
 
 def _regex(pattern: str, escape: str) -> str:
-    parts: list[str] = []
+    """Each piece between two `%` is taken where it fits first, and that is not tried again: if the rest fits behind a
+    later place, it fits behind the first one, too. Else the time would grow with the power of the number of `%`."""
+    pieces: list[list[str]] = [[]]
     characters = iter(pattern)
     for character in characters:
         if character == escape:
-            parts.append(re.escape(next(characters, escape)))
+            pieces[-1].append(re.escape(next(characters, escape)))
         elif character == "%":
-            parts.append(".*")
+            pieces.append([])
         elif character == "_":
-            parts.append(".")
+            pieces[-1].append(".")
         else:
-            parts.append(re.escape(character))
-    return "".join(parts)
+            pieces[-1].append(re.escape(character))
+    first, *others = ("".join(piece) for piece in pieces)
+    if not others:
+        return first
+    *middle, last = others
+    return first + "".join(f"(?>.*?{piece})" for piece in middle if piece) + ".*" + last
 
 
 _MAKERS: dict[str, Callable[[Call], Function]] = {
@@ -308,4 +330,13 @@ _MAKERS: dict[str, Callable[[Call], Function]] = {
     "like": _like,
 }
 
-__all__ = ["COMPARE", "EvaluationError", "comparison_key", "has_weights", "implementation", "is_strict", "matcher"]
+__all__ = [
+    "COMPARE",
+    "LONGEST_PATTERN",
+    "EvaluationError",
+    "comparison_key",
+    "has_weights",
+    "implementation",
+    "is_strict",
+    "matcher",
+]

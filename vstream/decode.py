@@ -70,11 +70,15 @@ class TableDecoders:
         return True
 
     def with_members(self, names: frozenset[str]) -> frozenset[str]:
-        """These, and for `schema.*` the wanted tables of that schema."""
-        schemas = {name[: -len(ALL) - 1].lower() for name in names if name.endswith(f".{ALL}")}
-        if not schemas:
-            return names
-        return names | {table.qualified for table, _ in self._wanted.values() if table.schema.lower() in schemas}
+        """These, for `schema.*` the wanted tables of that schema, and what differs from them in letter case only: a
+        statement is logged as it was written, and that may be the same table."""
+        lower = {name.lower() for name in names}
+        schemas = {name[: -len(ALL) - 1] for name in lower if name.endswith(f".{ALL}")}
+        return names | {
+            table.qualified
+            for table, _ in self._wanted.values()
+            if table.schema.lower() in schemas or table.qualified.lower() in lower
+        }
 
     def unwant(self, qualified: str) -> None:
         for key, (table, _) in list(self._wanted.items()):

@@ -55,6 +55,7 @@ def test_type_and_nullability(op: str, args: tuple[str, ...], type_: SqlType, nu
         (lambda: call("=", [ref("n"), literal("\u4e00")]), "collation"),
         (lambda: call("like", [ref("s"), literal("\u00e4%")]), "collation"),
         (lambda: call("like", [ref("s"), ref("n")]), "function"),
+        (lambda: call("like", [ref("s"), literal("a" * 501)]), "function"),
         (lambda: call("=", [parameter(0), parameter(1)]), "parameter_type"),
         (lambda: call("+", [ref("b"), parameter(0)]), "parameter_type"),
         (lambda: call("+", [ref("s"), ref("b")]), "function"),
