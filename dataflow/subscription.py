@@ -140,8 +140,13 @@ class Subscriptions:
 
 def difference(before: list[Row], after: list[Row]) -> tuple[list[Row], list[Row]]:
     """(rows that went, rows that came), as bags."""
-    counts = Counter(after)
-    counts.subtract(Counter(before))
-    removed = [row for row, count in counts.items() for _ in range(-count)]
-    added = [row for row, count in counts.items() for _ in range(count)]
+    counts = Counter(map(_told, after))
+    counts.subtract(Counter(map(_told, before)))
+    removed = [row for (row, _), count in counts.items() for _ in range(-count)]
+    added = [row for (row, _), count in counts.items() for _ in range(count)]
     return removed, added
+
+
+def _told(row: Row) -> tuple[Row, str]:
+    """The row as a client tells it from others: 0.0 and -0.0 are equal, and not the same."""
+    return row, repr(row) if 0.0 in row else ""

@@ -13,12 +13,21 @@ from decimal import Decimal
 from sys import getsizeof
 from typing import Any
 
-from sqltypes.expression import Value
+from sqltypes.expression import Row, Value
 from sqltypes.parameters import convert_parameter
 from sqltypes.schema import SqlType
 from sqltypes.temporal import parse_time, time_text, timedelta_microseconds
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z"})
+
+
+def identical(one: Row, other: Row) -> bool:
+    """Whether a client sees no difference between two rows of the same columns: -0.0 equals 0.0 and reads as "-0"."""
+    return one == other and all(
+        math.copysign(1, a) == math.copysign(1, b)  # type: ignore[arg-type]  # both are floats: they are equal
+        for a, b in zip(one, other, strict=True)
+        if a.__class__ is float and not a
+    )
 
 
 def sql_literal(value: Value, type_: SqlType) -> str:

@@ -22,6 +22,7 @@ from sqltypes.casts import no_zero
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import SqlType
+from sqltypes.values import identical
 
 VALUES, COUNT_STAR = 0, 1  # the first slots of a group's state; the accumulators' follow
 State = list[Any]
@@ -107,7 +108,7 @@ class AggregateNode(LinearArrangement):
     def _replace(self, entries: Entries, entry: Entry, before: Row, after: Row) -> None:
         """A row stays under its key; mostly in its group, too, which then is looked up once."""
         program = self._program
-        same_arguments = program.arguments(before) == program.arguments(after)
+        same_arguments = identical(program.arguments(before), program.arguments(after))
         if same_arguments and program.group_values(before) == program.group_values(after):
             return
         group = program.group_key(before)

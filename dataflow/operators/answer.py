@@ -22,6 +22,7 @@ from dataflow.entries import Entry, Held, row_bytes
 from dataflow.messages import Pair
 from planner.plan import AnswerArrangement
 from sqltypes.expression import Key, Row, Value
+from sqltypes.values import identical
 
 Parts = tuple[int, ...]  # positions in the arrangement's key
 
@@ -93,7 +94,8 @@ class AnswerNode(Arrangement):
         old = before if before is not None and watch.passes(before) else None
         new = after if after is not None and watch.passes(after) else None
         if old is not None and new is not None:
-            if watch.used(old) == watch.used(new) and (not watch.parts or watch.part_key(old) == watch.part_key(new)):
+            same_key = not watch.parts or watch.part_key(old) == watch.part_key(new)
+            if same_key and identical(watch.used(old), watch.used(new)):
                 return []
             return [old, new]
         return [image for image in (old, new) if image is not None]

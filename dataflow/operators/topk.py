@@ -19,6 +19,7 @@ from dataflow.arrangement import Entries, LinearArrangement, Locate, Memory
 from dataflow.entries import Entry, row_bytes, touch
 from planner.plan import TopKArrangement
 from sqltypes.expression import Key, Row
+from sqltypes.values import identical
 
 SLACK = (
     3  # times the limit that may be held before the tail is cut; an upquery fetches `planner.upquery_sql`'s own slack
@@ -75,7 +76,7 @@ class TopKNode(LinearArrangement):
             self._add(entries, entry, after)
             self._remove(entries, entry, before)
             return
-        if self._narrow(before) == self._narrow(after):
+        if identical(self._narrow(before), self._narrow(after)):
             return
         top: Top = entry.content
         sort_key = self._sort_key(after)

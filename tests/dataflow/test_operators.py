@@ -283,6 +283,39 @@ def test_list_key_is_evicted_by_a_change_of_any_of_its_values() -> None:
     assert graph.rows(lists) is None
 
 
+# -- zeros ------------------------------------------------------------------------------------------------------------
+
+FLOATS_OF_A_KEY: dict[str, RowsArrangement | TopKArrangement | AggregateArrangement | AnswerArrangement] = {
+    "rows": RowsArrangement(FLOATS, ("k",), ("f",)),
+    "first rows": TopKArrangement(FLOATS, ("k",), ("id", "f"), (OrderTerm(own("id", FLOATS)),), 2),
+    "groups": AggregateArrangement(
+        FLOATS, ("k",), ("k",), (Aggregate(AggregateFunction.MAX, own("f", FLOATS), DOUBLE, "hi"),)
+    ),
+    "answers": AnswerArrangement(
+        "SELECT f FROM floats WHERE k = {0}",
+        "test",
+        (INT,),
+        (False,),
+        (AnswerInput(FLOATS, ("k",), None, (own("f", FLOATS),)),),
+        (ResultColumn("f", DOUBLE, True),),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FLOATS_OF_A_KEY)
+def test_a_zero_that_changes_its_sign_is_a_change(kind: str) -> None:
+    plan = FLOATS_OF_A_KEY[kind]
+    key: Key = (7,) if kind == "answers" else 7
+    columns = {"first rows": (0, 2), "groups": (1, 2, 0)}.get(kind, (2,))  # the id is 1, as the number of rows
+    graph = MockGraph(plan, FLOATS, lambda rows, _: [tuple(row[at] for at in columns) for row in rows])
+    graph.seed([(1, 7, 0.0)])
+    graph.fill(key)
+    graph.change(((1, 7, 0.0), (1, 7, 0.0)))
+    assert "0.0" in repr(graph.rows(key)) and "-0.0" not in repr(graph.rows(key))
+    graph.change(((1, 7, 0.0), (1, 7, -0.0)))
+    assert graph.rows(key) is None or "-0.0" in repr(graph.rows(key))
+
+
 # -- all of them ------------------------------------------------------------------------------------------------------
 
 Truth = Callable[[Iterable[Row], Key], list[Row]]

@@ -126,6 +126,10 @@ def test_difference_of_bags(before: list[Row], after: list[Row], removed: list[R
     assert difference(before, after) == (removed, added)
 
 
+def test_a_zero_that_changes_its_sign_is_a_difference() -> None:
+    assert repr(difference([(1, 0.0)], [(1, -0.0)])) == "([(1, 0.0)], [(1, -0.0)])"
+
+
 def test_what_only_a_subscription_kept_goes_with_it_where_memory_is_short() -> None:
     rig = Rig(ROWS)
     rig.engine.subscribe(NUMBER, rig.readers[0], 7, (7,))
