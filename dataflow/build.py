@@ -23,7 +23,7 @@ from dataflow.operators.aggregate import (
     add_value,
     subtract_value,
 )
-from dataflow.operators.answer import AnswerNode, AnswerWatch, Parts
+from dataflow.operators.answer import AnswerNode, AnswerWatch, Compared, Parts
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
 from dataflow.reader import Grouping, Level, Params, ReaderNode, ReaderProgram
@@ -260,8 +260,8 @@ def _answer_node(plan: AnswerArrangement, number: int, memory: Memory) -> Answer
             part_types[watch.parts] = tuple(
                 input_.table.column(name).type for name in input_.key_columns if name is not None
             )
-    part_keys = {parts: _part_key(parts, types) for parts, types in part_types.items()}
-    return AnswerNode(plan, number, memory, watches, part_keys)
+    compared = {parts: tuple(map(_compared, types)) for parts, types in part_types.items()}
+    return AnswerNode(plan, number, memory, watches, compared)
 
 
 def _watch(input_: AnswerInput, layout: Layout) -> AnswerWatch:
@@ -280,10 +280,10 @@ def _watch(input_: AnswerInput, layout: Layout) -> AnswerWatch:
     )
 
 
-def _part_key(parts: Parts, types: Sequence[SqlType]) -> Callable[[Row], Key]:
-    columns = [ColumnRef("", f"p{part}", type_, True) for part, type_ in zip(parts, types, strict=True)]
-    by = compile_key(columns, {("", f"p{part}"): part for part in parts})
-    return lambda values: by(values, ())
+def _compared(type_: SqlType) -> Compared:
+    """From a value of the type to what stands for it in a comparison key."""
+    by = compile_key([ColumnRef("", "value", type_, True)], {("", "value"): 0})
+    return lambda value: by((value,), ())
 
 
 # -- readers ---------------------------------------------------------------------------------------------------------

@@ -5,26 +5,38 @@ them. A change is never applied. It makes holes of the keys that it may concern:
 changed row, and all keys where no column tells.
 
 Invariants:
-1. `_index[parts]` maps the comparison key of those key parts to exactly the held keys that have it, those ahead of the
-   position included.
+1. `_index[parts]` leads from each combination of the values of those key parts (their comparison key) to exactly the
+   held entries whose keys have it, those ahead of the position included. From `ANY` it leads to those that have more
+   than MOST_COMBINATIONS: whatever the values are, a change concerns them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from sys import getsizeof
-from typing import Any
+from typing import Any, cast
 
 from dataflow.arrangement import Arrangement, Entries, Memory
-from dataflow.entries import Entry, Held, row_bytes
+from dataflow.entries import ENTRY_BYTES, Entry, Held, row_bytes
 from dataflow.messages import Pair
 from planner.plan import AnswerArrangement
 from sqltypes.expression import Key, Row, Value
 from sqltypes.values import identical
 
+MOST_COMBINATIONS = 4000
+"""Of the values of a key's parts that one table tells: to enter so many into the index takes 1 or 2 ms. A key with
+more is emptied by each change that passes the table's filter."""
+PLACE_BYTES, CHOICE_BYTES = 140, 65  # a place in the index; a value in a set of them. Measured
+ANY = object()  # what no comparison key equals
+
 Parts = tuple[int, ...]  # positions in the arrangement's key
+Compared = Callable[[Value], Key]  # from a value of a key's part to its comparison key
+Choices = tuple[frozenset[Key], ...]  # of each part that a table tells the comparison keys
+Several = dict[Entry, None]  # in the order in which they came
+Index = dict[Any, Entry | Several]  # where there is only one entry, it stands for itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,17 @@ class AnswerWatch:
     used: Callable[[Row], Any]
 
 
+class AnswerEntry(Entry):
+    """`choices`: for each set of parts that a table tells their values, None where they have too many combinations. Of
+    a key without lists it is None as a whole."""
+
+    __slots__ = ("choices",)
+
+    def __init__(self, owner: Arrangement, key: Key, content: list[Row], size: int) -> None:
+        super().__init__(owner, key, content, size)
+        self.choices: dict[Parts, Choices | None] | None = None
+
+
 class AnswerNode(Arrangement):
     """Content: the list of the answer's rows."""
 
@@ -51,14 +74,14 @@ class AnswerNode(Arrangement):
         number: int,
         memory: Memory,
         watches: tuple[AnswerWatch, ...],
-        part_keys: dict[Parts, Callable[[Row], Key]],
+        compared: dict[Parts, tuple[Compared, ...]],
     ) -> None:
         super().__init__(plan, number, memory)
         self._watches: dict[str, list[AnswerWatch]] = {}
         for watch in watches:
             self._watches.setdefault(watch.table, []).append(watch)
-        self._part_keys = part_keys  # of the key's own values, for each set of parts that a watch tells
-        self._index: dict[Parts, dict[Key, set[Key]]] = {parts: {} for parts in part_keys}
+        self._compared = compared  # for each set of parts that a watch tells, part by part
+        self._index: dict[Parts, Index] = {parts: {} for parts in compared}
 
     @property
     def tables(self) -> frozenset[str]:
@@ -78,15 +101,22 @@ class AnswerNode(Arrangement):
                 self.fail(entries, entry, "evicted_by_change")
 
     def touched(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Iterable[Key]:
-        found: set[Key] = set()
-        index = self._index if keys is self.entries or keys is self.ahead else self._index_of(keys)
+        found: Several = {}
+        indexed = keys is self.entries or keys is self.ahead
         for watch in self._watches.get(table, ()):
-            for before, after in pairs:
-                for image in self._images(watch, before, after):
-                    if not watch.parts:
-                        return list(keys)
-                    found.update(index[watch.parts].get(watch.part_key(image), ()))
-        return [key for key in found if key in keys]
+            images = [image for before, after in pairs for image in self._images(watch, before, after)]
+            if not images:
+                continue
+            if not watch.parts:
+                return list(keys)
+            values = dict.fromkeys(map(watch.part_key, images))
+            if indexed:
+                index = self._index[watch.parts]
+                for value in (ANY, *values):
+                    found.update(dict.fromkeys(_entries_at(index.get(value))))
+            else:
+                found.update(dict.fromkeys(entry for entry in keys.values() if self._has(entry, watch.parts, values)))
+        return [entry.key for entry in found if keys.get(entry.key) is entry]
 
     @staticmethod
     def _images(watch: AnswerWatch, before: Row | None, after: Row | None) -> list[Row]:
@@ -100,49 +130,99 @@ class AnswerNode(Arrangement):
             return [old, new]
         return [image for image in (old, new) if image is not None]
 
-    def _index_of(self, keys: Iterable[Key]) -> dict[Parts, dict[Key, set[Key]]]:
-        index: dict[Parts, dict[Key, set[Key]]] = {parts: {} for parts in self._part_keys}
-        for key in keys:
-            self._enter(index, key)
-        return index
+    def _has(self, entry: Entry, parts: Parts, values: Collection[Key]) -> bool:
+        """Whether the entry's key has one of these combinations of values: what the index says of held ones."""
+        assert isinstance(entry, AnswerEntry)
+        if entry.choices is None:
+            return any(place in values for place in self._places(entry, parts))
+        choices = entry.choices[parts]
+        if choices is None:
+            return True
+        if len(choices) == 1:
+            return not choices[0].isdisjoint(values)
+        combinations = cast("Iterable[tuple[Key, ...]]", values)
+        return any(all(map(frozenset.__contains__, choices, combination)) for combination in combinations)
 
-    def _enter(self, index: dict[Parts, dict[Key, set[Key]]], key: Key) -> None:
-        for parts, part_key in self._part_keys.items():
-            for values in spread(key):
-                index[parts].setdefault(part_key(values), set()).add(key)
+    def _places(self, entry: Entry, parts: Parts) -> Iterable[Any]:
+        """Where the index has the entry."""
+        assert isinstance(entry, AnswerEntry) and isinstance(entry.key, tuple)
+        if entry.choices is None:
+            values = [by(entry.key[at]) for at, by in zip(parts, self._compared[parts], strict=True)]
+            return (values[0] if len(values) == 1 else tuple(values),)
+        choices = entry.choices[parts]
+        if choices is None:
+            return (ANY,)
+        return choices[0] if len(choices) == 1 else product(*choices)
+
+    def _chosen(self, key: Key, parts: Parts) -> Choices | None:
+        """For each of the parts its values; None if these have too many combinations."""
+        assert isinstance(key, tuple)
+        choices: list[frozenset[Key]] = []
+        for at, compared in zip(parts, self._compared[parts], strict=True):
+            part = key[at]
+            if not isinstance(part, tuple):
+                choices.append(frozenset((compared(part),)))
+            elif len(part) > MOST_COMBINATIONS:
+                return None
+            else:
+                choices.append(frozenset(map(compared, part)))
+        return tuple(choices) if prod(map(len, choices)) <= MOST_COMBINATIONS else None
 
     def _place(self, entry: Entry, entries: Entries) -> None:
         super()._place(entry, entries)
-        self._enter(self._index, entry.key)
+        for parts, index in self._index.items():
+            for value in self._places(entry, parts):
+                there = index.setdefault(value, entry)
+                if isinstance(there, dict):
+                    there[entry] = None
+                elif there is not entry:
+                    index[value] = {there: None, entry: None}
 
     def let_go(self) -> None:
         super().let_go()
         self.memory.remains.add([], *self._index.values())
-        self._index = {parts: {} for parts in self._part_keys}
+        self._index = {parts: {} for parts in self._compared}
 
     def discard(self, entry: Entry) -> list[Held]:
         if self.entries.get(entry.key) is not entry and self.ahead.get(entry.key) is not entry:
             return super().discard(entry)  # it was let go: the index is of those that came since
-        for parts, part_key in self._part_keys.items():
-            for values in spread(entry.key):
-                part = part_key(values)
-                keys = self._index[parts].get(part)
-                if keys is not None:
-                    keys.discard(entry.key)
-                    if not keys:
-                        del self._index[parts][part]
+        for parts, index in self._index.items():
+            for value in self._places(entry, parts):
+                there = index.get(value)
+                if there is entry:
+                    del index[value]
+                elif isinstance(there, dict):
+                    there.pop(entry, None)
+                    if not there:
+                        del index[value]
         return super().discard(entry)
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
-        return self.new_entry(key, rows, sum(row_bytes(row, getsizeof) for row in rows) + 120 * len(self._part_keys))
+        size = ENTRY_BYTES + sum(row_bytes(row, getsizeof) for row in rows)
+        entry = AnswerEntry(self, key, rows, size)
+        assert isinstance(key, tuple)
+        if not any(isinstance(part, tuple) for part in key):
+            entry.size += PLACE_BYTES * len(self._compared)
+            return entry
+        entry.choices = {parts: self._chosen(key, parts) for parts in self._compared}
+        for choices in entry.choices.values():
+            lengths = [1] if choices is None else list(map(len, choices))
+            entry.size += PLACE_BYTES * prod(lengths) + CHOICE_BYTES * sum(lengths)
+        return entry
 
     def rows(self, content: Any) -> Iterable[Row]:
         return content  # type: ignore[no-any-return]  # a list of rows
 
+    def check_invariants(self) -> None:
+        super().check_invariants()
+        for parts, index in self._index.items():
+            entries = [*self.entries.values(), *self.ahead.values()]
+            expected = {(value, id(entry)) for entry in entries for value in self._places(entry, parts)}
+            found = {(value, id(entry)) for value, there in index.items() for entry in _entries_at(there)}
+            assert found == expected, f"the index of parts {parts} is not that of what is held"
 
-def spread(key: Key) -> Iterable[tuple[Value, ...]]:
-    """The values of a key's parts; each combination where a part is the whole list of an IN-list."""
-    assert isinstance(key, tuple)
-    if not any(isinstance(part, tuple) for part in key):
-        return (key,)
-    return product(*(part if isinstance(part, tuple) else (part,) for part in key))
+
+def _entries_at(there: Entry | Several | None) -> Iterable[Entry]:
+    if isinstance(there, dict):
+        return there
+    return () if there is None else (there,)
