@@ -40,6 +40,7 @@ REFUSED: dict[str, str] = {
     "bit_looked_up": "whether a BIT is IN a subquery's rows depends on how MySQL runs it, where one of these is NULL",
     "timestamp_as_number": "BIN, OCT and CONV read a TIMESTAMP literal otherwise when MySQL runs a statement again",
     "binary_as_number": "a binary string that a column must equal is another number as 'a' than as x'61'",
+    "grouping": "what GROUPING() says of no rows depends on how MySQL finds that there are none",
     "full_text": "relevance and the order by it depend on statistics, so MATCH is cached as a condition of WHERE only",
     "no_table": "the query reads no table, so there is nothing to keep current",
 }
@@ -73,7 +74,7 @@ NONDETERMINISTIC = words(
     """
     rand uuid uuid_short sleep benchmark now sysdate curdate curtime current_date current_time current_timestamp
     localtime localtimestamp utc_date utc_time utc_timestamp unix_timestamp random_bytes load_file master_pos_wait
-    source_pos_wait wait_for_executed_gtid_set wait_until_sql_thread_after_gtids
+    source_pos_wait wait_for_executed_gtid_set wait_until_sql_thread_after_gtids validate_password_strength
     """
 )
 SESSION_STATE = words(
@@ -112,7 +113,7 @@ DETERMINISTIC = words(
     sign sin soundex space sqrt std stddev stddev_pop stddev_samp str_to_date strcmp subdate substr substring
     substring_index subtime sum tan time time_format time_to_sec timediff timestamp timestampadd timestampdiff
     to_base64 to_days to_seconds trim truncate ucase uncompress uncompressed_length unhex upper uuid_to_bin
-    validate_password_strength var_pop var_samp variance week weekday weekofyear weight_string year yearweek
+    var_pop var_samp variance week weekday weekofyear weight_string year yearweek
     st_astext st_geomfromtext st_x st_y st_distance st_contains st_within st_distance_sphere
     """
 )
@@ -144,6 +145,8 @@ def check_tokens(tokens: Sequence[Token]) -> None:
             raise refuse("nondeterministic", token.text)
         if name in SESSION_STATE:
             raise refuse("session_state", token.text)
+        if name == "grouping":
+            raise refuse("grouping", token.text)
 
 
 def check_calls(tokens: Sequence[Token], version: ServerVersion) -> None:
