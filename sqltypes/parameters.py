@@ -23,6 +23,7 @@ from sqltypes.expression import Value
 from sqltypes.schema import SqlType
 from sqltypes.temporal import MAX_TIME, parse_datetime, parse_time, timedelta_microseconds
 
+_TOO_LARGE = 10**MAX_DIGITS
 KINDS = frozenset(
     {
         "null",
@@ -85,6 +86,8 @@ def _normalised(value: Any, given_kind: str | None) -> tuple[str, Any]:
         case bool() | int() if given_kind == "time":
             return "time", _in_time_range(int(value))
         case bool() | int():
+            if not -_TOO_LARGE < value < _TOO_LARGE:
+                raise ComparedElsewhere(f"a number of more than {MAX_DIGITS} digits")
             return "int", int(value)
         case Decimal():
             return "decimal", _decimal(value)
@@ -212,7 +215,7 @@ def _to_float(value: Any, kind: str, column: SqlType) -> Any:
         case "string":
             match = _NUMBER.fullmatch(value)
             found = None if match is None else float(match[1])
-    if found is None or (found == 0 and math.copysign(1, found) < 0):
+    if found is None or not math.isfinite(found) or (found == 0 and math.copysign(1, found) < 0):
         elsewhere(kind, column, value)
     return found
 

@@ -69,7 +69,7 @@ TARGETS = (
 )
 GIVEN: tuple[Any, ...] = (
     None, 0, 1, -1, 2**64, 1.5, -0.0, 1e300, D("0.5"), D("1e30"), "", "a", " 1 ", "1e0", "2024-02-29", "10:00:00.5",
-    "\u00e4\U0001f600", "%\\", b"", b"\xff", True,
+    "\u00e4\U0001f600", "%\\", b"", b"\xff", True, 10**64, -(10**65), 10**400, "9" * 400, "1e400", D(10**64), "%" * 600,
 )  # fmt: skip
 COMPARED = {*COMPARISONS, "in", "between", "like", "nullif"}  # beside the first operand a parameter takes its type
 COMPUTED = {"+", "-", "*"}  # and beside these that of the other operand, of which it is a value
