@@ -116,6 +116,7 @@ def log_in(account: Account) -> Session:
             password=account.password,
             charset="utf8mb4",
             autocommit=True,
+            init_command="SET time_zone = '+00:00'",  # a local time is two moments in the hour that clocks are set back
             connect_timeout=account.connect_timeout,
             read_timeout=account.connect_timeout,
             write_timeout=account.connect_timeout,
