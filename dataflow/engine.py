@@ -46,6 +46,7 @@ from sqltypes.expression import Key
 OnFailure = Callable[[ReaderNode, list[Read], Exception], list[Effect]]
 MAX_ATTEMPTS = 3  # upqueries for one read before it is passed through
 MAX_BATCH = 100  # keys of one upquery
+ASKED = 1000  # keys that one flush asks for, or those of one read: 3 ms
 EVICTING = 250 * GOING  # what is evicted in one step: so many keys, or that many times more that stay
 FILL_PATIENCE = 10.0  # seconds that an answer waits for the position; a timeout resolves nothing: the fill is dropped
 
@@ -143,17 +144,18 @@ class Engine:
             fill: Fill | None = tracker.find(key, read.reader.tag)
             if fill is None:
                 alone = True
-            elif fill.id not in read.fills:
-                read.fills.add(fill.id)
-                fill.reads.append(read)
-                self.memory.count("misses_coalesced")
-                if fill.bracket is not None:
-                    told = self._tell(read, fill)
-                    if told:
-                        return told
+            elif fill.id not in read.fills and (told := self._join(read, fill)):
+                return told
         if alone:
             self._missed.setdefault(read.reader, []).append(read)
         return []
+
+    def _join(self, read: Read, fill: Fill) -> list[Effect]:
+        """The read waits for this fill, too, unless it has the answer already."""
+        read.fills.add(fill.id)
+        fill.reads.append(read)
+        self.memory.count("misses_coalesced")
+        return self._tell(read, fill) if fill.bracket is not None else []
 
     def cancel(self, waiter: int) -> list[int]:
         """The caller went away. Returns the upqueries that nobody waits for any more, to be stopped at the source."""
@@ -174,13 +176,13 @@ class Engine:
         return abandoned
 
     def flush(self, failed: OnFailure | None = None) -> list[Effect]:
-        """The upqueries for all misses since the last call: for each reader its keys together, under one bracket.
+        """The upqueries for the misses since the last call, as many as a short step can: for each reader its keys
+        together, under one bracket. `misses_pending` tells whether there are more.
 
         A read whose keys are all held by now is answered instead. `failed`: what becomes of a reader's fault.
         """
         effects: list[Effect] = []
-        missed, self._missed = self._missed, {}
-        for reader, reads in missed.items():
+        for reader, reads in self._next_missed().items():
             try:
                 effects += self._ask_for(reader, reads) if reader.installed else ()
             except Exception as error:
@@ -189,13 +191,31 @@ class Engine:
                 effects += failed(reader, reads, error)
         return effects + self.between()
 
+    def _next_missed(self) -> dict[ReaderNode, list[Read]]:
+        """The reads that one flush is for. They are in `_missed` no more."""
+        missed, self._missed = self._missed, {}
+        taken: dict[ReaderNode, list[Read]] = {}
+        room = ASKED
+        for reader, reads in missed.items():
+            for at, read in enumerate(reads):
+                if len(read.keys) > room and taken:
+                    self._missed[reader] = reads[at:]
+                    room = 0
+                    break
+                room -= len(read.keys)
+                taken.setdefault(reader, []).append(read)
+        return taken
+
     def _ask_for(self, reader: ReaderNode, reads: list[Read]) -> list[Effect]:
         effects: list[Effect] = []
         keys: dict[Key, Params] = {}
         for read in reads:
             for key, params in read.keys:
-                if reader.program.root.tracker.find(key, reader.tag) is None:
+                fill: Fill | None = reader.program.root.tracker.find(key, reader.tag)
+                if fill is None:
                     keys[key] = params
+                elif fill.id not in read.fills and read.waiter in self._reads:  # asked for since it came
+                    effects += self._join(read, fill)
         seconds = self.latency.get(reader.tag, 0.0)
         for batch, exact in self.hot_keys.batches(reader, keys, MAX_BATCH, seconds):
             effects += self._start(reader, batch, reads, exact)

@@ -33,7 +33,7 @@ from proxy.api import (
 from proxy.encoding import NOT_READY, Encoding
 from proxy.faults import guarded, guarded_async
 from proxy.freshness import CallDemand
-from proxy.keys import MOST_KEYS, TOO_MANY, Binding, KeyBinder
+from proxy.keys import MOST_KEYS, Binding, KeyBinder, in_parts, keys_in
 from proxy.lookups import SAMPLE, list_lookup, lookup, nothing_listed, nothing_stored
 from proxy.pump import NO_CONNECTION, NOT_COMPARED, Behind, PassThrough
 from proxy.trust import Trust
@@ -113,6 +113,7 @@ class OpenCache:
         self._format = format_
         self._generation = -1
         self._plain_int = False
+        self._lists = True  # some parameter is a list
         self._single = False
         self._reader: ReaderNode | None = None
         self._binder: KeyBinder | None = None
@@ -175,6 +176,7 @@ class OpenCache:
         self._reader, self._binder = cache.reader, cache.binder
         plan = cache.plan
         self._plain_int = cache.binder is not None and cache.binder.plain_int
+        self._lists = plan is None or any(parameter.list for parameter in plan.parameters)
         reader = plan.reader if plan is not None else None
         evict = reader is not None and isinstance(reader.root, AnswerArrangement)
         limited = cache.reader is not None and cache.reader.program.limit_from_params
@@ -227,7 +229,7 @@ class OpenCache:
         """What `guarded` does with a fault: the key, if it can be told, is dropped."""
         cache, reader = self._cache, self._reader
         with suppress(Exception):
-            if reader is not None and given:
+            if reader is not None and given and not self._too_many(given[0]):  # type: ignore[arg-type]
                 for key, _ in self._bind(given[0]).keys:  # type: ignore[arg-type]  # a read's parameters come first
                     if (held := reader.entries.get(key)) is not None:
                         reader.drop(held)
@@ -247,8 +249,9 @@ class OpenCache:
             return None
         return self.stored_list(values) if len(pending) <= MOST_KEYS else None
 
-    def _too_many(self, parameters: Sequence[ParameterValue]) -> bool:
-        return self._binder is not None and self._binder.too_many(parameters)
+    def _too_many(self, parameters: Sequence[ParameterValue]) -> str:
+        """Why there are more keys than can be looked at; "" if there are not."""
+        return self._binder.too_many(parameters) if self._binder is not None else ""
 
     def peek(self, parameters: Sequence[ParameterValue]) -> bytes | None:
         """As `hit`, without being one."""
@@ -293,22 +296,25 @@ class OpenCache:
         """`hit` for each key, at one position; None also where MySQL must compare the parameters itself."""
         return self._hits(keys, 0, len(keys))
 
-    def _hits(self, keys: Sequence[Sequence[ParameterValue]], first: int, total: int) -> list[bytes | None]:
-        """Of a slice of a batch: so many keys are before it, and so many are in all."""
+    def _hits(
+        self, keys: Sequence[Sequence[ParameterValue]], first: int, total: int, *, alone: bool = True
+    ) -> list[bytes | None]:
+        """Of a slice of a batch: so many keys are before it, and so many are in all. `alone`: it is the only one, and
+        has lists of several keys, too. Their answers are not stored."""
         try:
-            return self._hit_many(keys, first, total)
+            return self._hit_many(keys, first, total, alone=alone)
         except Fault:
             return [None] * len(keys)
 
     async def hit_batch(self, keys: Sequence[Sequence[ParameterValue]]) -> list[bytes | None]:
         total = len(keys)
-        if total <= KEYS_AT_ONCE:
+        if total <= KEYS_AT_ONCE and (not self._lists or sum(map(keys_in, keys)) <= MOST_KEYS):
             return self.hit_many(keys)
         found: list[Key | None] = []
         generation, reader = -1, None
-        for first in range(0, total, KEYS_AT_ONCE):
-            some = keys[first : first + KEYS_AT_ONCE]
-            bodies = self._hits(some, first, total)
+        for some in in_parts(keys, KEYS_AT_ONCE):
+            first = len(found)
+            bodies = self._hits(some, first, total, alone=False)
             if not first:
                 generation, reader = self._generation, self._reader
             found += [self._key_of(one) if body is not None else None for one, body in zip(some, bodies, strict=True)]
@@ -335,7 +341,9 @@ class OpenCache:
             return None
 
     @guarded
-    def _hit_many(self, keys: Sequence[Sequence[ParameterValue]], first: int, total: int) -> list[bytes | None]:
+    def _hit_many(
+        self, keys: Sequence[Sequence[ParameterValue]], first: int, total: int, *, alone: bool
+    ) -> list[bytes | None]:
         reader = self._ready()
         if reader is None:
             return [None] * len(keys)
@@ -344,6 +352,7 @@ class OpenCache:
         plain = self._plain_int and not self._single
         entry, root, format_ = reader.entries.get, reader.held_levels[0], self._format
         quick = 0
+        several = not alone and self._binder is not None and not self._binder.one_key
         for parameters in keys:
             if plain and len(parameters) == 1 and (value := parameters[0]).__class__ is int:
                 held = entry(value)
@@ -355,6 +364,9 @@ class OpenCache:
                 if held is None and value not in root:
                     append(None)
                     continue
+            if (several and keys_in(parameters) > 1) or self._too_many(parameters):
+                append(None)
+                continue
             try:
                 append(self._hit_slow(parameters, reader))
             except ANSWERED_BY_MYSQL:  # before BadParameters: ComparedElsewhere is one of them
@@ -464,8 +476,8 @@ class OpenCache:
             if body is not None:
                 return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
             if self._reader is not None:
-                if self._too_many(parameters):
-                    return TOO_MANY
+                if why := self._too_many(parameters):
+                    return why
                 binding = self._bind(parameters)
                 ahead = self.answer_ahead(self._reader, binding)
                 if ahead is not None:
@@ -520,8 +532,8 @@ class OpenCache:
             while (reader := self._ready()) is not None:
                 if demand.met() and (body := self.hit(parameters)) is not None:
                     return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
-                if self._too_many(parameters):
-                    return TOO_MANY
+                if why := self._too_many(parameters):
+                    return why
                 binding = self._bind(parameters)
                 ahead = self.answer_ahead(reader, binding, demand)
                 if ahead is not None:

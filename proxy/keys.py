@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -18,6 +18,10 @@ from sqltypes.values import convert_parameter
 MOST_KEYS = 1000
 """Of one read that are looked at one by one: about 3 ms. Of lists that are hits, any number."""
 TOO_MANY = f"a list of more than {MOST_KEYS} values, not all of which are held"
+MOST_COMBINATIONS = 500
+"""Keys that several lists may give together. Each is asked for by all of its parts: a miss of so many takes 4 ms, one
+of 1,000 takes 8 ms."""
+COMBINED = f"lists that give more than {MOST_COMBINATIONS} keys together"
 Bound = list[tuple[Key, Params]]
 
 
@@ -45,6 +49,8 @@ class KeyBinder:
         self._limits = frozenset(bound.index for bound in bounds if isinstance(bound, ParamRef))
         self.is_list = len(plan.parameters) == 1 and len(plan.key) == 1 and bool(self._lists) and not self._limits
         """Whether an IN-list is the only parameter, and each of its values gives a key."""
+        self.one_key = not self._lists
+        """Whether each read asks for one key."""
         self._whole_numbers = self.is_list and _whole(plan.parameters[0].type) and plan.reader.root_key == (0,)
         self._list_keys: dict[Value, Key] = {}
         only = plan.parameters[0] if len(plan.parameters) == 1 and len(plan.key) == 1 else None
@@ -95,12 +101,17 @@ class KeyBinder:
         """Whether these are the values of a list, and the keys too."""
         return self._whole_numbers and isinstance(values, tuple) and set(map(type, values)) == _INT
 
-    def too_many(self, parameters: Sequence[ParameterValue]) -> bool:
-        """Whether so many keys are asked for that looking at each would hold others up."""
-        return any(
-            isinstance(value, tuple) and len(value) > MOST_KEYS and not (self._evict and set(map(type, value)) == _INT)
-            for value in parameters
-        )
+    def too_many(self, parameters: Sequence[ParameterValue]) -> str:
+        """Why so many keys are asked for that looking at each would hold others up; "" if they are not."""
+        combinations = 1
+        for index, value in enumerate(parameters):
+            if not isinstance(value, tuple):
+                continue
+            if len(value) > MOST_KEYS and not (self._evict and set(map(type, value)) == _INT):
+                return TOO_MANY
+            if index in self._lists:
+                combinations *= len(value)
+        return COMBINED if len(self._lists) > 1 and combinations > MOST_COMBINATIONS else ""
 
     def _expand(self, values: list[Value | tuple[Value, ...]]) -> Binding:
         """One key for each combination of the lists' distinct values."""
@@ -143,6 +154,27 @@ class KeyBinder:
 
 
 _INT, _STR = {int}, {str}
+
+
+def keys_in(parameters: Sequence[ParameterValue]) -> int:
+    """How many keys a read may ask for, or how many values its key may be made of."""
+    count = 1
+    for value in parameters:
+        if isinstance(value, tuple):
+            count *= len(value) or 1
+    return count
+
+
+def in_parts(reads: Sequence[Sequence[ParameterValue]], most: int) -> Iterator[Sequence[Sequence[ParameterValue]]]:
+    """These reads in order, at most so many together, and of those that ask for many keys fewer."""
+    first = weight = 0
+    for at, parameters in enumerate(reads):
+        weight += (count := keys_in(parameters))
+        if at > first and (at - first >= most or weight > MOST_KEYS):
+            yield reads[first:at]
+            first, weight = at, count
+    if reads:
+        yield reads[first:]
 
 
 def _whole(type_: SqlType) -> bool:

@@ -166,8 +166,14 @@ class Pump:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        self._scheduled = False
-        self.handle(self._guard.flush())
+        """Asks for as much as a step can. What that leaves has steps of its own."""
+        self._scheduled = True
+        try:
+            self.handle(self._guard.flush())
+        finally:
+            self._scheduled = self.engine.misses_pending
+            if self._scheduled:
+                self._loop.call_soon(self._flush)
 
     def _submit(self, request: UpqueryRequest) -> None:
         self._executor.submit(request, self._deliver, monotonic() + self._timeout)

@@ -311,6 +311,8 @@ class Router:
                 await self._catalog.settled()
         if cache.reader is None or cache.binder is None:
             raise SourceDown(f"cache {name!r} is not ready: {cache.why}")
+        if why := cache.binder.too_many(parameters):
+            raise BadParameters(f"a subscription is to one key: {why}")
         keys = cache.binder.bind(parameters).keys
         if len(keys) != 1:
             raise BadParameters(f"a subscription is to one key, the parameters give {len(keys)}")

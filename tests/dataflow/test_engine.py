@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+import dataflow.engine
+from dataflow.fill import Read
 from dataflow.messages import Failed, Gap, Ready
+from sqltypes.expression import Row
 from tests.support.engine_rig import NEW, OLD, ROWS, Rig, gtids
 
 
@@ -89,6 +94,31 @@ def test_read_of_held_keys_beside_a_miss_of_the_same_batch_is_answered() -> None
     rig.read(8, reader=1)
     effects = rig.engine.flush()
     assert [effect.waiter for effect in effects if isinstance(effect, Ready)] == [2]
+
+
+def test_a_flush_asks_for_as_much_as_a_step_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many lists of 1,000 keys were asked for in one step."""
+    monkeypatch.setattr(dataflow.engine, "ASKED", 4)
+    rig = Rig("SELECT id, v FROM t WHERE k IN (?...)", ROWS + " AND v > 3")
+    lists = [(1, 2, 3), (3, 4), (5, 6, 7, 8, 9, 10), (1, 2)]
+    for waiter, keys in enumerate(lists, 1):
+        rig.engine.read(Read(waiter, rig.readers[0], [(key, (key,)) for key in keys]))
+    rig.waiter = len(lists)
+    rig.read(11, reader=1)
+    asked = []
+    while rig.engine.misses_pending:
+        asked.append(rig.asked())
+    fills = [[[*rig.engine._fills[one.id].whole] for one in requests] for requests in asked]
+    assert fills == [[[1, 2, 3]], [[4]], [[5, 6, 7, 8, 9, 10]], [[11]]], "the last list waits for the first one's"
+    requests = [one for requests in asked for one in requests]
+    ready: dict[int, int] = {}
+    for request in requests:
+        rows: list[Row] = [(key, key, key) for key in rig.engine._fills[request.id].whole]
+        for effect in rig.answer(request, rows, lower=gtids(1)):
+            assert isinstance(effect, Ready)
+            ready[effect.waiter] = len(effect.rows)
+    assert ready == {1: 3, 2: 2, 3: 6, 4: 2, 5: 1}
+    rig.engine.check_invariants()
 
 
 def test_value_out_of_range_is_left_to_mysql() -> None:

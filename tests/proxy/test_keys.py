@@ -1,0 +1,57 @@
+"""How many keys one read may ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.plan import Mode
+from proxy.api import ParameterValue
+from proxy.keys import COMBINED, MOST_COMBINATIONS, MOST_KEYS, TOO_MANY, KeyBinder
+from sqltypes.errors import BadParameters
+from tests.support.engine_rig import Rig
+
+ONE = "SELECT id, v FROM t WHERE k IN (?...)"
+TWO = "SELECT id, v FROM t WHERE k IN (?...) AND v IN (?...)"
+BESIDE = "SELECT id, v FROM t WHERE k IN (?...) AND id = ?"
+EVICTED = "SELECT MIN(id) FROM t WHERE k IN (?...) AND v IN (?...)"
+
+
+def numbers(count: int) -> ParameterValue:
+    return tuple(range(count))
+
+
+def binder(query: str) -> KeyBinder:
+    reader = Rig(query).readers[0]
+    return KeyBinder(reader.plan, reader)
+
+
+def test_lists_give_a_bounded_number_of_keys_together() -> None:
+    two = binder(TWO)
+    for given in ((100, 100), (1000, 1000), (2, MOST_COMBINATIONS // 2 + 1), (MOST_COMBINATIONS + 1, 1)):
+        assert two.too_many([numbers(count) for count in given]) == COMBINED, given
+    for given in ((20, 20), (MOST_COMBINATIONS, 1), (1, MOST_COMBINATIONS), (2, MOST_COMBINATIONS // 2), (0, 1000)):
+        assert two.too_many([numbers(count) for count in given]) == "", given
+    assert two.too_many([numbers(MOST_KEYS + 1), numbers(1)]) == TOO_MANY
+    assert two.too_many([7, numbers(MOST_COMBINATIONS)]) == "", "one value is a list of one"
+    assert len(two.bind([numbers(20), numbers(20)]).keys) == 400
+
+
+def test_one_list_gives_as_many_keys_as_before() -> None:
+    for query, beside in ((ONE, ()), (BESIDE, (3,))):
+        one = binder(query)
+        assert one.too_many([numbers(MOST_KEYS), *beside]) == ""
+        assert one.too_many([numbers(MOST_KEYS + 1), *beside]) == TOO_MANY
+
+
+def test_lists_of_evict_mode_give_one_key() -> None:
+    evicted = binder(EVICTED)
+    assert Rig(EVICTED).readers[0].plan.mode is Mode.EVICT
+    assert evicted.too_many([numbers(MOST_KEYS), numbers(MOST_KEYS)]) == ""
+    assert len(evicted.bind([numbers(100), numbers(100)]).keys) == 1
+
+
+def test_a_wrong_number_of_parameters_is_told_by_who_binds() -> None:
+    with_two = binder(TWO)
+    assert with_two.too_many([numbers(3)] * 3) == ""
+    with pytest.raises(BadParameters, match="3 parameters were given"):
+        with_two.bind([numbers(3)] * 3)
