@@ -44,6 +44,7 @@ class Nowhere:
 
 
 NOWHERE = Nowhere()
+ROWS_AT_ONCE = 1_000  # of an answer that is loaded in steps
 Locate = Callable[[Row], Key]  # the key of a base table's row, or NOWHERE
 Entries = dict[Key, Entry]
 LinearPlan = RowsArrangement | AggregateArrangement | TopKArrangement
@@ -125,10 +126,24 @@ class Arrangement(ABC):
     def new_entry(self, key: Key, content: Any, content_bytes: int) -> Entry:
         return Entry(self, key, content, ENTRY_BYTES + content_bytes)
 
-    def load_all(self, rows: Iterable[Row], keys: Iterable[Key]) -> Entries:
-        """Entries for `keys` and for every key that occurs in the answer's rows; a key without rows is known to be
-        empty."""
+    def load_in_steps(self, rows: list[Row], keys: Iterable[Key], loaded: Entries) -> Iterator[None]:
+        """Puts entries into `loaded`, for `keys` and for every key that occurs in the answer's rows; a key without rows
+        is known to be empty. So many rows are a step (`ROWS_AT_ONCE`), and all rows of one key."""
         groups: dict[Key, list[Row]] = {key: [] for key in keys}
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            if first:
+                yield
+            self._group(rows[first : first + ROWS_AT_ONCE] if len(rows) > ROWS_AT_ONCE else rows, groups)
+        done = len(rows) % ROWS_AT_ONCE
+        for key, group in groups.items():
+            done += len(group) + 1
+            if done > ROWS_AT_ONCE:
+                done = 0
+                yield
+            loaded[key] = self.load(key, group)
+
+    def _group(self, rows: Sequence[Row], groups: dict[Key, list[Row]]) -> None:
+        """Puts the rows of an answer under their keys."""
         width = self.key_width
         key_of = self.key_of_answer
         for row in rows:
@@ -138,7 +153,6 @@ class Arrangement(ABC):
                 groups[key] = [row[width:]]
             else:
                 group.append(row[width:])
-        return {key: self.load(key, group) for key, group in groups.items()}
 
     def insert(self, entry: Entry) -> None:
         """Holds an entry that stands at the position, in place of one ahead of it. Requires: its key is a hole."""

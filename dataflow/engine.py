@@ -481,7 +481,7 @@ class Engine:
         if self.subscriptions.concerns(read.waiter):
             return []  # a subscriber starts from the reader, at the position: what follows must join on without a gap
         try:
-            rows = fill.answer(read.keys)
+            rows = fill.answer(read)
         except EvaluationError as error:
             return self._cannot_tell(read, error)
         if rows is None or fill.bracket is None:

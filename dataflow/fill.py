@@ -14,7 +14,7 @@ An answer holds the state at some snapshot, the graph is at the position P. Ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -22,7 +22,7 @@ from dataflow.arrangement import Arrangement, Entries
 from dataflow.check import Check, Finding
 from dataflow.demand import Demand
 from dataflow.entries import Entry, Held
-from dataflow.messages import Ddl, OwnAnswer, Statement, Transaction, UpqueryRequest
+from dataflow.messages import Ddl, OwnAnswer, Statement, Transaction, UpqueryAnswer, UpqueryRequest
 from dataflow.reader import Params, ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
@@ -125,6 +125,10 @@ class Fill:
     checks: list[tuple[Check, Read]] = field(default_factory=list)  # one for each text
     proved: set[str] = field(default_factory=set)  # the texts whose answers agree
     changed: bool = False  # something was received after the snapshot that concerns its tables
+    # What `prepare` has done; it is of the answer as it came, and forgotten when that is brought forward.
+    _prepared: bool = False
+    _rows: dict[int, list[Row] | None] = field(default_factory=dict)
+    _found: dict[str, Finding] = field(default_factory=dict)
 
     @property
     def keys(self) -> Iterable[Key]:
@@ -201,39 +205,69 @@ class Fill:
 
     # -- the answer --------------------------------------------------------------------------------------------------
 
+    def prepare(self, answer: UpqueryAnswer) -> Iterator[None]:
+        """Does what `take`, `answer` and `compare` do with a large answer, in steps. Others may have their turn between
+        them, for nothing is looked at but the answer. `Engine.on_answer` must follow."""
+        try:
+            yield from self._load(answer.results, answer.columns)
+            self._prepared = True
+            for read in list(self.reads):
+                yield
+                with suppress(EvaluationError):  # it is told when the read is
+                    self._derived(read)
+            for (check, read), own in zip(self.checks, answer.checks, strict=True):
+                yield
+                self._found[check.sql] = self._compared(check, read, own)
+        except Exception:  # noqa: BLE001 - `on_answer` begins anew, and says what it is
+            self.overlay, self._prepared = [], False
+            self._rows.clear()
+            self._found.clear()
+
     def take(
         self, bracket: Bracket, results: Sequence[list[Row]], columns: Sequence[tuple[ResultColumn, ...]] = ()
     ) -> None:
-        """Turns the answer's rows into entries of the overlay."""
+        """Turns the answer's rows into entries of the overlay. Raises InvariantViolated, EvaluationError."""
         self.bracket = bracket
+        if not self._prepared:
+            for _ in self._load(results, columns):
+                pass
+
+    def _load(self, results: Sequence[list[Row]], columns: Sequence[tuple[ResultColumn, ...]]) -> Iterator[None]:
         nodes = self.reader.nodes
-        if (
-            columns
-            and self.reader.on_columns is not None
-            and isinstance(self.reader.plan.reader.root, AnswerArrangement)
-        ):
+        evict = isinstance(self.reader.plan.reader.root, AnswerArrangement)
+        if columns and self.reader.on_columns is not None and evict:
             for announced, rows in zip(columns, results, strict=True):
                 if rows:  # without, MySQL may not have computed them as it would
                     self.reader.on_columns(announced)
         self.overlay = [{} for _ in nodes]
         for ask, rows in zip(self.asks, results, strict=True):
             node = nodes[ask.level]
-            if isinstance(self.reader.plan.reader.root, AnswerArrangement):
+            if evict:
                 loaded: Entries = {key: node.load(key, rows) for key in ask.keys}
             else:
-                loaded = node.load_all(rows, ask.keys)
+                loaded = {}
+                yield from node.load_in_steps(rows, ask.keys, loaded)
             if not ask.semijoin and len(loaded) != len(ask.keys):
                 raise InvariantViolated("the source returned rows of a key that was not asked for")
             loaded.update(dict(self.overlay[ask.level]))
             semijoined = ask.semijoin or isinstance(self.overlay[ask.level], Covered)
             self.overlay[ask.level] = Covered(node, loaded) if semijoined else loaded
+        yield
         self._settle()
 
-    def answer(self, keys: Sequence[tuple[Key, Params]]) -> list[Row] | None:
-        """The answer for these reader keys from the snapshot alone, whole; None if part of it must come from held
-        state."""
-        if self.bracket is None:
-            return None
+    def answer(self, read: Read) -> list[Row] | None:
+        """The answer for the read's keys from the snapshot alone, whole; None if part of it must come from held state.
+        Raises EvaluationError."""
+        return None if self.bracket is None else self._derived(read)
+
+    def _derived(self, read: Read) -> list[Row] | None:
+        if not self._prepared:
+            return self._derive(read.keys)
+        if read.waiter not in self._rows:
+            self._rows[read.waiter] = self._derive(read.keys)
+        return self._rows[read.waiter]
+
+    def _derive(self, keys: Sequence[tuple[Key, Params]]) -> list[Row] | None:
         for key, _ in keys:
             if key not in self.whole:
                 return None
@@ -248,15 +282,18 @@ class Fill:
     def compare(self, own: Sequence[OwnAnswer | SourceError]) -> Check | None:
         """Compares with MySQL's own answers. Returns the check that found a difference."""
         for (check, read), answer in zip(self.checks, own, strict=True):
-            rows = None
-            with suppress(EvaluationError):  # the read is MySQL's to answer
-                rows = self.answer(read.keys)
-            match check.compare(rows, answer, self.overlay):
+            match self._found.get(check.sql) or self._compared(check, read, answer):
                 case Finding.DIFFERS:
                     return check
                 case Finding.AGREES:
                     self.proved.add(check.sql)
         return None
+
+    def _compared(self, check: Check, read: Read, own: OwnAnswer | SourceError) -> Finding:
+        rows = None
+        with suppress(EvaluationError):  # the read is MySQL's to answer
+            rows = self._derived(read)
+        return check.compare(rows, own, self.overlay)
 
     def _settle(self) -> None:
         """Follows the overlay's rows down, so that empty keys of semi-joins are covered; from here on coverage is
@@ -287,6 +324,8 @@ class Fill:
         order.
         """
         conflicts = 0
+        self._prepared = False
+        self._rows.clear()
         doubtful = list(uncertain)
         for node, entries, generation in zip(self.reader.nodes, self.overlay, self.generations, strict=True):
             if generation != node.generation:

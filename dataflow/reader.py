@@ -258,6 +258,13 @@ class ReaderNode:
         found = self.derive(params, self.held_levels)
         return None if found.holes else tuple(dict.fromkeys(found.deps))
 
+    def holds(self, keys: Sequence[tuple[Key, Params]]) -> bool:
+        """Whether the answer for all of these keys could be derived at the position. Raises EvaluationError."""
+        return all(
+            (deps := self.deps_of(params)) is not None and all(entry.cut is None for entry in deps)
+            for _, params in keys
+        )
+
     def since(self, params: Params) -> int | None:
         """The event of the stream from which on the key's answer is the same as now (`Entry.since`); None where it is
         not held at the position."""
@@ -278,26 +285,39 @@ class ReaderNode:
 
     def body(self, held: Held, params: Params, format_: int) -> bytes | None:
         """The key's answer in a wire format: the stored bytes, else encoded now and stored; None if a hole was met."""
-        bodies, others = held.bodies, 0
-        if bodies is None:
-            rows = self.refresh(held, params)
-            bodies = held.bodies
-            if rows is None or bodies is None:
-                return None
-        else:
-            stored = bodies[format_]
-            if stored is not None:
-                return stored
-            # Stored in another format: that stays, for what it was derived from is held and unchanged.
-            rows = self.finish(self.derive(params, self.held_levels).rows, params)
-            if bodies.count(None) < len(bodies):
-                others = held.body_size
+        if held.bodies is not None and (stored := held.bodies[format_]) is not None:
+            return stored
+        rows = self.rows_of(held, params)
+        if rows is None:
+            return None
         encoded = self.encoders[format_](rows)
+        self.store(held, format_, encoded)
+        return encoded
+
+    def is_large(self, held: Held, format_: int) -> bool:
+        """Whether the answer is not stored, and so large that to derive and to encode it should be two steps."""
+        if held.bodies is not None and held.bodies[format_] is not None:
+            return False
+        deps = held.deps
+        return len(deps) > MANY_DEPS or sum([entry.size for entry in deps]) > LARGE_BYTES
+
+    def rows_of(self, held: Held, params: Params) -> list[Row] | None:
+        """The answer's rows, to be encoded; None if a hole was met. They are the answer as long as `bodies` is the list
+        that it is then."""
+        if held.bodies is None:
+            return self.refresh(held, params)
+        # Stored in another format: that stays, for what it was derived from is held and unchanged.
+        return self.finish(self.derive(params, self.held_levels).rows, params)
+
+    def store(self, held: Held, format_: int, encoded: bytes) -> None:
+        """Keeps the encoding. Requires: it is of the answer as it is, and is not stored."""
+        bodies = held.bodies
+        assert bodies is not None
+        others = held.body_size if bodies.count(None) < len(bodies) else 0
         bodies[format_] = encoded
         grown = others + len(encoded) + BODY_BYTES - held.body_size
         held.body_size += grown
         self.memory.used += grown
-        return encoded
 
     def drop(self, held: Held) -> None:
         """Evicts the key: the answer first, then what nobody else needs below."""
@@ -336,6 +356,7 @@ class ReaderNode:
 
 
 MOST_FORMATS = 8  # of the wire
+LARGE_BYTES, MANY_DEPS = 200_000, 500  # of the entries below an answer, and how many of them
 BODY_BYTES = 130  # a bytes object and the list that it stands in, which has a place for each wire format
 
 

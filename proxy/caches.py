@@ -14,7 +14,8 @@ from statistics import median
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-from dataflow.reader import ReaderNode, held_bytes
+from dataflow.entries import Held
+from dataflow.reader import Params, ReaderNode, held_bytes
 from gtid_tracker.gtid import GtidSet
 from planner.plan import AnswerArrangement, QueryPlan
 from proxy.api import (
@@ -36,6 +37,7 @@ from proxy.freshness import CallDemand
 from proxy.keys import MOST_KEYS, Binding, KeyBinder, in_parts, keys_in
 from proxy.lookups import SAMPLE, list_lookup, lookup, nothing_listed, nothing_stored
 from proxy.pump import NO_CONNECTION, NOT_COMPARED, Behind, PassThrough
+from proxy.slices import encode_in_slices
 from proxy.trust import Trust
 from sqltypes.errors import BadParameters, Fault, SourceDown, UnknownCache, UpwellError
 from sqltypes.expression import Key, Row
@@ -44,6 +46,8 @@ from sqltypes.schema import ResultColumn
 if TYPE_CHECKING:
     from proxy.router import Router
 
+MOST_LARGE = 20
+"""How many large answers of one list are derived, or one that changes all the time, before MySQL is asked."""
 KEYS_AT_ONCE = 250
 """How many keys of a batch are looked up in one turn of the loop: about 3 ms where their answers are to be derived."""
 
@@ -110,6 +114,7 @@ class OpenCache:
         self._router = router
         self._cache = cache
         self._joins = True
+        self._large: tuple[Held, Params] | None = None  # what has kept a read from being a hit
         self._format = format_
         self._generation = -1
         self._plain_int = False
@@ -438,6 +443,8 @@ class OpenCache:
             held = reader.entries.get(key) or self._router.hold(reader, key, params)
             if held is not None and trust is not None and trust.holds_back(held, seconds, given=given):
                 held = None  # it is compared first
+            elif held is not None and reader.is_large(held, self._format):
+                self._large, held = (held, params), None  # it is derived in steps (`_derive_large`)
             body = reader.body(held, params, self._format) if held is not None else None
             if held is None or body is None:
                 self._router.keep_limit()  # keys before this one may have been taken up
@@ -472,7 +479,7 @@ class OpenCache:
     async def _fill(self, parameters: Sequence[ParameterValue], text: str) -> Answer | str:
         cache = self._cache
         try:
-            body = self.hit(parameters)
+            body = await self._hit_large(parameters)
             if body is not None:
                 return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
             if self._reader is not None:
@@ -488,6 +495,29 @@ class OpenCache:
         except ANSWERED_BY_MYSQL as reason:
             return f"{reason.reason}: {reason.message}"
         return cache.why or cache.state
+
+    async def _hit_large(self, parameters: Sequence[ParameterValue]) -> bytes | None:
+        """As `hit`; large answers that are not stored are derived first, each in several steps of the loop."""
+        for _ in range(MOST_LARGE):
+            self._large = None
+            body = self.hit(parameters)
+            if body is not None or self._large is None or not await self._derive_large(*self._large):
+                return body
+        return None
+
+    async def _derive_large(self, held: Held, params: Params) -> bool:
+        """Stores an answer, unless a change comes before that is done. False: a part of it is a hole."""
+        reader = held.reader
+        rows = reader.rows_of(held, params)
+        bodies = held.bodies
+        if rows is None or bodies is None:
+            return False
+        await sleep(0)
+        encoded = await encode_in_slices(reader.encoders[self._format], self._join, rows)
+        if held.alive and held.bodies is bodies and bodies[self._format] is None:
+            reader.store(held, self._format, encoded)
+            self._router.keep_limit()
+        return True
 
     def answer_ahead(
         self, reader: ReaderNode, binding: Binding, demand: CallDemand | None = None
@@ -530,7 +560,7 @@ class OpenCache:
         cache = self._cache
         try:
             while (reader := self._ready()) is not None:
-                if demand.met() and (body := self.hit(parameters)) is not None:
+                if demand.met() and (body := await self._hit_large(parameters)) is not None:
                     return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
                 if why := self._too_many(parameters):
                     return why
@@ -563,7 +593,7 @@ class OpenCache:
         cache = self._cache
         check = None
         if cache.trust is not None:
-            held = not binding.keys or ((demand is None or demand.met()) and reader.answer(binding.keys) is not None)
+            held = not binding.keys or ((demand is None or demand.met()) and reader.holds(binding.keys))
             if held or self._router.auditor.fill_is_due(cache, binding):
                 text = text or self._router.substituted(cache.sql, parameters)
                 if held:
@@ -584,7 +614,7 @@ class OpenCache:
             text = text or self._router.substituted(cache.sql, parameters)
             return replace(await self._compared(reader, binding, parameters, text), served=Served.MISS)
         horizon = str(ready.horizon) if ready.horizon is not None else ""
-        body = reader.encoders[self._format](ready.rows)
+        body = await encode_in_slices(reader.encoders[self._format], self._join, ready.rows)
         return Answer(Served.MISS, cache.columns, body, str(ready.position), cache.name, horizon=horizon)
 
     async def _compared(

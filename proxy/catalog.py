@@ -25,6 +25,7 @@ from planner.plan import Caution, QueryPlan
 from planner.scan import preparable, tokens_at_most
 from proxy.api import BY_GRPC, MadeBy, Origin
 from proxy.caches import NamedCache
+from proxy.collations import load_collations
 from proxy.definitions import CacheLimits, Definitions, Forgotten, to_the_end
 from proxy.doubts import CLOSED, Doubt, Doubts, next_level
 from proxy.encoding import Encoding, carried
@@ -151,6 +152,7 @@ class Catalog:
                 thought = replace(thought, plan=replace(thought.plan, notes=(*thought.plan.notes, note)))
         thought = await self._doubted(thought, sql, snapshot)
         plan = with_result_columns(thought.plan, columns)
+        await load_collations(plan)
         return Planned(plan, columns, names, thought.needs, thought.fingerprint, thought.outline)
 
     async def _doubted(self, thought: Thought, sql: str, snapshot: SchemaSnapshot) -> Thought:

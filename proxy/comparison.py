@@ -8,6 +8,7 @@ MySQL's must equal it, up to what MySQL may choose (`proxy/agreement.py`). In al
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -22,9 +23,10 @@ from dataflow.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from planner.plan import AnswerArrangement
-from proxy.agreement import Verdict, agreement
-from proxy.api import ParameterValue
+from proxy.agreement import LARGE, Verdict, agreement
+from proxy.api import Join, ParameterValue
 from proxy.keys import Binding, Bound
+from proxy.slices import encode_in_slices
 from sqltypes.errors import EvaluationError, SourceError
 from sqltypes.expression import Row
 
@@ -101,24 +103,35 @@ class Comparison:
             rows += found
         return rows
 
-    def judge(self) -> Outcome:
-        """Requires: nothing has touched the keys since it began, and the position contains the bracket."""
-        encode = self.reader.encoders[self.format_]
+    def take(self) -> Outcome | None:
+        """Takes up what is held; None where that is to be compared. Requires: nothing has touched the keys since it
+        began, and the position contains the bracket."""
         try:
             held = self.held_rows()
-            if held is None:
-                return Outcome.UNKNOWN
-            self.held = held
-            if self.error is not None:
-                return Outcome.DIFFERENT if self.error.errno in DATA_ERRORS else Outcome.UNKNOWN
-            verdict = agreement(self.reader, self.keys, self.cache.columns, encode, held, self.rows)
         except EvaluationError:
             return Outcome.UNKNOWN
+        if held is None:
+            return Outcome.UNKNOWN
+        self.held = held
+        if self.error is not None:
+            return Outcome.DIFFERENT if self.error.errno in DATA_ERRORS else Outcome.UNKNOWN
+        return None
+
+    def compare(self) -> Verdict | None:
+        """None: it cannot be told. Requires: `take`, and nothing has touched the keys since."""
+        encode = self.reader.encoders[self.format_]
+        try:
+            verdict = agreement(self.reader, self.keys, self.cache.columns, encode, self.held, self.rows)
+        except EvaluationError:
+            return None
         if verdict is Verdict.DIFFERENT and isinstance(self.reader.plan.reader.root, AnswerArrangement):
             names = {name.lower() for _, name in self.cache.relations}
             if names - {table.name.lower() for table in self.reader.plan.tables}:
                 verdict = Verdict.UNDECIDED  # a view: its own text, which is not looked at, may leave MySQL a choice
-        body = encode(held)
+        return verdict
+
+    def judge(self, verdict: Verdict, body: bytes) -> Outcome:
+        """`body`: of what is held."""
         if self.body is None:
             self.body = body
         self.served = body == self.body
@@ -155,6 +168,8 @@ class Comparer:
         self._followed = followed
         self._clock = clock
         self._numbers = 0
+        self._judging: set[asyncio.Task[None]] = set()
+        self.join: Callable[[int], Join] = lambda format_: b"".join  # of a wire format
 
     def start(self, comparison: Comparison) -> None:
         self.running[comparison] = None
@@ -180,7 +195,7 @@ class Comparer:
             wrong = isinstance(error, SourceError) and error.errno in DATA_ERRORS and comparison.untouched
             if wrong and isinstance(error, SourceError):
                 comparison.error = error
-                self._end(comparison, self._judged(comparison))
+                self._judge(comparison)
             else:
                 self._end(comparison, Outcome.UNKNOWN)
             return
@@ -222,15 +237,40 @@ class Comparer:
         if missing:
             comparison.lacks = missing.last()
             return
-        self._end(comparison, self._judged(comparison))
+        self._judge(comparison)
 
-    def _judged(self, comparison: Comparison) -> Outcome:
+    def _judge(self, comparison: Comparison) -> None:
+        """Ends it; if the answer is large, in several steps of the loop."""
         comparison.at = str(self._engine.ring.position)
         try:
-            return comparison.judge()
+            outcome = comparison.take()
+            if outcome is None and len(comparison.held) + len(comparison.rows) > LARGE:
+                task = asyncio.get_running_loop().create_task(self._judge_large(comparison))
+                self._judging.add(task)
+                task.add_done_callback(self._judging.discard)
+                return
+            if outcome is None and (verdict := comparison.compare()) is not None:
+                body = comparison.reader.encoders[comparison.format_](comparison.held)
+                outcome = comparison.judge(verdict, body)
         except Exception:  # the stream's own processing must not end with it
             log.exception("answers_not_compared", cache=comparison.cache.name, sql=comparison.sql)
-            return Outcome.UNKNOWN
+            outcome = Outcome.UNKNOWN
+        self._end(comparison, outcome if outcome is not None else Outcome.UNKNOWN)
+
+    async def _judge_large(self, comparison: Comparison) -> None:
+        """A change before they are compared leaves it open: to compare them may look at what is held."""
+        outcome = Outcome.UNKNOWN
+        try:
+            await asyncio.sleep(0)
+            if comparison.untouched and (verdict := comparison.compare()) is not None:
+                await asyncio.sleep(0)
+                encode = comparison.reader.encoders[comparison.format_]
+                body = await encode_in_slices(encode, self.join(comparison.format_), comparison.held)
+                outcome = comparison.judge(verdict, body)
+        except Exception:  # an edge, as above
+            log.exception("answers_not_compared", cache=comparison.cache.name, sql=comparison.sql)
+        if comparison in self.running:
+            self._end(comparison, outcome)
 
     def _end(self, comparison: Comparison, outcome: Outcome) -> None:
         del self.running[comparison]

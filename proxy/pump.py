@@ -13,7 +13,7 @@ from time import monotonic, perf_counter
 from dataflow.check import Check
 from dataflow.demand import BEHIND, Demand
 from dataflow.engine import Engine
-from dataflow.fill import Read
+from dataflow.fill import Fill, Read
 from dataflow.guard import Guard
 from dataflow.messages import (
     Changes,
@@ -40,6 +40,7 @@ DIFFERS = "the cache's answer differed from MySQL's own: it is not believed any 
 NOT_COMPARED = "the cache is new, and its answer could not be compared with MySQL's own"
 TOLD = {"differs": DIFFERS, "unchecked": NOT_COMPARED}
 NO_CONNECTION = "no connection is free for the fill"
+LARGE_ANSWER = 1_000  # rows, from which on an answer is prepared before it is delivered
 TOGETHER = 100  # keys taken apart from one look at the clock to the next
 BUSY = 2  # upqueries in flight from which misses are batched
 
@@ -74,6 +75,7 @@ class Pump:
         self._encoders_for: list[EncoderFor] = []
         self._joins: list[Join] = []
         self._tidying = False
+        self._preparing: set[asyncio.Task[None]] = set()
         engine.memory.remains.on_more = self._tidy_soon
 
     # -- wire formats ------------------------------------------------------------------------------------------------
@@ -180,9 +182,23 @@ class Pump:
 
     def _deliver(self, result: UpqueryAnswer | UpqueryFailed) -> None:
         if isinstance(result, UpqueryAnswer):
-            self.handle(self._guard.on_answer(result))
+            fill = self.engine.fill_of(result.id) if sum(map(len, result.results)) > LARGE_ANSWER else None
+            if fill is None:
+                self.handle(self._guard.on_answer(result))
+                return
+            task = self._loop.create_task(self._prepare(fill, result))
+            self._preparing.add(task)
+            task.add_done_callback(self._preparing.discard)
         else:
             self.handle(self.engine.on_failed(result))
+
+    async def _prepare(self, fill: Fill, answer: UpqueryAnswer) -> None:
+        """Delivers a large answer. What takes long is done first, in steps."""
+        for _ in fill.prepare(answer):
+            await asyncio.sleep(0)
+            if self.engine.fill_of(answer.id) is not fill:
+                return  # nobody waits for it any more
+        self.handle(self._guard.on_answer(answer))
 
     def _on_fault(self, step: str, what: str, error: Exception) -> None:
         self._faulted = True

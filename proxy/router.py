@@ -48,7 +48,7 @@ from proxy.long_sql import is_long, read_text
 from proxy.proxied import ProxiedQueries
 from proxy.pump import Pump
 from proxy.sample import Sampler
-from proxy.slices import in_slices
+from proxy.slices import encode_in_slices, in_slices
 from proxy.state import StateStore
 from proxy.trust import Auditor
 from proxy.visible import VisibleTimes
@@ -110,6 +110,7 @@ class Router:
         matcher.on_change = self._on_change
         self._visible = VisibleTimes(lambda: stream.skew)
         self.sampler = self._sampler(check_sample)
+        self.sampler.comparer.join = self.join
         self.auditor = self._auditor(verify_new_caches)
         self.sampler.on_different = self.auditor.on_different
         catalog.auditor = self.auditor
@@ -273,7 +274,7 @@ class Router:
         encode = self.encoder(format_, passed.columns)
         if len(passed.columns) > WIDE:
             await asyncio.sleep(0)
-        body = encode(passed.rows)
+        body = await encode_in_slices(encode, self.join(format_), passed.rows)
         return Answer(Served.PASSED, passed.columns, body, passed.executed, cache, why, passed.horizon)
 
     def _matched(

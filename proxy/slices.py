@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from asyncio import sleep
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from time import perf_counter
 from typing import TypeVar
+
+from proxy.api import Encoder, Join
+from sqltypes.expression import Row
 
 Item = TypeVar("Item")
 
 SLICE = 0.001  # seconds of one step of what is done a little at a time
+ROWS_AT_ONCE = 512  # a multiple of 256: over MySQL's protocol each part goes on with the number that the next one has
 
 
 class Slices:
@@ -31,3 +35,11 @@ async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
     for item in items:
         yield item
         await slices.turn()
+
+
+async def encode_in_slices(encode: Encoder, join: Join, rows: Sequence[Row]) -> bytes:
+    """The answer's bytes. Requires: the rows do not change meanwhile."""
+    if len(rows) <= ROWS_AT_ONCE:
+        return encode(rows)
+    firsts = range(0, len(rows), ROWS_AT_ONCE)
+    return join([encode(rows[first : first + ROWS_AT_ONCE]) async for first in in_slices(firsts)])

@@ -7,11 +7,12 @@ so that every client shows them well. Not for rows of MySQL's own tables: those 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from proxy.mysql.packets import lenenc
 from proxy.mysql.rows import encoder_for, head, join, with_status
-from proxy.slices import in_slices
+from proxy.slices import encode_in_slices, in_slices
 from sqltypes.expression import Row, Value
 from sqltypes.schema import BIGINT, DOUBLE, ResultColumn, SqlType
 from sqltypes.values import double_text
@@ -22,7 +23,6 @@ Cell = str | int | float | None
 _UTF8MB4, _BINARY = 255, 63  # collation ids
 _NOT_NULL, _BINARY_FLAG = 0x01, 0x80
 _NO_DECIMALS = 31
-ROWS_AT_ONCE = 256
 _BYTES_PER_CHARACTER = 4
 
 # kind -> (type, its number in the protocol, collation, flags, decimals, length or None: that of the longest value)
@@ -47,9 +47,7 @@ async def text_result(
         [_column(name, kind, [row[at] for row in shown]) async for at, (name, kind) in in_slices(enumerate(named))]
     )
     encode = encoder_for(described, binary=False, eof=eof)
-    firsts = range(0, len(shown), ROWS_AT_ONCE) or (0,)
-    parts = [encode(shown[first : first + ROWS_AT_ONCE]) async for first in in_slices(firsts)]
-    body = join(parts, eof=eof)
+    body = await encode_in_slices(encode, partial(join, eof=eof), shown)
     definitions = [_definition(column, _KINDS[kind][1]) for column, (_, kind) in zip(described, named, strict=True)]
     return head(definitions, eof=eof, status=status) + with_status(body, status, eof=eof)
 

@@ -386,7 +386,10 @@ def _join_any(parts: Sequence[bytes], size: int) -> bytes:
         end = len(part) - size
         if not end:
             continue
-        if (part[0] | part[1] << 8 | part[2] << 16) + 4 == end:  # one row: a lookup by a unique key
+        if part[3] == sequence:  # as it should be: one of many parts of one answer
+            out.append(part[:end])
+            sequence = part[3 - size]
+        elif (part[0] | part[1] << 8 | part[2] << 16) + 4 == end:  # one row: a lookup by a unique key
             out += part[:3], _NUMBERS[sequence], part[4:end]
             sequence = sequence + 1 & 0xFF
         else:

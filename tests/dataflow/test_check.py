@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+
+import pytest
 
 from dataflow.arrangement import Entries
 from dataflow.check import Finding
@@ -13,7 +16,7 @@ from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import SourceError
 from sqltypes.expression import Row
-from tests.support.engine_rig import NOTHING, OLD, ROWS, Rig, gtids
+from tests.support.engine_rig import NOTHING, OLD, ROWS, Rig, deliver, gtids
 
 JOIN = "SELECT t.id, w.v FROM t JOIN w ON w.id = t.v WHERE t.k = ?"
 
@@ -44,9 +47,19 @@ def answer(
     lower: GtidSet | None = None,
 ) -> list[Effect]:  # fmt: skip
     seen = lower if lower is not None else gtids(1)
-    return rig.engine.on_answer(
-        UpqueryAnswer(request.id, Bracket(OLD, seen, NOTHING, seen), results, checks=tuple(own))
-    )
+    found = UpqueryAnswer(request.id, Bracket(OLD, seen, NOTHING, seen), results, checks=tuple(own))
+    return deliver(rig.engine, found, prepared=PREPARED.get())
+
+
+PREPARED = ContextVar("PREPARED", default=False)
+
+
+@pytest.fixture(params=[False, True], ids=["at once", "prepared"], autouse=True)
+def prepared(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Large answers are prepared in steps before they are delivered."""
+    token = PREPARED.set(request.param)
+    yield
+    PREPARED.reset(token)
 
 
 def test_a_fill_that_agrees_answers_and_is_held_fresh() -> None:

@@ -180,3 +180,37 @@ def test_large_answers(change: Callable[[list[Row]], list[Row]], expected: Verdi
     rig = Rig(ROWS)
     rows: list[Row] = [(number, number % 7) for number in range(LARGE + 10)]
     assert compared(rig, rows, change(rows)) is expected
+
+
+@pytest.mark.parametrize("query", [ROWS, ROWS + " ORDER BY v", "SELECT id, v FROM t WHERE k = ? UNION ALL SELECT 1, 2"])
+@pytest.mark.parametrize(
+    ("mine", "theirs", "same"),
+    [
+        (1, 1, True),
+        (None, None, True),
+        (Decimal("1.5"), Decimal("1.5"), True),
+        (1, 2, False),
+        (1, "1", False),
+        (Decimal("1.0"), Decimal("1.00"), False),
+        (0.0, -0.0, False),
+        (1, 1.0, False),
+        (1, True, False),
+        (None, 0, False),
+    ],
+)
+def test_large_answers_in_another_order_are_compared_as_small_ones_are(
+    query: str, mine: object, theirs: object, same: bool
+) -> None:
+    """And no row of them is encoded where they are equal."""
+    rig = Rig(query)
+    rig.readers[0].encoders[0] = lambda rows: repr(rows).encode()
+    for count in (20, LARGE + 20):
+        held: list[Row] = [(number, mine) for number in range(count)]
+        source: list[Row] = [(number, theirs) for number in reversed(range(count))]
+        found = compared(rig, held, source)
+        if "ORDER" in query:
+            assert found is not EQUAL
+        elif "UNION" not in query:
+            assert (found is EQUAL) == same, count
+        assert (found is EQUAL) <= same
+    assert compared(rig, held, [*source[1:], source[1]]) is not EQUAL

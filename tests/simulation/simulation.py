@@ -47,6 +47,7 @@ from tests.simulation.queries import Parameters, fill_types, query
 from tests.simulation.script import Action, Setup
 from tests.simulation.source import Change, Commit, ModelSource
 from tests.simulation.sql_side import DATABASE, Rows, State
+from tests.support.engine_rig import deliver
 
 CHECK_EVERY = 16  # steps of a schedule from one check of all invariants to the next; of a script every step is checked
 MOST_TRIES = 4  # to lock
@@ -381,7 +382,8 @@ class Simulation:
         # No connection is older than the run of the server that it is to.
         connected = self.began.get(flight.incarnation, float("-inf"))
         results, own = tuple(flight.results), self._own_answers(flight)
-        self.handle(self.engine.on_answer(UpqueryAnswer(flight.request.id, bracket, results, 0.0, connected, own)))
+        answer = UpqueryAnswer(flight.request.id, bracket, results, 0.0, connected, own)
+        self.handle(deliver(self.engine, answer, prepared=answer.id % 2 == 1))
         self.counts["exact_answers" if flight.request.exact else "answers"] += 1
 
     def _own_answers(self, flight: Flight) -> tuple[OwnAnswer, ...]:

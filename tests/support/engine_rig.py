@@ -35,6 +35,15 @@ def gtids(*numbers: int) -> GtidSet:
     return GtidSet.of(Gtid(OLD, number) for number in numbers)
 
 
+def deliver(engine: Engine, answer: UpqueryAnswer, *, prepared: bool) -> list[Effect]:
+    """`prepared`: as if it were a large one."""
+    fill = engine.fill_of(answer.id)
+    if prepared and fill is not None:
+        for _ in fill.prepare(answer):
+            pass
+    return engine.on_answer(answer)
+
+
 class Rig:
     """An engine at position 1, with readers of the tables t, w and s."""
 
