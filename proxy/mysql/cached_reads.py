@@ -204,7 +204,8 @@ class CachedReads(SessionBase):
         the answer where the transaction stands, unless that is the position."""
         shown, cache, values = self.shown, read.cache, read.values
         again = shown.again(cache, values)
-        reason = transaction_rule(self.state, self.shared.options.transactions, shown, again=again is not None)
+        mode = self.shared.options.transactions
+        reason = transaction_rule(self.state, mode, shown, values, again=again is not None)
         if reason:
             return reason
         if again is not None:
