@@ -76,6 +76,7 @@ class Engine:
         self._followed = followed  # the server_uuid whose stream this is, "" if not known
         self._ahead_fills = ahead_fills
         self._fills: dict[int, Fill] = {}
+        self._unanswered: set[int] = set()  # of these
         self._missed: dict[ReaderNode, list[Read]] = {}
         self._reads: dict[int, Read] = {}
         self.latency: dict[int, float] = {}  # by tag: seconds that its upqueries take, smoothed
@@ -244,6 +245,7 @@ class Engine:
         ):
             request.lower = None  # a new reading has what somebody asks for
         self._fills[fill.id] = fill
+        self._unanswered.add(fill.id)
         tracker = reader.program.root.tracker
         for key in fill.keys:
             tracker.start(key, reader.tag, fill)
@@ -339,6 +341,7 @@ class Engine:
         bracket = answer.bracket
         self._count += 1
         fill.answered = self._count
+        self._unanswered.discard(fill.id)
         try:
             fill.take(bracket, answer.results, answer.columns)
         except InvariantViolated as error:
@@ -363,7 +366,8 @@ class Engine:
             behind = SourceDown(f"server {bracket.server_uuid} answers, whose changes are not followed yet")
             return effects + [effect for read in list(fill.reads) for effect in self._cannot_tell(read, behind)]
         effects += self._clear_rolled_back(answer, fill)
-        if not self._waits.add(bracket.needed, self.ring.position, fill):
+        unsettled = bracket.owned.difference(bracket.executed) if bracket.owned else bracket.owned
+        if not self._waits.add(bracket.needed, self.ring.position, fill, unsettled):
             effects += self._insert(fill)
         elif self._may_stand_ahead(fill):
             self._insert_ahead(fill)
@@ -376,15 +380,12 @@ class Engine:
         """A GTID that was owned, and is neither owned nor executed in a later reading, was rolled back: nobody needs
         to wait for it. Unless the server was restarted in between, and lost what had been seen."""
         effects: list[Effect] = []
-        if not self._waits:
-            return effects
-        present = answer.bracket.owned.union(answer.bracket.executed)
-        for fill in list(self._waits):
+        bracket = answer.bracket
+        for fill, absent in self._waits.rolled_back(bracket.owned, bracket.executed).items():
             restarted = answer.connected_at >= fill.sent_at
             if fill is current or restarted or current.sent <= fill.answered:
                 continue
-            absent = fill.owned.difference(present)
-            if absent and self._waits.clear_absent(absent, self.ring.position, fill):
+            if self._waits.clear_absent(absent, self.ring.position, fill):
                 self.memory.count("rolled_back_cleared")
                 effects += self._resolved(fill)
         return effects
@@ -543,6 +544,7 @@ class Engine:
 
     def _end(self, fill: Fill) -> None:
         self._fills.pop(fill.id, None)
+        self._unanswered.discard(fill.id)
         if fill.waiting:
             self._waits.remove(fill)
             fill.waiting = False
@@ -579,7 +581,7 @@ class Engine:
 
     @property
     def upqueries_in_flight(self) -> int:
-        return sum(1 for fill in self._fills.values() if fill.bracket is None)
+        return len(self._unanswered)
 
     # -- subscriptions -----------------------------------------------------------------------------------------------
 

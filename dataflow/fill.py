@@ -34,7 +34,6 @@ from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn
 
 Hold = Callable[[ReaderNode, Key, Params], Held | None]
-NOTHING = GtidSet.empty()
 ROW_BYTES = 300  # of a row change in the ring, without its values
 SLOW_SECONDS = 0.02  # an upquery expected to run longer uses the snapshot form, which keeps its bracket narrow
 
@@ -303,11 +302,6 @@ class Fill:
         for params in self.whole.values():
             self.reader.derive(params, self.overlay)
         self.overlay = [dict(entries) for entries in self.overlay]
-
-    @property
-    def owned(self) -> GtidSet:
-        """What was on its way at its snapshot."""
-        return self.bracket.owned if self.bracket is not None else NOTHING
 
     def becomes_overdue(self, position: MutableGtidSet) -> bool:
         """It has waited too long. Is that for what the stream may lack, executed long ago? Told once. (An entry ahead

@@ -1,7 +1,8 @@
 """Waiters for the position, each filed under one GTID that it still lacks.
 
-A waiter is looked at again only when that GTID arrives. So a transaction costs one dictionary lookup, however many
-fills wait (while the stream lags there may be thousands).
+A waiter is looked at again only when that GTID arrives, or when it turns out that one of its GTIDs was rolled back. So
+a transaction, a reading of what MySQL owns and has executed, and the removal of a waiter cost a few dictionary lookups
+each, however many fills wait (while the stream lags there may be thousands).
 """
 
 from __future__ import annotations
@@ -12,75 +13,116 @@ from typing import Generic, TypeVar
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 
 WaiterT = TypeVar("WaiterT")
+NOTHING = GtidSet.empty()
 
 
 class PositionWaits(Generic[WaiterT]):
     """Waiters with the set that each still needs.
 
-    Invariants: 1. A waiter is filed once, under a GTID of its set that the position does not contain.
+    Invariants:
+    1. A waiter is filed once, under a GTID of its set that the position does not contain; `_places` says which.
+    2. `_unsettled` has the GTIDs that waiters saw on their way, until they are known to be executed or have arrived,
+       each with these waiters: as many as MySQL commits at once, not as many as wait.
     """
 
     def __init__(self) -> None:
-        self._filed: dict[Gtid, list[tuple[GtidSet, WaiterT]]] = {}
+        self._filed: dict[Gtid, dict[WaiterT, GtidSet]] = {}
+        self._places: dict[WaiterT, tuple[Gtid, GtidSet]] = {}  # under what it is filed, and what it saw on its way
+        self._unsettled: dict[Gtid, dict[WaiterT, None]] = {}
         self._contained: GtidSet | None = None  # asked for last and contained; the position only grows until `clear`
 
-    def add(self, needed: GtidSet, position: MutableGtidSet, waiter: WaiterT) -> bool:
-        """Files the waiter. False if there is nothing to wait for: the position contains `needed` already."""
+    def add(self, needed: GtidSet, position: MutableGtidSet, waiter: WaiterT, owned: GtidSet = NOTHING) -> bool:
+        """Files the waiter. False if there is nothing to wait for: the position contains `needed` already.
+
+        `owned`: of what it needs, that which may be rolled back still. Requires: the waiter is not filed.
+        """
         if needed is self._contained:
             return False
         if position.covers(needed):
             self._contained = needed
             return False
         missing = needed.difference(position.freeze())
-        self._filed.setdefault(_last(missing), []).append((missing, waiter))
+        unsettled = owned.intersection(missing) if owned else NOTHING
+        self._file(missing, waiter, unsettled)
+        for gtid in unsettled:
+            self._unsettled.setdefault(gtid, {})[waiter] = None
         return True
+
+    def _file(self, missing: GtidSet, waiter: WaiterT, unsettled: GtidSet) -> None:
+        gtid = missing.last()  # the highest number of any source: it is likely to arrive last
+        self._filed.setdefault(gtid, {})[waiter] = missing
+        self._places[waiter] = gtid, unsettled
 
     def arrived(self, gtid: Gtid, position: MutableGtidSet) -> list[WaiterT]:
         """Those whose need is met now that `gtid` is inside the position."""
-        filed = self._filed.pop(gtid, None)
-        if filed is None:
-            return []
-        return [waiter for missing, waiter in filed if not self.add(missing, position, waiter)]
+        self._unsettled.pop(gtid, None)
+        met = []
+        for waiter, missing in self._filed.pop(gtid, {}).items():
+            _, unsettled = self._places[waiter]
+            if position.covers(missing):
+                met.append(waiter)
+                self._forget(waiter)
+            else:
+                self._file(missing.difference(position.freeze()), waiter, unsettled)
+        return met
+
+    def rolled_back(self, owned: GtidSet, executed: GtidSet) -> dict[WaiterT, GtidSet]:
+        """Those who wait for what this reading finds neither owned nor executed, and what that is. What is executed is
+        not looked for any more.
+
+        It was rolled back if the reading is a later one than the waiter's own, of a server that has lost nothing.
+        """
+        absent: dict[WaiterT, list[Gtid]] = {}
+        for gtid, waiters in list(self._unsettled.items()):
+            if gtid in executed:
+                del self._unsettled[gtid]
+            elif gtid not in owned:
+                for waiter in waiters:
+                    absent.setdefault(waiter, []).append(gtid)
+        return {waiter: GtidSet.of(gtids) for waiter, gtids in absent.items()}
 
     def clear_absent(self, absent: GtidSet, position: MutableGtidSet, waiter: WaiterT) -> bool:
         """Takes GTIDs that were rolled back out of the waiter's need. True if that ends its wait."""
-        for gtid, filed in list(self._filed.items()):
-            for entry in filed:
-                if entry[1] is waiter:
-                    filed.remove(entry)
-                    if not filed:
-                        del self._filed[gtid]
-                    return not self.add(entry[0].difference(absent), position, waiter)
-        return False
+        place = self._places.get(waiter)
+        if place is None:
+            return False
+        missing = self._filed[place[0]][waiter]
+        self.remove(waiter)
+        return not self.add(missing.difference(absent), position, waiter, place[1].difference(absent))
 
     def remove(self, waiter: WaiterT) -> None:
         """Takes the waiter out; not an error if it does not wait."""
-        for gtid, filed in list(self._filed.items()):
-            kept = [entry for entry in filed if entry[1] is not waiter]
-            if len(kept) != len(filed):
-                if kept:
-                    self._filed[gtid] = kept
-                else:
-                    del self._filed[gtid]
-                return
+        place = self._places.get(waiter)
+        if place is None:
+            return
+        filed = self._filed[place[0]]
+        del filed[waiter]
+        if not filed:
+            del self._filed[place[0]]
+        self._forget(waiter)
+
+    def _forget(self, waiter: WaiterT) -> None:
+        _, unsettled = self._places.pop(waiter)
+        for gtid in unsettled:
+            waiters = self._unsettled.get(gtid)
+            if waiters is not None:
+                waiters.pop(waiter, None)
+                if not waiters:
+                    del self._unsettled[gtid]
 
     def __iter__(self) -> Iterator[WaiterT]:
-        for filed in list(self._filed.values()):
-            for _, waiter in filed:
-                yield waiter
+        """All, in the order in which they came."""
+        return iter(list(self._places))
 
     def __bool__(self) -> bool:
-        return bool(self._filed)
+        return bool(self._places)
 
     def __len__(self) -> int:
-        return sum(map(len, self._filed.values()))
+        return len(self._places)
 
     def clear(self) -> None:
         """Forgets all who wait; another position may follow."""
         self._filed.clear()
+        self._places.clear()
+        self._unsettled.clear()
         self._contained = None
-
-
-def _last(missing: GtidSet) -> Gtid:
-    """The GTID that is likely to arrive last: the highest number of any source."""
-    return missing.last()

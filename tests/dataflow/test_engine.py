@@ -164,3 +164,19 @@ def test_group_shows_a_spelling_that_some_row_has() -> None:
     rig.answer(request, [("a", 2)], lower=gtids(1))
     rig.change(2, ((1, "a"), None), table="test.s")
     assert rig.held() is None  # whether the other row is spelled so is not known
+
+
+def test_what_a_later_reading_finds_rolled_back_is_waited_for_no_more() -> None:
+    rig = Rig(ROWS, ahead_fills=False)
+    rig.read(1)
+    (first,) = rig.asked()
+    assert rig.engine.upqueries_in_flight == 1
+    rig.answer(first, [(1, 4, 5)], lower=gtids(1), owned=gtids(2))
+    assert (rig.engine.upqueries_in_flight, rig.engine.waiting, rig.held(1)) == (0, 1, None)
+    for key, owned, waiting in ((2, gtids(2), 2), (3, gtids(), 0)):
+        rig.read(key)
+        (request,) = rig.asked()
+        rig.answer(request, [], lower=gtids(1), owned=owned)
+        assert rig.engine.waiting == waiting
+    assert rig.held(1) == [(4, 5)]
+    assert rig.engine.memory.counters["rolled_back_cleared"] == 2

@@ -127,7 +127,7 @@ MUTANTS = (
     Mutant(
         "bracket",
         "an answer waits for the position",
-        attribute(PositionWaits, "add", lambda self, needed, position, waiter: False),
+        attribute(PositionWaits, "add", lambda self, needed, position, waiter, owned: False),
     ),
     Mutant(
         "bracket",
@@ -149,11 +149,7 @@ MUTANTS = (
     Mutant(
         "bracket",
         "what is executed was not rolled back",
-        edit(
-            Engine,
-            "_clear_rolled_back",
-            ("answer.bracket.owned.union(answer.bracket.executed)", "answer.bracket.owned"),
-        ),
+        edit(PositionWaits, "rolled_back", ("gtid in executed", "False")),
     ),
     Mutant(
         "bracket",
