@@ -318,7 +318,7 @@ MUTANTS = (
         "the keys of a list are of one version",
         edit(
             Fill,
-            "answer",
+            "_derive",
             ("if key not in self.whole:", "if key in self.partial:"),
             ("for _, params in keys:", "for key, params in keys:"),
             ("params, self.overlay", "params, self.overlay if key in self.whole else self.reader.held_levels"),
@@ -329,7 +329,7 @@ MUTANTS = (
         "an answer is not mixed with what is held",
         edit(
             Fill,
-            "answer",
+            "_derive",
             ("if key not in self.whole:", "if key not in self.keys:"),
             ("params, self.overlay", "params, [{**a, **b} for a, b in zip(self.reader.held_levels, self.overlay)]"),
         ),
