@@ -29,6 +29,11 @@ def executed(*values: Spelled, what: str = "execute") -> Step:
     return Step(what, 0, values)
 
 
+def untyped(*values: Spelled) -> Step:
+    """The types are those of the execution before."""
+    return Step("execute", 0, values, types=False)
+
+
 DAY = moment("2024-02-29", DATE)
 LATER = moment("2024-02-29 12:34:56")
 CASES = {
@@ -85,6 +90,40 @@ CASES = {
             executed(string("😀"), integer(1)),
             executed(string("ab"), integer(1)),
             executed(string("ab"), integer(1)),
+        ),
+    ),
+    "the session's character set changed behind a hit": (
+        ("v DECIMAL(65,30)", "w VARCHAR(12)", "(2, 'b'), (9007199254740993, 'b'), (1, 'z')"),
+        "SELECT id FROM t WHERE v = ? AND w BETWEEN ? AND ?",
+        (
+            executed(integer(2), string("b"), string("ÿ")),
+            Step("SET NAMES latin1"),
+            untyped(integer(2**53 + 1), string("a_"), string("ÿ")),
+        ),
+    ),
+    "types that were bound in another character set": (
+        ("v VARCHAR(12)", "w INT", "('ä', 1), ('Ã¤', 1), ('b', 1)"),
+        "SELECT id FROM t WHERE v = ? AND w = ?",
+        (
+            executed(string("ä"), integer(1)),
+            Step("SET NAMES latin1"),
+            executed(string("ä"), integer(1)),
+            Step("SET NAMES utf8mb4"),
+            *[untyped(string("ä"), integer(1))] * 3,
+            executed(string("ä"), integer(1)),
+            untyped(string("ä"), integer(1)),
+        ),
+    ),
+    "types bound by a hit, after another character set": (
+        ("v VARCHAR(12)", "w INT", "('ä', 1), ('Ã¤', 1), ('b', 1)"),
+        "SELECT id FROM t WHERE v = ? AND w = ?",
+        (
+            Step("SET NAMES latin1"),
+            executed(string("ä"), integer(1)),
+            Step("SET NAMES utf8mb4"),
+            executed(string("ä"), integer(1)),
+            Step("SET NAMES latin1"),
+            untyped(string("ä"), integer(1)),
         ),
     ),
     "hits of more kinds than MySQL is shown at once": (

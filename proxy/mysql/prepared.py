@@ -162,8 +162,9 @@ class PreparedStatement:
     of the types of the last execution that could make MySQL resolve the statement anew, negative where NULL was bound
     as such. `unseen`: these executions, with their types, since MySQL was given one: had it answered them, it would go
     on comparing by them. `last`: the payload of the last execution, unless MySQL was given it: where types change, a
-    list is compared with values of the one before. `failed`: MySQL has answered with an error, and goes on so where it
-    could not convert a string for a column.
+    list is compared with values of the one before. `rebound`: by hits, and not as MySQL was told; `recoded`: strings
+    are read in another character set than the session's by now, for it was that when they were bound. `failed`: MySQL
+    has answered with an error, and goes on so where it could not convert a string for a column.
     """
 
     def __init__(self, text: bytes, database: str, answer: Sequence[bytes], *, attributes: bool) -> None:
@@ -190,7 +191,7 @@ class PreparedStatement:
         self.mixed: frozenset[int] = frozenset()
         self._once = (NULL_TYPE,) * self.parameters  # the first kind of each parameter but NULL
         self.turned = False
-        self.failed = False
+        self.failed = self.rebound = self.recoded = False
         self.long_data = False  # sent since the last execution or reset
 
     @property
@@ -246,10 +247,17 @@ class PreparedStatement:
     def owed(self, data: bytes = b"") -> list[bytes]:
         """The executions that MySQL must be shown before what comes next, which is an execution, or b"" for other
         commands. Requires: what it binds has been noted."""
-        unseen, self.unseen, self.last = self.unseen, [], b""
+        unseen, last, self.unseen, self.last = self.unseen, self.last, [], b""
         if unseen and data and (unseen[-1][0][4:] == data[4:] or self._binds_all(data)):
             unseen.pop()
-        return [self._typed(*one) for one in unseen]
+        found = [self._typed(*one) for one in unseen]
+        if not data and self.rebound and last and self.types is not None:
+            found.append(self._typed(packet(last, 0), self.types))
+        return found
+
+    def recode(self) -> None:
+        """The session's character set becomes another one: strings are read in the one in which types were bound."""
+        self.recoded = any(type_ & 0xFF in TEXTS for type_ in set(self.types or ()))
 
     def for_mysql(self, data: bytes) -> bytes:
         """An execution that MySQL is to answer (its packet with the header), with the types of its parameters where
@@ -280,11 +288,11 @@ class PreparedStatement:
             given, at = read_lenenc_int(data, at)
         at += given + 7 >> 3
         if data[at : at + 1] != b"\0":
-            self.told = types
+            self.told, self.rebound = types, False
             return data
-        if types == self.told or given != len(types):
+        if (types == self.told and not self.rebound) or given != len(types):
             return data
-        self.told = types
+        self.told, self.rebound = types, False
         end = b"\0" if self.attributes else b""  # a parameter has no name
         bound = b"".join(type_.to_bytes(2, "little") + end for type_ in types)
         return packet(data[4:at] + b"\1" + bound + data[at + 1 :], data[3])
@@ -358,6 +366,7 @@ class PreparedStatement:
         at += 1
         if bound:
             types, at = read_types(payload, at, given, named=named)
+            self.rebound, self.recoded = True, False
             if types[:count] != self.types:
                 self._note_bound(types[:count])
         elif self.types is None or given > count:

@@ -136,7 +136,7 @@ class QuickHits(CachedReads):
         key, types, kinds = known
         if kinds != statement.kinds:
             return None
-        statement.last = data[4:]
+        statement.last, statement.rebound = data[4:], True
         if types != statement.types:
             statement.types = types
             self.heads.hot.clear()

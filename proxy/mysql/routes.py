@@ -47,6 +47,8 @@ DONE_NOTHING = CHANGES_STATE | {
 }  # fmt: skip
 """Kinds whose error means that nothing was done, unless they call what is unknown."""
 ENDS_TRANSACTION = frozenset({Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.DDL, Kind.LOCK_TABLES})
+OF_CHARACTER_SETS = ("names", "char", "collation")
+OF_TRANSACTIONS = frozenset({"autocommit", "transaction_isolation", "transaction_read_only"})
 SNAPSHOT = "consistent snapshot"  # an option of START TRANSACTION
 
 
@@ -57,8 +59,9 @@ class Route:
     transaction before it, `bounds`: by saying so; `calls` a procedure; `hides_tables`: temporary tables may come or
     go; `changes_state`: MySQL's report of a changed session needs no explanation; `error_hides`: something may have
     been done before an error; `unsettles`: what the session may do is asked anew; `locks_tables`, or lets go of them;
-    `sets_roles`; `tracks`: variables session_track_... that it sets; `simple`: nothing of that need be looked at where
-    there was no error, and no temporary table can have got another name."""
+    `sets_roles`; `tracks`: variables session_track_... that it sets; `resolves`: MySQL may resolve prepared statements
+    otherwise behind it; `recodes`: or read strings otherwise that are bound; `simple`: nothing of that need be looked
+    at where there was no error, and no temporary table can have got another name."""
 
     statement: Statement
     is_command: bool = False
@@ -77,6 +80,8 @@ class Route:
     sets_roles: bool = field(init=False)
     tracks: frozenset[str] = field(init=False)
     simple: bool = field(init=False)
+    resolves: bool = field(init=False)
+    recodes: bool = field(init=False)
     noted: ProxiedTexts | None = None
     keys: dict[bytes, Key] = field(default_factory=dict)  # of texts that were hits
     heads: dict[object, Announced] = field(default_factory=dict)  # as `PreparedStatement.heads`
@@ -105,6 +110,9 @@ class Route:
         self.sets_roles = "role" in settings
         self.tracks = frozenset(name for name in settings if name.startswith("session_track"))
         self.simple = not (unknown or self.hides_tables or self.unsettles or self.tracks or Kind.DDL in kinds)
+        coded = any(name.startswith(OF_CHARACTER_SETS) for name in settings)
+        self.recodes = coded or unknown or self.unsettles
+        self.resolves = not self.simple or (Kind.SET in kinds and not OF_TRANSACTIONS.issuperset(settings))
 
     def opened(self, system: SessionSystem, cache: str, *, binary: bool, eof: bool) -> SessionCache:
         """The cache in a session's wire format. A route does not outlive its cache."""
@@ -214,6 +222,8 @@ class Target:
     def bind(self, values: tuple[Value, ...], statement: PreparedStatement) -> tuple[ParameterValue, ...]:
         """The cache's parameters of an execution's. Raises ComparedElsewhere."""
         types, exact = statement.types, self.compared.exact
+        if statement.recoded:
+            raise ComparedElsewhere("strings were bound in another character set, in which MySQL goes on reading them")
         if len(statement.unseen) > MOST_UNSEEN:
             raise ComparedElsewhere("MySQL has not seen the last executions, by whose types it goes on comparing")
         if statement.reals and not exact.isdisjoint(statement.reals) and self.compared.are_too_fine(values):

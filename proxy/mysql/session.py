@@ -153,6 +153,11 @@ class Session(OwnSql):
         self._executed = self.statements.get(data[5:9]) if data[4] == COM_STMT_EXECUTE else None
         if self._executed is not None:
             data = self.for_mysql(data)
+        elif route.resolves:
+            for statement in self.statements.values():
+                self._show_owed(statement)
+                if route.recodes:
+                    statement.recode()
         state = self.state
         self._passing = route, noted, state.in_transaction or not state.autocommit, state.autocommit, perf_counter_ns()
         state.vacant = False
