@@ -40,16 +40,16 @@ def column_type(
     """
     name = data_type.lower()
     text = column_type.lower()
-    unsigned = " unsigned" in text
+    unsigned, zerofill = " unsigned" in text, " zerofill" in text
     if name in GEOMETRIES:
         return SqlType("geometry")
     if name in INTEGER_TYPES:
         boolean = text == "tinyint(1)"
-        return SqlType(name, unsigned=unsigned, length=1 if boolean else None)
+        return SqlType(name, unsigned=unsigned, length=1 if boolean else None, zerofill=zerofill)
     if name == "decimal":
-        return SqlType(name, unsigned=unsigned, precision=precision, scale=scale)
+        return SqlType(name, unsigned=unsigned, precision=precision, scale=scale, zerofill=zerofill)
     if name in ("float", "double"):
-        return SqlType(name, unsigned=unsigned, scale=scale)
+        return SqlType(name, unsigned=unsigned, scale=scale, zerofill=zerofill)
     if name == "bit":
         return SqlType(name, length=precision)
     if name in ("datetime", "timestamp", "time"):

@@ -86,6 +86,14 @@ _AGGREGATES: dict[type[exp.Expr], AggregateFunction] = {
 }
 
 
+def _refuse_zero(left: Expr, right: Expr) -> None:
+    """In an index that has -0.0, too, MySQL does not find all of 0 if it reads it from behind. Raises NotMaintained."""
+    for column, other in ((left, right), (right, left)):
+        real = isinstance(column, ColumnRef) and column.type.is_approximate
+        if real and isinstance(other, Literal) and other.value == 0:
+            raise NotMaintained(because("comparison_type", f"{column.type.name.upper()} is compared with 0"))
+
+
 class Expressions:
     """Converts the expressions of one SELECT.
 
@@ -167,6 +175,8 @@ class Expressions:
             a, b = self._pair(left, right)
         else:
             a, b = self.convert(left), self.convert(right)
+        if op in ("=", "<=>"):
+            _refuse_zero(a, b)
         found = call(op, (a, b))
         return call("not", (found,)) if node.args.get("negate") else found
 

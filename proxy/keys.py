@@ -47,6 +47,7 @@ class KeyBinder:
         limit = plan.reader.limit
         bounds = (limit.count, limit.offset) if limit is not None else ()
         self._limits = frozenset(bound.index for bound in bounds if isinstance(bound, ParamRef))
+        self._real = frozenset() if self._evict else _reals(plan)
         self.is_list = len(plan.parameters) == 1 and len(plan.key) == 1 and bool(self._lists) and not self._limits
         """Whether an IN-list is the only parameter, and each of its values gives a key."""
         self.one_key = not self._lists
@@ -136,7 +137,10 @@ class KeyBinder:
                 raise ComparedElsewhere(f"LIMIT takes whole numbers that are not negative, given is {value!r}")
             if parameter.operand:
                 return convert_operand(value, parameter.type)
-            return convert_parameter(value, parameter.type)
+            found = convert_parameter(value, parameter.type)
+            if parameter.index in self._real and found == 0:
+                raise ComparedElsewhere(ZERO)
+            return found
         if not isinstance(value, tuple):
             value = (value,)
         if not value:
@@ -145,6 +149,8 @@ class KeyBinder:
             return tuple(sorted(set(value))) if self._evict else tuple(dict.fromkeys(value))
         _require_alike(name, value)
         converted = dict.fromkeys(convert_parameter(item, parameter.type) for item in value)
+        if parameter.index in self._real and 0 in converted:
+            raise ComparedElsewhere(ZERO)
         if not self._evict:
             return tuple(converted)
         # One spelling for equal lists: the order of an IN-list changes no answer.
@@ -154,6 +160,12 @@ class KeyBinder:
 
 
 _INT, _STR = {int}, {str}
+ZERO = "0 is looked up among DOUBLEs: from behind MySQL does not find all of 0 and -0"
+
+
+def _reals(plan: QueryPlan) -> frozenset[int]:
+    """The parameters by which rows are found in FLOAT and DOUBLE columns."""
+    return frozenset(part.parameter for part in plan.key if part.type.is_approximate)
 
 
 def keys_in(parameters: Sequence[ParameterValue]) -> int:

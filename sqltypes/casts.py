@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from sqltypes.arithmetic import UNSIGNED_MAX, decimal_fit, decimal_round_to_int, out_of_range, signed
 from sqltypes.errors import EvaluationError, UnsupportedQuery
-from sqltypes.expression import Call, Expr, Literal, ParamRef, Value
+from sqltypes.expression import Call, Expr, Literal, ParamRef, Value, walk
 from sqltypes.schema import DOUBLE, SqlType
 from sqltypes.temporal import as_datetime, datetime_text, parse_datetime, time_text
 
@@ -28,6 +28,8 @@ def cast_call(arg: Expr, target: SqlType) -> Expr:
         return _temporal_literal(str(arg.value), target)
     if target.is_string and isinstance(arg, Call) and arg.op == "case" and scale_varies(arg):
         raise UnsupportedQuery("function", "CAST AS CHAR of a DECIMAL whose scale varies from row to row")
+    if target.is_string and any(part.type.zerofill for part in walk(arg)):
+        raise UnsupportedQuery("function", "CAST AS CHAR of a number that is filled with zeros")
     conversion(arg.type, target)
     return Call("cast", (arg,), target, arg.nullable or target.name in ("date", "datetime"))
 

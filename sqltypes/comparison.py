@@ -257,10 +257,10 @@ def _like_column(expr: Expr, column: SqlType) -> Expr:
 
 
 def datetime_like(text: str, column: SqlType) -> str | None:
-    """A comparable text in the format of the column's values; None where it is finer than those. Beside a DATE it stays
-    as it is."""
+    """A comparable text in the format of the column's values; None where it is finer than those, which an index rounds.
+    Beside a DATE a time of day stays as it is, but for its fraction: of that an index makes whole seconds."""
     if column.name == "date":
-        return text
+        return text if fraction_digits(text) == 0 else None
     scale = column.scale or 0
     return as_datetime(text, scale) if fraction_digits(text) <= scale else None
 

@@ -46,6 +46,7 @@ class SqlType:
     scale: int | None = None  # digits behind the point of DECIMAL; fractional seconds of temporal types
     collation: str | None = None  # of string types; None for binary strings and all that is not a string
     members: tuple[str, ...] = ()  # of ENUM and SET, in definition order
+    zerofill: bool = field(default=False, repr=False)  # of numbers: as text they begin with zeros
 
     @property
     def is_integer(self) -> bool:
