@@ -99,7 +99,8 @@ class Statement:
 
 @dataclass(slots=True)
 class UpqueryRequest:
-    """Run these statements under one bracket, in one snapshot where there is more than one, in one round trip.
+    """Run these statements, or `checks` alone, under one bracket, in one snapshot where there is more than one, in one
+    round trip.
 
     `tables`: `schema.name` quoted for SQL, for the metadata locks of the snapshot form. `database`: the default
     database, or "". `slow`: expected to run longer than 20 ms, which takes the snapshot form, too.

@@ -94,7 +94,7 @@ class Plan:
 
 
 def plan(request: UpqueryRequest) -> Plan:
-    """The pipelined commands of a request. Requires: at least one statement."""
+    """The pipelined commands of a request. Requires: at least one statement or check."""
     statements = request.statements
     if request.exact:
         first = len(EXACT_OPENING)

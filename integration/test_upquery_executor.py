@@ -108,6 +108,21 @@ def test_clients_texts_see_the_statements_snapshot_and_an_error_of_theirs_fails_
         assert isinstance(wrong, SourceError) and wrong.errno in (1044, 1049, 1142, 1146)
 
 
+def test_texts_alone_have_their_bracket_though_they_fail(mysql: Server, database: str) -> None:
+    table = f"{database}.t"
+    mysql.execute(f"CREATE TABLE {table} (n INT)", f"INSERT INTO {table} VALUES (0), (1)")
+    checks = (Statement(f"SELECT (SELECT n FROM {table})"), Statement(f"SELECT n FROM {table} ORDER BY n"))
+
+    async def body(executor: Executor) -> UpqueryAnswer:
+        return await answer(executor, replace(request(tables=(table,)), slow=True, checks=checks))
+
+    found = run(mysql, body, connections=1)
+    wrong, right = found.checks
+    assert isinstance(wrong, SourceError) and wrong.errno == 1242
+    assert isinstance(right, OwnAnswer) and right.rows == [(0,), (1,)]
+    assert found.results == () and found.bracket.lower and found.bracket.server_uuid
+
+
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 

@@ -69,7 +69,7 @@ class Comparison:
     ended: Callable[[Comparison, Outcome], None]
     body: bytes | None = None
     rows: list[Row] = field(default_factory=list)  # MySQL's
-    error: SourceError | None = None  # or what it said instead
+    error: SourceError | None = None  # or what it said instead; judged if it is one of the data
     held: list[Row] = field(default_factory=list)
     served: bool = True  # `body` is that of the rows held
     at: str = ""  # the position at which they were found equal
@@ -114,7 +114,7 @@ class Comparison:
             return Outcome.UNKNOWN
         self.held = held
         if self.error is not None:
-            return Outcome.DIFFERENT if self.error.errno in DATA_ERRORS else Outcome.UNKNOWN
+            return Outcome.DIFFERENT
         return None
 
     def compare(self) -> Verdict | None:
@@ -177,10 +177,11 @@ class Comparer:
         # Negative: the engine's own requests are numbered from 1. As if slow: a narrow bracket is resolved soon.
         request = UpqueryRequest(
             -self._numbers,
-            (Statement(comparison.sql),),
+            (),
             comparison.reader.tables,
             comparison.cache.database,
             slow=True,
+            checks=(Statement(comparison.sql),),  # its errors come with a bracket, too
         )
         deadline = comparison.asked_at + PATIENCE
         self._submit(request, lambda result: self._on_answer(comparison, result), deadline)
@@ -191,16 +192,17 @@ class Comparer:
         if isinstance(result, UpqueryFailed):
             # What never ends in time must not be asked for all the time.
             comparison.seconds = self._clock() - comparison.asked_at
-            error = result.error
-            wrong = isinstance(error, SourceError) and error.errno in DATA_ERRORS and comparison.untouched
-            if wrong and isinstance(error, SourceError):
-                comparison.error = error
-                self._judge(comparison)
-            else:
-                self._end(comparison, Outcome.UNKNOWN)
+            self._end(comparison, Outcome.UNKNOWN)
             return
-        bracket = result.bracket
-        comparison.bracket, (comparison.rows,), comparison.seconds = bracket, result.results, result.seconds
+        bracket, (own,) = result.bracket, result.checks
+        comparison.bracket, comparison.seconds = bracket, result.seconds
+        if isinstance(own, SourceError):
+            comparison.error = own
+            if own.errno not in DATA_ERRORS:
+                self._end(comparison, Outcome.UNKNOWN)
+                return
+        else:
+            comparison.rows = own.rows
         followed = self._followed()
         if (followed and bracket.server_uuid != followed) or not comparison.position.issubset(bracket.lower):
             self._end(comparison, Outcome.UNKNOWN)  # it may be older than what is held, or of another history

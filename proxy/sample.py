@@ -141,6 +141,7 @@ class Sampler:
             bytes_served=body[:4096].hex(),
             rows_held=[repr(row) for row in held[:LOGGED_ROWS]],
             rows_of_mysql=[repr(row) for row in sample.rows[:LOGGED_ROWS]],
+            error_of_mysql=str(sample.error or ""),
             too_many=list((mine - theirs).elements())[:LOGGED_ROWS],
             missing=list((theirs - mine).elements())[:LOGGED_ROWS],
             position_of_the_hit=str(sample.position),

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 import structlog
 
-from dataflow.messages import Ddl, Gap, TableChanges, Transaction, UpqueryAnswer, UpqueryFailed, UpqueryRequest
+from dataflow.messages import (
+    Ddl,
+    Gap,
+    OwnAnswer,
+    TableChanges,
+    Transaction,
+    UpqueryAnswer,
+    UpqueryFailed,
+    UpqueryRequest,
+)
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from proxy.caches import NamedCache
@@ -17,7 +26,7 @@ from proxy.encoding import Encoding
 from proxy.keys import Binding
 from proxy.router import substituted
 from proxy.sample import BURDEN, MAX_BYTES, OFFERED, PATIENCE, Sampler
-from sqltypes.errors import DeadlinePassed, SourceDown
+from sqltypes.errors import DeadlinePassed, SourceDown, SourceError
 from sqltypes.expression import Row
 from sqltypes.schema import BIGINT, ResultColumn
 from tests.support.engine_rig import NEW, NOTHING, OLD, ROWS, Rig, gtids
@@ -68,10 +77,12 @@ class Sampled:
         self.sampler.offer(self.cache, reader, binding, (key,), 0, body, together=together)
 
     def answer(
-        self, rows: Sequence[Row], lower: GtidSet, owned: GtidSet = NOTHING, server: str = OLD, seconds: float = 0.0
-    ) -> None:
+        self, rows: Sequence[Row] | SourceError, lower: GtidSet, owned: GtidSet = NOTHING, server: str = OLD,
+        seconds: float = 0.0,
+    ) -> None:  # fmt: skip
         request, deliver = self.asked.pop()
-        deliver(UpqueryAnswer(request.id, Bracket(server, lower, owned, lower), (list(rows),), seconds))
+        own = rows if isinstance(rows, SourceError) else OwnAnswer(list(rows))
+        deliver(UpqueryAnswer(request.id, Bracket(server, lower, owned, lower), (), seconds, checks=(own,)))
 
     @property
     def told(self) -> dict[str, int]:
@@ -86,7 +97,8 @@ def sampled() -> Sampled:
 def test_the_clients_own_query_is_asked_with_the_hits_parameters(sampled: Sampled) -> None:
     sampled.offer()
     ((request, _),) = sampled.asked
-    assert [statement.sql for statement in request.statements] == ["SELECT id, v FROM t WHERE k = 7"]
+    assert [statement.sql for statement in request.checks] == ["SELECT id, v FROM t WHERE k = 7"]
+    assert not request.statements, "its errors have a bracket then, too"
     assert (request.database, request.lower, request.slow) == ("test", None, True)
     assert request.id < 0  # the engine numbers its own from 1
 
@@ -203,6 +215,30 @@ def test_it_does_not_wait_without_end(sampled: Sampled) -> None:
     assert sampled.told == {"inconclusive": 1}
     sampled.change(3, (None, (3, 8, 30)))
     assert sampled.told == {"inconclusive": 1}
+
+
+SECOND_ROW = SourceError(1242, "21000", "Subquery returns more than 1 row")
+
+
+def test_an_error_of_the_rows_in_the_place_of_what_is_held_is_a_difference(sampled: Sampled) -> None:
+    sampled.offer()
+    with structlog.testing.capture_logs() as logs:
+        sampled.answer(SECOND_ROW, lower=gtids(1, 2))
+    assert sampled.told == {"different": 1} and "more than 1 row" in logs[0]["error_of_mysql"]
+
+
+def test_an_error_of_rows_that_the_stream_has_still_to_bring_is_none(sampled: Sampled) -> None:
+    sampled.offer()
+    sampled.answer(SECOND_ROW, lower=gtids(1, 2), owned=gtids(3))
+    assert sampled.told == {}
+    sampled.change(3, (None, (3, 7, 30)))
+    assert sampled.told == {"inconclusive": 1} and sampled.rig.held(7) is not None
+
+
+def test_an_error_that_is_not_of_the_rows_tells_nothing(sampled: Sampled) -> None:
+    sampled.offer()
+    sampled.answer(SourceError(1038, "HY001", "Out of sort memory"), lower=gtids(1, 2))
+    assert sampled.told == {"inconclusive": 1} and sampled.rig.held(7) == HELD
 
 
 def test_a_gap_ends_the_wait(sampled: Sampled) -> None:

@@ -26,8 +26,8 @@ from dataflow.messages import (
 from planner.api import plan_evict, with_result_columns
 from planner.plan import Caution
 from proxy.comparison import Comparer, Comparison, Outcome, marks_of
-from proxy.router import substituted
 from proxy.trust import FillCheck
+from proxy.router import substituted
 from sqltypes.errors import SourceDown
 from sqltypes.schema import Relation, ResultColumn, SchemaSnapshot
 from tests.simulation.checks import Wrong
@@ -166,11 +166,12 @@ class Trials(Simulation):
         for _ in range(moments):
             if flight.stage == len(self.moments):
                 self.asides.remove((flight, deliver, name))
-                deliver(UpqueryAnswer(flight.request.id, flight.bracket(), tuple(flight.results)))
+                own = tuple(OwnAnswer(rows) for rows in flight.results)
+                deliver(UpqueryAnswer(flight.request.id, flight.bracket(), (), checks=own))
                 return
             if self.moments[flight.stage] == "snapshot":
-                (statement,) = flight.request.statements
-                flight.results = [self.source.visible.query(statement.sql, query(name).types)]
+                (check,) = flight.request.checks
+                flight.results = [self.source.visible.query(check.sql, query(name).types)]
             self._go_on(flight)
 
     def do_fail_aside(self, at: int) -> None:
