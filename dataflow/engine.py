@@ -153,8 +153,7 @@ class Engine:
 
     def _join(self, read: Read, fill: Fill) -> list[Effect]:
         """The read waits for this fill, too, unless it has the answer already."""
-        read.fills.add(fill.id)
-        fill.reads.append(read)
+        fill.join(read)
         self.memory.count("misses_coalesced")
         return self._tell(read, fill) if fill.bracket is not None else []
 
@@ -251,8 +250,7 @@ class Engine:
             tracker.start(key, reader.tag, fill)
         for read in reads:
             if fill.id not in read.fills and any(key in whole or key in partial for key, _ in read.keys):
-                read.fills.add(fill.id)
-                fill.reads.append(read)
+                fill.join(read)
         self.memory.count("upqueries")
         self.memory.count("upquery_keys", len(whole) + len(partial))
         return [request]
@@ -459,9 +457,11 @@ class Engine:
         return effects
 
     def _may_stand_ahead(self, fill: Fill) -> bool:
-        """Nobody waits for it: who does must be told at the position."""
+        """Nobody waits for it: who does must be told at the position. What is to be compared first must be at the
+        position, too."""
         waited_for = any(read.waiter in self._reads for read in fill.reads)
-        return self._ahead_fills and not waited_for and self.state.may_stand_ahead(fill)
+        free = self._ahead_fills and not waited_for and not fill.doubtful()
+        return free and self.state.may_stand_ahead(fill)
 
     def _insert_ahead(self, fill: Fill) -> None:
         """Inserts an answer at its cut; it goes on waiting for the position."""

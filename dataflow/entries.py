@@ -67,6 +67,17 @@ class Held:
         self.listed = False
         self.watch: Callable[[], None] | None = None
 
+    @property
+    def unseen(self) -> bool:
+        """Has nobody been given its answer by itself, and nothing shown it to be right, since it was filled?"""
+        return self.bodies is None and not self.body_size
+
+    def doubt(self) -> None:
+        """What was filled has not been compared as it should have been: it is `unseen`."""
+        self.stale()
+        self.reader.memory.used -= self.body_size
+        self.body_size = 0
+
     def list(self, format_: int) -> bytes:
         """Puts the encoding where lists of keys find it. Requires: it is stored, and the key is the reader's."""
         assert self.bodies is not None

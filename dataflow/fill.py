@@ -62,7 +62,7 @@ class Record:
 @dataclass(slots=True, eq=False)
 class Read:
     """A read that waits. `keys`: all of an IN-list's, each with its parameters. `check`: what its answer must pass
-    first; None once it has."""
+    first. `doubted`: it has no check, and what is filled for it is to be compared before anybody else is given it."""
 
     waiter: int
     reader: ReaderNode
@@ -72,6 +72,7 @@ class Read:
     since: GtidSet | None = None  # the position when it began: it is told nothing older
     demand: Demand | None = None
     check: Check | None = None
+    doubted: bool = False
 
 
 class Covered(dict[Key, Entry]):
@@ -123,6 +124,7 @@ class Fill:
     kept: dict[Key, bool] = field(default_factory=dict)  # of the asked keys, once inserted: are they held?
     checks: list[tuple[Check, Read]] = field(default_factory=list)  # one for each text
     proved: set[str] = field(default_factory=set)  # the texts whose answers agree
+    doubts: list[Read] = field(default_factory=list)  # whose answers are to be compared; those that went away, too
     changed: bool = False  # something was received after the snapshot that concerns its tables
     # What `prepare` has done; it is of the answer as it came, and forgotten when that is brought forward.
     _prepared: bool = False
@@ -132,6 +134,18 @@ class Fill:
     @property
     def keys(self) -> Iterable[Key]:
         return (*self.whole, *self.partial)
+
+    def join(self, read: Read) -> None:
+        """The read waits for this fill."""
+        read.fills.add(self.id)
+        self.reads.append(read)
+        if read.check is not None or read.doubted:
+            self.doubts.append(read)
+
+    def doubtful(self) -> set[Key]:
+        """The keys of reads that should have been compared, and were not."""
+        reads = (read for read in self.doubts if read.check is None or read.check.sql not in self.proved)
+        return {key for read in reads for key, _ in read.keys}
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
@@ -380,13 +394,16 @@ class Fill:
                 self.kept[key] = False
 
     def _hold(self, hold: Hold, inserted: Sequence[Entry]) -> None:
-        own = frozenset(inserted)
+        own, doubtful = frozenset(inserted), self.doubtful()
         for key, params in (*self.whole.items(), *self.partial.items()):
             self.kept[key] = False
             with suppress(EvaluationError):  # the key stays a hole; who reads it is told by MySQL
                 held = hold(self.reader, key, params)
                 self.kept[key] = held is not None
-                if held is not None and not self.ahead and not self.changed and own.issuperset(held.deps):
+                if held is not None and key in doubtful:
+                    if held.bodies is None:
+                        held.doubt()
+                elif held is not None and not self.ahead and not self.changed and own.issuperset(held.deps):
                     held.stale()
                     held.bodies = [None] * len(self.reader.encoders)  # the snapshot's answer still
         for entry in inserted:

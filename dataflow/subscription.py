@@ -99,7 +99,7 @@ class Subscriptions:
             effects += told
             if hole:
                 reader, key, params = self.what(number)
-                effects += read(Read(number, reader, [(key, params)]))
+                effects += read(Read(number, reader, [(key, params)], doubted=True))
         return effects
 
     def derive(self, number: int, hold: Hold) -> tuple[list[Effect], bool]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from asyncio import sleep
 from collections import deque
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from statistics import median
 from time import perf_counter_ns
@@ -93,7 +93,7 @@ class NamedCache:
             database=self.database,
             mode=plan.mode.value if plan is not None else "",
             state=self.state,
-            why=self.why,
+            why=self.why or (self.trust.told if self.trust is not None else ""),
             parameters=tuple(ParameterInfo(item.column, item.type, item.list) for item in parameters),
             columns=self.columns,
             keys=len(reader.entries) if reader is not None else 0,
@@ -431,7 +431,7 @@ class OpenCache:
             return reader.encoders[self._format](reader.finish([], binding.params))
         if self._together(len(keys)):
             rows = reader.answer(keys)
-            if rows is None or (trust is not None and trust.holds_back_derived(seconds, given=given)):
+            if rows is None or (trust is not None and trust.holds_back_together(reader, keys, seconds, given=given)):
                 return None
             for key, _ in keys:
                 if (held := reader.entries.get(key)) is not None:
@@ -528,7 +528,7 @@ class OpenCache:
             return None
         trust = self._cache.trust
         ((key, params),) = binding.keys
-        if trust is not None and (key in trust.filling or (trust.changed and not trust.changes.earned)):
+        if trust is not None and trust.changed and not trust.changes.earned:
             return None  # it could not be compared: it is at no position
         found = reader.answer_ahead(params)
         if found is None or (demand is not None and not demand.met_ahead(found[1])):
@@ -603,12 +603,12 @@ class OpenCache:
         compare = self._router.auditor.list_is_due(cache, binding)
         cache.misses += 1
         started = perf_counter_ns()
+        ready = None
         try:
-            with self._router.auditor.filling(cache, reader, binding) if compare else nullcontext():
-                ready = await self._router.pump.miss(reader, binding.keys, demand, check)
+            ready = await self._router.pump.miss(reader, binding.keys, demand, check, doubted=compare)
         finally:
             if check is not None:
-                check.close()
+                check.close(given=ready is not None)
         cache.miss_ns.append(perf_counter_ns() - started)
         if compare:
             text = text or self._router.substituted(cache.sql, parameters)

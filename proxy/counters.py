@@ -27,6 +27,7 @@ TRUST: dict[str, str] = {
     "trust_agrees": "Answers of new caches that were MySQL's own",
     "trust_differs": "Answers that were not: a fault, logged with all that reproduces it; no client got them",
     "trust_unknown": "Answers that could not be compared, mostly because the key was written meanwhile",
+    "trust_given_unchecked": "Answers that were due and given uncompared, as eight checks or more before were in vain",
     "caches_distrusted": "Times that a cache lost its trust, and went to evict mode or was closed",
 }
 

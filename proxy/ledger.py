@@ -25,6 +25,7 @@ class Ledger:
 
     def __init__(self, wanted: int) -> None:
         self.agreed = 0
+        self.ended = 0  # checks that agreed, or were counted as in vain
         self._wanted = wanted
         self._credit = 0
         self._keys: set[Hashable] = set()
@@ -43,6 +44,11 @@ class Ledger:
         return self._pause >= SELDOM
 
     @property
+    def tired(self) -> bool:
+        """Are answers given unchecked because the last checks were in vain?"""
+        return self._vain >= TIRED
+
+    @property
     def due(self) -> bool:
         """Is the next answer to be checked?"""
         return self._seen >= self._next and not self.over
@@ -54,6 +60,7 @@ class Ledger:
     def agree(self, key: Hashable, *, rows: bool) -> None:
         """A check agreed. `rows`: it has some; that both have none proves less."""
         self._seen += 1
+        self.ended += 1
         self._vain = 0
         self.agreed += 1
         if not self.earned:
@@ -67,9 +74,13 @@ class Ledger:
         self._pause *= RARER
         self._next = self._seen + int(self._pause)
 
-    def in_vain(self) -> None:
-        """A check could not tell."""
+    def in_vain(self, began: int) -> None:
+        """A check could not tell. `began`: `ended` as it began. Of checks that run at once one counts: they are in vain
+        one after the other only if each began after the one before had ended."""
+        if began != self.ended:
+            return
         self._seen += 1
+        self.ended += 1
         self._vain += 1
         if self._vain >= TIRED:
             self._next = self._seen + min(2 ** (self._vain - TIRED), LONGEST_REST)

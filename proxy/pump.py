@@ -103,15 +103,21 @@ class Pump:
     # -- reads -------------------------------------------------------------------------------------------------------
 
     async def miss(
-        self, reader: ReaderNode, keys: Bound, demand: Demand | None = None, check: Check | None = None
+        self,
+        reader: ReaderNode,
+        keys: Bound,
+        demand: Demand | None = None,
+        check: Check | None = None,
+        *,
+        doubted: bool = False,
     ) -> Ready:
-        """The answer of a read that met a hole, with the position it reflects. Raises the source's errors, PassThrough,
-        and Behind where the answer does not meet the demand."""
+        """The answer of a read that met a hole, with the position it reflects. `doubted`: as `Read` has it. Raises the
+        source's errors, PassThrough, and Behind where the answer does not meet the demand."""
         number = next(self._numbers)
         future: asyncio.Future[Ready] = self._loop.create_future()
         self._waiters[number] = future
         try:
-            self.handle(self.engine.read(Read(number, reader, keys, demand=demand, check=check)))
+            self.handle(self.engine.read(Read(number, reader, keys, demand=demand, check=check, doubted=doubted)))
             return await future
         finally:
             if self._waiters.pop(number, None) is not None:

@@ -1,6 +1,7 @@
 """A cache earns its trust: its first answers are compared with MySQL's own before anybody gets them.
 
-    a fill         the client's own text runs in the upquery's snapshot, after its statements (`FillCheck`)
+    a fill         the client's own text runs in the upquery's snapshot, after its statements (`proxy/fill_check.py`)
+    what was filled and could not be checked so, and
     a held answer  that a change has made stale is derived again, and compared with MySQL's answer to the client's own
                    text at the same position (`proxy/comparison.py`), before it is given
 
@@ -14,31 +15,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import structlog
 
-import upwell
-from dataflow.arrangement import Entries
 from dataflow.check import Finding
 from dataflow.engine import Engine
 from dataflow.entries import Held
 from dataflow.messages import Differs, OwnAnswer, StreamEvent, Transaction
 from dataflow.reader import ReaderNode
-from gtid_tracker.bracket import Bracket
-from planner.explain import explain
 from planner.plan import Mode
-from proxy.agreement import Verdict, agreement
 from proxy.api import Encoder, ParameterValue
-from proxy.comparison import DATA_ERRORS, Comparer, Comparison, Outcome, marks_of
+from proxy.comparison import Comparer, Comparison, Outcome, marks_of
+from proxy.differences import LOGGED_TEXT, Difference, report
+from proxy.fill_check import FillCheck
 from proxy.keys import Binding, Bound
 from proxy.ledger import Ledger
-from sqltypes.errors import EvaluationError, SourceError, UpwellError
-from sqltypes.expression import Key, Row
+from sqltypes.errors import SourceError, UpwellError
+from sqltypes.expression import Key
 
 if TYPE_CHECKING:
     from proxy.caches import NamedCache
@@ -47,23 +44,23 @@ log = structlog.get_logger("upwell.trust")
 
 PATIENCE = 0.1  # seconds that a read waits for its comparison, beside what the query takes; then MySQL answers it
 SLOW_SECONDS = 0.2  # an answer of evict mode that MySQL takes longer for is given first, and compared behind
+IN_VAIN = "the last checks of its answers could not be made; until one can, some are given unchecked"
 LATEST = 256  # answers of a cache that changes leave to be compared
 MAX_KEYS = 100  # of an IN-list: longer ones are filled by several upqueries, and compared once they are held
-LOGGED_ROWS, LOGGED_TEXT = 20, 4096
 
 
 class Trust:
     """What one plan of a cache has earned. `unproved`: held answers that are being compared, not to be given yet.
-    `filling`: keys of long lists that are being filled, and are compared once all is held. `recent`: those whose bytes
-    were stored last."""
+    `recent`: those whose bytes were stored last. `counters`: of all caches."""
 
-    def __init__(self, wanted: int, mode: Mode) -> None:
+    def __init__(self, wanted: int, mode: Mode, counters: Counter[str]) -> None:
+        self.counters = counters
         self.evict = mode is Mode.EVICT
         self.fills = Ledger(wanted)
         self.changes = Ledger(wanted)
         self.unproved: dict[Held, None] = {}
-        self.filling: Counter[Key] = Counter()
         self.recent: deque[Held] = deque(maxlen=LATEST)
+        self.warned = False  # that checks are in vain
         self.changed = False  # a table of the query has changed since
         self.behind = False  # an answer that was due has been given, and is to be compared
 
@@ -71,23 +68,44 @@ class Trust:
     def over(self) -> bool:
         return self.changes.over and (self.evict or self.fills.over)
 
+    @property
+    def told(self) -> str:
+        """What SHOW CACHES says of it, "" if there is nothing to say."""
+        return IN_VAIN if self.changes.tired or (self.fills.tired and not self.evict) else ""
+
+    def ledger(self, unseen: bool) -> Ledger:
+        """That a held answer counts for. `unseen`: nobody was given it since it was filled, and its fill was not
+        checked, or has changed: as long as fills are due it is checked in the place of its fill."""
+        return self.fills if unseen and not self.evict and self.fills.due else self.changes
+
+    def let_through(self, ledger: Ledger) -> None:
+        """An answer is given unchecked. Requires: it was not due."""
+        ledger.let_through()
+        if ledger.tired:
+            self.counters["trust_given_unchecked"] += 1
+
     def holds_back(self, held: Held, seconds: float, *, given: bool = True) -> bool:
         """Must this answer be compared before it is given? `seconds`: that MySQL takes for the query. `given`: it will
         be, if not."""
         if given:
             self.recent.append(held)
-        if held in self.unproved or held.key in self.filling:
+        if held in self.unproved:
             return True
-        return held.bodies is None and self.holds_back_derived(seconds, given=given)
+        return held.bodies is None and self.holds_back_derived(seconds, given=given, unseen=held.unseen)
 
-    def holds_back_derived(self, seconds: float, *, given: bool = True) -> bool:
-        """Likewise of an answer that is not stored, but derived at each read."""
-        due = self.changes.due
-        if due and self.evict and seconds > SLOW_SECONDS:
-            self.behind |= given
+    def holds_back_together(self, reader: ReaderNode, keys: Bound, seconds: float, *, given: bool = True) -> bool:
+        """Likewise of the answer of several keys together, which is not stored, but derived at each read."""
+        return self.holds_back_derived(seconds, given=given, unseen=any_unseen(reader, keys))
+
+    def holds_back_derived(self, seconds: float, *, given: bool = True, unseen: bool = False) -> bool:
+        """Likewise of any answer that is derived. `unseen`: as `ledger` has it."""
+        ledger = self.ledger(unseen)
+        due = ledger.due
+        if due and given and self.evict and seconds > SLOW_SECONDS:
+            self.behind = True
             return False
         if given and not due:
-            self.changes.let_through()
+            self.let_through(ledger)
         return due
 
     def on_change(self) -> None:
@@ -99,69 +117,6 @@ class Trust:
                 held = self.recent.popleft()
                 if held.alive and held not in self.unproved:
                     held.stale()
-
-
-@dataclass(slots=True, eq=False)
-class FillCheck:
-    """Implements `dataflow.check.Check`."""
-
-    sql: str
-    cache: NamedCache
-    reader: ReaderNode
-    binding: Binding
-    parameters: Sequence[ParameterValue]
-    encode: Encoder
-    note: Callable[[FillCheck, Finding], None]
-    rows: list[Row] = field(default_factory=list)
-    own: OwnAnswer | SourceError = field(default_factory=lambda: OwnAnswer([]))
-    made: bool = False  # it has come to compare
-
-    def close(self) -> None:
-        """The read is over. Another's check of the same text may have been made in its place."""
-        if not self.made:
-            self.made = True
-            self.note(self, Finding.UNKNOWN)
-
-    def compare(self, rows: list[Row] | None, own: OwnAnswer | SourceError, levels: Sequence[Entries]) -> Finding:
-        self.own, self.made = own, True
-        finding = Finding.UNKNOWN
-        if rows is not None:
-            self.rows = rows
-            try:
-                finding = self._found(rows, own, levels)
-            except EvaluationError:
-                finding = Finding.UNKNOWN
-            except Exception:  # the fill's other readers must not suffer
-                log.exception("answers_not_compared", cache=self.cache.name, sql=self.sql)
-        self.note(self, finding)
-        return finding
-
-    def _found(self, rows: list[Row], own: OwnAnswer | SourceError, levels: Sequence[Entries]) -> Finding:
-        if isinstance(own, SourceError):
-            return Finding.DIFFERS if own.errno in DATA_ERRORS else Finding.UNKNOWN
-        keys = self.binding.keys
-        verdict = agreement(self.reader, keys, self.cache.columns, self.encode, rows, own.rows, levels)
-        if verdict is Verdict.DIFFERENT:
-            return Finding.DIFFERS
-        if own.rows and self.cache.encoding is not None:
-            self.cache.encoding.on_own_answer(own.columns)
-        return Finding.AGREES
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """All that reproduces a fault. `kind`: of answer."""
-
-    kind: str
-    cache: NamedCache
-    reader: ReaderNode
-    sql: str
-    parameters: Sequence[ParameterValue]
-    held: Sequence[Row]
-    own: Sequence[Row]
-    error: SourceError | None
-    bracket: Bracket | None
-    began: str = ""  # the position when the comparison began
 
 
 class Auditor:
@@ -194,7 +149,7 @@ class Auditor:
         """The cache has another plan than before. Requires: it has a reader."""
         self.end(cache)
         if self._wanted and cache.plan is not None:
-            cache.trust = Trust(self._wanted, cache.plan.mode)
+            cache.trust = Trust(self._wanted, cache.plan.mode, self.counters)
             for table in cache.plan.tables:
                 self._by_table.setdefault(table.qualified, {})[cache] = None
 
@@ -218,7 +173,7 @@ class Auditor:
             return False
         due = trust.fills.due
         if not due:
-            trust.fills.let_through()
+            trust.let_through(trust.fills)
         return due
 
     def list_is_due(self, cache: NamedCache, binding: Binding) -> bool:
@@ -226,26 +181,7 @@ class Auditor:
         trust = cache.trust
         if trust is None or trust.evict or len(binding.keys) <= MAX_KEYS:
             return False
-        return trust.holds_back_derived(0.0)
-
-    @contextmanager
-    def filling(self, cache: NamedCache, reader: ReaderNode, binding: Binding) -> Iterator[None]:
-        """While the keys are filled, and until they are compared, nobody is given what is held of them."""
-        keys, trust = [key for key, _ in binding.keys], cache.trust
-        if trust is not None:
-            trust.filling.update(keys)
-        try:
-            yield
-        finally:
-            if trust is not None:
-                trust.filling -= Counter(keys)
-        self.unprove(reader, binding)
-
-    def unprove(self, reader: ReaderNode, binding: Binding) -> None:
-        """What is held for these keys is as if it had changed: nobody is given it before it is compared."""
-        for key, _ in binding.keys:
-            if (held := reader.entries.get(key)) is not None:
-                held.bodies = None
+        return trust.holds_back_derived(0.0, unseen=True)
 
     def fill_check(
         self,
@@ -257,15 +193,16 @@ class Auditor:
         encode: Encoder,
     ) -> FillCheck:
         """What a miss that is due must pass."""
-        return FillCheck(sql, cache, reader, binding, parameters, encode, self._note_fill)
+        began = cache.trust.fills.ended if cache.trust is not None else 0
+        return FillCheck(sql, cache, reader, binding, parameters, encode, self._note_fill, began)
 
     def _note_fill(self, check: FillCheck, finding: Finding) -> None:
         trust = check.cache.trust
-        if trust is not None:
+        if trust is not None and check.reader is check.cache.reader:
             if finding is Finding.AGREES:
                 trust.fills.agree(_name_of(check.binding.keys), rows=bool(check.rows))
             elif finding is Finding.UNKNOWN:
-                trust.fills.in_vain()
+                self._in_vain(trust, trust.fills, check.began, check.cache, check.sql, check.own)
         self._count(check.cache, finding)
 
     def on_differs(self, effect: Differs) -> None:
@@ -322,6 +259,7 @@ class Auditor:
         trust = cache.trust
         held = [self._engine.hold(reader, key, params) for key, params in binding.keys]
         new = [item for item in held if item is not None and item.bodies is None]
+        unseen = any(item.unseen for item in new)
         marks = None
         try:
             marks = marks_of(reader, binding.keys)
@@ -332,6 +270,8 @@ class Auditor:
         if trust is None or marks is None:
             return None
         trust.unproved.update(dict.fromkeys(new))
+        ledger = trust.ledger(unseen)
+        began = ledger.ended
         future: asyncio.Future[Comparison | None] = asyncio.get_running_loop().create_future()
 
         def ended(comparison: Comparison, outcome: Outcome) -> None:
@@ -344,7 +284,7 @@ class Auditor:
             if self._asked.get((cache, sql)) is future:
                 del self._asked[cache, sql]  # at once: who comes from now on may have been shown more
             future.set_result(comparison if good else None)
-            self._note_held(comparison, outcome)
+            self._note_held(comparison, outcome, trust, ledger, began)
 
         position = self._engine.ring.position.freeze()
         self._comparer.start(
@@ -370,7 +310,7 @@ class Auditor:
         cache.trust.behind = False
         with suppress(UpwellError):  # the hit is answered
             text = self._substituted(cache.sql, parameters)
-            self.unprove(reader, binding)
+            unprove(reader, [key for key, _ in binding.keys])
             future = self.compare(cache, reader, binding, parameters, text, format_, together=together, body=body)
             if future is not None:
                 self._asked[cache, text] = future
@@ -400,14 +340,13 @@ class Auditor:
                     if future is not None:
                         self._asked[cache, text] = future
 
-    def _note_held(self, comparison: Comparison, outcome: Outcome) -> None:
-        trust = comparison.cache.trust
-        if trust is not None and comparison.reader.installed:
+    def _note_held(self, comparison: Comparison, outcome: Outcome, trust: Trust, ledger: Ledger, began: int) -> None:
+        if trust is comparison.cache.trust and comparison.reader.installed:
             if outcome in (Outcome.EQUAL, Outcome.FREE):
                 proves = outcome is Outcome.EQUAL and bool(comparison.held)
-                trust.changes.agree(_name_of(comparison.keys), rows=proves)
+                ledger.agree(_name_of(comparison.keys), rows=proves)
             elif outcome is Outcome.UNKNOWN:
-                trust.changes.in_vain()
+                self._in_vain(trust, ledger, began, comparison.cache, comparison.sql, comparison.error)
         self._count(comparison.cache, _FINDINGS[outcome])
         if outcome is Outcome.DIFFERENT:
             self.on_different(comparison)
@@ -442,6 +381,17 @@ class Auditor:
 
     # -- what comes of it ----------------------------------------------------------------------------------------------
 
+    @staticmethod
+    def _in_vain(
+        trust: Trust, ledger: Ledger, began: int, cache: NamedCache, sql: str, own: OwnAnswer | SourceError | None
+    ) -> None:
+        """A check could not tell. The first time that it is one too many, that is logged."""
+        ledger.in_vain(began)
+        if ledger.tired and not trust.warned:
+            trust.warned = True
+            error = f"error {own.errno}: {own.message}" if isinstance(own, SourceError) else ""
+            log.warning("checks_in_vain", cache=cache.name, sql=sql[:LOGGED_TEXT], mysql=error, then=IN_VAIN)
+
     def _count(self, cache: NamedCache, finding: Finding) -> None:
         match finding:
             case Finding.AGREES:
@@ -459,36 +409,9 @@ class Auditor:
         if cache.reader is not difference.reader:
             return  # it has another plan by now, or none
         self.counters["caches_distrusted"] += 1
-        self._report(difference)
+        report(difference, str(self._engine.ring.position), self._source_version())
         moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
         self._distrust(cache, f"at {moment} UTC its {difference.kind} was not MySQL's own answer")
-
-    def _report(self, difference: Difference) -> None:
-        cache, bracket, plan = difference.cache, difference.bracket, difference.reader.plan
-        mine, theirs = Counter(map(repr, difference.held)), Counter(map(repr, difference.own))
-        error = difference.error
-        log.error(
-            "cache_distrusted",
-            cache=cache.name,
-            kind=difference.kind,
-            query=cache.sql[:LOGGED_TEXT],
-            database=cache.database,
-            sql=difference.sql[:LOGGED_TEXT],
-            parameters=repr(difference.parameters)[:LOGGED_TEXT],
-            rows_of_upwell=_shown(difference.held),
-            rows_of_mysql=_shown(difference.own) if error is None else f"error {error.errno}: {error.message}",
-            too_many=list((mine - theirs).elements())[:LOGGED_ROWS],
-            missing=list((theirs - mine).elements())[:LOGGED_ROWS],
-            position=str(self._engine.ring.position),
-            began_at=difference.began,
-            lower=str(bracket.lower) if bracket is not None else "",
-            uncertain=str(bracket.uncertain) if bracket is not None else "",
-            server_uuid=bracket.server_uuid if bracket is not None else "",
-            mode=plan.mode.value,
-            plan=explain(plan)[:LOGGED_TEXT],
-            version=upwell.__version__,
-            server_version=self._source_version(),
-        )
 
 
 _FINDINGS = {
@@ -499,9 +422,17 @@ _FINDINGS = {
 }
 
 
+def unprove(reader: ReaderNode, keys: Iterable[Key]) -> None:
+    """What is held for these keys is as if it had changed: nobody is given it before it is compared."""
+    for key in keys:
+        if (held := reader.entries.get(key)) is not None:
+            held.stale()
+
+
+def any_unseen(reader: ReaderNode, keys: Bound) -> bool:
+    """Is one of the keys held that was not checked as it was filled, and given to nobody since?"""
+    return any((held := reader.entries.get(key)) is None or held.unseen for key, _ in keys)
+
+
 def _name_of(keys: Bound) -> object:
     return tuple(key for key, _ in keys)
-
-
-def _shown(rows: Sequence[Row]) -> list[str]:
-    return [repr(row)[:LOGGED_TEXT] for row in rows[:LOGGED_ROWS]]

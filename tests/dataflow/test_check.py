@@ -95,6 +95,76 @@ def test_what_cannot_be_compared_is_left_to_mysql_and_held() -> None:
     effects = answer(rig, request, [(7, 1, 10)], own=[SourceError(1317, "70100", "interrupted")])
     assert effects == [Failed(checked, None, "unchecked"), Ready(plain, [(1, 10)], gtids(1))]
     assert rig.held(7) == [(1, 10)]
+    assert rig.readers[0].entries[7].unseen, "who reads it next has it compared"
+
+
+def test_that_who_asked_for_the_check_went_away_proves_nothing() -> None:
+    rig = Rig(ROWS)
+    checked, plain = ask(rig, Plain(), 7), ask(rig, None, 7)
+    (request,) = rig.asked()
+    assert rig.engine.cancel(checked) == []
+    effects = answer(rig, request, [(7, 1, 10)], own=[SourceError(1038, "HY001", "out of sort memory")])
+    assert effects == [Ready(plain, [(1, 10)], gtids(1))] and rig.readers[0].entries[7].unseen
+
+
+def test_a_list_that_two_fills_answer_is_compared_when_it_is_held() -> None:
+    rig = Rig(ROWS)
+    whole, split = ask(rig, Plain("one"), *range(60)), ask(rig, Plain("two"), *range(60, 120))
+    requests = rig.asked()
+    assert [len(request.checks) for request in requests] == [1, 0]
+    effects = [
+        effect for request in requests for effect in answer(rig, request, [], own=[OwnAnswer([])] * len(request.checks))
+    ]
+    assert effects == [Ready(whole, [], gtids(1)), Failed(split, None, "unchecked")]
+    entries = rig.readers[0].entries
+    assert [entries[key].unseen for key in range(120)] == [False] * 60 + [True] * 60
+
+
+def test_what_was_held_before_and_is_filled_in_vain_has_been_given_to_nobody_either() -> None:
+    rig = Rig(ROWS)
+    rig.fill_from({1: (1, 7, 10)}, 7)
+    assert rig.hit(7) is not None
+    used = rig.engine.memory.used
+    entry = rig.readers[0].nodes[0].entries[7]
+    entry.owner.discard(entry)
+    ask(rig, Plain(), 7)
+    (request,) = rig.asked()
+    answer(rig, request, [(7, 1, 10)], own=[SourceError(1038, "HY001", "out of sort memory")])
+    assert rig.held(7) == [(1, 10)] and rig.readers[0].entries[7].unseen
+    assert rig.engine.memory.used < used, "its bytes do not count as stored"
+
+
+def test_what_was_not_compared_is_not_held_ahead_of_the_position() -> None:
+    rig = Rig(ROWS)
+    ask(rig, Plain(), 7)
+    (request,) = rig.asked()
+    root = rig.readers[0].nodes[0]
+    answer(rig, request, [(7, 1, 10)], own=[SourceError(1038, "HY001", "")], lower=gtids(1, 2))
+    assert not root.ahead and rig.held(7) is None
+    rig.change(2, (None, (9, 9, 9)))
+    assert rig.held(7) == [(1, 10)] and rig.readers[0].entries[7].unseen
+    ask(rig, Plain(), 8)
+    (request,) = rig.asked()
+    answer(rig, request, [(8, 2, 20)], own=[OwnAnswer([(2, 20)])], lower=gtids(1, 2, 3))
+    assert 8 in root.ahead, "what agrees is"
+
+
+def test_what_a_subscription_has_filled_was_not_compared() -> None:
+    rig = Rig(ROWS)
+    reader = rig.readers[0]
+    rig.engine.subscribe(1, reader, 7, (7,))
+    (request,) = rig.asked()
+    answer(rig, request, [(7, 1, 10)], own=[])
+    assert reader.entries[7].unseen
+
+
+def test_of_a_list_that_several_fills_bring_nothing_counts_as_compared() -> None:
+    rig = Rig(ROWS)
+    reader = rig.readers[0]
+    rig.engine.read(Read(1, reader, [(key, (key,)) for key in range(101)], doubted=True))
+    for request in rig.asked():
+        answer(rig, request, [], own=[])
+    assert len(reader.entries) == 101 and all(held.unseen for held in reader.entries.values())
 
 
 def test_another_text_for_the_same_key_needs_its_own_check() -> None:

@@ -49,7 +49,7 @@ def test_checks_in_vain_do_not_hold_everything_up_for_ever() -> None:
     ledger = Ledger(4)
     for _ in range(TIRED):
         assert ledger.due
-        ledger.in_vain()
+        ledger.in_vain(ledger.ended)
     through = []
     for _ in range(12):
         count = 0
@@ -57,12 +57,29 @@ def test_checks_in_vain_do_not_hold_everything_up_for_ever() -> None:
             ledger.let_through()
             count += 1
         through.append(count)
-        ledger.in_vain()
+        ledger.in_vain(ledger.ended)
     assert through[:4] == [1, 2, 4, 8] and max(through) == LONGEST_REST
     while not ledger.due:
         ledger.let_through()
     ledger.agree("a", rows=True)
     assert ledger.due, "the next one is due again: trust is not earned yet"
+
+
+def test_of_checks_that_run_at_once_and_are_in_vain_one_counts() -> None:
+    ledger = Ledger(4)
+    for _ in range(TIRED - 1):
+        began = ledger.ended
+        for _ in range(20):
+            ledger.in_vain(began)
+        assert ledger.due and not ledger.tired
+    began = ledger.ended
+    ledger.agree("a", rows=True)
+    ledger.in_vain(began)
+    for _ in range(TIRED - 1):
+        ledger.in_vain(ledger.ended)
+    assert ledger.due and not ledger.tired, "one has agreed in between"
+    ledger.in_vain(ledger.ended)
+    assert ledger.tired and not ledger.due
 
 
 def test_whatever_comes_the_ledger_keeps_its_invariants() -> None:
@@ -73,7 +90,7 @@ def test_whatever_comes_the_ledger_keeps_its_invariants() -> None:
             if not ledger.due:
                 ledger.let_through()
             elif rng.random() < 0.3:
-                ledger.in_vain()
+                ledger.in_vain(ledger.ended)
             else:
                 ledger.agree(rng.randrange(8), rows=rng.random() < 0.7)
             ledger.check_invariants()

@@ -26,7 +26,7 @@ from dataflow.messages import (
 from planner.api import plan_evict, with_result_columns
 from planner.plan import Caution
 from proxy.comparison import Comparer, Comparison, Outcome, marks_of
-from proxy.trust import FillCheck
+from proxy.fill_check import FillCheck
 from proxy.router import substituted
 from sqltypes.errors import SourceDown
 from sqltypes.schema import Relation, ResultColumn, SchemaSnapshot
