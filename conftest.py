@@ -24,10 +24,10 @@ SECONDS = {
     "integration/test_clients.py": 90,
     "integration/test_lost_history.py": 80,  # much of it waiting
     "integration/test_surprising_parameters.py": 60,
-    "integration/test_make_run.py": 35,
     "integration/test_mysql_outages.py": 25,
-    "integration/test_private_mysql.py": 25,
+    "integration/test_private_mysql.py": 20,
     "integration/test_subscriptions.py": 25,
+    "integration/test_make_run.py": 20,
     "integration/test_oracle.py": 20,
     "integration/test_session_needs.py": 20,
     "integration/test_vstream_reconnect.py": 20,

@@ -55,6 +55,7 @@ AT_BIRTH = ("--lower-case-table-names", "--innodb-page-size", "--innodb-data-fil
 
 # The connections of others, by id.
 OTHERS = "SELECT id FROM performance_schema.processlist WHERE id <> CONNECTION_ID() AND command <> 'Daemon'"
+FOLLOWS = "command LIKE 'Binlog Dump%'"
 
 
 class CannotStart(Exception):
@@ -300,14 +301,12 @@ class PrivateMySQL(Server):
     def halt_at_once(self) -> None:
         """As `halt`, but every connection is ended first, those that follow the binlog as the last. By itself a
         shutdown leaves these eight seconds more, and waits two seconds for the others."""
+        assert self.process is not None
         with self.connect() as connection, connection.cursor() as cursor:
-            for which in ("NOT LIKE", "LIKE"):
-                cursor.execute(f"{OTHERS} AND command {which} 'Binlog Dump%'")
-                for (number,) in cursor.fetchall():
-                    with contextlib.suppress(pymysql.err.MySQLError):  # it has ended meanwhile
-                        cursor.execute(f"KILL {number}")
-            assert self.process is not None
-            self.process.terminate()  # sooner than they come again
+            end(cursor, "command NOT LIKE 'Binlog Dump%'")
+            with contextlib.suppress(pymysql.err.MySQLError):  # until the server ends this connection, too
+                end(cursor, FOLLOWS)
+                self.process.terminate()
         self.halt()
 
     def kill(self) -> None:
@@ -362,6 +361,14 @@ class PrivateMySQL(Server):
         errors = [line for line in lines if "[ERROR]" in line]
         useful = [line for line in errors if "Aborting" not in line and "failed. " not in line[-40:]] or errors or lines
         return useful[0] if useful else "it wrote nothing to its log"
+
+
+def end(cursor: pymysql.cursors.Cursor, which: str) -> None:
+    """Kills the other connections for which the condition holds."""
+    cursor.execute(f"{OTHERS} AND {which}")
+    for (number,) in cursor.fetchall():
+        with contextlib.suppress(pymysql.err.OperationalError):  # it has ended meanwhile
+            cursor.execute(f"KILL {number}")
 
 
 def free_port() -> int:

@@ -50,7 +50,7 @@ def test_a_given_mysql_is_served_and_where_nothing_is_cached_the_next_steps_are_
 
 @pytest.mark.timeout(600)
 def test_the_first_screen_is_measured_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
-    with begin(tmp_path, "--scale=tiny") as command:
+    with begin(tmp_path, "--scale=0.02", "--brief") as command:
         assert command.stdout is not None
         printed: list[str] = []
         for line in command.stdout:

@@ -6,8 +6,8 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -42,16 +42,32 @@ def page(proxy: ProxyProcess, path: str, **headers: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
+@contextmanager
+def idle(ports: Mapping[int, bytes]) -> Iterator[None]:
+    """A connection to each port, on which so much is said."""
+    with ExitStack() as stack:
+        for port, said in ports.items():
+            stack.enter_context(socket.create_connection(("127.0.0.1", port))).sendall(said)
+        yield
+
+
+def ends_well(proxy: ProxyProcess, end: signal.Signals) -> None:
+    os.kill(proxy.pid, end)
+    assert proxy.wait(60) == 0
+    assert "Traceback" not in proxy.log.read_text()
+
+
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda end: str(end.name))
 @pytest.mark.parametrize("said", [b"", b"GET /metr"], ids=["silent", "in the middle of a request"])
 def test_idle_connections_do_not_disturb_the_end(proxy: ProxyProcess, end: signal.Signals, said: bytes) -> None:
-    with ExitStack() as stack:
-        for port in (proxy.http_port, proxy.mysql_port, proxy.grpc_port):
-            idle = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
-            idle.sendall(said if port == proxy.http_port else b"")
-        os.kill(proxy.pid, end)
-        assert proxy.wait(60) == 0
-        assert "Traceback" not in proxy.log.read_text()
+    with idle({proxy.http_port: said, proxy.mysql_port: b""}):
+        ends_well(proxy, end)
+
+
+def test_a_silent_connection_for_grpc_does_not_disturb_the_end(proxy: ProxyProcess) -> None:
+    """gRPC waits for what it may say, for as long as running calls get."""
+    with idle({proxy.http_port: b"", proxy.mysql_port: b"", proxy.grpc_port: b""}):
+        ends_well(proxy, signal.SIGTERM)
 
 
 def test_silent_connections_keep_nobody_from_the_pages(proxy: ProxyProcess) -> None:

@@ -30,7 +30,7 @@ from examples.lobsters.measure import Effort, draw_keys
 from examples.lobsters.pages import PageStream
 from examples.lobsters.proxy_process import ProxyFailed, ProxyProcess
 from examples.lobsters.queries import CATALOGUE, Sample
-from examples.lobsters.two_ports import PageCosts, Pair, TwoPorts, all_pairs
+from examples.lobsters.two_ports import PAGE_SECONDS, PageCosts, Pair, TwoPorts, all_pairs
 from integration.private_mysql import ExistingServer, NoMySQL, Server, find_mysql, in_words
 from upwell.client import Client
 from upwell.errors import UpwellError
@@ -53,6 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.lobsters.run", description="The Lobsters sample.")
     parser.add_argument("--demo", action="store_true", help="end after the first screen")
     parser.add_argument("--table", action="store_true", help="every query, before the first screen")
+    parser.add_argument("--brief", action="store_true", help="measure for a moment only")
     parser.add_argument("--readme", action="store_true", help="put the first screen into README.md")
     parser.add_argument(
         "--upstream", default=os.environ.get("UPSTREAM", ""), help="an existing MySQL; nothing is loaded"
@@ -171,7 +172,8 @@ class Demo:
             wait_until_current(client, connection)
         beside = ExistingServer("127.0.0.1", proxy.mysql_port, server.user, server.password)
         direct, through = Direct(connection), Direct(self._connected(beside))
-        ports = TwoPorts(direct, through, client, made, Effort(keys=12, seconds=0.03, runs=100))
+        seconds = 0.0 if self.options.brief else 0.03
+        ports = TwoPorts(direct, through, client, made, Effort(keys=12, seconds=seconds, runs=100))
         pairs = self._pairs(ports, made)
         seen_ms, seen_by, pages = None, "", None
         if server.private:
@@ -208,7 +210,8 @@ class Demo:
         if server.pid is None:
             return None
         try:
-            return ports.page_costs(server.pid, PageStream(self.shape, "N", SEED))
+            stream = PageStream(self.shape, "N", SEED)
+            return ports.page_costs(server.pid, stream, 1.0 if self.options.brief else PAGE_SECONDS)
         except OSError:
             return None
 

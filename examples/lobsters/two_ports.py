@@ -25,8 +25,8 @@ SETTLE_SECONDS = 2.0  # for one query: until its answers are given without a com
 WRITES = 9  # that a hit is waited for
 WRITE_SECONDS = 5.0  # until a write must be seen
 WARM_PAGES = 60
-PAGES = (20, 200)  # on each port: at least, and at most, or
-PAGE_SECONDS = 12.0  # for so long
+PAGES = (20, 200)  # on each port: at least, and at most
+PAGE_SECONDS = 12.0  # after which there are enough
 STORY = "W4-D"  # by id; its upvotes are written
 RAISE = "UPDATE stories SET upvotes = upvotes + 1 WHERE id = ?"
 
@@ -126,11 +126,12 @@ class TwoPorts:
         ((served, *_),) = self.through.query("EXPLAIN LAST STATEMENT")
         return median(times) * 1e3, str(served)
 
-    def page_costs(self, pid: int, stream: PageStream) -> PageCosts:
-        """Pages in turns, one at each port. Writes go to MySQL's port, as an application may send them."""
+    def page_costs(self, pid: int, stream: PageStream, enough: float) -> PageCosts:
+        """Pages in turns, one at each port. Writes go to MySQL's port, as an application may send them. After `enough`
+        seconds a few pages will do."""
         for (_, page), _ in zip(stream, range(WARM_PAGES), strict=False):
             run_page(page, self.through.read, self.direct.write)
-        used, pages, end = [0.0, 0.0], 0, time.monotonic() + PAGE_SECONDS
+        used, pages, end = [0.0, 0.0], 0, time.monotonic() + enough
         while pages < PAGES[0] or (pages < PAGES[1] and time.monotonic() < end):
             for port, reader in enumerate((self.direct, self.through)):
                 used[port] += self._cpu_of_page(pid, stream, reader)
