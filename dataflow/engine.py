@@ -44,6 +44,7 @@ from sqltypes.errors import EvaluationError, Fault, InvariantViolated, SourceDow
 from sqltypes.expression import Key
 
 OnFailure = Callable[[ReaderNode, list[Read], Exception], list[Effect]]
+OnBroken = Callable[[Fill, Exception], list[Effect]]
 MAX_ATTEMPTS = 3  # upqueries for one read before it is passed through
 MAX_BATCH = 100  # keys of one upquery
 ASKED = 1000  # keys that one flush asks for, or those of one read: 3 ms
@@ -83,6 +84,7 @@ class Engine:
         self.source = SourceHistory()
         self._count = 0
         self._evicting = False  # `tidy` goes on
+        self.on_broken: OnBroken | None = None  # what becomes of a fill whose insertion fails; None: the step fails
 
     @property
     def ring(self) -> Ring[Record]:
@@ -183,9 +185,13 @@ class Engine:
         """
         effects: list[Effect] = []
         for reader, reads in self._next_missed().items():
+            begun = self._count
             try:
                 effects += self._ask_for(reader, reads) if reader.installed else ()
             except Exception as error:
+                for number in range(begun + 1, self._count + 1):
+                    if number in self._fills:
+                        self._end(self._fills[number])  # its request is lost
                 if failed is None:
                     raise
                 effects += failed(reader, reads, error)
@@ -300,14 +306,15 @@ class Engine:
         return effects + self.between()
 
     def _ask_again(self) -> list[Effect]:
-        """Ends all fills; who waits for them asks again."""
+        """Ends all fills; who waits for them asks again, once."""
         self._waits.clear()
-        effects: list[Effect] = []
-        for fill in list(self._fills.values()):
+        fills = list(self._fills.values())
+        for fill in fills:
             self._end(fill)
-            for read in list(fill.reads):
-                if read.waiter in self._reads:
-                    effects += self._again(read, fill.id)
+        effects: list[Effect] = []
+        for read in dict.fromkeys(read for fill in fills for read in fill.reads if read.waiter in self._reads):
+            read.fills.clear()
+            effects += self._again(read, 0)
         return effects
 
     def reset(self, position: GtidSet, reason: str) -> list[Effect]:
@@ -315,9 +322,8 @@ class Engine:
         self.memory.count("resets")
         self.generation += 1
         self.source.forget()
-        effects = self._ask_again()
         self.state.clear(position)
-        return effects + self.between()
+        return self._ask_again() + self.between()
 
     # -- upqueries ---------------------------------------------------------------------------------------------------
 
@@ -389,11 +395,17 @@ class Engine:
         return effects
 
     def _resolved(self, fill: Fill) -> list[Effect]:
-        """The position contains the answer's L and Q."""
+        """The position contains the answer's L and Q. A fault is this fill's, not that of the event or of the answer
+        which has ended its wait."""
         fill.waiting = False
-        if not fill.ahead:
-            return self._insert(fill)
-        self.state.promote(fill)
+        try:
+            if not fill.ahead:
+                return self._insert(fill) if fill.id in self._fills else []  # else it has ended meanwhile
+            self.state.promote(fill)
+        except Exception as error:
+            if self.on_broken is None:
+                raise
+            return self.on_broken(fill, error)
         return []
 
     def on_failed(self, failed: UpqueryFailed) -> list[Effect]:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from dataflow.engine import Engine
 from dataflow.fill import Fill, Read
-from dataflow.messages import Ddl, Effect, StreamEvent, Transaction, UpqueryAnswer
+from dataflow.messages import Ddl, Effect, Gap, StreamEvent, Transaction, UpqueryAnswer, UpqueryFailed
 from dataflow.reader import ReaderNode
+from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import Fault
 
 OnFault = Callable[[str, str, Exception], None]  # the step, the query or the event, the error
@@ -23,6 +24,7 @@ class Guard:
     def __init__(self, engine: Engine, on_fault: OnFault) -> None:
         self._engine = engine
         self._on_fault = on_fault
+        engine.on_broken = self._broken
 
     def flush(self) -> list[Effect]:
         """As the engine's; a reader's fault is not the others'."""
@@ -31,7 +33,7 @@ class Guard:
         except Exception as error:  # noqa: BLE001 - an edge: the fault is told, and what may be wrong is emptied
             self._on_fault("a flush", "", error)
             # A flush that fails would fail again: what it was to ask for is not asked for any more.
-            return [*self._reset(), *self._engine.fail_missed(Fault("the engine has failed"))]
+            return [*self._reset(), *self._engine.fail_missed(_failed())]
 
     def _not_asked(self, reader: ReaderNode, reads: list[Read], error: Exception) -> list[Effect]:
         self._on_fault("asking", reader.plan.sql, error)
@@ -43,7 +45,25 @@ class Guard:
             return self._engine.on_answer(answer)
         except Exception as error:  # noqa: BLE001 - as above
             self._on_fault("an answer", "" if fill is None else fill.reader.plan.sql, error)
-        return self._reset() if fill is None else self._recovered(fill.reader, fill.reads, fill)
+        return self._ended(fill)
+
+    def on_failed(self, failed: UpqueryFailed) -> list[Effect]:
+        fill = self._engine.fill_of(failed.id)
+        try:
+            return self._engine.on_failed(failed)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._on_fault("a failed upquery", "" if fill is None else fill.reader.plan.sql, error)
+        return self._ended(fill)
+
+    def _broken(self, fill: Fill, error: Exception) -> list[Effect]:
+        self._on_fault("an answer", fill.reader.plan.sql, error)
+        return self._recovered(fill.reader, fill.reads, fill)
+
+    def _ended(self, fill: Fill | None) -> list[Effect]:
+        """After a fault in the step that was to end this fill. Others that it was about may be lost with it."""
+        if fill is None:
+            return self._reset()
+        return [*self._recovered(fill.reader, fill.reads, fill), *self._engine.fail_lost(_failed())]
 
     def on_stream(self, event: StreamEvent) -> list[Effect]:
         engine = self._engine
@@ -51,6 +71,8 @@ class Guard:
             return engine.on_stream(event)
         except Exception as error:  # noqa: BLE001 - as above
             self._on_fault("a change", repr(event)[:2000], error)
+        if isinstance(event, Gap):
+            return self._reset(event.position)
         gtid = getattr(event, "gtid", None)
         if gtid is None or gtid in engine.ring.position or not isinstance(event, Transaction | Ddl):
             return self._reset()
@@ -70,12 +92,17 @@ class Guard:
 
     def _recovered(self, reader: ReaderNode, reads: list[Read], fill: Fill | None) -> list[Effect]:
         try:
-            return self._engine.recover(reader, reads, Fault("the engine has failed"), fill)
+            return self._engine.recover(reader, reads, _failed(), fill)
         except Exception as error:  # noqa: BLE001 - as above
             self._on_fault("emptying", reader.plan.sql, error)
             return self._reset()
 
-    def _reset(self) -> list[Effect]:
+    def _reset(self, position: GtidSet | None = None) -> list[Effect]:
+        """`position`: from which on the stream goes on, if not from where it is."""
         engine = self._engine
-        effects = engine.reset(engine.ring.position.freeze(), "a fault of ours")
-        return effects + engine.fail_lost(Fault("the engine has failed"))
+        effects = engine.reset(engine.ring.position.freeze() if position is None else position, "a fault of ours")
+        return effects + engine.fail_lost(_failed())
+
+
+def _failed() -> Fault:
+    return Fault("the engine has failed")

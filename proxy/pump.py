@@ -196,7 +196,7 @@ class Pump:
             self._preparing.add(task)
             task.add_done_callback(self._preparing.discard)
         else:
-            self.handle(self.engine.on_failed(result))
+            self.handle(self._guard.on_failed(result))
 
     async def _prepare(self, fill: Fill, answer: UpqueryAnswer) -> None:
         """Delivers a large answer. What takes long is done first, in steps."""

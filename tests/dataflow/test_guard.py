@@ -1,0 +1,153 @@
+"""A fault inside the engine: who waits is told, what may be wrong is emptied, all else goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dataflow.engine import Engine
+from dataflow.fill import Fill
+from dataflow.guard import Guard
+from dataflow.messages import Failed, Gap, Ready, Transaction, UpqueryAnswer, UpqueryFailed, UpqueryRequest
+from dataflow.reader import ReaderNode
+from dataflow.state import State
+from gtid_tracker.bracket import Bracket
+from gtid_tracker.gtid import Gtid
+from sqltypes.errors import Fault, SourceDown
+from tests.support.engine_rig import NOTHING, OLD, ROWS, Rig, gtids
+
+WIDE = "SELECT id, v FROM w WHERE k = ?"
+
+
+class Guarded(Rig):
+    def __init__(self, *queries: str, ahead_fills: bool = False) -> None:
+        super().__init__(*queries, ahead_fills=ahead_fills)
+        self.faults: list[str] = []
+        self.guard = Guard(self.engine, lambda step, what, error: self.faults.append(step))
+
+    def asked(self) -> list[UpqueryRequest]:
+        return [effect for effect in self.guard.flush() if isinstance(effect, UpqueryRequest)]
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, when: Callable[..., bool]) -> None:
+    """From now on the function fails where `when` of its arguments is true."""
+    whole = getattr(owner, name)
+
+    def broken(*given: Any) -> Any:
+        if when(*given):
+            raise RuntimeError("planted")
+        return whole(*given)
+
+    monkeypatch.setattr(owner, name, broken)
+
+
+def waiting_for_2(rig: Guarded, reader: int) -> None:
+    """A read whose fill was answered while 2 was on its way, by a snapshot too old for the read."""
+    rig.engine.on_stream(Transaction(Gtid(OLD, 9 + reader), []))
+    rig.read(1, reader=reader)
+    (request,) = rig.asked()
+    rig.answer(request, [(1, 4, 5)], lower=gtids(1), owned=gtids(2))
+
+
+@pytest.mark.parametrize("how", ["rolled back", "arrived"])
+def test_a_fill_that_cannot_be_inserted_fails_its_own_reads_only(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Guarded(ROWS, WIDE)
+    for reader in (0, 1):
+        waiting_for_2(rig, reader)
+    assert rig.engine.waiting == 2
+    failing(monkeypatch, State, "insert", lambda state, fill: fill.reader is rig.readers[0])
+    if how == "arrived":
+        effects = rig.guard.on_stream(Transaction(Gtid(OLD, 2), []))
+    else:
+        rig.read(2, reader=1)
+        (request,) = rig.asked()
+        late = gtids(1, 9, 10)
+        effects = rig.guard.on_answer(UpqueryAnswer(request.id, Bracket(OLD, late, NOTHING, late), ([],)))
+    assert rig.faults == ["an answer"]
+    assert [effect.waiter for effect in effects if isinstance(effect, Failed)] == [1]
+    assert 2 in [effect.waiter for effect in effects if isinstance(effect, Ready)]
+    assert not rig.engine.waiting and not rig.engine._fills and not rig.engine._reads
+    assert rig.held(1) is None and rig.held(1, reader=1) == [(4, 5)]
+    assert rig.engine.memory.counters["resets"] == 0
+
+
+def test_a_fault_while_history_is_forgotten_does_not_keep_the_old_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new history may use the old one's numbers."""
+    rig = Guarded(ROWS)
+    rig.read(1)
+    rig.asked()
+    faults = [True]
+    failing(monkeypatch, Engine, "_ask_again", lambda engine: bool(faults and faults.pop()))
+    rig.guard.on_stream(Gap("RESET BINARY LOGS AND GTIDS", NOTHING))
+    assert rig.faults == ["a change"]
+    assert rig.engine.ring.position.freeze() == NOTHING
+    rig.fill_from({4: (4, 1, 5)}, 1)
+    assert rig.held(1) == [(4, 5)]
+    rig.change(1, ((4, 1, 5), (4, 1, 6)))
+    assert rig.held(1) == [(4, 6)]
+
+
+def test_reads_of_lost_history_are_asked_for_again_once_each() -> None:
+    """They do not join a fill that ends in the same step."""
+    rig = Guarded(ROWS)
+    node = rig.readers[0]
+    for key in (1, 2, 3):
+        rig.read(key)
+        rig.asked()
+    engine = rig.engine
+    both = next(iter(engine._reads.values()))
+    both.keys += [(node.key_of((key,)), (key,)) for key in (2, 3)]
+    attempts = {read.waiter: read.attempts for read in engine._reads.values()}
+    rig.guard.on_stream(Gap("test", gtids(1)))
+    assert {read.waiter: read.attempts - 1 for read in engine._reads.values()} == attempts
+    assert len(engine._missed[node]) == 3 and not engine._fills
+
+
+def test_a_flush_that_fails_leaves_no_fill_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has asked for in vain is under way no more, what others ask for is."""
+    rig = Guarded(ROWS, WIDE)
+    rig.read(1000)
+    (earlier,) = rig.asked()
+    for key in range(150):
+        rig.read(key)
+    rig.read(1, reader=1)
+    batches: list[int] = []
+
+    def second_of_the_first(fill: Fill, *_: object) -> bool:
+        batches.append(fill.reader is rig.readers[0])
+        return batches == [True, True]
+
+    failing(monkeypatch, Fill, "request", second_of_the_first)
+    effects = rig.guard.flush()
+    assert rig.faults == ["asking"]
+    (request,) = [effect for effect in effects if isinstance(effect, UpqueryRequest)]
+    assert sum(isinstance(effect, Failed) for effect in effects) == 150
+    assert set(rig.engine._fills) == {earlier.id, request.id} and rig.engine.upqueries_in_flight == 2
+    answers = [*rig.answer(earlier, [], lower=gtids(1)), *rig.answer(request, [], lower=gtids(1))]
+    assert [effect.waiter for effect in answers if isinstance(effect, Ready)] == [1, 152]
+    assert rig.engine.upqueries_in_flight == 0 and not rig.engine._reads
+    rig.read(5)
+    assert rig.asked(), "the key is asked for anew"
+
+
+def test_a_fault_after_an_upquery_has_failed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Guarded(ROWS)
+    rig.read(1)
+    (request,) = rig.asked()
+    faults = [True]
+    failing(monkeypatch, Engine, "between", lambda engine: bool(faults and faults.pop()))
+    rig.guard.on_failed(UpqueryFailed(request.id, SourceDown("gone")))
+    assert rig.faults == ["a failed upquery"]
+    assert not rig.engine.waits(1) and not rig.engine._fills
+
+
+def test_a_fault_in_an_answer_fails_who_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Guarded(ROWS)
+    rig.read(1)
+    (request,) = rig.asked()
+    failing(monkeypatch, ReaderNode, "derive", lambda *given: True)
+    (effect,) = rig.guard.on_answer(UpqueryAnswer(request.id, Bracket(OLD, gtids(1), NOTHING, gtids(1)), ([],)))
+    assert isinstance(effect, Failed) and isinstance(effect.error, Fault)
+    assert not rig.engine._fills and not rig.engine._reads
