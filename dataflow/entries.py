@@ -100,8 +100,9 @@ class Held:
         self.listed = False
         self.size -= LISTED_BYTES
         self.reader.memory.used -= LISTED_BYTES
-        for rows in self.reader.listed:
-            rows.pop(self.key, None)
+        if self.reader.entries.get(self.key, self) is self:  # else it was let go: what is listed came since
+            for rows in self.reader.listed:
+                rows.pop(self.key, None)
 
 
 def touch(entry: Entry) -> None:

@@ -1,7 +1,7 @@
 """Everything the engine takes and everything it returns: read this first.
 
-In, from the change stream: `Transaction`, `Ddl`, `Progress`, `Gap`. In, from the upqueries: `UpqueryAnswer`,
-`UpqueryFailed`.
+In, from the change stream: `Transaction`, `Ddl`, `Progress`, `Gap`, `Restarted`. In, from the upqueries:
+`UpqueryAnswer`, `UpqueryFailed`.
 Out, as effects: `UpqueryRequest` (send this SQL), `Ready` (a waiting read has its answer), `Failed` (it gets an error),
 `Changes` (for subscribers), `Differs` (an answer is not MySQL's own).
 """

@@ -139,3 +139,24 @@ def test_lost_history_lets_all_go() -> None:
     assert made.held(1) is None and made.held(1, reader=1) is None
     made.engine.memory.remains.take_apart(1000)
     assert made.engine.memory.used == 0
+
+
+def test_what_a_list_has_asked_for_stays_listed_when_what_was_let_go_before_is_taken_apart() -> None:
+    made = rig(ROWS)
+    reader = made.readers[0]
+    for key in range(5):
+        made.fill_from(TABLE, key)
+        made.hit(key)
+        reader.entries[key].list(0)
+    ddl(made)
+    assert not reader.listed[0]
+    made.fill_from(TABLE, 1)
+    made.hit(1)
+    held = reader.entries[1]
+    body = held.list(0)
+    made.engine.memory.remains.take_apart(1000)
+    assert held.listed and reader.listed[0] == {1: body}
+    used = made.engine.memory.used
+    made.change(made.next_gtid(), ((2, 1, 6), (2, 0, 6)))
+    assert not held.listed and not reader.listed[0]
+    assert made.engine.memory.used < used
