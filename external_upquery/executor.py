@@ -400,7 +400,8 @@ class Executor:
         self._leave(job)
         if not job.ended:
             job.ended = True
-            job.finished(outcome)
+            finished, job.finished = job.finished, _nobody  # what is told knows the job: no cycle stays behind
+            finished(outcome)
 
     def _leave(self, job: Job) -> None:
         """Where the job had a turn to lock, others have theirs. While it runs, it still locks, wanted or not."""
@@ -414,6 +415,7 @@ class Executor:
         if job.ended:
             return
         job.ended = True
+        job.finished = _nobody
         self.counters["cancelled"] += 1
         if job in self._running:
             self._loop.call_later(KILL_AFTER, self._kill, job)

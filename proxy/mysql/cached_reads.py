@@ -309,6 +309,7 @@ class CachedReads(SessionBase):
         `read.announced`."""
 
         def ended(outcome: Outcome) -> None:
+            exchange.done = done  # no cycle stays behind
             try:
                 self._learn(read, exchange, outcome)
             except Exception as error:  # noqa: BLE001 - an edge: the answer has been the client's already

@@ -148,6 +148,13 @@ class Responses:
     def expect(self, exchange: Exchange) -> None:
         self.exchanges.append(exchange)
 
+    def release(self) -> None:
+        """Lets go of those who are told. Requires: nothing comes any more."""
+        self.exchanges.clear()
+        self._forward = self._unasked = nobody_is_told
+        self._keep_state = _kept
+        self._file_wanted = _wanted
+
     def feed(self, data: bytes) -> None:
         """More bytes. Raises Malformed."""
         if self._phase is IN_HEAD and self.exchanges and not self._held and not self._series:
@@ -438,6 +445,18 @@ def plain_outcome(status: int) -> Outcome | None:
 
 
 PLAIN: dict[int, Outcome] = {}
+
+
+def nobody_is_told(what: object) -> None:
+    """In the place of a session that has ended."""
+
+
+def _kept(data: bytes) -> bytes:
+    return b""
+
+
+def _wanted() -> None:
+    pass
 
 
 def packet_end(data: bytes, at: int, end: int) -> int:

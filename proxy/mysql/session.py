@@ -34,7 +34,7 @@ from proxy.mysql.packets import (
 )
 from proxy.mysql.prepared import CURSOR, NotDecoded, PreparedStatement, text_at
 from proxy.mysql.reads import ends_here
-from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
+from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, nobody_is_told
 from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
 from proxy.mysql.session_base import SessionBase, log
 from proxy.mysql.statement_kind import Kind as StatementKind
@@ -64,6 +64,10 @@ class Session(OwnSql):
         self._passing: tuple[Route, bytes | None, bool, bool, int] = shared.large, None, False, True, 0
         self._executed: PreparedStatement | None = None  # which one that is
         self._passed_exchange = Exchange(Kind.RESULT, self._passed)
+
+    def _ended(self) -> None:
+        super()._ended()
+        self._passed_exchange.done = nobody_is_told  # no cycle stays behind
 
     def handle(self, data: bytes) -> None:
         """One command, its packet with the header. Raises Malformed."""

@@ -289,6 +289,10 @@ class SessionSockets:
     def _perhaps_ended(self) -> None:
         if not self.client.alive and not self.server.alive:
             self._ended()
+            # The collector of cycles would not find what has lived for long (`proxy/app.py`, `freeze`).
+            self._account_change = None
+            self.client.release()
+            self.server.release()
 
     # -- back-pressure -----------------------------------------------------------------------------------------------
 

@@ -35,6 +35,31 @@ class Owner(Protocol):
     def on_farewell(self, payload: bytes) -> None: ...
 
 
+class _Nobody:
+    """The owner of a wire whose session has ended."""
+
+    def receiver(self, write: Callable[[bytes], None]) -> Callable[[bytes], None]:
+        return lambda data: None
+
+    def on_client_writable(self, writable: bool) -> None:
+        pass
+
+    def on_client_lost(self) -> None:
+        pass
+
+    def on_server_writable(self, writable: bool) -> None:
+        pass
+
+    def on_server_lost(self) -> None:
+        pass
+
+    def on_farewell(self, payload: bytes) -> None:
+        pass
+
+
+NOBODY = _Nobody()
+
+
 class ClientWire(asyncio.Protocol):
     """The client's side. What comes goes to the session at once."""
 
@@ -54,6 +79,11 @@ class ClientWire(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._owner.on_client_lost()
+
+    def release(self) -> None:
+        """Lets go of the session. Requires: the connection is lost."""
+        self._owner = NOBODY
+        self.data_received = NOBODY.receiver(self.write)  # type: ignore[method-assign,assignment]
 
 
 class ServerWire(asyncio.Protocol):
@@ -82,6 +112,11 @@ class ServerWire(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.alive = False
         self._owner.on_server_lost()
+
+    def release(self) -> None:
+        """Lets go of the session. Requires: the connection is lost."""
+        self._owner = NOBODY
+        self.responses.release()
 
     def send(self, packets: bytes, exchange: Exchange) -> None:
         self.responses.expect(exchange)
