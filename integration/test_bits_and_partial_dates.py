@@ -16,7 +16,7 @@ from integration.unconverted import unconverted_cursor
 from integration.upqueries import run as with_executor
 from planner.api import plan_evict, plan_query, with_result_columns
 from planner.plan import Mode
-from proxy.catalog import disagreement
+from proxy.planning import disagreement
 from sqltypes.errors import EvaluationError, UnsupportedQuery
 from sqltypes.expression import ColumnRef, Row, Value
 from sqltypes.interpreter import evaluate

@@ -250,7 +250,9 @@ class System(Protocol):
         UnsupportedQuery, CacheExists..."""
         ...
 
-    async def drop_cache(self, name: str) -> None: ...
+    async def drop_cache(self, name: str, only_of: str = "") -> None:
+        """`only_of`: the account that must have made it. Raises UnknownCache, ConfigError."""
+        ...
 
     async def list_caches(self) -> list[CacheInfo]:
         """All of them. There may be thousands: others have their turn meanwhile."""

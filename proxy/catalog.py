@@ -31,7 +31,8 @@ from proxy.doubts import CLOSED, Doubt, Doubts, next_level
 from proxy.encoding import Encoding, carried
 from proxy.keys import KeyBinder
 from proxy.leaving import Leaving
-from proxy.planning import PlanningProcess, check_views
+from proxy.planned_again import PlannedAgain
+from proxy.planning import TOO_COSTLY, PlanningProcess, check_views, disagreement
 from proxy.planning_worker import Thought, refusing
 from proxy.proxied import NO_SOURCE, Judgement
 from proxy.pump import Pump
@@ -39,6 +40,7 @@ from proxy.trust import Auditor
 from sqltypes.errors import (
     CacheExists,
     NeedRelations,
+    ParseError,
     SourceDown,
     UnknownCache,
     UnknownName,
@@ -51,6 +53,7 @@ log = structlog.get_logger("upwell.caches")
 
 MOST_PLANNED = 2000  # tokens: a plan is as long as its text, and installing it is a step of the loop
 LONGEST_PLANNED = 1 << 17
+FOR_GOOD = (UnsupportedQuery, UnknownName, ParseError)  # until the schema changes
 PLANNING_ROUNDS = 8  # views inside views: each round may name more relations
 
 
@@ -99,8 +102,8 @@ class Catalog:
         self._changing = asyncio.Lock()
         self._unlogged: set[str] = set()  # accounts of which it was told that they have sql_log_bin=0
         self._schema_changes = 0  # DDL events and losses of trust: a plan made across one is made again
-        self._stale: set[str] = set()  # names of caches to be planned again
-        self._adopted: set[str] = set()  # those among them that were taken over at the start
+        self._again = PlannedAgain()
+        self._adopted: set[str] = set()  # taken over at the start, and not planned yet
         self._rebuilding: asyncio.Task[None] | None = None
         self._leaving = Leaving(engine, pump, self._taken_out, self._want)
         self.limits = CacheLimits()
@@ -198,12 +201,14 @@ class Catalog:
         async with self._changing:
             await self._planned_again(self.caches.get(name))
             planned = await self.plan(sql, database)
+            schema = self._schema_changes
             cache = self._cached(planned.plan.sql, database)
             if cache is not None:
                 if cache.reader is None:  # refused when it was planned last, or not planned yet
                     self._install(cache, planned)
                 if made_by.origin is Origin.AUTOMATIC or cache.made_by.origin is not Origin.AUTOMATIC:
                     return cache, True
+                self.limits.check_account(made_by, self.caches.values())
                 if name in ("", cache.name):
                     await to_the_end(self._keep_as(cache, made_by, sql))
                     return cache, True
@@ -212,7 +217,7 @@ class Catalog:
                 raise CacheExists(f"cache {name!r} exists with another query")
             self.limits.check(made_by, self.caches.values())
             new = NamedCache(name, sql, database, made_by=made_by)
-            await to_the_end(self._make(new, planned))
+            await to_the_end(self._make(new, planned, schema))
             return new, cache is not None
 
     async def _keep_as(self, cache: NamedCache, made_by: MadeBy, sql: str) -> None:
@@ -220,13 +225,13 @@ class Catalog:
         await asyncio.to_thread(self.definitions.put, cache.name, sql, cache.database, made_by)
         cache.made_by = made_by
 
-    async def _make(self, new: NamedCache, planned: Planned) -> None:
-        """Writes the definition, then installs the cache. Requires: `planned` is of this moment."""
-        kept, before = new.made_by.origin is not Origin.AUTOMATIC, self._schema_changes
+    async def _make(self, new: NamedCache, planned: Planned, schema: int) -> None:
+        """Writes the definition, then installs the cache. `schema`: of which count of changes the plan is."""
+        kept = new.made_by.origin is not Origin.AUTOMATIC
         if kept:
             await asyncio.to_thread(self.definitions.put, new.name, new.sql, new.database, new.made_by)
         try:
-            if before != self._schema_changes:  # while the disk took its time
+            if schema != self._schema_changes:  # while the disk took its time
                 planned = await self.plan(new.sql, new.database)
             cache = self._cached(planned.plan.sql, new.database)
             if cache is not None and cache.made_by.origin is Origin.AUTOMATIC:
@@ -253,7 +258,7 @@ class Catalog:
         """Takes over a definition from the file or an earlier run; it is planned as soon as the source answers."""
         if name not in self.caches:
             self.caches[name] = NamedCache(name, sql, database, made_by=made_by, why="not planned yet")
-            self._stale.add(name)
+            self._again.at_once(name)
             self._adopted.add(name)
             self._schedule()
 
@@ -279,12 +284,16 @@ class Catalog:
             number += 1
         return f"{prefix}{number}"
 
-    async def drop(self, name: str, *, only_automatic: bool = False) -> NamedCache:
-        """Raises UnknownCache, with `only_automatic` also where automatic caching has not made it; ConfigError."""
+    async def drop(self, name: str, *, only_automatic: bool = False, only_of: str = "") -> NamedCache:
+        """Raises UnknownCache, with `only_automatic` also where automatic caching has not made it, with `only_of` where
+        another account has; ConfigError."""
         async with self._changing:
-            return await to_the_end(self._drop(name, only_automatic))
+            return await to_the_end(self._drop(name, only_automatic, only_of))
 
-    async def _drop(self, name: str, only_automatic: bool) -> NamedCache:
+    async def _drop(self, name: str, only_automatic: bool, only_of: str) -> NamedCache:
+        found = self.caches.get(name)
+        if only_of and (found is None or found.made_by.account != only_of):
+            raise UnknownCache(f"{name!r} is no cache of {only_of!r}")
         if not only_automatic:  # first: where the folder cannot be written to, nothing has changed
             await asyncio.to_thread(self.definitions.remove, name)
         cache = self.caches.get(name)
@@ -310,7 +319,7 @@ class Catalog:
                 self.auditor.begin(other)
         self._uninstall(cache)
         cache.state, cache.why = "rebuilding", doubt.told
-        self._stale.add(cache.name)
+        self._again.at_once(cache.name)
         self._want()
         self._schedule()
 
@@ -382,7 +391,7 @@ class Catalog:
             if changed is None or not cache.names or not cache.names.isdisjoint(changed):
                 self._leaving.add(cache)
                 cache.state, cache.why = "rebuilding", "the schema of its tables has changed"
-                self._stale.add(cache.name)
+                self._again.at_once(cache.name)
         if self._leaving.close():
             self._matcher.changed()
             for name in list(self._wanted):
@@ -390,7 +399,7 @@ class Catalog:
                 if changed is None or not changed.isdisjoint((name.lower(), f"{schema}.*")):
                     self._stream.unwant(name)
                     del self._wanted[name]
-        if self._stale:
+        if self._again:
             self._schedule()
 
     def _taken_out(self, cache: NamedCache) -> None:
@@ -412,38 +421,54 @@ class Catalog:
             self._rebuilding = asyncio.get_running_loop().create_task(self._rebuild())
 
     async def _rebuild(self) -> None:
-        """Plans the stale caches again, until none is left or the source does not answer (then `retry` begins anew)."""
-        while self._stale:
-            name = min(self._stale)
+        """Plans again what is due, until nothing is or the source does not answer (then `retry` begins anew)."""
+        while self._again:
             async with self._changing:
-                self._stale.discard(name)
+                name = self._again.take()
                 cache = self.caches.get(name)
                 if cache is None or cache.reader is not None:
+                    self._again.done(name)
                     self._adopted.discard(name)
                     continue
-                try:
-                    planned = await self.plan(cache.sql, cache.database)
-                    if name not in self._stale and not cache.dropped:
-                        self._install(cache, planned)
-                        self._adopted.discard(name)
-                except SourceDown as error:
-                    cache.why = error.message
-                    self._stale.add(name)
+                if not await self._plan_again(cache):
                     return
-                except UpwellError as error:
-                    cache.state, cache.why = "refused", error.message
-                    log.warning("cache_refused", cache=name, why=error.message)
-                    self._adopted.discard(name)
             await asyncio.sleep(0)  # to install one and to begin with the next are two steps
+
+    async def _plan_again(self, cache: NamedCache) -> bool:
+        """Installs the cache, or says why there is none. False: the source does not answer."""
+        name = cache.name
+        try:
+            planned = await self.plan(cache.sql, cache.database)
+            if name in self._again or cache.dropped:
+                return True
+            self._install(cache, planned)
+            self._again.done(name)
+        except SourceDown as error:
+            cache.why = error.message
+            self._again.at_once(name)
+            return False
+        except Exception as error:  # one that ended this task would keep all others from being planned
+            why = error.message if isinstance(error, UpwellError) else f"an internal error: {error!r}"
+            cache.state, cache.why = "refused", why
+            if isinstance(error, FOR_GOOD) and getattr(error, "code", "") != TOO_COSTLY:
+                self._again.done(name)
+                log.warning("cache_refused", cache=name, why=why)
+            else:
+                again = f"in {self._again.later(name):.0f} s"
+                log.warning(
+                    "cache_not_planned", cache=name, why=why, again=again, exc_info=not isinstance(error, UpwellError)
+                )
+        self._adopted.discard(name)
+        return True
 
     @property
     def rebuilding(self) -> bool:
-        """Whether there are caches that are to be planned again, or are being planned."""
-        return bool(self._stale) or not (self._rebuilding is None or self._rebuilding.done())
+        """Whether there are caches that are to be planned again now, or are being planned."""
+        return bool(self._again) or not (self._rebuilding is None or self._rebuilding.done())
 
     def retry(self) -> None:
-        """To be called now and then: caches that could not be planned because the source was down are planned again."""
-        if self._stale:
+        """To be called now and then: caches that could not be planned because of what may have passed are planned."""
+        if self._again.ripen():
             self._schedule()
 
     async def settled(self) -> None:
@@ -458,32 +483,3 @@ class Catalog:
         await self._leaving.stop()
         await self.planning.close()
         await asyncio.to_thread(self.doubts.close)
-
-
-def disagreement(plan: QueryPlan, columns: tuple[ResultColumn, ...]) -> str:
-    """Where the plan's columns differ from what MySQL announces for the client's own text; "" if they agree."""
-    output = plan.reader.output
-    if len(output) != len(columns):
-        return f"{len(output)} columns instead of {len(columns)}"
-    for ours, theirs in zip(output, columns, strict=True):
-        if ours.name != theirs.name:
-            return f"name {ours.name!r} instead of {theirs.name!r}"
-        if family(ours.type.name) != family(theirs.type.name) or ours.type.unsigned != theirs.type.unsigned:
-            return f"type of {ours.name!r}: {ours.type.name} instead of {theirs.type.name}"
-        if ours.type.name in ("decimal", "datetime", "timestamp", "time") and (ours.type.scale or 0) != (
-            theirs.type.scale or 0
-        ):
-            return f"digits of {ours.name!r}: {ours.type.scale} instead of {theirs.type.scale}"
-    return ""
-
-
-def family(name: str) -> str:
-    """Types whose values and encodings are the same. A result set does not tell the lengths of TEXT and BLOB apart
-    reliably."""
-    if name.endswith("text") or name in ("char", "varchar", "enum", "set"):
-        return "string"
-    if name.endswith("blob") or name in ("binary", "varbinary"):
-        return "binary"
-    if name in ("tinyint", "smallint", "mediumint", "int", "bigint"):
-        return "integer"
-    return name

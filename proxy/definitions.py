@@ -30,6 +30,10 @@ class CacheLimits:
         """Raises Overloaded where one more would be too many."""
         if len(caches) >= self.total:
             raise Overloaded(f"there are {len(caches)} caches, as many as --max-caches accepts: drop one first")
+        self.check_account(made_by, caches)
+
+    def check_account(self, made_by: MadeBy, caches: Collection[NamedCache]) -> None:
+        """Raises Overloaded where one more would be too many for the account."""
         account = made_by.account
         if account and not self.exempt(account):
             own = sum(cache.made_by.account == account for cache in caches)

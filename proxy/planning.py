@@ -20,12 +20,12 @@ from pathlib import Path
 
 import structlog
 
-from planner.plan import Caution
+from planner.plan import Caution, QueryPlan
 from planner.scan import DEFAULT_VERSION, tokens_at_most
 from proxy.planning_worker import LENGTH, NO_MEMORY, READY, Evict, Job, Request, Thought, packed, planned, thought, told
 from sqltypes.errors import UnsupportedQuery, UpwellError
 from sqltypes.generated import learn
-from sqltypes.schema import BIGINT, Column, SchemaSnapshot, Table, View
+from sqltypes.schema import BIGINT, Column, ResultColumn, SchemaSnapshot, Table, View
 
 log = structlog.get_logger("upwell.planning")
 
@@ -69,6 +69,35 @@ def check_views(sql: str, snapshot: SchemaSnapshot) -> None:
         raise UnsupportedQuery(
             "too_long", f"a query of more than {MOST_WITH_VIEWS} words with its views cannot be cached"
         )
+
+
+def disagreement(plan: QueryPlan, columns: tuple[ResultColumn, ...]) -> str:
+    """Where the plan's columns differ from what MySQL announces for the client's own text; "" if they agree."""
+    output = plan.reader.output
+    if len(output) != len(columns):
+        return f"{len(output)} columns instead of {len(columns)}"
+    for ours, theirs in zip(output, columns, strict=True):
+        if ours.name != theirs.name:
+            return f"name {ours.name!r} instead of {theirs.name!r}"
+        if family(ours.type.name) != family(theirs.type.name) or ours.type.unsigned != theirs.type.unsigned:
+            return f"type of {ours.name!r}: {ours.type.name} instead of {theirs.type.name}"
+        if ours.type.name in ("decimal", "datetime", "timestamp", "time") and (ours.type.scale or 0) != (
+            theirs.type.scale or 0
+        ):
+            return f"digits of {ours.name!r}: {ours.type.scale} instead of {theirs.type.scale}"
+    return ""
+
+
+def family(name: str) -> str:
+    """Types whose values and encodings are the same. A result set does not tell the lengths of TEXT and BLOB apart
+    reliably."""
+    if name.endswith("text") or name in ("char", "varchar", "enum", "set"):
+        return "string"
+    if name.endswith("blob") or name in ("binary", "varbinary"):
+        return "binary"
+    if name in ("tinyint", "smallint", "mediumint", "int", "bigint"):
+        return "integer"
+    return name
 
 
 class PlanningProcess:

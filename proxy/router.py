@@ -173,8 +173,8 @@ class Router:
         self._close_dropped()  # an automatic one may have made room for its namesake
         return replace(cache.info(), existed=existed)
 
-    async def drop_cache(self, name: str) -> None:
-        await self._catalog.drop(name)
+    async def drop_cache(self, name: str, only_of: str = "") -> None:
+        await self._catalog.drop(name, only_of=only_of)
         self._close_dropped()
 
     def automatic(self) -> list[NamedCache]:

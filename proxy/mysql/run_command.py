@@ -135,7 +135,8 @@ async def _drop(command: DropCache, system: System, session: SessionView) -> Don
             f"{session.account!r} may not drop cache {command.name!r}: its maker and the accounts of --admin-users may"
         )
     try:
-        await system.drop_cache(command.name)
+        # The account again: meanwhile another may have made a cache of that name.
+        await system.drop_cache(command.name, "" if session.is_admin else session.account)
     except UnknownCache:
         if not command.if_exists:
             raise

@@ -247,7 +247,7 @@ class BenchSystem:
     async def explain(self, name: str, sql: str, database: str) -> tuple[str, str]:
         return "a plan", ""
 
-    async def drop_cache(self, name: str) -> None:
+    async def drop_cache(self, name: str, only_of: str = "") -> None:
         raise UnknownCache(f"no cache {name!r}")
 
     async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy) -> CacheInfo:

@@ -13,12 +13,17 @@ from dataflow.messages import Ddl, Failed
 from planner.api import plan_query
 from planner.fingerprint import fingerprint, outline
 from planner.matcher import QueryMatcher
-from proxy.api import MadeBy
+from proxy.api import MadeBy, Origin
 from proxy.caches import NamedCache
 from proxy.catalog import Catalog, Planned
-from sqltypes.errors import ConfigError, UnknownName
+from proxy.definitions import CacheLimits
+from proxy.planned_again import FIRST_PAUSE, PlannedAgain
+from proxy.planning import TOO_COSTLY
+from sqltypes.errors import ConfigError, Overloaded, SourceError, UnknownCache, UnknownName, UnsupportedQuery
 from sqltypes.schema import ResultColumn, SchemaSnapshot, Table
 from tests.support.engine_rig import WIDE, Rig, T, gtids
+
+TOO_LONG = UnsupportedQuery(TOO_COSTLY, "it takes too long")
 
 
 def catalog() -> tuple[Catalog, list[object]]:
@@ -327,5 +332,114 @@ def test_where_the_disk_refuses_nothing_has_changed(monkeypatch: pytest.MonkeyPa
         with pytest.raises(ConfigError):
             await made.drop("w")
         assert made.caches == before and made.caches["w"].reader is not None
+
+    asyncio.run(scenario())
+
+
+def test_a_table_that_changes_before_the_definition_is_written_has_the_cache_planned_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the very turn of the loop in which the plan is made."""
+
+    async def scenario() -> None:
+        made, disk, plans = on_a_slow_disk(monkeypatch)
+        disk.written.set()
+        plan_once = made._plan_once
+
+        async def once(sql: str, database: str) -> Planned:
+            if not plans:
+                asyncio.get_running_loop().call_soon(made.schema_changed, frozenset({"test.w"}))
+            return await plan_once(sql, database)
+
+        monkeypatch.setattr(made, "_plan_once", once)
+        cache, _ = await made.create("new", NEW, "test")
+        assert plans == [NEW, NEW] and cache.reader is not None and cache.reader.installed
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("trouble", [SourceError(1053, "HY000", "shutdown"), ValueError("a fault"), TOO_LONG], ids=repr)
+def test_what_cannot_be_planned_now_is_planned_after_a_pause_and_keeps_no_others(
+    monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    async def scenario() -> None:
+        made, _, _ = on_a_slow_disk(monkeypatch)
+        now = [0.0]
+        made._again = PlannedAgain(lambda: now[0])
+        del made._schedule
+        troubles = {NEW: [trouble, trouble]}
+
+        async def plan_once(sql: str, database: str) -> Planned:
+            for error in troubles.get(sql, [])[:1]:
+                troubles[sql].pop()
+                raise error
+            return planned_of(sql)
+
+        monkeypatch.setattr(made, "_plan_once", plan_once)
+        made.adopt("new", NEW, "test", MadeBy(Origin.SQL, "a@b"))
+        made.adopt("other", "SELECT id FROM w WHERE v = ? AND id > 1", "test", MadeBy(Origin.SQL, "a@b"))
+        for pause in (FIRST_PAUSE, 2 * FIRST_PAUSE):
+            await made.settled()
+            new = made.caches["new"]
+            assert made.caches["other"].state == "ready" and new.state == "refused" and new.why
+            assert made.unplanned == 0 and not made.rebuilding
+            now[0] += pause - 1
+            made.retry()
+            assert not made.rebuilding
+            now[0] += 1
+            made.retry()
+        await made.settled()
+        assert new.state == "ready" and new.reader is not None
+        made._again.check_invariants()
+
+    asyncio.run(scenario())
+
+
+def test_what_no_cache_can_be_of_is_planned_again_when_its_tables_change_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        made, _, _ = on_a_slow_disk(monkeypatch)
+        now = [0.0]
+        made._again = PlannedAgain(lambda: now[0])
+        del made._schedule
+
+        async def gone(sql: str, database: str) -> Planned:
+            raise UnknownName("no such table")
+
+        monkeypatch.setattr(made, "_plan_once", gone)
+        made.adopt("new", NEW, "test", MadeBy(Origin.SQL, "a@b"))
+        await made.settled()
+        now[0] += 1e6
+        made.retry()
+        assert not made.rebuilding and made.caches["new"].state == "refused"
+
+    asyncio.run(scenario())
+
+
+def test_an_account_drops_its_own_caches_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another may have made one of the same name since the account was asked about."""
+
+    async def scenario() -> None:
+        made, disk, _ = on_a_slow_disk(monkeypatch)
+        disk.written.set()
+        await made.create("new", NEW, "test", MadeBy(Origin.SQL, "a@b"))
+        with pytest.raises(UnknownCache):
+            await made.drop("new", only_of="c@d")
+        assert "new" in made.caches and disk.names == ["new"]
+        await made.drop("new", only_of="a@b")
+        assert "new" not in made.caches
+
+    asyncio.run(scenario())
+
+
+def test_an_automatic_cache_that_becomes_an_accounts_own_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        made, disk, _ = on_a_slow_disk(monkeypatch)
+        disk.written.set()
+        made.limits = CacheLimits(per_account=1)
+        automatic, _ = await made.create("", NEW, "test", MadeBy(Origin.AUTOMATIC))
+        await made.create("own", "SELECT id FROM w WHERE v = ? AND id > 1", "test", MadeBy(Origin.SQL, "a@b"))
+        with pytest.raises(Overloaded):
+            await made.create("", NEW, "test", MadeBy(Origin.SQL, "a@b"))
+        assert automatic.made_by.origin is Origin.AUTOMATIC
 
     asyncio.run(scenario())

@@ -219,7 +219,7 @@ class FakeSystem:
         cache.made_by = made_by
         return cache.info
 
-    async def drop_cache(self, name: str) -> None:
+    async def drop_cache(self, name: str, only_of: str = "") -> None:
         cache = self.open_cache(name, "")
         cache.dropped = True
         cache.held.clear()
