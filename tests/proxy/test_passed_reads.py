@@ -34,6 +34,7 @@ def passed(source: Source) -> tuple[bytes, str]:
         _engine=rig.engine,
         _executor=source,
         encoder=lambda format_, columns: lambda rows: repr(rows).encode(),
+        join=lambda format_: b"".join,
     )
     answer = asyncio.run(Router._pass(cast(Router, router), "SELECT 1", "test", 0, "not cached", "", None))
     return answer.body, answer.position
