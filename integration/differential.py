@@ -22,7 +22,7 @@ from integration.random_queries import SHAPES, RandomQuery, random_query, views
 from integration.random_tables import RandomTable, first_rows, one_transaction, random_tables
 from proxy.caches import OpenCache
 from proxy.grpc_rows import FORMAT, column_messages, encoder_for
-from proxy.router import substituted
+from proxy.long_sql import substituted
 from sqltypes.collation import key_function, supported
 from sqltypes.errors import BadParameters, SourceError, UpwellError
 from sqltypes.schema import ResultColumn

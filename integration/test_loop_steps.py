@@ -131,6 +131,19 @@ def lists_over_grpc(port: int, token: str | None, database: str, say: Callable[[
                 lists = [list(range(count))] * 2
                 for _ in range(3):
                     assert len(client.cache(name).get(*lists, timeout=120)) > 0
+        client.create_cache(
+            f"SELECT c2, COUNT(*) FROM t WHERE c1 IN ({LIST}) OR c2 = 3 GROUP BY c2", name="whole", database=database
+        )
+        for count in (4_000, 8_000, 20_000, 100_000):
+            for name in ("one", "whole"):
+                say(f"{name}, {count} values")
+                for _ in range(2):
+                    assert len(client.cache(name).get(list(range(count)), timeout=120)) > 0
+            say(f"Query, {count} values")
+            for sql in (by_lists["one"], "SELECT MAX(id) FROM t WHERE c1 IN (?...)"):
+                assert len(client.query(sql, [list(range(count))], database=database, timeout=120)) > 0
+        say("a batch of 3 lists of 100,000")
+        client.cache("one").get_many([[list(range(100_000))]] * 3, timeout=120)
         for name, lists in (("one", [list(range(1_000))]), ("two", [list(range(20))] * 2)):
             say(f"{name}, a batch of 40")
             for _ in range(2):

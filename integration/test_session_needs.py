@@ -26,7 +26,7 @@ from integration.session_queries import CREATE, INSERT, VIEW, Writer, rows
 from planner.api import plan_evict
 from planner.scan import scan
 from planner.session_needs import session_needs
-from proxy.router import substituted
+from proxy.long_sql import substituted
 from sqltypes.errors import NeedRelations, UpwellError
 from sqltypes.schema import SchemaSnapshot
 from tests.support.goldens import PLANS, ROOT, SHOP_VIEWS, cases

@@ -34,7 +34,7 @@ from proxy.api import (
 from proxy.encoding import NOT_READY, Encoding
 from proxy.faults import guarded, guarded_async
 from proxy.freshness import CallDemand
-from proxy.keys import MOST_KEYS, Binding, KeyBinder, in_parts, keys_in
+from proxy.keys import MOST_KEYS, MOST_LISTED, Binding, KeyBinder, in_parts, keys_in
 from proxy.lookups import SAMPLE, list_lookup, lookup, nothing_listed, nothing_stored
 from proxy.pump import NO_CONNECTION, NOT_COMPARED, Behind, PassThrough
 from proxy.slices import encode_in_slices
@@ -242,10 +242,11 @@ class OpenCache:
 
     def _hit_long(self, reader: ReaderNode, parameters: Sequence[ParameterValue]) -> bytes | None:
         """A list of very many whole numbers, of whose answers some are to be derived or encoded first."""
-        if self.stored_list is nothing_listed or self._binder is None or not self._binder.are_keys(parameters[0]):
+        values = parameters[0]
+        if self.stored_list is nothing_listed or not isinstance(values, tuple) or len(values) > MOST_LISTED:
             return None
-        (values,) = parameters
-        assert isinstance(values, tuple)
+        if self._binder is None or not self._binder.are_keys(values):
+            return None
         entry, format_ = reader.entries.get, self._format
         pending = tuple(
             value for value in values if (held := entry(value)) is None or not held.bodies or not held.bodies[format_]

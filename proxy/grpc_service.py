@@ -36,14 +36,19 @@ from proxy.grpc_answers import (
 from proxy.grpc_errors import as_upwell_error, failure, sentence, status_code, trailing_metadata
 from proxy.grpc_rows import FORMAT, column_messages, columns_id, encoder_for, varint
 from proxy.grpc_values import (
+    AT_ONCE,
+    VALUES_AT_ONCE,
     FreshnessMemo,
     KeyMemo,
     StreamTwin,
     freshness_asked,
-    parameter_value,
+    long_key_parameters,
+    long_parameters,
     parse_batch,
     parse_execute,
+    parse_query,
     parse_stream,
+    parse_subscribe,
 )
 from proxy.memo import Memo
 from proxy.slices import Slices, in_slices
@@ -65,8 +70,6 @@ BATCH_KEYS = 20_000
 """The most keys of one ExecuteBatch."""
 KNOWN_REQUESTS, KNOWN_LENGTH = 1 << 15, 256
 """How many requests that were hits are known by their bytes, and of how many bytes at most: 20 MiB at worst."""
-VALUES_AT_ONCE = 250
-"""How many keys of one ExecuteBatch, or parameters of one Query, are read from one look at the clock to the next."""
 PARTS_AT_ONCE = 1_000
 """How many answers of one ExecuteBatch are put together from one look at the clock to the next."""
 COLUMNS_AT_ONCE = 200
@@ -188,7 +191,7 @@ class UpwellService:
 
         Equal requests have (from one client library) equal bytes, so that nothing needs to be parsed.
         """
-        known = self._known.get(request)
+        known = self._known.get(request) if len(request) <= KNOWN_LENGTH else None
         if known is None:
             return None
         opened, parameters, columns_id = known
@@ -202,7 +205,7 @@ class UpwellService:
     async def execute(self, request: bytes, context: Context) -> bytes:
         message = parse_execute(request)
         name = message.cache
-        parameters = self._keys[message.key]
+        parameters = self._keys[message.key] if len(message.key) <= AT_ONCE else await long_key_parameters(message.key)
         demand = None
         if message.freshness:
             demand = self._demand(message.freshness)
@@ -273,8 +276,12 @@ class UpwellService:
         try:
             for first in range(0, len(keys), VALUES_AT_ONCE):
                 await slices.turn()
-                for raw in keys[first : first + VALUES_AT_ONCE]:
-                    parameters.append(memo[raw])
+                some = keys[first : first + VALUES_AT_ONCE]
+                short = sum(map(len, some)) <= AT_ONCE
+                for raw in some:
+                    parameters.append(memo[raw] if short else await memo.parsed(raw))
+                    if not short:
+                        await slices.turn()
         except BadParameters as error:
             raise BadParameters(f"key {len(parameters) + 1} of {len(keys)}: {error}") from error
         return parameters
@@ -321,7 +328,7 @@ class UpwellService:
                 self._check_size(len(request), "request")
                 message = parse_stream(request)
                 try:
-                    parameters = self._keys[message.key]
+                    parameters = await self._keys.parsed(message.key)
                     demand = self._demand(message.freshness) if message.freshness else None
                     body = self._hit(message.cache, parameters) if demand is None or demand.met() else None
                 except UpwellError as error:
@@ -341,8 +348,8 @@ class UpwellService:
         return stream_answer(answer_bytes(answer, message.columns_id))
 
     async def subscribe(self, request: bytes, context: Context) -> None:
-        message = pb.SubscribeRequest.FromString(request)
-        parameters = tuple([parameter_value(index, value) for index, value in enumerate(message.key.parameters)])
+        message = parse_subscribe(request)
+        parameters = await long_key_parameters(message.key)
         columns = self._opened(message.cache).cache.info.columns
         encode = encoder_for(columns)
         async with aclosing(self._system.subscribe(message.cache, parameters)) as events:
@@ -365,13 +372,8 @@ class UpwellService:
 
     async def query(self, request: bytes, context: Context) -> bytes:
         self._check_own_sql("Query")
-        message = pb.QueryRequest.FromString(request)
-        parameters: list[ParameterValue] = []
-        slices = Slices()
-        for index, value in enumerate(message.parameters):
-            parameters.append(parameter_value(index, value))
-            if index % VALUES_AT_ONCE == 0:
-                await slices.turn()
+        message = parse_query(request)
+        parameters = await long_parameters(message.parameters)
         freshness = freshness_asked(message.freshness) if message.HasField("freshness") else None
         wait = self._system.query(message.sql, message.database, parameters, FORMAT, freshness)
         answer = await within_deadline(context, wait)

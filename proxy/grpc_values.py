@@ -9,7 +9,7 @@ parsed parameters of those seen before. A batch of 100 keys then costs one parse
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError
 
 from gtid_tracker.gtid import GtidSet
 from proxy.api import DEFAULT_WAIT, Freshness, Otherwise, ParameterValue
+from proxy.slices import Slices
 from sqltypes.errors import BadParameters, MalformedRequest
 from sqltypes.expression import Value
 from upwell.v1 import upwell_pb2 as pb
@@ -25,6 +26,11 @@ from upwell.v1 import upwell_pb2 as pb
 LONGEST_WAIT = 60.0
 """Seconds that a read may wait for freshness."""
 NOTHING = GtidSet.empty()
+VALUES_AT_ONCE = 250
+"""How many parameters, or values of a list, are parsed from one look at the clock to the next."""
+AT_ONCE = 1 << 13
+"""Bytes of a key, or of several, that are parsed in one step: a list of 1,000 numbers, 0.5 ms."""
+LIST_VALUES = 0x0A  # the tag of `List.values`
 _OTHERWISE = {pb.PASS: Otherwise.PASS, pb.FAIL: Otherwise.FAIL}
 
 
@@ -46,6 +52,24 @@ class BatchTwin(Protocol):
     freshness: bytes
 
 
+class SubscribeTwin(Protocol):
+    """`SubscribeRequest` with raw bytes for its key."""
+
+    cache: str
+    key: bytes
+
+
+class QueryTwin(Protocol):
+    """`QueryRequest` whose parameters have raw bytes for a list's values."""
+
+    sql: str
+    database: str
+    parameters: list[Any]
+    freshness: pb.Freshness
+
+    def HasField(self, name: str) -> bool: ...
+
+
 class StreamTwin(Protocol):
     """`StreamRequest` with raw bytes for its key."""
 
@@ -59,14 +83,14 @@ class StreamTwin(Protocol):
 def _twins() -> dict[str, Any]:
     """The parsers of the twins by message name, in a pool of their own (reflection shows none)."""
     file = descriptor_pb2.FileDescriptorProto(name="upwell/twin.proto", package="upwell.twin", syntax="proto3")
-    for descriptor in (pb.ExecuteRequest.DESCRIPTOR, pb.ExecuteBatchRequest.DESCRIPTOR, pb.StreamRequest.DESCRIPTOR):
-        twin = file.message_type.add()
-        descriptor.CopyToProto(twin)
-        for field in twin.field:
-            if field.type_name in (".upwell.v1.Key", ".upwell.v1.Freshness"):
-                field.type = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES
-                field.ClearField("type_name")
+    file.dependency.append(pb.DESCRIPTOR.name)
+    for request in (pb.ExecuteRequest, pb.ExecuteBatchRequest, pb.StreamRequest, pb.SubscribeRequest):
+        _copy(file, request.DESCRIPTOR, raw=(".upwell.v1.Key", ".upwell.v1.Freshness"))
+    _copy(file, pb.Value.DESCRIPTOR, raw=(".upwell.v1.List",))
+    for descriptor in (pb.Key.DESCRIPTOR, pb.QueryRequest.DESCRIPTOR):
+        _copy(file, descriptor, twins=(".upwell.v1.Value",))
     pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(pb.DESCRIPTOR.serialized_pb)
     pool.Add(file)
     return {
         twin.name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"upwell.twin.{twin.name}")).FromString
@@ -74,10 +98,24 @@ def _twins() -> dict[str, Any]:
     }
 
 
+def _copy(file: Any, descriptor: Any, *, raw: tuple[str, ...] = (), twins: tuple[str, ...] = ()) -> None:
+    """`raw`: messages that are bytes in the copy; `twins`: those of which it has the copy."""
+    twin = file.message_type.add()
+    descriptor.CopyToProto(twin)
+    for field in twin.field:
+        if field.type_name in raw:
+            field.type = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES
+            field.ClearField("type_name")
+        elif field.type_name in twins:
+            field.type_name = field.type_name.replace(".upwell.v1.", ".upwell.twin.")
+
+
 _PARSERS: dict[str, Any] = _twins()
 parse_execute: Callable[[bytes], ExecuteTwin] = _PARSERS["ExecuteRequest"]
 parse_batch: Callable[[bytes], BatchTwin] = _PARSERS["ExecuteBatchRequest"]
 parse_stream: Callable[[bytes], StreamTwin] = _PARSERS["StreamRequest"]
+parse_subscribe: Callable[[bytes], SubscribeTwin] = _PARSERS["SubscribeRequest"]
+parse_query: Callable[[bytes], QueryTwin] = _PARSERS["QueryRequest"]
 
 
 def _decimal(text: str) -> Value:
@@ -142,8 +180,74 @@ def key_parameters(raw: bytes) -> tuple[ParameterValue, ...]:
     try:
         key = pb.Key.FromString(raw)
     except DecodeError as error:
-        raise MalformedRequest(f"a key of {len(raw)} bytes is no upwell.v1.Key: {error}") from None
+        raise _no_key(raw, error) from None
     return tuple([parameter_value(index, value) for index, value in enumerate(key.parameters)])
+
+
+def _no_key(raw: bytes, error: Exception) -> MalformedRequest:
+    return MalformedRequest(f"a key of {len(raw)} bytes is no upwell.v1.Key: {error}")
+
+
+# -- long lists --------------------------------------------------------------------------------------------------------
+
+
+async def long_key_parameters(raw: bytes) -> tuple[ParameterValue, ...]:
+    """As `key_parameters`, in several steps of the loop."""
+    try:
+        key = _PARSERS["Key"](raw)
+    except DecodeError as error:
+        raise _no_key(raw, error) from None
+    return await long_parameters(key.parameters)
+
+
+async def long_parameters(values: Sequence[Any]) -> tuple[ParameterValue, ...]:
+    """The parameters of twins of `Value`, in several steps of the loop. Raises MalformedRequest, BadParameters."""
+    slices = Slices()
+    parameters: list[ParameterValue] = []
+    for index, value in enumerate(values):
+        if index % VALUES_AT_ONCE == 0:
+            await slices.turn()
+        if value.WhichOneof("kind") == "list":
+            parameters.append(await _long_list(index, value.list, slices))
+        else:
+            parameters.append(_single(index, value))
+    return tuple(parameters)
+
+
+async def _long_list(index: int, raw: bytes, slices: Slices) -> tuple[Value, ...]:
+    """The values of a serialised `List`, of which some are parsed at a time."""
+    values: list[Value] = []
+    at = 0
+    while at < len(raw):
+        first = at
+        for _ in range(VALUES_AT_ONCE):
+            at = _end_of_value(index, raw, at)
+            if at >= len(raw):
+                break
+        try:
+            items = pb.List.FromString(raw[first:at]).values
+        except DecodeError as error:
+            raise _no_list(index, error) from None
+        values += [_single(index, item) for item in items]
+        await slices.turn()
+    return tuple(values)
+
+
+def _end_of_value(index: int, raw: bytes, at: int) -> int:
+    """Where the value ends that begins there: a tag, its length as a varint, so many bytes."""
+    size = shift = 0
+    if raw[at] == LIST_VALUES:
+        for place in range(at + 1, min(at + 6, len(raw))):
+            byte = raw[place]
+            size |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return place + 1 + size
+            shift += 7
+    raise _no_list(index, "a value was expected")
+
+
+def _no_list(index: int, why: object) -> MalformedRequest:
+    return MalformedRequest(f"parameter {index + 1} is no upwell.v1.List: {why}")
 
 
 def _gtids(name: str, text: str) -> GtidSet:
@@ -196,7 +300,7 @@ class FreshnessMemo(dict[bytes, Freshness]):
 
 
 class KeyMemo(dict[bytes, tuple[ParameterValue, ...]]):
-    """Parsed parameters by the key's raw bytes.
+    """Parsed parameters by the key's raw bytes. `parsed` is for keys of any length.
 
     Invariants:
     1. At most `entries` of keys of at most `longest` bytes are held, so it takes a few megabytes at most; when full it
@@ -215,3 +319,7 @@ class KeyMemo(dict[bytes, tuple[ParameterValue, ...]]):
                 self.clear()
             self[raw] = parameters
         return parameters
+
+    async def parsed(self, raw: bytes) -> tuple[ParameterValue, ...]:
+        """Those of a long key are parsed in several steps of the loop, and not held."""
+        return self[raw] if len(raw) <= AT_ONCE else await long_key_parameters(raw)

@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Sequence
 
 from planner.long_lists import shortened
-from planner.scan import Token, scan_each, tokens_at_most
+from planner.scan import Token, scan, scan_each, tokens_at_most
 from proxy.api import ParameterValue
+from proxy.slices import in_slices
 from sqltypes.errors import BadParameters, NotARead, ParseError
 from sqltypes.values import client_literal
 
@@ -43,7 +44,7 @@ async def read_text(sql: str, parameters: Sequence[ParameterValue]) -> str:
             await asyncio.sleep(0)
         if token.kind == "param":
             if given < len(parameters):
-                out += (sql[at : token.start], _literal(parameters[given]))
+                out += (sql[at : token.start], await literal_in_slices(parameters[given]))
                 at = token.end
             given += 1
         elif token.kind != "comment":
@@ -84,5 +85,42 @@ class _Found:
             raise NotARead("a statement that writes (INTO, or WITH before a write) is not a read")
 
 
-def _literal(value: ParameterValue) -> str:
-    return ", ".join(map(client_literal, value)) if isinstance(value, tuple) else client_literal(value)
+def literal(value: ParameterValue) -> str:
+    """A parameter as the literal, or the list of literals, that stands for it."""
+    if not isinstance(value, tuple):
+        return client_literal(value)
+    return ", ".join(map(str if set(map(type, value)) == _INT else client_literal, value))
+
+
+async def literal_in_slices(value: ParameterValue) -> str:
+    """As `literal`; of a long list in several steps of the loop."""
+    if not isinstance(value, tuple) or len(value) <= SLICE:
+        return literal(value)
+    firsts = range(0, len(value), SLICE)
+    return ", ".join([literal(value[first : first + SLICE]) async for first in in_slices(firsts)])
+
+
+_INT = {int}
+
+
+def put_in(sql: str, literals: Sequence[str]) -> str:
+    """The text with each placeholder replaced by one of these, in order. Raises BadParameters."""
+    tokens = [token for token in scan(sql) if token.kind == "param"]
+    if len(tokens) != len(literals):
+        raise BadParameters(f"{len(literals)} parameters were given, the query takes {len(tokens)}")
+    out: list[str] = []
+    at = 0
+    for token, text in zip(tokens, literals, strict=True):
+        out += (sql[at : token.start], text)
+        at = token.end
+    return "".join((*out, sql[at:]))
+
+
+def substituted(sql: str, parameters: Sequence[ParameterValue]) -> str:
+    """The text with each placeholder replaced by its parameter as a literal."""
+    return put_in(sql, list(map(literal, parameters)))
+
+
+async def substituted_in_slices(sql: str, parameters: Sequence[ParameterValue]) -> str:
+    """As `substituted`, of lists of any length."""
+    return put_in(sql, [await literal_in_slices(value) for value in parameters])

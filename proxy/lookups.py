@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dataflow.entries import Held
 from dataflow.reader import ReaderNode
 from proxy.api import Join, ListLookup, Lookup
-from proxy.keys import MOST_KEYS
+from proxy.keys import MOST_KEYS, MOST_LISTED
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Key, Value
 
@@ -65,7 +65,7 @@ def list_lookup(
     def stored(values: tuple[Value, ...]) -> bytes | None:
         hits = cache.hits
         sampled = not hits % SAMPLE and len(values) <= MOST_KEYS
-        if cache.generation != generation or router.closed or sampled:
+        if cache.generation != generation or router.closed or sampled or len(values) > MOST_LISTED:
             return None
         try:
             keys = list_keys(values)

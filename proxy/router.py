@@ -20,7 +20,6 @@ from external_upquery.upstream import Upstream
 from gtid_tracker.gtid import GtidSet
 from planner.explain import dot, explain
 from planner.matcher import QueryMatcher
-from planner.scan import scan
 from proxy.api import (
     BY_GRPC,
     DEFAULT_WAIT,
@@ -43,8 +42,9 @@ from proxy.catalog import Catalog
 from proxy.counters import COUNTERS, SOURCE
 from proxy.faults import is_fault
 from proxy.freshness import CallDemand, Freshener
+from proxy.keys import MOST_KEYS
 from proxy.lateness import Lateness
-from proxy.long_sql import is_long, read_text
+from proxy.long_sql import is_long, read_text, substituted, substituted_in_slices
 from proxy.proxied import ProxiedQueries
 from proxy.pump import Pump
 from proxy.sample import Sampler
@@ -55,7 +55,6 @@ from proxy.visible import VisibleTimes
 from sqltypes.errors import BadParameters, SourceDown, TooStale, UnknownCache, UpwellError
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
-from sqltypes.values import client_literal
 from vstream.source import ChangeSource
 
 VISIBLE_SOON = 0.05  # seconds that a transaction of the stream may need to become visible
@@ -231,7 +230,9 @@ class Router:
         if matched is not None:
             name, values = matched
             opened = self._opened(self._catalog.get(name), format_)
-            text = substituted(sql, parameters) if opened.named.trust is not None else ""
+            # A read of longer lists is no fill, nor is it compared.
+            short = sum(len(value) for value in parameters if isinstance(value, tuple)) <= MOST_KEYS
+            text = substituted(sql, parameters) if short and opened.named.trust is not None else ""
             return await opened.read(values, demand, text)
         text = await read_text(sql, parameters)
         started = perf_counter()
@@ -251,7 +252,8 @@ class Router:
     ) -> Answer:
         """The cache's query with these parameters, answered by MySQL. Raises TooStale where MySQL itself lacks what is
         demanded."""
-        return await self._pass(substituted(cache.sql, parameters), cache.database, format_, why, cache.name, demand)
+        text = await substituted_in_slices(cache.sql, parameters)
+        return await self._pass(text, cache.database, format_, why, cache.name, demand)
 
     async def _pass(
         self, sql: str, database: str, format_: int, why: str, cache: str, demand: CallDemand | None
@@ -502,17 +504,3 @@ class Router:
                 "freshness_waits_in_vain": self._freshener.late,
             },
         )
-
-
-def substituted(sql: str, parameters: Sequence[ParameterValue]) -> str:
-    """The text with each placeholder replaced by its parameter as a literal."""
-    tokens = [token for token in scan(sql) if token.kind == "param"]
-    if len(tokens) != len(parameters):
-        raise BadParameters(f"{len(parameters)} parameters were given, the query takes {len(tokens)}")
-    out = []
-    at = 0
-    for token, value in zip(tokens, parameters, strict=True):
-        out.append(sql[at : token.start])
-        out.append(", ".join(map(client_literal, value)) if isinstance(value, tuple) else client_literal(value))
-        at = token.end
-    return "".join(out) + sql[at:]

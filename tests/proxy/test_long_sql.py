@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from proxy.api import ParameterValue
-from proxy.long_sql import SLICE, is_long, read_text
-from proxy.router import substituted
+from proxy.long_sql import SLICE, is_long, read_text, substituted, substituted_in_slices
 from sqltypes.errors import BadParameters, NotARead, ParseError
 
 
@@ -24,10 +23,20 @@ def seen_to(sql: str, *parameters: ParameterValue) -> str:
         ("SELECT ? /* ? */ FROM t WHERE a IN (?...) AND b = '?'; ;", (1, (2, 3))),
         ("(WITH c AS (SELECT ?) SELECT * FROM c)", ("it's",)),
         ("SELECT " + "?, " * 3000 + "1", tuple(range(3000))),
+        ("SELECT 1 FROM t WHERE a IN (?...) AND b IN (?...)", (tuple(range(3 * SLICE + 1)), ("x", None, 1.5, True))),
     ],
 )
 def test_parameters_are_put_in(sql: str, parameters: Sequence[ParameterValue]) -> None:
     assert seen_to(sql, *parameters) == substituted(sql, parameters)
+    assert asyncio.run(substituted_in_slices(sql, parameters)) == substituted(sql, parameters)
+
+
+def test_lists_are_put_in_as_their_values_are() -> None:
+    mixed = (1, -(2**63), True, None, "it's", 1.5, b"x")
+    for values in (mixed, mixed[:2], mixed[2:3], ()):
+        each = substituted("SELECT " + ", ".join("?" * len(values)), values)
+        assert substituted("SELECT ?...", (values,)) == each
+        assert asyncio.run(substituted_in_slices("SELECT ?...", (values,))) == each
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from gtid_tracker.gtid import Gtid, GtidSet
 from proxy.caches import NamedCache
 from proxy.encoding import Encoding
 from proxy.keys import Binding
-from proxy.router import substituted
+from proxy.long_sql import substituted
 from proxy.sample import BURDEN, MAX_BYTES, OFFERED, PATIENCE, Sampler
 from sqltypes.errors import DeadlinePassed, SourceDown, SourceError
 from sqltypes.expression import Row

@@ -14,7 +14,8 @@ from dataflow.reader import Params, ReaderNode
 from proxy.api import Encoder, Join
 from proxy.caches import NamedCache, OpenCache
 from proxy.keys import KeyBinder
-from proxy.router import Router, substituted
+from proxy.long_sql import substituted
+from proxy.router import Router
 from proxy.sample import Sampler
 from sqltypes.expression import Key, Row
 from sqltypes.schema import ResultColumn

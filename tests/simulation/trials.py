@@ -27,7 +27,7 @@ from planner.api import plan_evict, with_result_columns
 from planner.plan import Caution
 from proxy.comparison import Comparer, Comparison, Outcome, marks_of
 from proxy.fill_check import FillCheck
-from proxy.router import substituted
+from proxy.long_sql import substituted
 from sqltypes.errors import SourceDown
 from sqltypes.schema import Relation, ResultColumn, SchemaSnapshot
 from tests.simulation.checks import Wrong
