@@ -36,6 +36,7 @@ from dataflow.reader import Params, ReaderNode
 from dataflow.source_history import SourceHistory
 from dataflow.state import State
 from dataflow.subscription import Subscriptions
+from dataflow.weights import split, weight_of
 from gtid_tracker.gtid import GtidSet
 from gtid_tracker.progress import PositionWaits
 from gtid_tracker.ring import Ring
@@ -47,7 +48,7 @@ OnFailure = Callable[[ReaderNode, list[Read], Exception], list[Effect]]
 OnBroken = Callable[[Fill, Exception], list[Effect]]
 MAX_ATTEMPTS = 3  # upqueries for one read before it is passed through
 MAX_BATCH = 100  # keys of one upquery
-ASKED = 1000  # keys that one flush asks for, or those of one read: 3 ms
+ASKED = 1000  # keys that one flush asks for, or those of one read: 3 ms (`dataflow/weights.py`)
 EVICTING = 250 * GOING  # what is evicted in one step: so many keys, or that many times more that stay
 FILL_PATIENCE = 10.0  # seconds that an answer waits for the position; a timeout resolves nothing: the fill is dropped
 
@@ -204,11 +205,12 @@ class Engine:
         room = ASKED
         for reader, reads in missed.items():
             for at, read in enumerate(reads):
-                if len(read.keys) > room and taken:
+                weight = weight_of(read)
+                if weight > room and taken:
                     self._missed[reader] = reads[at:]
                     room = 0
                     break
-                room -= len(read.keys)
+                room -= weight
                 taken.setdefault(reader, []).append(read)
         return taken
 
@@ -224,7 +226,8 @@ class Engine:
                     effects += self._join(read, fill)
         seconds = self.latency.get(reader.tag, 0.0)
         for batch, exact in self.hot_keys.batches(reader, keys, MAX_BATCH, seconds):
-            effects += self._start(reader, batch, reads, exact)
+            for part in split(reader, batch, ASKED):
+                effects += self._start(reader, part, reads, exact)
         for read in reads:
             if read.waiter in self._reads and not read.fills:
                 effects += self._settle(read)  # another reader's fills have left all that it needs

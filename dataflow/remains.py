@@ -6,14 +6,16 @@ emptied in one go, which is a hundred times quicker, and what was in them comes 
 takes memory until its turn comes.
 
 Invariants:
-1. What is here is in no dictionary of its owner, and its size is still part of `memory.used`.
+1. What is here is in no dictionary of its owner, and its size is still part of `memory.used`. (What is left of the
+   indexes, and places in them that are taken out in steps, is not.)
 2. A `Held` that is taken apart here, or was by the hand of SIEVE before, is not alive afterwards.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from dataflow.entries import Entry, Held
@@ -31,6 +33,7 @@ class Remains:
         self._freed = freed
         self._items: deque[list[Item]] = deque()
         self._indexes: list[dict[Any, Any]] = []
+        self._steps: deque[Iterator[None]] = deque()
 
     def add(self, items: list[Item], *indexes: dict[Any, Any]) -> None:
         """`indexes`: what led to them, to be emptied like them."""
@@ -38,12 +41,17 @@ class Remains:
         self._indexes += indexes
         self.more()
 
+    def add_steps(self, steps: Iterator[None]) -> None:
+        """Something else to be taken apart, each step as quick as a key."""
+        self._steps.append(steps)
+        self.more()
+
     def more(self) -> None:
         if self.on_more is not None:
             self.on_more()
 
     def __bool__(self) -> bool:
-        return bool(self._items or self._indexes)
+        return bool(self._items or self._indexes or self._steps)
 
     def take_apart(self, most: int) -> None:
         """So many of them, or all."""
@@ -61,6 +69,11 @@ class Remains:
                 index.popitem()
             if not index:
                 self._indexes.pop()
+        while most > 0 and self._steps:
+            done = sum(1 for _ in islice(self._steps[0], most))
+            if done < most:
+                self._steps.popleft()
+            most -= done
 
     def _take(self, item: Item) -> None:
         if isinstance(item, Held):

@@ -7,12 +7,13 @@ changed row, and all keys where no column tells.
 Invariants:
 1. `_index[parts]` leads from each combination of the values of those key parts (their comparison key) to exactly the
    held entries whose keys have it, those ahead of the position included. From `ANY` it leads to those that have more
-   than MOST_COMBINATIONS: whatever the values are, a change concerns them.
+   than MOST_COMBINATIONS: whatever the values are, a change concerns them. Entries with many places that are held no
+   more may be there, too, until `tidy` has taken them out (`dataflow/remains.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -30,6 +31,8 @@ MOST_COMBINATIONS = 4000
 """Of the values of a key's parts that one table tells: to enter so many into the index takes 1 or 2 ms. A key with
 more is emptied by each change that passes the table's filter."""
 PLACE_BYTES, CHOICE_BYTES = 140, 65  # a place in the index; a value in a set of them. Measured
+FEW = 16  # places that are taken out of the index at once
+WEIGHED_AT_ONCE = 10  # values of lists that are as much work as a key
 ANY = object()  # what no comparison key equals
 
 Parts = tuple[int, ...]  # positions in the arrangement's key
@@ -56,13 +59,14 @@ class AnswerWatch:
 
 class AnswerEntry(Entry):
     """`choices`: for each set of parts that a table tells their values, None where they have too many combinations. Of
-    a key without lists it is None as a whole."""
+    a key without lists it is None as a whole. `places`: in the index, if there are lists."""
 
-    __slots__ = ("choices",)
+    __slots__ = ("choices", "places")
 
     def __init__(self, owner: Arrangement, key: Key, content: list[Row], size: int) -> None:
         super().__init__(owner, key, content, size)
         self.choices: dict[Parts, Choices | None] | None = None
+        self.places = 0
 
 
 class AnswerNode(Arrangement):
@@ -186,7 +190,17 @@ class AnswerNode(Arrangement):
     def discard(self, entry: Entry) -> list[Held]:
         if self.entries.get(entry.key) is not entry and self.ahead.get(entry.key) is not entry:
             return super().discard(entry)  # it was let go: the index is of those that came since
-        for parts, index in self._index.items():
+        taking = self._take_out(entry)
+        if isinstance(entry, AnswerEntry) and entry.places > FEW:
+            self.memory.remains.add_steps(taking)
+        else:
+            for _ in taking:
+                pass
+        return super().discard(entry)
+
+    def _take_out(self, entry: Entry) -> Iterator[None]:
+        """Takes an entry out of the index, a place at a time."""
+        for parts, index in list(self._index.items()):
             for value in self._places(entry, parts):
                 there = index.get(value)
                 if there is entry:
@@ -195,7 +209,14 @@ class AnswerNode(Arrangement):
                     there.pop(entry, None)
                     if not there:
                         del index[value]
-        return super().discard(entry)
+                yield
+
+    def weight(self, key: Key) -> int:
+        """How much more than to ask for and to hold a key of single values it is to do so with this one."""
+        assert isinstance(key, tuple)
+        lengths = [len(part) if isinstance(part, tuple) else 1 for part in key]
+        places = [prod(lengths[at] for at in parts) for parts in self._compared]
+        return 1 + (sum(lengths) + sum(count for count in places if count <= MOST_COMBINATIONS)) // WEIGHED_AT_ONCE
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
         size = ENTRY_BYTES + sum(row_bytes(row, getsizeof) for row in rows)
@@ -207,6 +228,7 @@ class AnswerNode(Arrangement):
         entry.choices = {parts: self._chosen(key, parts) for parts in self._compared}
         for choices in entry.choices.values():
             lengths = [1] if choices is None else list(map(len, choices))
+            entry.places += prod(lengths)
             entry.size += PLACE_BYTES * prod(lengths) + CHOICE_BYTES * sum(lengths)
         return entry
 
@@ -218,8 +240,11 @@ class AnswerNode(Arrangement):
         for parts, index in self._index.items():
             entries = [*self.entries.values(), *self.ahead.values()]
             expected = {(value, id(entry)) for entry in entries for value in self._places(entry, parts)}
-            found = {(value, id(entry)) for value, there in index.items() for entry in _entries_at(there)}
-            assert found == expected, f"the index of parts {parts} is not that of what is held"
+            found = [(value, entry) for value, there in index.items() for entry in _entries_at(there)]
+            held = {(value, id(entry)) for value, entry in found if entry.content is not None}
+            assert held == expected, f"the index of parts {parts} is not that of what is held"
+            left = [entry for _, entry in found if entry.content is None]
+            assert not left or self.memory.remains, "the index has entries that nobody takes out"
 
 
 def _entries_at(there: Entry | Several | None) -> Iterable[Entry]:

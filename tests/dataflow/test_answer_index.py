@@ -8,6 +8,7 @@ import pytest
 
 import dataflow.operators.answer
 from dataflow.arrangement import Entries
+from dataflow.fill import Read
 from dataflow.operators.answer import ANY, MOST_COMBINATIONS, AnswerNode
 from sqltypes.expression import Key, Row
 from tests.support.engine_rig import Rig
@@ -44,7 +45,7 @@ def test_an_answer_with_lists_of_many_combinations_is_emptied_by_each_change_and
     hold(node, (numbers, numbers))
     assert [list(index) for index in node._index.values()] == [[ANY]]
     change(node, (-1, -1, -1))
-    assert not node.entries and places(node) == [0]
+    assert not node.entries and places(node) == [0] and not node.memory.remains
 
 
 def test_only_values_that_a_table_tells_are_combined() -> None:
@@ -55,7 +56,9 @@ def test_only_values_that_a_table_tells_are_combined() -> None:
     change(node, (1, 3000, 1), "test.w")
     assert node.entries
     change(node, (1, 2999, 1), "test.w")
-    assert not node.entries and places(node) == [0, 0]
+    assert not node.entries
+    node.memory.remains.take_apart(10_000)
+    assert places(node) == [0, 0]
 
 
 def test_values_that_compare_alike_are_one_place() -> None:
@@ -91,6 +94,40 @@ def test_answers_that_share_a_value_all_go_and_the_others_stay() -> None:
     hold(node, ((1, 2), (7,)), ((2, 3), (7, 8)), ((2,), (8,)), ((3,), (7,)))
     change(node, (7, 2, 0))
     assert set(node.entries) == {((2,), (8,)), ((3,), (7,))}
+
+
+def test_an_answer_that_goes_is_taken_out_of_the_index_a_little_at_a_time() -> None:
+    """However many answers a change concerns, it goes over none of their values."""
+    node, numbers = node_of(BOTH), tuple(range(1000))
+    keys: list[Key] = [((at, *range(1000, 1999)), (7,)) for at in range(3)]
+    hold(node, *keys)
+    change(node, (7, 1001, 0))
+    assert not node.entries and node.memory.used == 0
+    hold(node, keys[1], (numbers, (8,)))
+    steps = 0
+    while node.memory.remains:
+        node.memory.remains.take_apart(100)
+        node.check_invariants()
+        steps += 1
+    assert steps >= 30 and places(node) == [2000]
+    change(node, (7, 2, 0))
+    assert len(node.entries) == 2
+    change(node, (7, 1, 0))
+    change(node, (8, 999, 0))
+    assert not node.entries
+
+
+def test_lists_weigh_as_much_as_they_are_work() -> None:
+    """So that a flush asks for about as much as it can in a step, and an upquery brings as much."""
+    rig = Rig(BOTH)
+    node = rig.readers[0]
+    for number in range(30):
+        params = tuple(range(number, number + 500)), (1, 2, 3)
+        rig.engine.read(Read(number, node, [(node.key_of(params), params)]))
+    asked = []
+    while rig.engine.misses_pending:
+        asked.append([len(request.statements) for request in rig.asked()])
+    assert asked == [[4]] * 7 + [[2]], "each is 500 values in the text, and 1,500 in the index"
 
 
 @pytest.mark.parametrize("seed", range(20))
