@@ -432,6 +432,7 @@ def _grouping(plan: QueryPlan, layout: Layout) -> Grouping:
         values=compile_row(group, layout),
         arguments=compile_row([_argument(aggregate) for aggregate in reader.aggregates], layout),
         accumulators=accumulators(reader.aggregates, [_order_of(aggregate) for aggregate in reader.aggregates]),
+        exact=all(_shows_as_is(expr.type) for expr in group),
         implicit=not group,
     )
 

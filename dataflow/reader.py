@@ -23,13 +23,17 @@ from typing import Any
 
 from dataflow.arrangement import Arrangement, Entries, Memory
 from dataflow.entries import Entry, Held, relink
-from dataflow.operators.aggregate import Accumulator, State, add_value, empty_state, result
+from dataflow.operators.aggregate import VALUES, Accumulator, State, add_value, empty_state, result
 from dataflow.remains import Item
 from gtid_tracker.gtid import GtidSet
 from planner.plan import QueryPlan
 from planner.upquery_sql import quoted
+from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn
+from sqltypes.values import identical
+
+SPELLINGS = "rows that MySQL takes for one are spelled otherwise: which stands for all is its choice"
 
 Params = tuple[
     Value, ...
@@ -63,6 +67,7 @@ class Grouping:
     values: Callable[[Row, Params], Row]
     arguments: Callable[[Row, Params], Row]
     accumulators: tuple[Accumulator, ...]
+    exact: bool  # rows of one group show the same group values
     implicit: bool  # no GROUP BY: one row even over nothing
 
 
@@ -206,17 +211,12 @@ class ReaderNode:
         project = program.project
         if program.order is None:
             answer = [project(row, params) for row in rows] if project is not None else list(rows)
-            if program.distinct is not None:
-                answer = list({program.distinct(row): row for row in reversed(answer)}.values())
         else:
             order = program.order
             keyed = sorted(((order(row, params), row) for row in rows), key=lambda pair: pair[0])
             answer = [project(row, params) if project is not None else row for _, row in keyed]
-            if program.distinct is not None:
-                first: dict[Key, Row] = {}
-                for row in answer:
-                    first.setdefault(program.distinct(row), row)
-                answer = list(first.values())
+        if program.distinct is not None:
+            answer = _distinct(answer, program.distinct)
         if program.limit is not None:
             count, offset = program.limit(params)
             answer = answer[offset : None if count is None else offset + count]
@@ -360,6 +360,15 @@ LARGE_BYTES, MANY_DEPS = 200_000, 500  # of the entries below an answer, and how
 BODY_BYTES = 130  # a bytes object and the list that it stands in, which has a place for each wire format
 
 
+def _distinct(rows: Iterable[Row], key: Callable[[Row], Key]) -> list[Row]:
+    first: dict[Key, Row] = {}
+    for row in rows:
+        shown = first.setdefault(key(row), row)
+        if shown is not row and not identical(shown, row):
+            raise EvaluationError(SPELLINGS)
+    return list(first.values())
+
+
 def aggregate(grouping: Grouping, rows: Iterable[Row], params: Params) -> list[Row]:
     """Folds the joined rows into one row a group: group values, then aggregates."""
     states: dict[Key, State] = {}
@@ -368,11 +377,13 @@ def aggregate(grouping: Grouping, rows: Iterable[Row], params: Params) -> list[R
         state = states.get(key)
         if state is None:
             state = states[key] = empty_state(grouping.values(row, params), grouping.accumulators)
+        elif not grouping.exact and not identical(state[VALUES], grouping.values(row, params)):
+            raise EvaluationError(SPELLINGS)
         for item, value in zip(grouping.accumulators, grouping.arguments(row, params), strict=True):
             add_value(state, item, value)
     if grouping.implicit and not states:
         states[()] = empty_state((), grouping.accumulators)
-    return [(*state[0], *(result(state, item) for item in grouping.accumulators)) for state in states.values()]
+    return [(*state[VALUES], *(result(state, item) for item in grouping.accumulators)) for state in states.values()]
 
 
 SAMPLED_KEYS, MOST_SAMPLED = 500, 2_000

@@ -133,6 +133,9 @@ class AggregateNode(LinearArrangement):
             state = empty_state(program.group_values(row), program.accumulators)
             entry.content[group] = state
             self._resize(entries, entry, self._group_bytes)
+        elif not program.exact and not identical(program.group_values(row), state[VALUES]):
+            self.fail(entries, entry, "other_spelling_joined")  # which of them is shown, MySQL chooses
+            return
         state[COUNT_STAR] += 1
         program.add(state, row)
         touch(entry)

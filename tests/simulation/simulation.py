@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 
 from dataflow.check import Check
 from dataflow.demand import BEHIND
@@ -38,7 +39,7 @@ from dataflow.messages import (
 from gtid_tracker.gtid import GtidSet
 from planner import upquery_sql
 from proxy.app import stream_doubt
-from sqltypes.errors import SourceDown
+from sqltypes.errors import EvaluationError, SourceDown
 from sqltypes.expression import Row
 from tests.simulation.checks import Checks
 from tests.simulation.desk import Desk, unpacked
@@ -52,6 +53,7 @@ from tests.support.engine_rig import deliver
 CHECK_EVERY = 16  # steps of a schedule from one check of all invariants to the next; of a script every step is checked
 MOST_TRIES = 4  # to lock
 EXACT_EVERY = 6  # upqueries, besides those that the engine wants exact
+CLIENTS = ("look", "read", "demand", "check", "compare")
 LOOK_BACK = 8  # hits from one that is compared with earlier positions to the next
 PAST = 12  # earlier positions
 BETWEEN_STEPS = 0.01  # seconds
@@ -116,7 +118,8 @@ class Simulation:
         if self.log is not None:
             self.log(repr(action))
         self.clock += BETWEEN_STEPS
-        getattr(self, "do_" + action[0])(*action[1:])
+        with suppress(EvaluationError) if action[0] in CLIENTS else nullcontext():  # the read is MySQL's to answer
+            getattr(self, "do_" + action[0])(*action[1:])
         if self._touched:
             self._touched = False
             self.checks.resets()
@@ -394,8 +397,8 @@ class Simulation:
 
     def do_look(self, name: str, parameters: Parameters) -> None:
         """A read if it is a hit, else nothing."""
-        if name in self.desk.caches:
-            self._hit(name, parameters)
+        with suppress(EvaluationError):
+            _ = name in self.desk.caches and self._hit(name, parameters)
 
     def _hit(self, name: str, parameters: Parameters, demand: Asked | None = None) -> bool:
         """Also where what is held does not meet the demand: the proxy waits until it does."""
