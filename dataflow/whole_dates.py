@@ -3,14 +3,15 @@
 MySQL's default sql_mode stores 0000-00-00 for them: in the temporary table of a GROUP BY, a DISTINCT or the ORDER BY of
 a join, and in the key by which it looks a row up in an index. Whether there is such a table or key, the plan says. So
 there such a date is not computed with: the read is MySQL's to answer. Where what was filled may be what such a table
-gave, 0000-00-00 itself is no better.
+gave, 0000-00-00 itself is no better. Nor is it where an aggregate is compared: of a DATETIME that is no plain column
+MySQL may make NULL then.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.logical import transform
+from planner.logical import AGGREGATE, transform
 from planner.plan import (
     Aggregate,
     AggregateArrangement,
@@ -20,10 +21,12 @@ from planner.plan import (
     QueryPlan,
     Reader,
 )
-from sqltypes.expression import Call, ColumnRef, Expr
+from sqltypes.expression import Call, ColumnRef, Expr, columns_of
+from sqltypes.functions import COMPARISONS
 from sqltypes.schema import SqlType
 
 DATED = frozenset({"date", "datetime"})
+COMPARED = COMPARISONS | {"in"}
 EXTREMES = (AggregateFunction.MIN, AggregateFunction.MAX)
 
 
@@ -32,13 +35,41 @@ def with_whole_dates(plan: QueryPlan) -> QueryPlan:
     reader = plan.reader
     if isinstance(reader.root, AnswerArrangement):
         return plan
-    reader = replace(reader, lookups=tuple(map(_lookup, reader.lookups)))
+    reader = _compared(replace(reader, lookups=tuple(map(_lookup, reader.lookups))))
     if reader.aggregated:
         group, aggregates = tuple(map(_in_table, reader.group)), tuple(map(_aggregate, reader.aggregates))
         reader = replace(reader, group=group, aggregates=aggregates)
     elif reader.distinct or (reader.lookups and reader.order):
         reader = _shown(reader)
     return replace(plan, reader=reader)
+
+
+def _compared(reader: Reader) -> Reader:
+    """Aggregates in comparisons are whole dates."""
+    computed = {AGGREGATE}
+    computed.update(lookup.alias for lookup in reader.lookups if isinstance(lookup.arrangement, AggregateArrangement))
+    if isinstance(reader.root, AggregateArrangement):
+        computed.add(reader.alias)
+
+    def whole(node: Expr) -> Expr | None:
+        return _refused(node, "no_zero") if isinstance(node, ColumnRef) and _dated(node) else None
+
+    def change(node: Expr) -> Expr | None:
+        if isinstance(node, Call) and node.op in COMPARED and any(ref.source in computed for ref in columns_of(node)):
+            return replace(node, args=tuple(transform(arg, whole) for arg in node.args))
+        return None
+
+    def of(expr: Expr | None) -> Expr | None:
+        return None if expr is None else transform(expr, change)
+
+    return replace(
+        reader,
+        lookups=tuple(replace(lookup, on=of(lookup.on)) for lookup in reader.lookups),
+        filter=of(reader.filter),
+        having=of(reader.having),
+        output=tuple(replace(column, expr=transform(column.expr, change)) for column in reader.output),
+        order=tuple(replace(term, expr=transform(term.expr, change)) for term in reader.order),
+    )
 
 
 def _lookup(lookup: Lookup) -> Lookup:

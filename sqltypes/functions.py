@@ -70,12 +70,22 @@ def any_nullable(args: Sequence[Expr]) -> bool:
 
 
 def _comparison(op: str, args: Args) -> Expr:
+    _refuse_chosen_dates(args)
     left, right = aligned(*args)
     for side in (left, right):  # one may be a bare NULL
         if side.type.is_string:
             require(side.type.collation)
             _require_weights(side, ordered=op not in ("=", "<=>", "<>"))
     return Call(op, (left, right), BIGINT, op != "<=>" and any_nullable((left, right)))
+
+
+def _refuse_chosen_dates(args: Args) -> None:
+    """A date with a zero in it that COALESCE, IF, CASE or their kind gives is NULL, or not, to what compares it."""
+    for arg in args:
+        while isinstance(arg, Call) and arg.op in ("widen", "cast"):
+            (arg,) = arg.args
+        if isinstance(arg, Call) and arg.op in ("case", "coalesce") and domain(arg.type) == "datetime":
+            raise UnsupportedQuery("function", f"a {arg.type.name.upper()} of {arg.op.upper()} is compared")
 
 
 def _require_weights(side: Expr, ordered: bool) -> None:
