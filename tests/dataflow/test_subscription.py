@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from decimal import Decimal
 
 import pytest
 
+from dataflow import subscription
 from dataflow.messages import Changes, Ddl, Effect, Gap, UpqueryFailed
 from dataflow.subscription import difference
 from gtid_tracker.gtid import Gtid
 from sqltypes.errors import SourceDown
-from sqltypes.expression import Row
+from sqltypes.expression import Row, Value
 from tests.support.engine_rig import OLD, ROWS, Rig, gtids
 
 NUMBER = 1000
@@ -141,3 +144,18 @@ def test_what_only_a_subscription_kept_goes_with_it_where_memory_is_short() -> N
     rig.engine.unsubscribe(NUMBER)
     assert rig.held(7) is None
     assert rig.engine.memory.used == 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_difference_of_many_rows_is_that_of_few(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    values: list[Value] = [None, 1, "a", b"b", Decimal("1.0")] if seed % 3 else [None, 1, 0.0, -0.0, 2.5]
+    before: list[Row] = [(number, rng.choice(values)) for number in range(700)]
+    after = [row if rng.random() < 0.9 else (row[0], rng.choice(values)) for row in before if rng.random() < 0.95]
+    if seed % 2:
+        after += rng.choices(after, k=3)
+    after += [(number, None) for number in range(700, 710)]
+    rng.shuffle(after)
+    quick = difference(before, after)
+    monkeypatch.setattr(subscription, "MANY", 1 << 30)
+    assert repr(quick) == repr(difference(before, after)) and quick[0] and quick[1]

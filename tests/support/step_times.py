@@ -33,7 +33,8 @@ class StepTimes:
 
     @property
     def most(self) -> float:
-        return max((seconds for seconds, _, _ in self.longest), default=0.0)
+        """While something was done: how a proxy starts is nobody's text."""
+        return max((seconds for seconds, _, doing in self.longest if doing), default=0.0)
 
     def report(self, lines: int = 15) -> str:
         shares = ", ".join(

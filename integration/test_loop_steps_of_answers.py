@@ -1,0 +1,215 @@
+"""What is large makes no step of the event loop long: answers, what is held, and how much of it there is to show.
+
+Measured is the processor's time of each step, as in `integration/test_loop_steps.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import urllib.request
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from integration.grpc_app import Proxy, proxy_beside
+from integration.mysql_server import Server
+from integration.raw_client import RawClient, bound
+from integration.test_loop_steps import LIMIT
+from proxy.mysql.packets import packet
+from tests.support.step_times import StepTimes, step_times
+from upwell.client import Client
+
+LONGLONG = 8
+ROWS, LARGE = 20_000, 5_000  # of the table, and of the answer for owner 1
+CACHES, SHAPES, ACCOUNTS, COMMANDS = 150, 1_200, 20, 1_000
+Say = Callable[[str], None]
+QUERIES = {
+    "rows": "SELECT id, n, word FROM big WHERE owner = ?",
+    "ordered": "SELECT id, n, word FROM big WHERE owner = ? ORDER BY word, id",
+    "grouped": "SELECT word, COUNT(*) FROM big WHERE owner = ? GROUP BY word",
+    "joined": "SELECT b.id, s.c FROM big b LEFT JOIN small s ON s.id = b.n WHERE b.owner = ?",
+    "evict": "SELECT id, n, RANK() OVER (ORDER BY id) FROM big WHERE owner = ?",
+}
+BY_ID = "SELECT id, n, word AS w{} FROM big WHERE id = {}"
+
+
+def tables(mysql: Server, database: str) -> None:
+    digits = " UNION ALL ".join(f"SELECT {digit}" for digit in range(10))
+    mysql.execute(
+        f"USE `{database}`",
+        "CREATE TABLE big (id INT PRIMARY KEY, owner INT NOT NULL, n INT NOT NULL, word VARCHAR(40) NOT NULL,"
+        " KEY (owner))",
+        f"INSERT INTO big WITH d (d) AS ({digits}), t (id) AS (SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d"
+        f" + 10000 * f.d FROM d a, d b, d c, d e, d f WHERE f.d < 2)"
+        f" SELECT id, IF(id < {LARGE}, 1, id), 0, CONCAT('wörd ', id) FROM t",
+        "CREATE TABLE small (id INT PRIMARY KEY, c INT NOT NULL)",
+        "INSERT INTO small VALUES (1, 1), (2, 2), (3, 3)",
+    )
+
+
+def measure(
+    mysql: Server, database: str, path: Path, what: Callable[[Proxy, Say], Awaitable[None]], **options: str
+) -> None:
+    tables(mysql, database)
+
+    async def scenario(found: StepTimes) -> None:
+        def say(what: str) -> None:
+            found.doing = what
+
+        async with proxy_beside(mysql, database, path, check="false", **options) as proxy:
+            await what(proxy, say)
+            say("")
+
+    with step_times() as found:
+        asyncio.run(scenario(found))
+    print("\n" + found.report(30))
+    assert found.counts[0] > 100, "steps were measured"
+    assert found.most < LIMIT, found.report()
+
+
+def account(proxy: Proxy) -> dict[str, Any]:
+    return {"user": proxy.mysql.user, "password": proxy.mysql.password, "database": proxy.database}
+
+
+def read_large(proxy: Proxy, say: Say) -> None:
+    app, database = proxy.app, proxy.database
+    with Client(f"127.0.0.1:{app.grpc_port}", token=app.grpc_token) as client:
+        for name, text in QUERIES.items():
+            say(f"CREATE CACHE of {name}")
+            client.create_cache(text, name=name, database=database)
+            with RawClient("127.0.0.1", app.mysql_port, **account(proxy)) as session:
+                for turn in ("first", "second", "third"):
+                    say(f"{name}, {turn} as a text")
+                    session.query(text.replace("?", "1"))
+                say(f"{name}, prepared")
+                made = session.prepare(text)
+                for _ in range(2):
+                    session.execute(made.id, bound((LONGLONG,), [struct.pack("<q", 1)]))
+                for turn in ("first", "second"):
+                    say(f"{name}, after a change, {turn}")
+                    proxy.mysql.execute(f"UPDATE `{database}`.big SET n = n + 1 WHERE id = 2501")
+                    session.query(text.replace("?", "1"))
+                    session.query(text.replace("?", "1"))
+            say(f"{name} over gRPC")
+            for _ in range(3):
+                client.cache(name).get(1)
+
+
+def subscribe(proxy: Proxy, say: Say) -> None:
+    with Client(f"127.0.0.1:{proxy.app.grpc_port}", token=proxy.app.grpc_token) as client:
+        say("a subscription")
+        events = client.cache("rows").subscribe(1)
+        next(events)
+        for number in range(3):
+            say("a change of what is subscribed to")
+            proxy.mysql.execute(f"UPDATE `{proxy.database}`.big SET n = n + 1 WHERE id = {number}")
+            next(events)
+
+
+async def large(proxy: Proxy, say: Say) -> None:
+    await asyncio.to_thread(read_large, proxy, say)
+    await asyncio.to_thread(subscribe, proxy, say)
+
+
+def test_large_answers(mysql: Server, database: str, tmp_path: Path) -> None:
+    measure(mysql, database, tmp_path, large)
+
+
+def test_large_answers_that_are_compared(mysql: Server, database: str, tmp_path: Path) -> None:
+    measure(mysql, database, tmp_path, large, verify_new_caches="32")
+
+
+def fill(proxy: Proxy, say: Say) -> None:
+    app, database = proxy.app, proxy.database
+    with Client(f"127.0.0.1:{app.grpc_port}", token=app.grpc_token) as client:
+        joined = "SELECT b.id, s.c FROM big b LEFT JOIN small s ON s.id = b.n WHERE b.id = ?"
+        for name, text in {"by_id": BY_ID.format(0, "?"), "joined": joined}.items():
+            client.create_cache(text, name=name, database=database)
+            say(f"a batch of {ROWS // 4} misses, {name}")
+            for first in range(0, ROWS, ROWS // 4):
+                keys = [[key] for key in range(first, first + ROWS // 4)]
+                client.cache(name).try_many(keys, timeout=120)
+
+
+async def many(proxy: Proxy, say: Say) -> None:
+    await asyncio.to_thread(fill, proxy, say)
+    engine = proxy.app.engine
+    say("a change of what all have joined")
+    await proxy.write("UPDATE small SET c = c + 1")
+    await proxy.caught_up()
+    say(f"a transaction of {LARGE} rows")
+    await proxy.write(f"UPDATE big SET n = n + 1 WHERE id < {LARGE}")
+    await proxy.caught_up()
+    say("most keys are evicted")
+    engine.limit = engine.memory.used // 10
+    while engine.memory.used > engine.limit:
+        await asyncio.sleep(0.01)
+    say("TRUNCATE")
+    await proxy.write("TRUNCATE TABLE small")
+    await proxy.caught_up()
+
+
+def test_many_keys(mysql: Server, database: str, tmp_path: Path) -> None:
+    measure(mysql, database, tmp_path, many)
+
+
+def show(proxy: Proxy, say: Say) -> None:
+    app, database = proxy.app, proxy.database
+    with Client(f"127.0.0.1:{app.grpc_port}", token=app.grpc_token) as client:
+        say("CREATE CACHE")
+        for number in range(CACHES):
+            client.create_cache(BY_ID.format(number, "?"), name=f"c{number}", database=database)
+            client.cache(f"c{number}").try_many([[key] for key in range(20)], timeout=120)
+        for page in ("metrics", ""):
+            say(f"the page /{page}")
+            with urllib.request.urlopen(f"http://127.0.0.1:{app.http_port}/{page}") as answer:
+                answer.read()
+        say("ListCaches and Status")
+        client.caches()
+        client.status()
+        say("DropCache")
+        for number in range(10):
+            client.drop_cache(f"c{number}")
+
+
+def ask(proxy: Proxy, say: Say) -> None:
+    with RawClient("127.0.0.1", proxy.app.mysql_port, **account(proxy)) as session:
+        say("texts of many shapes")
+        for number in range(SHAPES):
+            session.query(f"SELECT id + n AS a{number} FROM small WHERE c = 4")
+        for text in ("SHOW CACHES", "SHOW PROXIED QUERIES LIMIT 5000", "SHOW UPWELL STATUS"):
+            say(text)
+            session.query(text)
+        say("a thousand commands at once")
+        hit = BY_ID.format(50, 5)
+        session.query(hit)
+        commands = [packet(session.text(text), 0) for text in (hit, "SELECT id + 1 FROM small WHERE id = 1")]
+        for some in (commands[:1] * COMMANDS, commands * (COMMANDS // 2)):
+            session.write(b"".join(some))
+            for _ in some:
+                session.result()
+
+
+def log_in(proxy: Proxy, say: Say) -> None:
+    names = [f"steps_{number}@localhost" for number in range(ACCOUNTS)]
+    proxy.mysql.execute(*(f"CREATE USER IF NOT EXISTS {name} IDENTIFIED BY ''" for name in names))
+    proxy.mysql.execute(*(f"GRANT SELECT ON `{proxy.database}`.* TO {name}" for name in names))
+    say("many accounts")
+    for name in names:
+        user = name.partition("@")[0]
+        with RawClient("127.0.0.1", proxy.app.mysql_port, user=user, database=proxy.database) as session:
+            for text in (BY_ID.format(50, 5), BY_ID.format(50, 5), "SHOW CACHES"):
+                session.query(text)
+    say("accounts that go")
+    proxy.mysql.execute(*(f"DROP USER {name}" for name in names))
+
+
+async def much(proxy: Proxy, say: Say) -> None:
+    for work in (show, ask, log_in):
+        await asyncio.to_thread(work, proxy, say)
+    await proxy.caught_up()
+
+
+def test_much_to_show(mysql: Server, database: str, tmp_path: Path) -> None:
+    measure(mysql, database, tmp_path, much)
