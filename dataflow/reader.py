@@ -126,6 +126,9 @@ class ReaderNode:
         self.memory = memory
         self.entries: dict[Key, Held] = {}
         self.encoders: list[Encode] = []
+        # By wire format whose encoder may still become another one, the keys with rows that were encoded by it. Where
+        # there is one more than MOST_ENCODED, any key may have been.
+        self.encoded: dict[int, set[Key]] = {}
         # By wire format the encodings that lists of keys have asked for, of `bodies` that are not None.
         self.listed: tuple[dict[Key, bytes], ...] = tuple({} for _ in range(MOST_FORMATS))
         # Is told with which columns MySQL has answered an upquery whose rows are held as they are.
@@ -290,9 +293,17 @@ class ReaderNode:
         rows = self.rows_of(held, params)
         if rows is None:
             return None
+        if rows:
+            self.note_encoded(held, format_)
         encoded = self.encoders[format_](rows)
         self.store(held, format_, encoded)
         return encoded
+
+    def note_encoded(self, held: Held, format_: int) -> None:
+        """The key's rows are encoded in the format as it is now."""
+        keys = self.encoded.get(format_)
+        if keys is not None and len(keys) <= MOST_ENCODED:
+            keys.add(held.key)
 
     def is_large(self, held: Held, format_: int) -> bool:
         """Whether the answer is not stored, and so large that to derive and to encode it should be two steps."""
@@ -356,6 +367,7 @@ class ReaderNode:
 
 
 MOST_FORMATS = 8  # of the wire
+MOST_ENCODED = 1000  # keys of one format that are remembered until its encoder stays
 LARGE_BYTES, MANY_DEPS = 200_000, 500  # of the entries below an answer, and how many of them
 BODY_BYTES = 130  # a bytes object and the list that it stands in, which has a place for each wire format
 

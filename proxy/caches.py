@@ -513,6 +513,7 @@ class OpenCache:
         bodies = held.bodies
         if rows is None or bodies is None:
             return False
+        reader.note_encoded(held, self._format)  # first: the encoder may become another one meanwhile
         await sleep(0)
         encoded = await encode_in_slices(reader.encoders[self._format], self._join, rows)
         if held.alive and held.bodies is bodies and bodies[self._format] is None:
@@ -615,8 +616,9 @@ class OpenCache:
             text = text or self._router.substituted(cache.sql, parameters)
             return replace(await self._compared(reader, binding, parameters, text), served=Served.MISS)
         horizon = str(ready.horizon) if ready.horizon is not None else ""
-        body = await encode_in_slices(reader.encoders[self._format], self._join, ready.rows)
-        return Answer(Served.MISS, cache.columns, body, str(ready.position), cache.name, horizon=horizon)
+        columns, encode = cache.columns, reader.encoders[self._format]  # together: MySQL may tell others meanwhile
+        body = await encode_in_slices(encode, self._join, ready.rows)
+        return Answer(Served.MISS, columns, body, str(ready.position), cache.name, horizon=horizon)
 
     async def _compared(
         self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], text: str

@@ -6,7 +6,8 @@ binary protocol. So the columns are learned again from answers: those of upqueri
 evict mode holds, and those to clients what they are to be written as.
 
 Invariants:
-1. What is encoded in a format was encoded for the columns last learned for it.
+1. What is stored in a format was encoded for the columns last learned for it; but an answer without rows is the same
+   bytes for all columns.
 2. Values are encoded only for columns of the types that they have (`carried`).
 """
 
@@ -14,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dataflow.reader import ReaderNode
+from dataflow.reader import MOST_ENCODED, ReaderNode
 from proxy.api import Encoder, EncoderFor
 from sqltypes.errors import InvariantViolated
-from sqltypes.expression import Row
+from sqltypes.expression import Key, Row
 from sqltypes.schema import ResultColumn, SqlType
 
 Columns = tuple[ResultColumn, ...]
@@ -64,7 +65,10 @@ class Encoding:
         self._formats = formats
         # By format: what rows are encoded by, and the columns, where an answer to a client has told them.
         self._learned: dict[int, tuple[object, Columns]] = {}
+        self._told = False  # MySQL has answered a client's text
+        self._made_for = [columns] * len(formats)  # by format, what the encoder is for
         reader.encoders = [self._encoder(number, columns) for number in range(len(formats))]
+        reader.encoded = {number: set() for number in range(len(formats))}
         reader.on_columns = self.on_filled
 
     def learn(self, format_: int, columns: Columns, forms: object) -> str:
@@ -77,6 +81,7 @@ class Encoding:
             return OTHER_TYPES
         self._learned[format_] = forms, columns
         self._encode_as(format_, columns)
+        del self._reader.encoded[format_]  # it stays
         return ""
 
     def on_filled(self, columns: Columns) -> None:
@@ -96,14 +101,21 @@ class Encoding:
                 self._reader.encoders[format_] = _refuse
 
     def on_own_answer(self, columns: Columns) -> None:
-        """MySQL has answered the client's text with rows of these columns, and the cache with the same rows."""
-        found = self._own(columns) if len(columns) == len(self.columns) else self.columns
-        if found == self.columns or (self.held is not None and _carried_of(found) != self.held):
+        """MySQL has answered the client's text with rows of these columns, and the cache with the same rows. It may
+        announce others for the next text, so the first ones stay; and so does what many answers are encoded for."""
+        if self._told or len(columns) != len(self.columns):
+            return
+        found = self._own(columns)
+        if self.held is not None and _carried_of(found) != self.held:
+            return
+        self._told = True
+        unlearned = [format_ for format_ in range(len(self._formats)) if format_ not in self._learned]
+        encoded = self._reader.encoded
+        if found == self.columns or any(len(encoded[format_]) > MOST_ENCODED for format_ in unlearned):
             return
         self.columns = found
-        for format_ in range(len(self._formats)):
-            if format_ not in self._learned:
-                self._encode_as(format_, found)
+        for format_ in unlearned:
+            self._encode_as(format_, found)
 
     def _own(self, columns: Columns) -> Columns:
         """As answered, but strings as they were planned: to us MySQL announces all of them in our own character set."""
@@ -114,10 +126,19 @@ class Encoding:
 
     def _encode_as(self, format_: int, columns: Columns) -> None:
         """Answers that are stored in this format are encoded again when they are next asked for."""
-        self._reader.encoders[format_] = self._encoder(format_, columns)
-        for held in self._reader.entries.values():
-            if held.bodies is not None and held.bodies[format_] is not None:
+        if columns == self._made_for[format_]:
+            return
+        reader = self._reader
+        self._made_for[format_] = columns
+        reader.encoders[format_] = self._encoder(format_, columns)
+        keys: Iterable[Key] = reader.encoded[format_]
+        if len(reader.encoded[format_]) > MOST_ENCODED:
+            keys = list(reader.entries)
+        for key in keys:
+            held = reader.entries.get(key)
+            if held is not None and held.bodies is not None:
                 held.stale()
+        reader.encoded[format_].clear()
 
     def _encoder(self, format_: int, columns: Columns) -> Encoder:
         """It is made when it is first needed: few caches are read in every format."""
