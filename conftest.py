@@ -42,6 +42,8 @@ SECONDS = {
     "integration/test_canonical_values.py": 10,
     "integration/test_differential.py": 10,
     "integration/test_grpc_door.py": 10,
+    "integration/test_loop_steps.py": 15,
+    "integration/test_loop_steps_of_answers.py": 20,
     "integration/test_hits_same_bytes.py": 10,
     "integration/test_messages.py": 10,
     "integration/test_mysql_rows.py": 10,
