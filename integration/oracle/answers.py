@@ -186,6 +186,17 @@ def same_bytes(wanted: Answer, found: Answer, *, ordered: bool) -> bool:
     return one == other if ordered else Counter(one) == Counter(other)
 
 
+def same_spellings(wanted: Answer, found: Answer, *, ordered: bool) -> bool:
+    """Whether the rows are the same but for the rounding of floats."""
+    one, other = ([_rounded(answer, row) for row in answer.rows] for answer in (wanted, found))
+    return one == other if ordered else Counter(one) == Counter(other)
+
+
+def _rounded(answer: Answer, row: bytes) -> tuple[object, ...]:
+    cells = zip(answer.cells(row), answer.columns, strict=True)
+    return tuple(_folded(cell, kind) if cell and kind.type in (FLOAT, DOUBLE) else cell for cell, kind in cells)
+
+
 def same_rows(wanted: Answer, found: Answer, *, ordered: bool, free: bool) -> bool:
     if same_bytes(wanted, found, ordered=ordered):
         return True

@@ -7,7 +7,7 @@ from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
-from integration.oracle.answers import Announced, Answer, difference, explained, same_bytes
+from integration.oracle.answers import Announced, Answer, difference, explained, same_bytes, same_spellings
 from integration.oracle.asker import LOST, Asker
 from integration.oracle.grammar import ANYTHING, Focus, Query, make_query
 from integration.oracle.trees import (
@@ -252,13 +252,12 @@ class Round:
         def differs(from_: Answer) -> str:
             return difference(from_, found, ordered=query.ordered, free=query.free, announced=cached.announced)
 
+        same = same_bytes if cached.mode == "evict" else same_spellings
         kind = differs(wanted)
         if not kind and not wanted.errno and not same_bytes(wanted, found, ordered=query.ordered):
             counts[f"alike, not the same: {cached.mode} {query.shape}"] += 1
-            # Held as MySQL gave it, so MySQL has given it.
-            if cached.mode == "evict" and not any(
-                same_bytes(before, found, ordered=query.ordered) for before in ask.answers
-            ):
+            # Held as MySQL gave it, so MySQL has given it; of what is maintained only the rounding of floats is free.
+            if not any(same(before, found, ordered=query.ordered) for before in ask.answers):
                 kind = "spelling"
         if not kind:
             return ""
@@ -267,7 +266,7 @@ class Round:
             return ""
         other = self.asker.ask("direct", *self.spelled(cached, ask))
         cached.announced.note(other)
-        if differs(other) or (kind == "spelling" and not same_bytes(other, found, ordered=query.ordered)):
+        if differs(other) or (kind == "spelling" and not same(other, found, ordered=query.ordered)):
             return kind
         # By an index or without: which, its statistics decide, and they change.
         counts["MySQL said something else when asked again"] += 1
