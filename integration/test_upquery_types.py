@@ -39,7 +39,7 @@ CASES = [
     Case("TINYINT UNSIGNED", SqlType("tinyint", unsigned=True), {"255": 255}),
     Case("SMALLINT", SqlType("smallint"), {"-32768": -32768}),
     Case("MEDIUMINT UNSIGNED", SqlType("mediumint", unsigned=True), {"16777215": 16777215}),
-    Case("INT(8) ZEROFILL", SqlType("int", unsigned=True), {"42": 42}),
+    Case("INT(8) ZEROFILL", SqlType("int", unsigned=True, zerofill=True), {"42": 42}),
     Case("BIGINT", SqlType("bigint"), {"-9223372036854775808": -(2**63)}),
     Case("BIGINT UNSIGNED", SqlType("bigint", unsigned=True), {"18446744073709551615": 2**64 - 1}),
     Case("YEAR", SqlType("year"), {"1901": 1901, "0000": 0}),
