@@ -8,7 +8,8 @@ What is held, and what events and fills do to it, is in `dataflow/state.py`; her
 and who waits for what.
 
 Invariants:
-1. A read is in `_reads` until it has got its `Ready` or `Failed`, and then it waits for a fill or is in `_missed`.
+1. A read is in `_reads` until it has got its `Ready` or `Failed`, and then it waits for a fill, or `flush` is to ask
+   for it (`_missed`) or to look at it (`_unsettled`).
 2. Memory is bounded: `memory.used` exceeds `limit` only inside a call, or while `tidy` has more to evict.
 """
 
@@ -80,6 +81,7 @@ class Engine:
         self._fills: dict[int, Fill] = {}
         self._unanswered: set[int] = set()  # of these
         self._missed: dict[ReaderNode, list[Read]] = {}
+        self._unsettled: dict[int, Read] = {}  # whose fills have ended
         self._reads: dict[int, Read] = {}
         self.latency: dict[int, float] = {}  # by tag: seconds that its upqueries take, smoothed
         self.source = SourceHistory()
@@ -163,6 +165,7 @@ class Engine:
     def cancel(self, waiter: int) -> list[int]:
         """The caller went away. Returns the upqueries that nobody waits for any more, to be stopped at the source."""
         read = self._reads.pop(waiter, None)
+        self._unsettled.pop(waiter, None)
         if read is None:
             return []
         if read.reader in self._missed:
@@ -184,7 +187,7 @@ class Engine:
 
         A read whose keys are all held by now is answered instead. `failed`: what becomes of a reader's fault.
         """
-        effects: list[Effect] = []
+        effects = self._settle_next(failed)
         for reader, reads in self._next_missed().items():
             begun = self._count
             try:
@@ -197,6 +200,24 @@ class Engine:
                     raise
                 effects += failed(reader, reads, error)
         return effects + self.between()
+
+    def _settle_next(self, failed: OnFailure | None) -> list[Effect]:
+        """Settles as many of the reads whose fills have ended as a short step can."""
+        effects: list[Effect] = []
+        room = ASKED
+        while self._unsettled and room > 0:
+            waiter = next(iter(self._unsettled))
+            read = self._unsettled.pop(waiter)
+            if waiter not in self._reads:
+                continue
+            room -= len(read.keys)
+            try:
+                effects += self._settle(read)
+            except Exception as error:
+                if failed is None:
+                    raise
+                effects += failed(read.reader, [read], error)
+        return effects
 
     def _next_missed(self) -> dict[ReaderNode, list[Read]]:
         """The reads that one flush is for. They are in `_missed` no more."""
@@ -422,15 +443,16 @@ class Engine:
 
     def fail_lost(self, error: UpwellError) -> list[Effect]:
         """After a fault: the reads that wait for nothing, as their fill was lost on the way, get the error."""
-        missed = {read.waiter for reads in self._missed.values() for read in reads}
+        missed = {read.waiter for reads in self._missed.values() for read in reads} | self._unsettled.keys()
         waits = [read for read in self._reads.values() if read.waiter not in missed]
         lost = [read for read in waits if self._fills.keys().isdisjoint(read.fills)]
         return self._fail(lost, error) + self.between()
 
     def fail_missed(self, error: UpwellError) -> list[Effect]:
-        """After a fault: the reads that `flush` is to ask for get the error."""
+        """After a fault: the reads that `flush` is to ask for, or to look at, get the error."""
         missed, self._missed = self._missed, {}
-        return self._fail([read for reads in missed.values() for read in reads], error)
+        unsettled, self._unsettled = self._unsettled, {}
+        return self._fail([*(read for reads in missed.values() for read in reads), *unsettled.values()], error)
 
     def waits(self, waiter: int) -> bool:
         """Whether that read is still to get its answer."""
@@ -466,9 +488,18 @@ class Engine:
             return []
         self.state.insert(fill)
         effects: list[Effect] = []
+        room = ASKED
         for read in list(fill.reads):
-            if read.waiter in self._reads:
+            if read.waiter not in self._reads:
+                continue
+            read.fills.discard(fill.id)
+            if not self._fills.keys().isdisjoint(read.fills):
+                continue  # another fill of it is still under way
+            if room > 0:
                 effects += self._settle(read, fill.id)
+            else:
+                self._unsettled[read.waiter] = read  # many wait for these keys
+            room -= len(read.keys)
         return effects
 
     def _may_stand_ahead(self, fill: Fill) -> bool:
@@ -587,7 +618,7 @@ class Engine:
     @property
     def misses_pending(self) -> bool:
         """Is there anything for `flush`?"""
-        return bool(self._missed)
+        return bool(self._missed or self._unsettled)
 
     @property
     def waiting(self) -> int:

@@ -35,6 +35,7 @@ from sqltypes.schema import ResultColumn
 
 Hold = Callable[[ReaderNode, Key, Params], Held | None]
 ROW_BYTES = 300  # of a row change in the ring, without its values
+LARGE_ANSWER = 1_000  # rows, or keys of those who wait, from which on an answer is prepared before it is delivered
 SLOW_SECONDS = 0.02  # an upquery expected to run longer uses the snapshot form, which keeps its bracket narrow
 
 
@@ -218,14 +219,24 @@ class Fill:
 
     # -- the answer --------------------------------------------------------------------------------------------------
 
+    def is_large(self, answer: UpqueryAnswer) -> bool:
+        """Whether to take the answer, and to tell all who wait for it, should be several steps."""
+        rows = sum(map(len, answer.results))
+        return rows > LARGE_ANSWER or sum([len(read.keys) for read in self.reads]) > LARGE_ANSWER
+
     def prepare(self, answer: UpqueryAnswer) -> Iterator[None]:
         """Does what `take`, `answer` and `compare` do with a large answer, in steps. Others may have their turn between
         them, for nothing is looked at but the answer. `Engine.on_answer` must follow."""
         try:
             yield from self._load(answer.results, answer.columns)
             self._prepared = True
+            many_rows = sum(map(len, answer.results)) > LARGE_ANSWER
+            work = 0
             for read in list(self.reads):
-                yield
+                work += len(read.keys)
+                if many_rows or work > LARGE_ANSWER // 2:
+                    work = 0
+                    yield
                 with suppress(EvaluationError):  # it is told when the read is
                     self._derived(read)
             for (check, read), own in zip(self.checks, answer.checks, strict=True):

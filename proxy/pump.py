@@ -40,7 +40,6 @@ DIFFERS = "the cache's answer differed from MySQL's own: it is not believed any 
 NOT_COMPARED = "the cache is new, and its answer could not be compared with MySQL's own"
 TOLD = {"differs": DIFFERS, "unchecked": NOT_COMPARED}
 NO_CONNECTION = "no connection is free for the fill"
-LARGE_ANSWER = 1_000  # rows, from which on an answer is prepared before it is delivered
 TOGETHER = 100  # keys taken apart from one look at the clock to the next
 BUSY = 2  # upqueries in flight from which misses are batched
 
@@ -188,8 +187,8 @@ class Pump:
 
     def _deliver(self, result: UpqueryAnswer | UpqueryFailed) -> None:
         if isinstance(result, UpqueryAnswer):
-            fill = self.engine.fill_of(result.id) if sum(map(len, result.results)) > LARGE_ANSWER else None
-            if fill is None:
+            fill = self.engine.fill_of(result.id)
+            if fill is None or not fill.is_large(result):
                 self.handle(self._guard.on_answer(result))
                 return
             task = self._loop.create_task(self._prepare(fill, result))
