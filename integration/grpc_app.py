@@ -35,6 +35,13 @@ class Proxy:
         if any(statement.lstrip().upper().startswith("CREATE TABLE") for statement in statements):
             await self.caught_up()
 
+    async def settled(self) -> None:
+        """Returns when each difference from MySQL's answers is explained, and no cache is to be planned again."""
+        suspicions = self.app.router.sampler.comparer.suspicions
+        while suspicions.running:
+            await asyncio.sleep(0)
+        await self.app.catalog.settled()
+
     async def caught_up(self) -> None:
         """Returns when the proxy has applied all that MySQL has committed, and has planned again what that concerns."""
         executed = (await asyncio.to_thread(self.mysql.execute, "SELECT @@GLOBAL.gtid_executed"))[0][0]

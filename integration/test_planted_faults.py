@@ -248,7 +248,7 @@ async def judged(
     right = await asyncio.to_thread(truth or partial(proxy.mysql.execute, f"USE `{proxy.database}`", sql))
     for _ in range(3):
         assert as_shown(await read(), fault.ordered) == as_shown(right, fault.ordered)
-        await proxy.app.catalog.settled()
+        await proxy.settled()
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "mysql", "prepared"])
@@ -341,7 +341,7 @@ def test_in_evict_mode_what_a_change_should_have_emptied_is_found_and_less_is_be
                     answer = await cache.get(7)
                     assert as_shown(list(answer), True) == as_shown(right, True)
                     served.append(answer.served)
-                await proxy.app.catalog.settled()
+                await proxy.settled()
                 return served
 
             assert await read() == ["miss", "hit", "hit"]

@@ -29,7 +29,7 @@ def counters(proxy: Proxy) -> dict[str, int]:
 
 
 async def state_of(proxy: Proxy, name: str) -> tuple[str, str, str]:
-    await proxy.app.catalog.settled()
+    await proxy.settled()
     (info,) = [info for info in await proxy.app.router.list_caches() if info.name == name]
     return info.mode, info.state, info.why
 
@@ -47,6 +47,7 @@ def test_not_like_read_as_like_is_found_at_the_first_read_and_reaches_nobody(
             assert made.mode == "maintain"
             with structlog.testing.capture_logs() as logs:
                 answers = await asyncio.gather(*(proxy.client.cache("words").get(7) for _ in range(5)))
+                await proxy.settled()
             assert [[tuple(row) for row in answer] for answer in answers] == [[(2, "pear")]] * 5
             assert {answer.served for answer in answers} <= {"passed", "miss"}
 
@@ -85,7 +86,7 @@ def test_it_stays_so_over_a_restart_until_it_is_made_anew_or_the_version_changes
                 await asker.ask("CREATE CACHE words FROM " + WORDS)
                 await asker.ask(WORDS.replace("?", "6"))  # passed: MySQL's answer tells the columns
                 assert await asker.read(WORDS.replace("?", "7")) == (((2, "pear"),), "passed", DIFFERS)
-                await proxy.app.catalog.settled()
+                await proxy.settled()
                 await asker.close()
         async with proxy_beside(mysql, database, tmp_path, verify_new_caches="8") as proxy:
             assert (await state_of(proxy, "words"))[0] == "evict"
@@ -200,7 +201,7 @@ def test_what_an_alter_makes_anew_is_checked_anew(mysql: Server, database: str, 
             assert before < 4
             await proxy.write("ALTER TABLE words ADD COLUMN more INT")
             await proxy.caught_up()
-            await proxy.app.catalog.settled()
+            await proxy.settled()
             assert (await cache.get(7)).served == "miss"
             assert counters(proxy)["trust_agrees"] == before + 1
 

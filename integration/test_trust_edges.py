@@ -99,7 +99,7 @@ def test_a_list_of_more_keys_than_one_fill_has_is_compared_before_it_is_given(
             right = await truth(proxy, query % listed)
             for _ in range(3):
                 assert as_shown(await asker.ask(query % listed), False) == right
-                await proxy.app.catalog.settled()
+                await proxy.settled()
             await until(lambda: lost(proxy) == 1)
             await asker.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import external_upquery.executor
 from dataflow.messages import OwnAnswer
 from external_upquery.snapshot import own_answers
-from integration.grpc_app import Proxy, proxy_beside, run
+from integration.grpc_app import Proxy, held_back, proxy_beside, run
 from integration.mysql_clients import connected, until
 from integration.mysql_server import Server
 from integration.test_planted_faults import FAULTS, TABLES, as_shown
@@ -77,7 +78,7 @@ def test_what_a_fill_s_check_could_not_compare_is_compared_before_it_is_given(
             cache = proxy.client.cache("c")
             while not counter(proxy, "caches_distrusted"):
                 assert shown(list(await cache.get(7))) == right
-                await proxy.app.catalog.settled()
+                await proxy.settled()
             assert not left, "the fill's own check could not be made"
 
     run(scenario)
@@ -100,7 +101,103 @@ def test_lists_that_share_their_upqueries_are_compared_before_they_are_given(
             assert shown(list(first)) == [] and shown(list(second)) == right
             while not counter(proxy, "caches_distrusted"):
                 assert shown(list(await cache.get([7]))) == right
-                await proxy.app.catalog.settled()
+                await proxy.settled()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["fill", "held"])
+def test_a_view_that_is_replaced_while_the_stream_is_late_costs_no_trust(
+    mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: bool
+) -> None:
+    """MySQL computes the client's text by the new view; the cache has the plan of the old one."""
+    view = "CREATE OR REPLACE VIEW shown AS SELECT id, grp, word FROM item WHERE m > %d"
+    query = "SELECT id, word FROM shown WHERE grp = ?"
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, verify_new_caches="8", check="false") as proxy:
+            await proxy.write(*TABLES, view % 1)
+            await proxy.caught_up()
+            made = await proxy.client.create_cache(query, name="c", database=database)
+            assert made.mode == "maintain"
+            cache = proxy.client.cache("c")
+            reader = proxy.app.catalog.caches["c"].reader
+            assert reader is not None
+            if held:
+                while (await cache.get(7)).served != "hit":
+                    pass
+                reader.entries[7].doubt()
+            with held_back(proxy):
+                await proxy.write(view % 2)
+                right = await truth(proxy, query.replace("?", "7"))
+                for _ in range(3):
+                    assert shown(list(await cache.get(7))) == right
+                assert proxy.app.catalog.caches["c"].reader is reader
+                assert counter(proxy, "caches_distrusted") == 0
+            await proxy.caught_up()
+            await proxy.settled()
+            assert counter(proxy, "caches_distrusted") == 0 and not len(proxy.app.catalog.doubts)
+            (info,) = await proxy.app.router.list_caches()
+            assert (info.mode, info.state, info.why) == ("maintain", "ready", "")
+            assert proxy.app.catalog.caches["c"].reader is not reader
+            for _ in range(3):
+                assert shown(list(await cache.get(7))) == right
+
+    run(scenario)
+
+
+def test_the_first_rows_of_a_subscription_are_compared_though_its_fill_s_check_could_not_be_made(
+    mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    NOT_LIKE.plant(monkeypatch)
+    left = [1]
+    failing_checks(monkeypatch, lambda: bool(left) and bool(left.pop()))
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, verify_new_caches="8", check="false") as proxy:
+            await proxy.write(*TABLES)
+            await proxy.caught_up()
+            await proxy.client.create_cache(NOT_LIKE.sql, name="c", database=database)
+            async with aclosing(proxy.client.cache("c").subscribe(7)) as events:
+                first = await anext(events)
+            assert shown(first.added) == await truth(proxy, NOT_LIKE.sql.replace("?", "7"))
+            assert not left and counter(proxy, "caches_distrusted") == 1
+
+    run(scenario)
+
+
+def test_a_subscription_to_what_is_not_stored_but_derived_begins_when_its_first_rows_were_compared(
+    mysql: Server, database: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, verify_new_caches="32", check="false") as proxy:
+            await proxy.write(*TABLES)
+            await proxy.caught_up()
+            query = "SELECT id FROM item WHERE grp = ? ORDER BY id LIMIT ?"
+            await proxy.client.create_cache(query, name="c", database=database)
+            async with aclosing(proxy.client.cache("c").subscribe(7, 2)) as events:
+                first = await anext(events)
+            assert shown(first.added) == ["(1,)", "(2,)"] and counter(proxy, "trust_agrees") >= 1
+
+    run(scenario)
+
+
+def test_a_subscription_to_a_cache_whose_checks_can_never_be_made_begins_when_so_many_were_in_vain(
+    mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_checks(monkeypatch)
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, verify_new_caches="8", check="false") as proxy:
+            await proxy.write(*TABLES)
+            await proxy.caught_up()
+            query = "SELECT id FROM item WHERE grp = ?"
+            await proxy.client.create_cache(query, name="c", database=database)
+            async with aclosing(proxy.client.cache("c").subscribe(7)) as events:
+                first = await anext(events)
+            assert shown(first.added) == await truth(proxy, query.replace("?", "7"))
+            (info,) = await proxy.app.router.list_caches()
+            assert info.why == IN_VAIN and counter(proxy, "trust_given_unchecked") >= 1
 
     run(scenario)
 

@@ -36,7 +36,7 @@ from proxy.faults import guarded, guarded_async
 from proxy.freshness import CallDemand
 from proxy.keys import MOST_KEYS, MOST_LISTED, Binding, KeyBinder, in_parts, keys_in
 from proxy.lookups import SAMPLE, list_lookup, lookup, nothing_listed, nothing_stored
-from proxy.pump import NO_CONNECTION, NOT_COMPARED, Behind, PassThrough
+from proxy.pump import NO_CONNECTION, NOT_COMPARED, SUSPECTED, Behind, PassThrough
 from proxy.slices import encode_in_slices
 from proxy.trust import Trust
 from sqltypes.errors import BadParameters, Fault, SourceDown, UnknownCache, UpwellError
@@ -272,6 +272,15 @@ class OpenCache:
         if reader is None or self._too_many(parameters):
             return None
         return self._held_body(reader, self._bind(parameters), given=given)
+
+    def proved(self, parameters: Sequence[ParameterValue]) -> bool:
+        """Is the answer held, and nothing of it to be compared before it is given?"""
+        if self.peek(parameters) is not None:
+            return True
+        reader, trust = self._reader, self._cache.trust
+        if reader is None or trust is None or self._too_many(parameters):
+            return False
+        return trust.proved(reader, self._bind(parameters).keys)
 
     @guarded
     def peek_since(self, parameters: Sequence[ParameterValue], sequence: int) -> bytes | None:
@@ -530,7 +539,7 @@ class OpenCache:
             return None
         trust = self._cache.trust
         ((key, params),) = binding.keys
-        if trust is not None and trust.changed and not trust.changes.earned:
+        if trust is not None and (trust.suspicions or (trust.changed and not trust.changes.earned)):
             return None  # it could not be compared: it is at no position
         found = reader.answer_ahead(params)
         if found is None or (demand is not None and not demand.met_ahead(found[1])):
@@ -595,6 +604,8 @@ class OpenCache:
         cache = self._cache
         check = None
         if cache.trust is not None:
+            if cache.trust.suspicions:
+                raise PassThrough(SUSPECTED)
             held = not binding.keys or ((demand is None or demand.met()) and reader.holds(binding.keys))
             if held or self._router.auditor.fill_is_due(cache, binding):
                 text = text or self._router.substituted(cache.sql, parameters)

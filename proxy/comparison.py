@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import count
 from typing import TYPE_CHECKING
 
 import structlog
@@ -27,6 +28,7 @@ from proxy.agreement import LARGE, Verdict, agreement
 from proxy.api import Join, ParameterValue
 from proxy.keys import Binding, Bound
 from proxy.slices import encode_in_slices
+from proxy.suspicions import PATIENCE, Submit, Suspicions
 from sqltypes.errors import EvaluationError, SourceError
 from sqltypes.expression import Row
 
@@ -35,11 +37,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("upwell.comparison")
 
-PATIENCE = 5.0  # seconds that MySQL has to answer, and then the position to contain what the answer may have seen
 DATA_ERRORS = frozenset({1242, 1292, 1365, 1411, 1690, 3141, 3157})
 """MySQL's errors that come from the rows or the values: an answer that is held in their place is wrong."""
 
-Submit = Callable[[UpqueryRequest, Callable[[UpqueryAnswer | UpqueryFailed], None], float], None]
 Mark = tuple[Held, list[bytes | None]]
 
 
@@ -53,6 +53,7 @@ class Outcome(Enum):
 @dataclass(slots=True, eq=False)
 class Comparison:
     """One held answer. `marks`: of each key what is held, with the list that a change would take away from it.
+    `suspect` is called where it differs, before it is known whether that is a fault (`proxy/suspicions.py`).
     `together`: the answer is of all keys at once, not of each after the other. `body`: what was served, None: nothing
     yet. `ended` is called once."""
 
@@ -76,6 +77,8 @@ class Comparison:
     seconds: float = 0.0  # that MySQL took
     bracket: Bracket | None = None
     lacks: Gtid | None = None  # what the position must still contain, the last of it
+    suspect: Callable[[], None] = lambda: None
+    suspected: bool = False
 
     @property
     def keys(self) -> Bound:
@@ -167,16 +170,16 @@ class Comparer:
         self._submit = submit
         self._followed = followed
         self._clock = clock
-        self._numbers = 0
+        self._numbers = count(1)
+        self.suspicions = Suspicions(engine, submit, clock, self._numbers)
         self._judging: set[asyncio.Task[None]] = set()
         self.join: Callable[[int], Join] = lambda format_: b"".join  # of a wire format
 
     def start(self, comparison: Comparison) -> None:
         self.running[comparison] = None
-        self._numbers += 1
         # Negative: the engine's own requests are numbered from 1. As if slow: a narrow bracket is resolved soon.
         request = UpqueryRequest(
-            -self._numbers,
+            -next(self._numbers),
             (),
             comparison.reader.tables,
             comparison.cache.database,
@@ -213,6 +216,7 @@ class Comparer:
 
     def on_stream(self, event: StreamEvent) -> None:
         """The engine has processed the event."""
+        self.suspicions.on_stream(event)
         if not self.running:
             return
         for comparison in [item for item in self.running if item.lacks is not None]:
@@ -224,8 +228,11 @@ class Comparer:
 
     def tick(self) -> None:
         """To be called now and then: gives up what the position does not come to contain."""
+        self.suspicions.tick()
         now = self._clock()
         for comparison in list(self.running):
+            if comparison.suspected:
+                continue
             if comparison.bracket is not None and now > comparison.asked_at + 2 * PATIENCE:
                 self._end(comparison, Outcome.UNKNOWN)
 
@@ -257,7 +264,7 @@ class Comparer:
         except Exception:  # the stream's own processing must not end with it
             log.exception("answers_not_compared", cache=comparison.cache.name, sql=comparison.sql)
             outcome = Outcome.UNKNOWN
-        self._end(comparison, outcome if outcome is not None else Outcome.UNKNOWN)
+        self._judged(comparison, outcome if outcome is not None else Outcome.UNKNOWN)
 
     async def _judge_large(self, comparison: Comparison) -> None:
         """A change before they are compared leaves it open: to compare them may look at what is held."""
@@ -272,7 +279,21 @@ class Comparer:
         except Exception:  # an edge, as above
             log.exception("answers_not_compared", cache=comparison.cache.name, sql=comparison.sql)
         if comparison in self.running:
+            self._judged(comparison, outcome)
+
+    def _judged(self, comparison: Comparison, outcome: Outcome) -> None:
+        """Ends it; a difference when it is explained."""
+        if outcome is not Outcome.DIFFERENT:
             self._end(comparison, outcome)
+            return
+        assert comparison.bracket is not None
+
+        def ended(fault: bool) -> None:
+            self._end(comparison, Outcome.DIFFERENT if fault and comparison.reader.installed else Outcome.UNKNOWN)
+
+        comparison.suspected = True
+        comparison.suspect()
+        self.suspicions.explain(comparison.bracket.server_uuid, comparison.cache.names, ended)
 
     def _end(self, comparison: Comparison, outcome: Outcome) -> None:
         del self.running[comparison]

@@ -37,6 +37,7 @@ from sqltypes.schema import ResultColumn
 
 BATCH_WINDOW = 0.0003  # seconds that a miss waits for others while upqueries are under way
 DIFFERS = "the cache's answer differed from MySQL's own: it is not believed any more"
+SUSPECTED = "an answer of the cache differed from MySQL's own, and it is not known yet whether that is a fault"
 NOT_COMPARED = "the cache is new, and its answer could not be compared with MySQL's own"
 TOLD = {"differs": DIFFERS, "unchecked": NOT_COMPARED}
 NO_CONNECTION = "no connection is free for the fill"

@@ -44,9 +44,10 @@ from proxy.faults import is_fault
 from proxy.freshness import CallDemand, Freshener
 from proxy.keys import MOST_KEYS
 from proxy.lateness import Lateness
+from proxy.ledger import TIRED
 from proxy.long_sql import is_long, read_text, substituted, substituted_in_slices
 from proxy.proxied import ProxiedQueries
-from proxy.pump import Pump
+from proxy.pump import DIFFERS, NOT_COMPARED, SUSPECTED, Pump
 from proxy.sample import Sampler
 from proxy.slices import encode_in_slices, in_slices
 from proxy.state import StateStore
@@ -61,6 +62,8 @@ VISIBLE_SOON = 0.05  # seconds that a transaction of the stream may need to beco
 LEAST_PATIENCE = 0.05  # seconds that MySQL may take to execute what the stream has brought already
 SLOW_SUBSCRIBER = 1000  # events that a subscriber may be behind before it is cut off
 SHORT = 0.8  # of the limit of memory
+TRIES = 2 * TIRED + 4  # to compare a subscription's first rows
+LATER = frozenset({NOT_COMPARED, SUSPECTED, DIFFERS, "hot_key", "cache_dropped"})  # why another try may be answered
 WIDE = 200  # columns
 GRPC_ACCOUNT = ""  # callers of gRPC are no accounts of MySQL
 
@@ -308,10 +311,7 @@ class Router:
         cache = self._catalog.get(name)
         if self.closed:
             raise SourceDown(self.closed)
-        if cache.trust is not None:  # the first rows are compared as those of a read are
-            await OpenCache(self, cache, 0).fill(parameters)
-            if cache.reader is None:
-                await self._catalog.settled()
+        await self._compare_first(cache, parameters)
         if cache.reader is None or cache.binder is None:
             raise SourceDown(f"cache {name!r} is not ready: {cache.why}")
         if why := cache.binder.too_many(parameters):
@@ -345,6 +345,23 @@ class Router:
         finally:
             self._subscribers.discard(queue)
             self.pump.unsubscribe(number)
+
+    async def _compare_first(self, cache: NamedCache, parameters: Sequence[ParameterValue]) -> None:
+        """The first rows of a subscription are compared as those of a read are: returns when they are held, and nothing
+        is to be compared before they are given. Raises SourceDown where that could not be done so often that a read
+        would have been answered."""
+        opened, why = OpenCache(self, cache, 0), ""
+        for _ in range(TRIES):
+            if cache.trust is None or (not why and opened.proved(parameters)):
+                return
+            answer = await opened.fill(parameters)
+            await self.auditor.settled(cache)
+            if cache.reader is None:
+                await self._catalog.settled()
+            if isinstance(answer, str) and answer not in LATER:
+                return  # the subscription ends for the same reason
+            why = answer if isinstance(answer, str) else ""
+        raise SourceDown(f"cache {cache.name!r}: {why or NOT_COMPARED}")
 
     def close(self, reason: str) -> None:
         """No hit is served from now on, and every subscription ends: its rows may be older than was promised."""

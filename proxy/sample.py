@@ -18,8 +18,9 @@ from dataflow.engine import Engine
 from dataflow.messages import StreamEvent
 from dataflow.reader import ReaderNode
 from proxy.api import ParameterValue
-from proxy.comparison import PATIENCE, Comparer, Comparison, Outcome, Submit, marks_of
+from proxy.comparison import Comparer, Comparison, Outcome, marks_of
 from proxy.keys import Binding
+from proxy.suspicions import PATIENCE, Submit
 from sqltypes.errors import UpwellError
 
 if TYPE_CHECKING:
@@ -95,10 +96,11 @@ class Sampler:
         if marks is None:
             return
         position = self._engine.ring.position.freeze()
-        self._running = Comparison(
+        running = self._running = Comparison(
             cache, reader, binding, together, format_, parameters, sql, position, marks, now, self._on_end, body
         )
-        self.comparer.start(self._running)
+        running.suspect = lambda: self._forget(running)
+        self.comparer.start(running)
 
     def on_stream(self, event: StreamEvent) -> None:
         """The engine has processed the event."""
@@ -111,7 +113,7 @@ class Sampler:
     def _on_end(self, sample: Comparison, outcome: Outcome) -> None:
         if outcome is Outcome.DIFFERENT:
             self._report(sample)
-        if outcome in (Outcome.DIFFERENT, Outcome.FREE):
+        if outcome is Outcome.FREE:
             self._forget(sample)
         match outcome:
             case Outcome.EQUAL:

@@ -61,6 +61,8 @@ class Trust:
         self.unproved: dict[Held, None] = {}
         self.recent: deque[Held] = deque(maxlen=LATEST)
         self.warned = False  # that checks are in vain
+        self.suspicions = 0  # differences that are not explained yet: nothing that is not stored is given meanwhile
+        self.explained = asyncio.Event()
         self.changed = False  # a table of the query has changed since
         self.behind = False  # an answer that was due has been given, and is to be compared
 
@@ -78,6 +80,16 @@ class Trust:
         checked, or has changed: as long as fills are due it is checked in the place of its fill."""
         return self.fills if unseen and not self.evict and self.fills.due else self.changes
 
+    def suspect(self) -> None:
+        self.suspicions += 1
+        self.explained.clear()
+
+    def explain(self) -> None:
+        """Requires: `suspect` was called for it."""
+        self.suspicions -= 1
+        if not self.suspicions:
+            self.explained.set()
+
     def let_through(self, ledger: Ledger) -> None:
         """An answer is given unchecked. Requires: it was not due."""
         ledger.let_through()
@@ -93,12 +105,21 @@ class Trust:
             return True
         return held.bodies is None and self.holds_back_derived(seconds, given=given, unseen=held.unseen)
 
+    def proved(self, reader: ReaderNode, keys: Bound) -> bool:
+        """Is all that is held for the keys as it was compared?"""
+        found = [reader.entries.get(key) for key, _ in keys]
+        return not self.suspicions and all(
+            held is not None and held.bodies is not None and held not in self.unproved for held in found
+        )
+
     def holds_back_together(self, reader: ReaderNode, keys: Bound, seconds: float, *, given: bool = True) -> bool:
         """Likewise of the answer of several keys together, which is not stored, but derived at each read."""
         return self.holds_back_derived(seconds, given=given, unseen=any_unseen(reader, keys))
 
     def holds_back_derived(self, seconds: float, *, given: bool = True, unseen: bool = False) -> bool:
         """Likewise of any answer that is derived. `unseen`: as `ledger` has it."""
+        if self.suspicions:
+            return True
         ledger = self.ledger(unseen)
         due = ledger.due
         if due and given and self.evict and seconds > SLOW_SECONDS:
@@ -197,6 +218,8 @@ class Auditor:
         return FillCheck(sql, cache, reader, binding, parameters, encode, self._note_fill, began)
 
     def _note_fill(self, check: FillCheck, finding: Finding) -> None:
+        if finding is Finding.DIFFERS:
+            return  # `on_differs` counts it
         trust = check.cache.trust
         if trust is not None and check.reader is check.cache.reader:
             if finding is Finding.AGREES:
@@ -211,11 +234,26 @@ class Auditor:
         assert isinstance(check, FillCheck)
         error = check.own if isinstance(check.own, SourceError) else None
         own = check.own.rows if isinstance(check.own, OwnAnswer) else []
-        self._lose(
-            Difference(
-                "fill", check.cache, check.reader, check.sql, check.parameters, check.rows, own, error, effect.bracket
-            )
+        difference = Difference(
+            "fill", check.cache, check.reader, check.sql, check.parameters, check.rows, own, error, effect.bracket
         )
+        trust = check.cache.trust if check.cache.reader is check.reader else None
+
+        def ended(fault: bool) -> None:
+            if trust is not None:
+                trust.explain()
+            self._count(check.cache, Finding.DIFFERS if fault else Finding.UNKNOWN)
+            if fault:
+                self._lose(difference)
+
+        if trust is not None:
+            trust.suspect()
+        self._comparer.suspicions.explain(effect.bracket.server_uuid, check.cache.names, ended)
+
+    async def settled(self, cache: NamedCache) -> None:
+        """Waits until no difference of the cache is unexplained."""
+        while cache.trust is not None and cache.trust.suspicions:
+            await cache.trust.explained.wait()
 
     # -- held answers --------------------------------------------------------------------------------------------------
 
@@ -284,14 +322,16 @@ class Auditor:
             if self._asked.get((cache, sql)) is future:
                 del self._asked[cache, sql]  # at once: who comes from now on may have been shown more
             future.set_result(comparison if good else None)
+            if comparison.suspected:
+                trust.explain()
             self._note_held(comparison, outcome, trust, ledger, began)
 
         position = self._engine.ring.position.freeze()
-        self._comparer.start(
-            Comparison(
-                cache, reader, binding, together, format_, parameters, sql, position, marks, self._clock(), ended, body
-            )
+        comparison = Comparison(
+            cache, reader, binding, together, format_, parameters, sql, position, marks, self._clock(), ended, body
         )
+        comparison.suspect = trust.suspect
+        self._comparer.start(comparison)
         return future
 
     def behind(
@@ -345,7 +385,7 @@ class Auditor:
             if outcome in (Outcome.EQUAL, Outcome.FREE):
                 proves = outcome is Outcome.EQUAL and bool(comparison.held)
                 ledger.agree(_name_of(comparison.keys), rows=proves)
-            elif outcome is Outcome.UNKNOWN:
+            elif outcome is Outcome.UNKNOWN and not comparison.suspected:
                 self._in_vain(trust, ledger, began, comparison.cache, comparison.sql, comparison.error)
         self._count(comparison.cache, _FINDINGS[outcome])
         if outcome is Outcome.DIFFERENT:

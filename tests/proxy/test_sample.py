@@ -78,11 +78,25 @@ class Sampled:
 
     def answer(
         self, rows: Sequence[Row] | SourceError, lower: GtidSet, owned: GtidSet = NOTHING, server: str = OLD,
-        seconds: float = 0.0,
+        seconds: float = 0.0, explained: bool = True,
     ) -> None:  # fmt: skip
         request, deliver = self.asked.pop()
         own = rows if isinstance(rows, SourceError) else OwnAnswer(list(rows))
         deliver(UpqueryAnswer(request.id, Bracket(server, lower, owned, lower), (), seconds, checks=(own,)))
+        if explained and self.asked:
+            self.explain(lower)
+
+    def offer_again(self) -> None:
+        """The key is filled again, and a hit of it is offered."""
+        self.clock += 10
+        self.rig.fill_from({1: (1, 7, 10), 2: (2, 7, 20)}, 7)
+        self.offer()
+
+    def explain(self, executed: GtidSet) -> None:
+        """MySQL says what it has executed after an answer that differed."""
+        request, deliver = self.asked.pop()
+        assert [statement.sql for statement in request.statements] == ["SELECT 1"] and request.lower == NOTHING
+        deliver(UpqueryAnswer(request.id, Bracket(OLD, NOTHING, NOTHING, executed), ([(1,)],)))
 
     @property
     def told(self) -> dict[str, int]:
@@ -215,6 +229,42 @@ def test_it_does_not_wait_without_end(sampled: Sampled) -> None:
     assert sampled.told == {"inconclusive": 1}
     sampled.change(3, (None, (3, 8, 30)))
     assert sampled.told == {"inconclusive": 1}
+
+
+def test_a_difference_counts_when_the_stream_has_brought_what_is_executed_after_it(sampled: Sampled) -> None:
+    sampled.offer()
+    sampled.answer([(1, 10)], lower=gtids(1, 2), explained=False)
+    assert sampled.told == {} and sampled.rig.held(7) is None, "nobody is given it meanwhile"
+    sampled.explain(gtids(1, 2, 3))
+    assert sampled.told == {}
+    with structlog.testing.capture_logs():
+        sampled.change(3, (None, (3, 8, 30)))
+    assert sampled.told == {"different": 1}
+
+
+def test_a_view_that_is_replaced_after_the_bracket_was_read_is_no_difference(sampled: Sampled) -> None:
+    """MySQL computes the text by the view that it has then; the snapshot's bracket does not tell of it."""
+    sampled.offer()
+    sampled.answer([(1, 10)], lower=gtids(1, 2), explained=False)
+    sampled.explain(gtids(1, 2, 3))
+    event = Ddl(Gtid(OLD, 3), "ALTER VIEW w AS SELECT 1", frozenset({"test.w"}))
+    sampled.rig.engine.on_stream(event)
+    sampled.sampler.on_stream(event)
+    assert sampled.told == {"inconclusive": 1}
+
+
+def test_a_difference_that_is_never_explained_tells_nothing(sampled: Sampled) -> None:
+    sampled.offer()
+    sampled.answer([(1, 10)], lower=gtids(1, 2), explained=False)
+    sampled.explain(gtids(1, 2, 3))
+    sampled.clock += 2 * PATIENCE + 1
+    sampled.sampler.tick()
+    assert sampled.told == {"inconclusive": 1}
+    sampled.offer_again()
+    sampled.answer([(1, 10)], lower=gtids(1, 2), explained=False)
+    request, deliver = sampled.asked.pop()
+    deliver(UpqueryFailed(request.id, SourceDown("gone")))
+    assert sampled.told == {"inconclusive": 2}
 
 
 SECOND_ROW = SourceError(1242, "21000", "Subquery returns more than 1 row")

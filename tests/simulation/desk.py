@@ -20,6 +20,7 @@ from proxy.sample import Sampler
 from sqltypes.expression import Key, Row
 from sqltypes.schema import ResultColumn
 from tests.simulation.queries import Query
+from tests.simulation.source import VIEW
 from tests.simulation.sql_side import DATABASE
 
 
@@ -46,6 +47,7 @@ class Desk:
         reader = self._engine.install(query.plan)
         reader.encoders = [packed]
         cache = Announced(query.name, query.sql, DATABASE, plan=query.plan, reader=reader, state="ready")
+        cache.names = frozenset(table.qualified.lower() for table in query.plan.tables) | {f"{DATABASE}.{VIEW}"}
         cache.binder = KeyBinder(query.plan, reader)
         self.caches[query.name] = OpenCache(cast(Router, self), cache, 0)
 

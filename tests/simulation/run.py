@@ -24,11 +24,12 @@ from tests.simulation.rest import rest
 from tests.simulation.schedule import Schedule
 from tests.simulation.script import Script, shrunk
 from tests.simulation.simulation import Results
-from tests.simulation.trials import Trials, TrialSchedule
+from tests.simulation.trials import Trials, TrialSchedule, ViewSchedule
 
 STEPS_PER_SCHEDULE = 400
 SCHEDULES_PER_JOB = 20
 TRIALS_EVERY = 4  # seeds
+VIEWS_EVERY = 12  # likewise those in which views are replaced
 SOURCES = Path(__file__).parents[2] / "dataflow"
 FOUND = Path("build")  # where failing scripts are put
 # A rule's counter that stays at zero: what no schedule can bring about.
@@ -99,8 +100,13 @@ def run(seeds: Sequence[int], steps: int = STEPS_PER_SCHEDULE, alter: float = 0.
 
 
 def schedules(seed: int) -> list[Schedule]:
-    """Of one seed: of some a second one, in which caches earn their trust."""
-    return [Schedule(seed), *([TrialSchedule(seed)] if seed % TRIALS_EVERY == 0 else [])]
+    """Of one seed: of some a second one, in which caches earn their trust, and a third, in which views are replaced."""
+    found = [Schedule(seed)]
+    if seed % TRIALS_EVERY == 0:
+        found.append(TrialSchedule(seed))
+    if seed % VIEWS_EVERY == 0:
+        found.append(ViewSchedule(seed))
+    return found
 
 
 def described(error: Exception) -> str:

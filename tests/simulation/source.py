@@ -25,6 +25,7 @@ Wanted = Mapping[str, tuple[Table, frozenset[str]]]
 Change = tuple[str, int, Row | None]  # a table, a primary key, the row that it then has
 NO_GTID = Gtid("", 0)
 OWNED, LOGGED, VISIBLE, EXECUTED = 1, 2, 3, 4
+VIEW = "a_view"
 
 
 @dataclass(eq=False, slots=True)
@@ -33,8 +34,8 @@ class Commit:
 
     `kind`: "rows"; "early", which is given its GTID before it changes anything, as on replicas; "ghost", which rolls
     back after it was owned; "ddl", after which the table `replaces` holds `rows`, without row events (TRUNCATE, a swap
-    by RENAME), and `named` says whether the stream can tell which table it was; "load", whose changes the stream cannot
-    tell.
+    by RENAME), and `named` says whether the stream can tell which table it was; "view", which replaces views and no
+    rows; "load", whose changes the stream cannot tell.
     """
 
     number: int
@@ -51,6 +52,8 @@ class Commit:
         """As the stream gives it: of the wanted tables the wanted columns, None in place of the others."""
         if self.kind == "load":
             return Gap("rows were loaded by a statement", position.add(self.gtid))
+        if self.kind == "view":
+            return Ddl(self.gtid, "CREATE OR REPLACE VIEW", frozenset({f"{DATABASE}.{VIEW}"}))
         if self.kind == "ddl":
             name = f"{DATABASE}.{self.replaces}"
             return Ddl(self.gtid, f"RENAME TABLE {name}", frozenset({name}) if self.named else None)
@@ -171,6 +174,15 @@ class ModelSource:
             held = {number_of(row): row for row in rows}
             self.latest[name] = dict(held)
             self.live[number] = Commit(number, "ddl", replaces=name, rows=held, named=named)
+
+    def begin_view(self, number: int) -> None:
+        if not self.exclusive:
+            self.live[number] = Commit(number, "view")
+
+    def other_views(self, position: GtidSet) -> bool:
+        """Are views seen now that the position does not know yet?"""
+        seen = (commit for commit in self.log if commit.kind == "view" and commit.stage >= VISIBLE)
+        return any(commit.gtid not in position for commit in seen)
 
     def execute_unseen(self) -> None:
         """A GTID is executed that no binlog has: gtid_purged was set by hand."""

@@ -17,9 +17,11 @@ from dataflow.operators.answer import AnswerNode
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
 from dataflow.reader import ReaderNode
+from proxy.suspicions import Suspicions
+from tests.simulation.checks import Wrong
 from tests.simulation.mutant import Patch, all_of, attribute, edit, nothing
 from tests.simulation.mutants import after_images_only
-from tests.simulation.trials import Trials, TrialSchedule
+from tests.simulation.trials import Trials, TrialSchedule, ViewSchedule
 
 SEEDS = range(1, 200)
 STEPS = 250
@@ -42,10 +44,10 @@ FAULTS: dict[str, Patch] = {
     ),
 }
 FIRST = {  # seeds that show what takes long to find
-    "a row that leaves a group is counted": 83,
+    "a row that leaves a group is counted": 162,
     "a change empties no answer": 104,
     "rows that go empty no answer": 204,
-    "a change that passes the filter empties no answer": 65,
+    "a change that passes the filter empties no answer": 204,
 }
 
 
@@ -68,6 +70,34 @@ def test_planted_fault_is_found_before_a_client_is_given_what_it_computes(
         if simulation.counts["alarms"]:
             return
     pytest.fail("it was not found")
+
+
+def test_a_replaced_view_explains_what_differs_until_the_stream_brings_it() -> None:
+    """`Trials` raises where a right cache loses its trust."""
+    counts: Counter[str] = Counter()
+    for seed in range(1, 13):
+        schedule = ViewSchedule(seed)
+        simulation = Trials(schedule.setup)
+        try:
+            schedule.run(simulation, 400)
+        finally:
+            simulation.close()
+        counts += simulation.counts
+    assert counts["views"] and counts["explained"] and not counts["faults"]
+
+
+def test_without_the_explanation_a_replaced_view_costs_trust(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Suspicions, "explain", lambda self, server, names, ended: ended(True))
+    for seed in SEEDS:
+        schedule = ViewSchedule(seed)
+        simulation = Trials(schedule.setup)
+        try:
+            schedule.run(simulation, STEPS)
+        except Wrong:
+            return
+        finally:
+            simulation.close()
+    pytest.fail("nothing lost its trust")
 
 
 def test_trials_compare() -> None:

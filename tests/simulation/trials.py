@@ -1,7 +1,8 @@
 """Schedules in which caches earn their trust: fills are checked in their snapshot, held answers are compared with
 MySQL's at one position, while the stream brings events and keys go (`proxy/trust.py`, `proxy/comparison.py`).
 
-A difference is a false alarm, for nothing is wrong. With `planted` something is: then clients are given nothing but
+Now and then views are replaced (`ViewSchedule`): until the stream brings that, clients' own texts have other rows. A
+difference is a false alarm, for nothing is wrong. With `planted` something is: then clients are given nothing but
 what was compared, a difference takes the cache to evict mode, and what clients are given must still be right.
 """
 
@@ -10,11 +11,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from dataflow.check import Check, Finding
 from dataflow.engine import FILL_PATIENCE
 from dataflow.messages import (
+    Ddl,
     Differs,
     Effect,
     OwnAnswer,
@@ -29,6 +31,7 @@ from proxy.comparison import Comparer, Comparison, Outcome, marks_of
 from proxy.fill_check import FillCheck
 from proxy.long_sql import substituted
 from sqltypes.errors import SourceDown
+from sqltypes.expression import Row
 from sqltypes.schema import Relation, ResultColumn, SchemaSnapshot
 from tests.simulation.checks import Wrong
 from tests.simulation.desk import packed, unpacked
@@ -37,9 +40,11 @@ from tests.simulation.queries import QUERIES, Parameters, Query, query
 from tests.simulation.schedule import Schedule
 from tests.simulation.script import Setup
 from tests.simulation.simulation import Results, Simulation
+from tests.simulation.source import VIEW
 from tests.simulation.sql_side import DATABASE, TABLES
 
 Deliver = Callable[[UpqueryAnswer | UpqueryFailed], None]
+FIRST_VIEW = 1_000_000  # numbers of transactions that no schedule comes to
 
 
 @cache
@@ -130,7 +135,17 @@ class Trials(Simulation):
         return tuple(OwnAnswer(self.source.visible.query(sql, types_)) for sql, types_ in types)
 
     def _own_answers(self, flight: Flight) -> tuple[OwnAnswer, ...]:
-        return self._own.pop(flight.request.id, ()) if self.own_in_snapshot else self._own_now(flight)
+        own = self._own.pop(flight.request.id, ()) if self.own_in_snapshot else self._own_now(flight)
+        return tuple(OwnAnswer(self._by_views_of_now(answer.rows)) for answer in own)
+
+    def _by_views_of_now(self, rows: list[Row]) -> list[Row]:
+        """What a client's own text has: MySQL takes its views as they are, whatever the snapshot is. (Once the stream
+        has brought their change the caches are planned by them, so that these are the rows as they should be.)"""
+        return rows[1:] if self.source.other_views(self.position) else rows
+
+    def do_view(self, number: int) -> None:
+        """Views are replaced."""
+        self.source.begin_view(number)
 
     # -- held answers ------------------------------------------------------------------------------------------------
 
@@ -166,12 +181,13 @@ class Trials(Simulation):
         for _ in range(moments):
             if flight.stage == len(self.moments):
                 self.asides.remove((flight, deliver, name))
-                own = tuple(OwnAnswer(rows) for rows in flight.results)
-                deliver(UpqueryAnswer(flight.request.id, flight.bracket(), (), checks=own))
+                own = tuple(OwnAnswer(self._by_views_of_now(rows)) for rows in flight.results)
+                results: Results = [[] for _ in flight.request.statements]
+                deliver(UpqueryAnswer(flight.request.id, flight.bracket(), tuple(results), checks=own))
                 return
             if self.moments[flight.stage] == "snapshot":
-                (check,) = flight.request.checks
-                flight.results = [self.source.visible.query(check.sql, query(name).types)]
+                texts = [check.sql for check in flight.request.checks]
+                flight.results = [self.source.visible.query(text, query(name).types) for text in texts]
             self._go_on(flight)
 
     def do_fail_aside(self, at: int) -> None:
@@ -194,6 +210,11 @@ class Trials(Simulation):
     def _on_stream(self, event: StreamEvent) -> None:
         super()._on_stream(event)
         self.comparer.on_stream(event)
+        if isinstance(event, Ddl) and event.tables == frozenset({f"{DATABASE}.{VIEW}"}):
+            self.counts["views"] += 1
+            for name in list(self.desk.caches):
+                self.handle(self.desk.drop(name))
+                self.desk.open(query(name))
 
     def do_tick(self, seconds: float) -> None:
         super().do_tick(seconds)
@@ -211,8 +232,14 @@ class Trials(Simulation):
             if isinstance(effect, Differs):
                 check = effect.check
                 assert isinstance(check, FillCheck)
-                self._alarm(check.cache.name, f"filled {check.rows}, MySQL has {check.own}")
+                ended = partial(self._on_explained, check)
+                self.comparer.suspicions.explain(effect.bracket.server_uuid, check.cache.names, ended)
         super().handle([effect for effect in effects if not isinstance(effect, Differs)])
+
+    def _on_explained(self, check: FillCheck, fault: bool) -> None:
+        self.counts["faults" if fault else "explained"] += 1
+        if fault and check.reader.installed:
+            self._alarm(check.cache.name, f"filled {check.rows}, MySQL has {check.own}")
 
     def _alarm(self, name: str, what: str) -> None:
         if not self.planted:
@@ -224,11 +251,16 @@ class Trials(Simulation):
             self.desk.open(cautious(name, Caution(level)))
 
     def come_to_an_end(self) -> None:
-        """All that is asked for comparisons is answered."""
+        """All that is asked for comparisons is answered, and what differs is explained."""
         for _ in range(1000):
-            if not self.asides:
+            if not self.asides and not self.comparer.suspicions.running:
                 return
             self.do_aside(0, len(self.moments) + 1)
+            if not self.asides:
+                for number in list(self.source.live):
+                    self.source.advance(number)
+                self.do_deliver(1)
+                self.do_tick(0.1)
         raise Wrong("comparisons have no end")
 
 
@@ -260,4 +292,20 @@ class TrialSchedule(Schedule):
             drawn.append(("fail_aside", rng.randrange(100)))
         if rng.random() < 0.002:
             drawn.append(("tick", rng.choice((1.0, FILL_PATIENCE))))
+        return drawn
+
+
+class ViewSchedule(TrialSchedule):
+    """A schedule in which views are replaced as well, which another seed draws."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._views = random.Random(seed ^ 0x5EED)
+        self._replaced = 0
+
+    def _drawn(self, simulation: Trials, asked: Sequence[tuple[str, Parameters]]) -> list[tuple[object, ...]]:
+        drawn = super()._drawn(simulation, asked)
+        if self._views.random() < 0.03 and len(simulation.source.live) < 8:
+            self._replaced += 1
+            drawn.append(("view", FIRST_VIEW + self._replaced))
         return drawn

@@ -1,0 +1,189 @@
+"""A fill's difference counts when the stream has brought all that MySQL's own answer may be due to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+import structlog
+
+from dataflow.fill import Read
+from dataflow.messages import (
+    Ddl,
+    Differs,
+    Gap,
+    OwnAnswer,
+    StreamEvent,
+    TableChanges,
+    Transaction,
+    UpqueryAnswer,
+    UpqueryFailed,
+    UpqueryRequest,
+)
+from gtid_tracker.bracket import Bracket
+from gtid_tracker.gtid import Gtid, GtidSet
+from proxy.caches import NamedCache
+from proxy.comparison import Comparer
+from proxy.encoding import Encoding
+from proxy.keys import Binding
+from proxy.long_sql import substituted
+from proxy.suspicions import AGAIN, PATIENCE
+from proxy.trust import Auditor
+from sqltypes.errors import SourceDown
+from sqltypes.expression import Row
+from sqltypes.schema import BIGINT, ResultColumn
+from tests.support.engine_rig import NEW, NOTHING, OLD, ROWS, Rig, gtids
+
+Deliver = Callable[[UpqueryAnswer | UpqueryFailed], None]
+VIEW = Ddl(Gtid(OLD, 2), "CREATE OR REPLACE VIEW v AS SELECT 1", frozenset({"test.v"}))
+CHANGE = Transaction(Gtid(OLD, 2), [TableChanges("test.t", [(None, (9, 9, 9))])])
+
+
+@dataclass
+class Filled:
+    """The position is 1. A miss of key 7 was checked, and differs. `asked`: of MySQL since."""
+
+    rig: Rig = field(default_factory=lambda: Rig(ROWS))
+    clock: float = 100.0
+    asked: list[tuple[UpqueryRequest, Deliver]] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        reader = self.rig.readers[0]
+        columns = tuple(ResultColumn(name, BIGINT, True) for name in ("id", "v"))
+        self.encoding = Encoding(reader, columns, None, [lambda _: lambda rows: repr(rows).encode()])
+        self.cache = NamedCache("rows", ROWS, "test", plan=reader.plan, reader=reader, encoding=self.encoding)
+        self.cache.names = frozenset({"test.t", "test.v"})
+        self.comparer = Comparer(
+            self.rig.engine, lambda request, deliver, _: self.asked.append((request, deliver)), lambda: OLD,
+            lambda: self.clock,
+        )  # fmt: skip
+        self.auditor = Auditor(
+            self.rig.engine, self.comparer, 8, lambda cache, why: self.lost.append(why), substituted=substituted,
+            clock=lambda: self.clock,
+        )  # fmt: skip
+        self.auditor.begin(self.cache)
+
+    def fill(self, held: list[Row], own: Sequence[Row]) -> None:
+        """A miss, whose bracket is L = {1}."""
+        reader = self.rig.readers[0]
+        check = self.auditor.fill_check(
+            self.cache, reader, Binding([(7, (7,))], (7,)), (7,), ROWS.replace("?", "7"), reader.encoders[0]
+        )
+        self.rig.engine.read(Read(1, reader, [(7, (7,))], check=check))
+        (request,) = self.rig.asked()
+        answer = UpqueryAnswer(
+            request.id, Bracket(OLD, gtids(1), NOTHING, gtids(1)), (held,), checks=(OwnAnswer(list(own)),)
+        )
+        differs, *_ = self.rig.engine.on_answer(answer)
+        assert isinstance(differs, Differs)
+        self.auditor.on_differs(differs)
+
+    def explain(self, executed: GtidSet, server: str = OLD) -> None:
+        request, deliver = self.asked.pop()
+        deliver(UpqueryAnswer(request.id, Bracket(server, NOTHING, NOTHING, executed), ([(1,)],)))
+
+    def bring(self, event: StreamEvent) -> None:
+        self.rig.engine.on_stream(event)
+        self.auditor.on_stream(event)
+        self.comparer.on_stream(event)
+
+    @property
+    def suspected(self) -> bool:
+        assert self.cache.trust is not None
+        return self.cache.trust.suspicions > 0
+
+    @property
+    def counted(self) -> dict[str, int]:
+        return dict(self.auditor.counters)
+
+
+@pytest.fixture
+def filled() -> Filled:
+    made = Filled()
+    made.fill([(7, 1, 10)], [(1, 11)])
+    assert made.suspected and not made.lost and not made.counted
+    return made
+
+
+def test_where_the_stream_has_all_that_is_executed_it_is_a_fault(filled: Filled) -> None:
+    with structlog.testing.capture_logs() as logs:
+        filled.explain(gtids(1))
+    assert len(filled.lost) == 1 and "fill" in filled.lost[0]
+    assert filled.counted == {"trust_differs": 1, "caches_distrusted": 1} and not filled.suspected
+    assert [line["rows_of_mysql"] for line in logs] == [["(1, 11)"]]
+
+
+def test_a_change_that_the_stream_has_still_to_bring_is_waited_for(filled: Filled) -> None:
+    filled.explain(gtids(1, 2))
+    assert not filled.lost and filled.suspected
+    with structlog.testing.capture_logs():
+        filled.bring(CHANGE)
+    assert len(filled.lost) == 1
+
+
+def test_a_ddl_statement_that_the_stream_has_still_to_bring_explains_it(filled: Filled) -> None:
+    filled.explain(gtids(1, 2))
+    filled.bring(VIEW)
+    assert not filled.lost and not filled.suspected
+    assert filled.counted == {"trust_unknown": 1}
+
+
+def test_one_on_what_the_cache_does_not_name_explains_nothing(filled: Filled) -> None:
+    filled.explain(gtids(1, 2))
+    with structlog.testing.capture_logs():
+        filled.bring(Ddl(Gtid(OLD, 2), "ALTER TABLE w ADD COLUMN n INT", frozenset({"test.w"})))
+    assert len(filled.lost) == 1
+
+
+def test_what_was_owned_and_was_rolled_back_is_not_waited_for(filled: Filled) -> None:
+    filled.explain(gtids(1, 2))
+    filled.comparer.tick()
+    assert not filled.asked
+    filled.clock += AGAIN + 0.1
+    filled.comparer.tick()
+    with structlog.testing.capture_logs():
+        filled.explain(gtids(1, 3))  # what it has executed since it need not have
+    assert len(filled.lost) == 1
+
+
+@pytest.mark.parametrize("how", ["gap", "never", "server", "gone"])
+def test_what_cannot_be_explained_is_no_fault(filled: Filled, how: str) -> None:
+    if how == "server":
+        filled.explain(gtids(1), server=NEW)
+    elif how == "gone":
+        request, deliver = filled.asked.pop()
+        deliver(UpqueryFailed(request.id, SourceDown("gone")))
+    elif how == "never":
+        filled.explain(gtids(1, 2))
+        filled.comparer.tick()
+        assert filled.suspected and not filled.asked
+        filled.clock += 2 * PATIENCE + 1
+        filled.comparer.tick()
+    else:
+        filled.bring(Gap("purged", gtids(1, 2)))
+    assert not filled.lost and not filled.suspected and filled.counted == {"trust_unknown": 1}
+    assert not filled.comparer.suspicions.running
+
+
+def test_a_cache_that_has_another_plan_by_then_is_not_the_one_that_differed(filled: Filled) -> None:
+    filled.cache.reader = Rig(ROWS).readers[0]
+    filled.explain(gtids(1))
+    assert not filled.lost
+
+
+def test_until_it_is_explained_nothing_is_given_that_is_not_stored(filled: Filled) -> None:
+    trust = filled.cache.trust
+    assert trust is not None
+    filled.rig.fill_from({2: (2, 8, 20)}, 8)
+    held = filled.rig.readers[0].entries[8]
+    held.stale()
+    while trust.ledger(unseen=True).due:
+        ledger = trust.ledger(unseen=True)
+        ledger.in_vain(ledger.ended)
+    assert trust.holds_back(held, 0.0) and trust.holds_back_derived(0.0), "though the ledgers are tired"
+    filled.bring(VIEW)
+    assert not filled.suspected
+    filled.explain(gtids(1, 2))
+    assert not trust.holds_back(held, 0.0)
