@@ -268,6 +268,8 @@ EDGES = (
     Edge("Guard._recovered", ((Engine, "on_answer"), (Engine, "recover")), times=2),
 )
 OF_A_CHANGED_SCHEMA = {"Leaving._take"}
+# Of a fill that fails, or whose wait for the position ends: tests/dataflow/test_guard.py breaks these.
+OF_FILLS_THAT_END = {"Guard.on_failed", "Guard._broken"}
 OF_THE_FIRST_READ = {"OpenCache.encode_as", "OpenCache._peeked", "CachedReads.watched.<locals>.ended"}
 
 
@@ -297,7 +299,7 @@ def edges_of_the_sources() -> set[str]:
 
 
 def test_all_edges_of_the_sources_are_broken_here() -> None:
-    assert edges_of_the_sources() == {edge.name for edge in EDGES} | OF_A_CHANGED_SCHEMA
+    assert edges_of_the_sources() == {edge.name for edge in EDGES} | OF_A_CHANGED_SCHEMA | OF_FILLS_THAT_END
 
 
 def test_a_cache_that_cannot_be_taken_out_keeps_no_other_from_it(
