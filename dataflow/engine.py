@@ -15,6 +15,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from dataflow.demand import BEHIND
@@ -50,6 +51,7 @@ OnBroken = Callable[[Fill, Exception], list[Effect]]
 MAX_ATTEMPTS = 3  # upqueries for one read before it is passed through
 MAX_BATCH = 100  # keys of one upquery
 ASKED = 1000  # keys that one flush asks for, or those of one read: 3 ms (`dataflow/weights.py`)
+INSERTED = 300  # keys of answers that waited for the position, that one step inserts: up to 4 ms
 EVICTING = 250 * GOING  # what is evicted in one step: so many keys, or that many times more that stay
 FILL_PATIENCE = 10.0  # seconds that an answer waits for the position; a timeout resolves nothing: the fill is dropped
 
@@ -78,6 +80,8 @@ class Engine:
         self._waits: PositionWaits[Fill] = PositionWaits()
         self._followed = followed  # the server_uuid whose stream this is, "" if not known
         self._ahead_fills = ahead_fills
+        self._due: deque[Fill] = deque()  # have waited, and are to be inserted
+        self.most_inserted = INSERTED
         self._fills: dict[int, Fill] = {}
         self._unanswered: set[int] = set()  # of these
         self._missed: dict[ReaderNode, list[Read]] = {}
@@ -299,11 +303,27 @@ class Engine:
             self.memory.count("replayed_ignored")
             return []
         self.state.advance(event)
-        effects: list[Effect] = []
         if gtid is not None and self._waits:
-            for fill in self._waits.arrived(gtid, self.ring.position):
-                effects += self._resolved(fill)
-        return effects + self.between()
+            self._due += self._waits.arrived(gtid, self.ring.position)
+        return self.go_on()
+
+    def go_on(self) -> list[Effect]:
+        """Inserts some of the answers that have waited for the position. `unfinished`: there are more."""
+        return self._insert_due() + self.between()
+
+    def _insert_due(self) -> list[Effect]:
+        effects: list[Effect] = []
+        room = self.most_inserted
+        while self._due and room > 0:
+            fill = self._due.popleft()
+            room -= len(fill.whole) + len(fill.partial)
+            effects += self._resolved(fill)
+        return effects
+
+    @property
+    def unfinished(self) -> bool:
+        """Is there anything for `go_on`? It may wait: what is received meanwhile is in the ring."""
+        return bool(self._due)
 
     def between(self) -> list[Effect]:
         """What happens between two transactions: subscribers are told, then memory is brought below its limit. A
@@ -332,6 +352,7 @@ class Engine:
     def _ask_again(self) -> list[Effect]:
         """Ends all fills; who waits for them asks again, once."""
         self._waits.clear()
+        self._due.clear()
         fills = list(self._fills.values())
         for fill in fills:
             self._end(fill)
@@ -393,7 +414,8 @@ class Engine:
             self._end(fill)
             behind = SourceDown(f"server {bracket.server_uuid} answers, whose changes are not followed yet")
             return effects + [effect for read in list(fill.reads) for effect in self._cannot_tell(read, behind)]
-        effects += self._clear_rolled_back(answer, fill)
+        self._clear_rolled_back(answer, fill)
+        effects += self._insert_due()
         unsettled = bracket.owned.difference(bracket.executed) if bracket.owned else bracket.owned
         if not self._waits.add(bracket.needed, self.ring.position, fill, unsettled):
             effects += self._insert(fill)
@@ -404,10 +426,9 @@ class Engine:
             self.memory.count("fills_waiting_for_position")
         return effects
 
-    def _clear_rolled_back(self, answer: UpqueryAnswer, current: Fill) -> list[Effect]:
+    def _clear_rolled_back(self, answer: UpqueryAnswer, current: Fill) -> None:
         """A GTID that was owned, and is neither owned nor executed in a later reading, was rolled back: nobody needs
         to wait for it. Unless the server was restarted in between, and lost what had been seen."""
-        effects: list[Effect] = []
         bracket = answer.bracket
         for fill, absent in self._waits.rolled_back(bracket.owned, bracket.executed).items():
             restarted = answer.connected_at >= fill.sent_at
@@ -415,8 +436,7 @@ class Engine:
                 continue
             if self._waits.clear_absent(absent, self.ring.position, fill):
                 self.memory.count("rolled_back_cleared")
-                effects += self._resolved(fill)
-        return effects
+                self._due.append(fill)
 
     def _resolved(self, fill: Fill) -> list[Effect]:
         """The position contains the answer's L and Q. A fault is this fill's, not that of the event or of the answer
@@ -623,7 +643,7 @@ class Engine:
     @property
     def waiting(self) -> int:
         """Answers that wait for the position."""
-        return sum(1 for fill in self._waits if not fill.ahead)
+        return sum(1 for fills in (self._waits, self._due) for fill in fills if not fill.ahead)
 
     @property
     def upqueries_in_flight(self) -> int:

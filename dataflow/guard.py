@@ -83,6 +83,13 @@ class Guard:
             self._on_fault("emptying", repr(changed), error)
             return self._reset()
 
+    def go_on(self) -> list[Effect]:
+        try:
+            return self._engine.go_on()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._on_fault("answers that waited", "", error)
+            return self._reset()
+
     def tick(self) -> list[Effect]:
         try:
             return self._engine.tick()

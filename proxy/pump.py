@@ -74,7 +74,7 @@ class Pump:
         self._formats: dict[str, int] = {}
         self._encoders_for: list[EncoderFor] = []
         self._joins: list[Join] = []
-        self._tidying = False
+        self._tidying = self._going_on = False
         self._preparing: set[asyncio.Task[None]] = set()
         engine.memory.remains.on_more = self._tidy_soon
 
@@ -152,8 +152,18 @@ class Pump:
         if self._faulted:
             self._faulted = False
             self._fail_lost()
+        self._see_to_more()
+
+    def _see_to_more(self) -> None:
         if self.engine.misses_pending and not self._scheduled:
             self._schedule()
+        if self.engine.unfinished and not self._going_on:
+            self._going_on = True
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._going_on = False
+        self.handle(self._guard.go_on())
 
     def _fail_lost(self) -> None:
         """After a fault: what the engine had to tell some who wait was lost with its step."""
@@ -215,7 +225,7 @@ class Pump:
     def on_stream(self, event: StreamEvent) -> None:
         """One event of the change stream, processed to completion."""
         effects = self._guard.on_stream(event)
-        if effects or self._faulted or self.engine.misses_pending:
+        if effects or self._faulted or self.engine.misses_pending or self.engine.unfinished:
             self.handle(effects)
         if self.on_position is not None:
             self.on_position(event)

@@ -8,9 +8,10 @@ import pytest
 
 import dataflow.engine
 from dataflow.fill import Read
-from dataflow.messages import Effect, Failed, Gap, Ready, UpqueryAnswer, UpqueryRequest
+from dataflow.messages import Effect, Failed, Gap, Ready, Transaction, UpqueryAnswer, UpqueryRequest
 from dataflow.reader import Params, ReaderNode
 from gtid_tracker.bracket import Bracket
+from gtid_tracker.gtid import Gtid
 from sqltypes.errors import Fault
 from sqltypes.expression import Key, Row
 from tests.support.engine_rig import NEW, OLD, ROWS, Rig, gtids
@@ -279,3 +280,42 @@ def test_many_who_wait_for_one_answer_are_told_in_several_steps() -> None:
             assert len(list(fill.prepare(answer))) >= steps
         ready = [effect for effect in rig.engine.on_answer(answer) if isinstance(effect, Ready)]
         assert len(ready) == lists and all(len(effect.rows) == 100 for effect in ready)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_answers_that_waited_are_inserted_a_few_at_a_time_and_brought_forward_by_what_came_meanwhile(
+    ahead: bool,
+) -> None:
+    rig = Rig(ROWS, ahead_fills=ahead)
+    rig.engine.most_inserted = 2
+    for key in range(6):
+        rig.read(key)
+        (request,) = rig.asked()
+        rig.answer(request, [(key, key, 5)], lower=gtids(1, 2))
+    assert rig.engine.waiting == (0 if ahead else 6)
+    rig.change(2)
+    steps = 0
+    while rig.engine.unfinished:
+        key = 3 + steps
+        rig.change(3 + steps, ((key, key, 5), (key, key, 6)))
+        steps += 1
+    assert steps == 2 and rig.engine.waiting == 0
+    assert [rig.held(key) for key in range(6)] == [[(key, 6 if key in (3, 4) else 5)] for key in range(6)]
+
+
+def test_answers_that_are_to_be_inserted_are_asked_for_again_where_history_is_lost() -> None:
+    rig = Rig(ROWS, ahead_fills=False)
+    rig.engine.most_inserted = 1
+    for key in range(3):
+        rig.engine.on_stream(Transaction(Gtid(OLD, 10 + key), []))
+        rig.read(key)
+        (request,) = rig.asked()
+        rig.answer(request, [(key, key, 5)], lower=gtids(1, 2))
+    rig.change(2)
+    assert rig.engine.unfinished and len(rig.engine._reads) == 2
+    rig.engine.on_stream(Gap("test", gtids(1, 2, 10, 11, 12, 13)))
+    assert not rig.engine.unfinished and rig.engine.waiting == 0
+    (request,) = rig.asked()
+    lower = gtids(1, 2, 10, 11, 12, 13)
+    effects = rig.answer(request, [(1, 1, 5), (2, 2, 5)], lower=lower)
+    assert [effect.waiter for effect in effects if isinstance(effect, Ready)] == [2, 3]

@@ -8,10 +8,12 @@ from typing import cast
 import pytest
 
 from dataflow.engine import Engine
+from dataflow.messages import Progress
 from external_upquery.executor import Executor
+from gtid_tracker.gtid import Gtid
 from proxy.pump import Pump
 from sqltypes.errors import Fault
-from tests.support.engine_rig import ROWS, Rig
+from tests.support.engine_rig import OLD, ROWS, Rig, gtids
 
 
 def test_flush_that_always_fails_ends_the_reads_that_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,3 +36,24 @@ def test_flush_that_always_fails_ends_the_reads_that_wait_for_it(monkeypatch: py
         assert tried == 2 and not rig.engine.misses_pending
 
     asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+def test_answers_that_waited_for_the_position_are_inserted_in_steps_of_the_loop() -> None:
+    rig = Rig(ROWS)
+    rig.engine.most_inserted = 1
+    for key in range(5):
+        rig.read(key)
+        (request,) = rig.asked()
+        rig.answer(request, [(key, key, 5)], lower=gtids(1, 2))
+
+    async def scenario() -> None:
+        pump = Pump(rig.engine, cast(Executor, None), 1.0)
+        pump.on_stream(Progress(Gtid(OLD, 2)))
+        steps = 1
+        while rig.engine.unfinished:
+            steps += 1
+            await asyncio.sleep(0)
+        assert steps >= 5
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+    assert all(rig.held(key) == [(key, 5)] for key in range(5))

@@ -96,6 +96,7 @@ class Simulation:
             GtidSet.empty(), setup.limit, lambda: self.clock, *setup.ring, followed=lambda: self.followed
         )
         self.engine.memory.remains.few = setup.few
+        self.engine.most_inserted = max(1, setup.few)
         self.desk = Desk(self.engine)
         self.checks = Checks(self)
         for name in setup.caches:
@@ -297,6 +298,8 @@ class Simulation:
     # -- upqueries ---------------------------------------------------------------------------------------------------
 
     def do_flush(self) -> None:
+        if self.engine.unfinished:
+            self.handle(self.engine.go_on())
         if self.engine.misses_pending:
             self.handle(self.engine.flush())
 
