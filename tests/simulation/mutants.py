@@ -52,6 +52,7 @@ from gtid_tracker.ring import Ring
 from gtid_tracker.tracker import Cut
 from proxy.caches import OpenCache
 from proxy.comparison import Comparer
+from proxy.suspicions import Suspicions
 from tests.simulation.flights import NOTHING, Asked
 from tests.simulation.mutant import Mutant, all_of, always, attribute, edit, nothing
 from tests.simulation.run import failure, run
@@ -433,6 +434,16 @@ MUTANTS = (
         edit(Comparer, "_look_again", ("if not comparison.untouched:", "if False:")),
     ),
     Mutant("trust", "the client's text runs in the snapshot", attribute(Trials, "own_in_snapshot", False)),
+    Mutant(
+        "trust",
+        "a difference waits for what MySQL has executed",
+        edit(Suspicions, "_look", ("if missing:", "if False:")),
+    ),
+    Mutant(
+        "trust",
+        "a DDL statement explains a difference",
+        edit(Suspicions, "on_stream", ("isinstance(event, Ddl) and concerns(event, suspicion.names)", "False")),
+    ),
     Mutant("since", "every key of a list counts", edit(OpenCache, "peek_since", (".keys:", ".keys[:1]:"))),
 )
 
