@@ -269,7 +269,7 @@ EDGES = (
 )
 OF_A_CHANGED_SCHEMA = {"Leaving._take"}
 # Of a fill that fails, or whose wait for the position ends: tests/dataflow/test_guard.py breaks these.
-OF_FILLS_THAT_END = {"Guard.on_failed", "Guard._broken"}
+OF_FILLS_THAT_END = {"Guard.on_failed", "Guard._broken", "Guard.go_on"}
 OF_THE_FIRST_READ = {"OpenCache.encode_as", "OpenCache._peeked", "CachedReads.watched.<locals>.ended"}
 
 

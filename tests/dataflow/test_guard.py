@@ -143,6 +143,22 @@ def test_a_fault_after_an_upquery_has_failed_is_told(monkeypatch: pytest.MonkeyP
     assert not rig.engine.waits(1) and not rig.engine._fills
 
 
+def test_a_fault_while_answers_that_waited_are_inserted_makes_all_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Guarded(ROWS)
+    rig.engine.most_inserted = 1
+    for key in (1, 2):
+        rig.read(key)
+        (request,) = rig.asked()
+        rig.answer(request, [(key, key, 5)], lower=gtids(1, 2))
+    rig.change(2)
+    assert rig.engine.unfinished and rig.held(1) == [(1, 5)]
+    faults = [True]
+    failing(monkeypatch, Engine, "_insert_due", lambda engine: bool(faults and faults.pop()))
+    rig.guard.go_on()
+    assert rig.faults == ["answers that waited"]
+    assert not rig.engine.unfinished and rig.held(1) is None and rig.held(2) is None
+
+
 def test_a_fault_in_an_answer_fails_who_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Guarded(ROWS)
     rig.read(1)
