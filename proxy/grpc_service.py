@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import Any, NoReturn, TypeVar
 
 import grpc
@@ -76,6 +76,7 @@ COLUMNS_AT_ONCE = 200
 """How many columns of an answer are described in one turn of the loop."""
 MISSES_AT_ONCE = 50
 """How many misses of one ExecuteBatch are begun in one turn of the loop."""
+LISTS_AT_ONCE = 100  # misses with lists that one ExecuteBatch waits for; each may take ten upqueries
 STREAM_MISSES = 1_000
 """How many misses one ExecuteStream may wait for before it stops reading requests."""
 SLOW_SUBSCRIBER_SECONDS = 10.0
@@ -289,9 +290,15 @@ class UpwellService:
     async def _key_answers(self, reads: Sequence[tuple[str, Parameters, Demand | None]]) -> list[bytes]:
         """The answers of many misses. Some are begun at a time: others have their turn in between."""
         tasks: list[asyncio.Task[bytes]] = []
+        lists = asyncio.Semaphore(LISTS_AT_ONCE)
+
+        async def answer(cache: str, parameters: Parameters, demand: Demand | None) -> bytes:
+            async with lists if any(isinstance(value, tuple) for value in parameters) else nullcontext():
+                return await self._key_answer(cache, parameters, demand)
+
         async with asyncio.TaskGroup() as group:
             for number, read in enumerate(reads, 1):
-                tasks.append(group.create_task(self._key_answer(*read)))
+                tasks.append(group.create_task(answer(*read)))
                 if number % MISSES_AT_ONCE == 0:
                     await asyncio.sleep(0)
         return [task.result() for task in tasks]

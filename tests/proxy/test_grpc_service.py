@@ -15,7 +15,7 @@ from proxy.api import SubscriptionEvent
 from proxy.grpc_server import GrpcListener, GrpcOptions
 from sqltypes.errors import ConfigError
 from sqltypes.schema import ResultColumn, SqlType
-from tests.support.fake_system import SERVER, FakeSystem
+from tests.support.fake_system import SERVER, FakeCache, FakeSystem
 from tests.support.grpc_listener import serving
 from upwell import errors
 from upwell.aio import Client
@@ -106,6 +106,40 @@ def test_a_parameter_that_mysql_compares_in_another_type_is_mysqls_to_answer() -
             assert [answer.served for answer in await story.get_many([3, 3.0])] == ["miss", "passed"]
             streamed = [outcome async for _, outcome in story.stream([3.0])]
             assert streamed == [[(3, "title 3")]]
+
+    run(scenario())
+
+
+def test_a_batch_waits_for_so_many_lists_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand lists of 1,000 keys were 10,000 upqueries at once: more than the queue takes."""
+    monkeypatch.setattr("proxy.grpc_service.LISTS_AT_ONCE", 3)
+    under_way = most = 0
+    read = FakeCache.read
+
+    async def counted(self: FakeCache, parameters: Any, demand: Any = None) -> Any:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        under_way -= 1
+        return await read(self, (2,), demand)
+
+    async def none_held(self: FakeCache, keys: Any) -> Any:
+        return [None] * len(keys)
+
+    monkeypatch.setattr(FakeCache, "read", counted)
+    monkeypatch.setattr(FakeCache, "hit_batch", none_held)
+
+    async def scenario() -> None:
+        nonlocal most
+        async with serving() as served:
+            story = served.client.cache("story")
+            for keys, at_once in (([[[1, 2]]] * 20, range(1, 4)), ([[1]] * 20, range(4, 21))):
+                most = 0
+                answers = await story.get_many(keys)
+                assert [list(answer) for answer in answers] == [[(2, "title 2")]] * 20
+                assert most in at_once
 
     run(scenario())
 
