@@ -51,7 +51,7 @@ OnBroken = Callable[[Fill, Exception], list[Effect]]
 MAX_ATTEMPTS = 3  # upqueries for one read before it is passed through
 MAX_BATCH = 100  # keys of one upquery
 ASKED = 1000  # keys that one flush asks for, or those of one read: 3 ms (`dataflow/weights.py`)
-INSERTED = 300  # keys of answers that waited for the position, that one step inserts: up to 4 ms
+INSERTED = 200  # keys of answers that waited for the position, that one step inserts: 3 ms
 EVICTING = 250 * GOING  # what is evicted in one step: so many keys, or that many times more that stay
 FILL_PATIENCE = 10.0  # seconds that an answer waits for the position; a timeout resolves nothing: the fill is dropped
 

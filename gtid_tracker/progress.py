@@ -27,7 +27,8 @@ class PositionWaits(Generic[WaiterT]):
 
     def __init__(self) -> None:
         self._filed: dict[Gtid, dict[WaiterT, GtidSet]] = {}
-        self._places: dict[WaiterT, tuple[Gtid, GtidSet]] = {}  # under what it is filed, and what it saw on its way
+        # Under what it is filed, and what it saw on its way.
+        self._places: dict[WaiterT, tuple[Gtid, tuple[Gtid, ...]]] = {}
         self._unsettled: dict[Gtid, dict[WaiterT, None]] = {}
         self._contained: GtidSet | None = None  # asked for last and contained; the position only grows until `clear`
 
@@ -42,13 +43,13 @@ class PositionWaits(Generic[WaiterT]):
             self._contained = needed
             return False
         missing = needed.difference(position.freeze())
-        unsettled = owned.intersection(missing) if owned else NOTHING
+        unsettled = tuple(owned.intersection(missing)) if owned else ()
         self._file(missing, waiter, unsettled)
         for gtid in unsettled:
             self._unsettled.setdefault(gtid, {})[waiter] = None
         return True
 
-    def _file(self, missing: GtidSet, waiter: WaiterT, unsettled: GtidSet) -> None:
+    def _file(self, missing: GtidSet, waiter: WaiterT, unsettled: tuple[Gtid, ...]) -> None:
         gtid = missing.last()  # the highest number of any source: it is likely to arrive last
         self._filed.setdefault(gtid, {})[waiter] = missing
         self._places[waiter] = gtid, unsettled
@@ -58,12 +59,11 @@ class PositionWaits(Generic[WaiterT]):
         self._unsettled.pop(gtid, None)
         met = []
         for waiter, missing in self._filed.pop(gtid, {}).items():
-            _, unsettled = self._places[waiter]
             if position.covers(missing):
                 met.append(waiter)
                 self._forget(waiter)
             else:
-                self._file(missing.difference(position.freeze()), waiter, unsettled)
+                self._file(missing.difference(position.freeze()), waiter, self._places[waiter][1])
         return met
 
     def rolled_back(self, owned: GtidSet, executed: GtidSet) -> dict[WaiterT, GtidSet]:
@@ -88,7 +88,7 @@ class PositionWaits(Generic[WaiterT]):
             return False
         missing = self._filed[place[0]][waiter]
         self.remove(waiter)
-        return not self.add(missing.difference(absent), position, waiter, place[1].difference(absent))
+        return not self.add(missing.difference(absent), position, waiter, GtidSet.of(place[1]).difference(absent))
 
     def remove(self, waiter: WaiterT) -> None:
         """Takes the waiter out; not an error if it does not wait."""
@@ -102,8 +102,7 @@ class PositionWaits(Generic[WaiterT]):
         self._forget(waiter)
 
     def _forget(self, waiter: WaiterT) -> None:
-        _, unsettled = self._places.pop(waiter)
-        for gtid in unsettled:
+        for gtid in self._places.pop(waiter)[1]:
             waiters = self._unsettled.get(gtid)
             if waiters is not None:
                 waiters.pop(waiter, None)

@@ -26,7 +26,7 @@ class Counted(PositionWaits[str]):
         self.looks += 1
         super()._forget(waiter)
 
-    def _file(self, missing: GtidSet, waiter: str, unsettled: GtidSet) -> None:
+    def _file(self, missing: GtidSet, waiter: str, unsettled: tuple[Gtid, ...]) -> None:
         self.looks += 1
         super()._file(missing, waiter, unsettled)
 
