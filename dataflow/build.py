@@ -48,6 +48,7 @@ from planner.upquery_sql import fill_columns, topk_fetch
 from sqltypes.compile import Codegen, compile_key, compile_predicate, compile_row, compile_sort_key
 from sqltypes.expression import Call, ColumnRef, Expr, Key, Literal, ParamRef, Row, columns_of
 from sqltypes.functions import COMPARISONS
+from sqltypes.implementations import comparison_key
 from sqltypes.schema import BIGINT, SqlType, Table
 
 Layout = dict[tuple[str, str], int]
@@ -282,8 +283,10 @@ def _watch(input_: AnswerInput, layout: Layout) -> AnswerWatch:
 
 def _compared(type_: SqlType) -> Compared:
     """From a value of the type to what stands for it in a comparison key."""
-    by = compile_key([ColumnRef("", "value", type_, True)], {("", "value"): 0})
-    return lambda value: by((value,), ())
+    by = comparison_key(type_)
+    if by is None:
+        return lambda value: value
+    return lambda value: None if value is None else by(value)
 
 
 # -- readers ---------------------------------------------------------------------------------------------------------

@@ -108,19 +108,27 @@ class AnswerNode(Arrangement):
         found: Several = {}
         indexed = keys is self.entries or keys is self.ahead
         for watch in self._watches.get(table, ()):
-            images = [image for before, after in pairs for image in self._images(watch, before, after)]
-            if not images:
+            values: list[Any] = []
+            for before, after in pairs:
+                for image in self._images(watch, before, after):
+                    if not watch.parts:
+                        return list(keys)
+                    values.append(watch.part_key(image))
+            if not values:
                 continue
-            if not watch.parts:
-                return list(keys)
-            values = dict.fromkeys(map(watch.part_key, images))
-            if indexed:
-                index = self._index[watch.parts]
-                for value in (ANY, *values):
-                    found.update(dict.fromkeys(_entries_at(index.get(value))))
-            else:
+            if not indexed:
                 found.update(dict.fromkeys(entry for entry in keys.values() if self._has(entry, watch.parts, values)))
-        return [entry.key for entry in found if keys.get(entry.key) is entry]
+                continue
+            index = self._index[watch.parts]
+            if ANY in index:
+                values.append(ANY)
+            for value in values:
+                there = index.get(value)
+                if isinstance(there, dict):
+                    found.update(there)
+                elif there is not None:
+                    found[there] = None
+        return [entry.key for entry in found if keys.get(entry.key) is entry] if found else ()
 
     @staticmethod
     def _images(watch: AnswerWatch, before: Row | None, after: Row | None) -> list[Row]:
@@ -151,8 +159,10 @@ class AnswerNode(Arrangement):
         """Where the index has the entry."""
         assert isinstance(entry, AnswerEntry) and isinstance(entry.key, tuple)
         if entry.choices is None:
-            values = [by(entry.key[at]) for at, by in zip(parts, self._compared[parts], strict=True)]
-            return (values[0] if len(values) == 1 else tuple(values),)
+            compared = self._compared[parts]
+            if len(parts) == 1:
+                return (compared[0](entry.key[parts[0]]),)
+            return (tuple([by(entry.key[at]) for at, by in zip(parts, compared, strict=True)]),)
         choices = entry.choices[parts]
         if choices is None:
             return (ANY,)
@@ -190,25 +200,19 @@ class AnswerNode(Arrangement):
     def discard(self, entry: Entry) -> list[Held]:
         if self.entries.get(entry.key) is not entry and self.ahead.get(entry.key) is not entry:
             return super().discard(entry)  # it was let go: the index is of those that came since
-        taking = self._take_out(entry)
         if isinstance(entry, AnswerEntry) and entry.places > FEW:
-            self.memory.remains.add_steps(taking)
+            self.memory.remains.add_steps(self._take_out(entry))
         else:
-            for _ in taking:
-                pass
+            for parts, index in self._index.items():
+                for value in self._places(entry, parts):
+                    _leave(index, value, entry)
         return super().discard(entry)
 
     def _take_out(self, entry: Entry) -> Iterator[None]:
         """Takes an entry out of the index, a place at a time."""
         for parts, index in list(self._index.items()):
             for value in self._places(entry, parts):
-                there = index.get(value)
-                if there is entry:
-                    del index[value]
-                elif isinstance(there, dict):
-                    there.pop(entry, None)
-                    if not there:
-                        del index[value]
+                _leave(index, value, entry)
                 yield
 
     def weight(self, key: Key) -> int:
@@ -245,6 +249,17 @@ class AnswerNode(Arrangement):
             assert held == expected, f"the index of parts {parts} is not that of what is held"
             left = [entry for _, entry in found if entry.content is None]
             assert not left or self.memory.remains, "the index has entries that nobody takes out"
+
+
+def _leave(index: Index, value: Any, entry: Entry) -> None:
+    """Takes the entry out of one place."""
+    there = index.get(value)
+    if there is entry:
+        del index[value]
+    elif isinstance(there, dict):
+        there.pop(entry, None)
+        if not there:
+            del index[value]
 
 
 def _entries_at(there: Entry | Several | None) -> Iterable[Entry]:
