@@ -75,7 +75,9 @@ def list_lookup(
             return None
         rows: list[bytes] = list(map(row_of, keys))  # type: ignore[arg-type]  # None is looked for next
         if not all(rows):
-            if not _complete(rows, entry, keys, format_):
+            complete = _complete(rows, entry, keys, format_)
+            router.keep_limit()  # what is listed takes memory
+            if not complete:
                 return None
         elif router.memory_is_short:
             for held in map(entry, keys):
