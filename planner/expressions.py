@@ -91,7 +91,7 @@ def _refuse_zero(left: Expr, right: Expr) -> None:
     for column, other in ((left, right), (right, left)):
         real = isinstance(column, ColumnRef) and column.type.is_approximate
         if real and isinstance(other, Literal) and other.value == 0:
-            raise NotMaintained(because("comparison_type", f"{column.type.name.upper()} is compared with 0"))
+            raise NotMaintained(because("expression", f"{column.type.name.upper()} is compared with 0"))
 
 
 class Expressions:

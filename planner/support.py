@@ -40,6 +40,7 @@ REFUSED: dict[str, str] = {
     "bit_looked_up": "whether a BIT is IN a subquery's rows depends on how MySQL runs it, where one of these is NULL",
     "timestamp_as_number": "BIN, OCT and CONV read a TIMESTAMP literal otherwise when MySQL runs a statement again",
     "binary_as_number": "a binary string that a column must equal is another number as 'a' than as x'61'",
+    "null_bound": "whether a TIME is between a literal and NULL, MySQL says by the kind of the literal",
     "grouping": "what GROUPING() says of no rows depends on how MySQL finds that there are none",
     "full_text": "relevance and the order by it depend on statistics, so MATCH is cached as a condition of WHERE only",
     "no_table": "the query reads no table, so there is nothing to keep current",
@@ -158,6 +159,7 @@ def check_calls(tokens: Sequence[Token], version: ServerVersion) -> None:
 
 def check_tree(tree: exp.Query, text: str) -> None:
     """Raises UnsupportedQuery for what no cache can answer rightly."""
+    _check_bounds(tree)
     for node in tree.walk():
         if isinstance(node, exp.Lock):
             raise refuse("locking_read", "FOR UPDATE" if node.args.get("update") else "FOR SHARE")
@@ -179,6 +181,12 @@ def check_tree(tree: exp.Query, text: str) -> None:
             raise refuse("full_text", node.sql("mysql")[:60])
         if isinstance(node, exp.Select) and _calculates_found_rows(node):
             raise refuse("session_state", "SQL_CALC_FOUND_ROWS")
+
+
+def _check_bounds(tree: exp.Query) -> None:
+    for node in tree.find_all(exp.Between):
+        if any(isinstance(node.args[at], exp.Null) for at in ("low", "high")):
+            raise refuse("null_bound", node.sql("mysql")[:60])
 
 
 _READ_DIGITS = frozenset({"bin", "oct", "conv"})

@@ -58,6 +58,8 @@ class KeyBinder:
         """Whether an IN-list is the only parameter, and each of its values gives a key."""
         self.one_key = not self._lists
         """Whether each read asks for one key."""
+        # Where MySQL computes the answer, a TIME is given as a literal. `NOT BETWEEN ? AND NULL` is another then.
+        self._times = [at for at, param in enumerate(plan.parameters) if self._evict and param.type.name == "time"]
         self._whole_numbers = self.is_list and _whole(plan.parameters[0].type) and plan.reader.root_key == (0,)
         self._list_keys: dict[Value, Key] = {}
         only = plan.parameters[0] if len(plan.parameters) == 1 and len(plan.key) == 1 else None
@@ -77,6 +79,8 @@ class KeyBinder:
         if len(parameters) != len(expected):
             raise BadParameters(f"{len(parameters)} parameters were given, the query takes {len(expected)}")
         values = [self._convert(parameter, value) for parameter, value in zip(expected, parameters, strict=True)]
+        if self._times and None in values and any(values[at] is not None for at in self._times):
+            raise ComparedElsewhere("NULL beside a TIME, which MySQL reads otherwise as a literal than as a string")
         if not self._lists:
             params = tuple(values)
             missing = any(params[index] is None for index in self._not_null)

@@ -100,6 +100,10 @@ def _require_weights(side: Expr, ordered: bool) -> None:
 
 def _between(op: str, args: Args) -> Expr:
     value, low, high = _as_one(args)
+    if value.type.is_string:  # the two comparisons must each be made as MySQL makes the one of three
+        for bound in args[1:]:
+            if aligned(args[0], bound)[0].type.collation != value.type.collation:
+                raise UnsupportedQuery("collation", "BETWEEN over strings of several collations")
     return call("and", [call(">=", [value, low]), call("<=", [value, high])])
 
 
