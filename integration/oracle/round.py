@@ -133,6 +133,7 @@ class Round:
         self.seed = seed
         self.rng = random.Random(seed)
         self.rng_of_warnings = random.Random(f"{seed} warnings")
+        self._spaces = 0
         self.tally = tally
         # The size and the dates are from numbers of their own, so that other choices stay.
         large = focus.large or random.Random(f"{seed} size").random() < LARGE
@@ -291,14 +292,20 @@ class Round:
                 return
         for _ in range(2):  # which rows MySQL looks at is its plan's choice, which may change
             shown = self.asker.ask("through", "SHOW WARNINGS", None)
-            again = self.asker.ask("direct", text, values)
-            asked = self.asker.ask("direct", "SHOW WARNINGS", None)
-            if told in (-1, again.warnings) and Counter(shown.rows) == Counter(asked.rows):
-                counts["warnings shown alike"] += 1
-                return
+            for anew in ("", self.spaces()):  # how it reads a string depends on the statement's executions before
+                again = self.asker.ask("direct", text + anew, values)
+                asked = self.asker.ask("direct", "SHOW WARNINGS", None)
+                if told in (-1, again.warnings) and Counter(shown.rows) == Counter(asked.rows):
+                    counts["warnings shown alike"] += 1
+                    return
             found = self.asker.ask("through", text, values)
             told = found.warnings if self.asker.served()[0] == "passed" else -1
         self.found("warnings", cached, ask, served, asked, shown, text)
+
+    def spaces(self) -> str:
+        """A text that ends in them is prepared anew."""
+        self._spaces += 1
+        return " " * self._spaces
 
     def is_mysqls_choice(self, cached: Cached, ask: Ask, wanted: Answer, found: Answer) -> bool:
         """Whether an error comes and goes with the order in which MySQL looks at the conditions."""
