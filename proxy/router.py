@@ -309,9 +309,10 @@ class Router:
         self, name: str, parameters: Sequence[ParameterValue]
     ) -> AsyncGenerator[SubscriptionEvent, None]:
         cache = self._catalog.get(name)
-        if self.closed:
+        if not self.closed:
+            await self._compare_first(cache, parameters)
+        if self.closed:  # who is not yet among the subscribers is not told when that begins
             raise SourceDown(self.closed)
-        await self._compare_first(cache, parameters)
         if cache.reader is None or cache.binder is None:
             raise SourceDown(f"cache {name!r} is not ready: {cache.why}")
         if why := cache.binder.too_many(parameters):
