@@ -11,6 +11,7 @@ from integration.mysql_server import Server
 from integration.mysql_shop import BY_ID, shop
 
 SLEEPERS = 20
+LOCKED_OUT = "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table%'"
 
 
 def test_a_miss_does_not_wait_for_slow_reads_over_grpc(mysql: Server, database: str, tmp_path: Path) -> None:
@@ -53,7 +54,9 @@ def test_a_miss_for_which_no_connection_is_free_is_passed_in_its_own_session(
                     for key, other in enumerate(others, 1)
                 ]
                 async with asyncio.timeout(60):
-                    await until(lambda: proxy.app.executor.full)
+                    while await asyncio.to_thread(mysql.execute, LOCKED_OUT) != ((1,),):
+                        pass
+                assert proxy.app.executor.full
                 rows, served, why = await asker.read(BY_ID, 2)
                 assert (rows, served, why) == (((2, 20, "item 2"),), "passed", "no connection is free for the fill")
                 assert await asker.served(BY_ID, 1) == "hit"

@@ -32,7 +32,8 @@ assert foreground() == before
 print("ended", flush=True)
 """
 
-# A terminal where make runs, and somebody who types Ctrl-C. Prints make's exit status.
+# A terminal where make runs, and somebody who types Ctrl-C. Prints make's exit status, or what was printed where the
+# command had not said that it ends.
 TYPIST = """
 import os, pty, sys
 pid, terminal = pty.fork()
@@ -51,8 +52,7 @@ while True:
         typed = True
         os.write(terminal, b"\\x03")
 _, status = os.waitpid(pid, 0)
-assert b"ended" in printed, printed
-print(os.waitstatus_to_exitcode(status))
+print(os.waitstatus_to_exitcode(status) if b"ended" in printed else printed)
 """
 
 
