@@ -100,6 +100,8 @@ def _require_weights(side: Expr, ordered: bool) -> None:
 
 def _between(op: str, args: Args) -> Expr:
     value, low, high = _as_one(args)
+    if len({arg.type.name for arg in args if domain(arg.type) == "datetime" and not constant(arg)}) > 1:
+        raise UnsupportedQuery("comparison_type", "BETWEEN over DATE and DATETIME, where a date may have a zero in it")
     if value.type.is_string:  # the two comparisons must each be made as MySQL makes the one of three
         for bound in args[1:]:
             if aligned(args[0], bound)[0].type.collation != value.type.collation:
