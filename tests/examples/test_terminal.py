@@ -7,14 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 
 # What the command does: it waits for Ctrl-C, and ends with 0.
 COMMAND = """
-import signal, sys
-from contextlib import nullcontext
+import signal
 from examples.lobsters.terminal import foreground, in_the_foreground
 
 def stop(signum, frame):
@@ -22,7 +19,7 @@ def stop(signum, frame):
 
 signal.signal(signal.SIGINT, stop)
 before = foreground()
-with in_the_foreground() if sys.argv[1] == "taken" else nullcontext():
+with in_the_foreground():
     try:
         print("ready", flush=True)
         signal.pause()
@@ -56,22 +53,14 @@ print(os.waitstatus_to_exitcode(status) if b"ended" in printed else printed)
 """
 
 
-@pytest.mark.parametrize(("way", "well"), [("taken", True), ("left", False)])
-def test_make_ends_well_where_its_command_does(tmp_path: Path, way: str, well: bool) -> None:
+def test_make_ends_well_where_its_command_does(tmp_path: Path) -> None:
     (tmp_path / "command.py").write_text(COMMAND)
     makefile = tmp_path / "Makefile"
-    makefile.write_text(f"run:\n\t@exec env PYTHONPATH={ROOT} {sys.executable} {tmp_path}/command.py {way}\n")
-
-    def ends_well() -> bool:
-        command = [sys.executable, "-c", TYPIST, str(makefile)]
+    makefile.write_text(f"run:\n\t@exec env PYTHONPATH={ROOT} {sys.executable} {tmp_path}/command.py\n")
+    command = [sys.executable, "-c", TYPIST, str(makefile)]
+    for _ in range(3):  # left to make, it is a race: mostly make ends ill, on some machines it hardly does
         typist = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-        return typist.stdout == "0\n"
-
-    # Left to make, it is a race: on a busy machine make sees at times only that its command ended.
-    tried = [ends_well()]
-    while not well and all(tried) and len(tried) < 20:
-        tried.append(ends_well())
-    assert all(tried) is well, tried
+        assert typist.stdout == "0\n"
 
 
 def test_without_a_terminal_nothing_changes() -> None:
