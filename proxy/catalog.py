@@ -448,6 +448,8 @@ class Catalog:
             self._again.at_once(name)
             return False
         except Exception as error:  # one that ended this task would keep all others from being planned
+            if name in self._again:  # its tables have changed meanwhile: what was seen may be half of it
+                return True
             why = error.message if isinstance(error, UpwellError) else f"an internal error: {error!r}"
             cache.state, cache.why = "refused", why
             if isinstance(error, FOR_GOOD) and getattr(error, "code", "") != TOO_COSTLY:

@@ -415,6 +415,32 @@ def test_what_no_cache_can_be_of_is_planned_again_when_its_tables_change_only(mo
     asyncio.run(scenario())
 
 
+def test_what_cannot_be_planned_because_its_tables_are_changing_is_planned_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A table may be read when its columns are not there yet; that it has come is told while the plan is made."""
+
+    async def scenario() -> None:
+        made, _, _ = on_a_slow_disk(monkeypatch)
+        del made._schedule
+        tried = []
+
+        async def plan_once(sql: str, database: str) -> Planned:
+            tried.append(sql)
+            await asyncio.sleep(0)
+            if len(tried) == 1:
+                made.schema_changed(None)
+                raise UnknownName("no such column")
+            return planned_of(sql)
+
+        monkeypatch.setattr(made, "_plan_once", plan_once)
+        made.adopt("new", NEW, "test", MadeBy(Origin.SQL, "a@b"))
+        await made.settled()
+        assert made.caches["new"].state == "ready" and not made.rebuilding
+
+    asyncio.run(scenario())
+
+
 def test_an_account_drops_its_own_caches_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another may have made one of the same name since the account was asked about."""
 
