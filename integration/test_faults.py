@@ -13,6 +13,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,7 @@ class Broken:
 
     def __call__(self, *_: object, **__: object) -> Any:
         self.calls += 1
-        raise self.error
+        raise copy(self.error)  # an error holds all frames that it has ever passed
 
 
 def ways(text: str) -> tuple[Callable[[RawClient, int], bytes], ...]:
@@ -196,7 +197,7 @@ def test_a_fault_in_a_change_empties_what_it_may_have_left_wrong(
         nonlocal calls
         calls += 1
         if calls == 1:
-            raise error
+            raise copy(error)
         return original(*given, **named)
 
     with beside.direct() as direct, beside.client() as client:
