@@ -37,8 +37,8 @@ from dataflow.messages import (
 from dataflow.reader import Params, ReaderNode
 from dataflow.source_history import SourceHistory
 from dataflow.state import State
-from dataflow.subscription import Subscriptions
-from dataflow.weights import split, weight_of
+from dataflow.subscription import ENDED, Subscriptions
+from dataflow.weights import split, take
 from gtid_tracker.gtid import GtidSet
 from gtid_tracker.progress import PositionWaits
 from gtid_tracker.ring import Ring
@@ -120,7 +120,7 @@ class Engine:
             effects += self._give_up(read, "cache_dropped")
         for reader in [reader for reader in self._missed if not reader.installed]:
             del self._missed[reader]
-        return effects + self.subscriptions.end_closed("the cache was dropped or is being rebuilt")
+        return effects + self.subscriptions.end_closed(ENDED["cache_dropped"])
 
     def tidy(self, most: int) -> bool:
         """Takes apart so much of what was let go (`dataflow/remains.py`). Whether there is more to do."""
@@ -147,6 +147,8 @@ class Engine:
 
     def _ask(self, read: Read) -> list[Effect]:
         """Joins the fills under way for its keys; the rest of the keys is missed."""
+        if not read.reader.installed:
+            return self._give_up(read, "cache_dropped")  # it was closed since the caller had it
         read.attempts += 1
         alone = False
         tracker = read.reader.program.root.tracker
@@ -192,10 +194,11 @@ class Engine:
         A read whose keys are all held by now is answered instead. `failed`: what becomes of a reader's fault.
         """
         effects = self._settle_next(failed)
-        for reader, reads in self._next_missed().items():
+        missed, self._missed = take(self._missed, ASKED)
+        for reader, reads in missed.items():
             begun = self._count
             try:
-                effects += self._ask_for(reader, reads) if reader.installed else ()
+                effects += self._ask_for(reader, reads)
             except Exception as error:
                 for number in range(begun + 1, self._count + 1):
                     if number in self._fills:
@@ -222,22 +225,6 @@ class Engine:
                     raise
                 effects += failed(read.reader, [read], error)
         return effects
-
-    def _next_missed(self) -> dict[ReaderNode, list[Read]]:
-        """The reads that one flush is for. They are in `_missed` no more."""
-        missed, self._missed = self._missed, {}
-        taken: dict[ReaderNode, list[Read]] = {}
-        room = ASKED
-        for reader, reads in missed.items():
-            for at, read in enumerate(reads):
-                weight = weight_of(read)
-                if weight > room and taken:
-                    self._missed[reader] = reads[at:]
-                    room = 0
-                    break
-                room -= weight
-                taken.setdefault(reader, []).append(read)
-        return taken
 
     def _ask_for(self, reader: ReaderNode, reads: list[Read]) -> list[Effect]:
         effects: list[Effect] = []
@@ -462,11 +449,15 @@ class Engine:
         return self._fail(fill.reads, failed.error) + self.between()
 
     def fail_lost(self, error: UpwellError) -> list[Effect]:
-        """After a fault: the reads that wait for nothing, as their fill was lost on the way, get the error."""
+        """After a fault whose effects are lost: the reads that wait for nothing, as their fill was lost on the way, get
+        the error. All subscriptions end: one may have missed a change."""
         missed = {read.waiter for reads in self._missed.values() for read in reads} | self._unsettled.keys()
         waits = [read for read in self._reads.values() if read.waiter not in missed]
         lost = [read for read in waits if self._fills.keys().isdisjoint(read.fills)]
-        return self._fail(lost, error) + self.between()
+        ended = self.subscriptions.end_all(error.message)
+        for changes in ended:
+            self._reads.pop(changes.subscription, None)
+        return [*self._fail(lost, error), *ended, *self.between()]
 
     def fail_missed(self, error: UpwellError) -> list[Effect]:
         """After a fault: the reads that `flush` is to ask for, or to look at, get the error."""
@@ -498,7 +489,7 @@ class Engine:
         for read in list(reads):
             if self._reads.pop(read.waiter, None) is not None:
                 effects.append(Failed(read.waiter, error))
-                effects += self.subscriptions.failed(read.waiter, error)
+                effects += self.subscriptions.end(read.waiter, error.message)
         return effects
 
     def _insert(self, fill: Fill) -> list[Effect]:
@@ -570,7 +561,7 @@ class Engine:
         """A value is out of range, or not known to be MySQL's, or the like: MySQL says what comes of the read."""
         if read.waiter not in self._reads:
             return []
-        return [*self._give_up(read, error.reason), *self.subscriptions.failed(read.waiter, error)]
+        return self._give_up(read, error.reason, error.message)
 
     def _settle(self, read: Read, ended: int = 0) -> list[Effect]:
         """The read is answered from the reader if all its keys are at the position now. `ended`: a fill that has."""
@@ -602,11 +593,12 @@ class Engine:
         self.memory.count("retried")
         return self._ask(read)
 
-    def _give_up(self, read: Read, why: str) -> list[Effect]:
-        """The read is to be passed through to MySQL."""
+    def _give_up(self, read: Read, why: str, told: str = "") -> list[Effect]:
+        """The read is to be passed through to MySQL; a subscription that it is for ends."""
         self._reads.pop(read.waiter, None)
         self.memory.count(f"given_up_{why}")
-        return [Failed(read.waiter, None, why)]
+        ended = self.subscriptions.end(read.waiter, told or ENDED.get(why, why))
+        return [Failed(read.waiter, None, why), *ended]
 
     def _end(self, fill: Fill) -> None:
         self._fills.pop(fill.id, None)

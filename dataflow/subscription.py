@@ -7,6 +7,7 @@ key that becomes a hole is filled again, and the difference spans the gap.
 Invariants:
 1. `rows` of a subscription is what its subscriber has, after all the `Changes` so far.
 2. A subscription that is not waiting for a fill has its number under `_watching` of a held key whose `watch` is set.
+   One whose read ends without rows ends, too: nothing would ask for them again.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ from dataflow.entries import Held
 from dataflow.fill import Read
 from dataflow.messages import Changes, Effect
 from dataflow.reader import Params, ReaderNode
-from sqltypes.errors import EvaluationError, UpwellError
+from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key, Row
 
 Hold = Callable[[ReaderNode, Key, Params], Held | None]
 MANY = 500  # rows
+ENDED = {  # what a subscriber is told by why a read of its rows was given up (`Failed.why`)
+    "cache_dropped": "the cache was dropped or is being rebuilt",
+    "differs": "what was read for it was not MySQL's own answer",
+}
 Place = tuple[int, Key]  # a reader's tag and a key of it
 
 
@@ -71,19 +76,21 @@ class Subscriptions:
                 if held is not None:
                     held.watch = None
 
-    def end_closed(self, reason: str) -> list[Effect]:
+    def end_closed(self, reason: str) -> list[Changes]:
         """Ends all of readers that are closed, each with the reason."""
         numbers = [number for number, subscription in self._by_number.items() if not subscription.reader.installed]
-        for number in numbers:
-            self.stop(number)
-        return [Changes(number, lost=reason) for number in numbers]
+        return [effect for number in numbers for effect in self.end(number, reason)]
 
-    def failed(self, number: int, error: UpwellError) -> list[Effect]:
-        """The upquery for a subscription failed: it ends."""
+    def end_all(self, reason: str) -> list[Changes]:
+        """Ends all, each with the reason."""
+        return [effect for number in list(self._by_number) for effect in self.end(number, reason)]
+
+    def end(self, number: int, reason: str) -> list[Changes]:
+        """A subscription is told no more: nobody asks for its rows. Nothing happens if there is none."""
         if number not in self._by_number:
             return []
         self.stop(number)
-        return [Changes(number, lost=error.message)]
+        return [Changes(number, lost=reason)]
 
     def take_stale(self) -> list[int]:
         stale, self.stale = self.stale, set()
@@ -94,11 +101,12 @@ class Subscriptions:
         read."""
         effects: list[Effect] = []
         for number in numbers:
+            hole = False
             try:
                 told, hole = self.derive(number, hold)
+                effects += told
             except EvaluationError as error:
-                told, hole = self.failed(number, error), False
-            effects += told
+                effects += self.end(number, error.message)
             if hole:
                 reader, key, params = self.what(number)
                 effects += read(Read(number, reader, [(key, params)], doubted=True))

@@ -23,6 +23,26 @@ def weight_of(read: Read) -> int:
     return sum(root.weight(program.root_key(params)) for _, params in read.keys)
 
 
+Reads = dict[ReaderNode, list[Read]]
+
+
+def take(missed: Reads, most: int) -> tuple[Reads, Reads]:
+    """The first reads, which weigh so much at most, or are one; and the others."""
+    taken: Reads = {}
+    left: Reads = {}
+    room = most
+    for reader, reads in missed.items():
+        for at, read in enumerate(reads):
+            weight = weight_of(read)
+            if weight > room and taken:
+                left[reader] = reads[at:]
+                room = 0
+                break
+            room -= weight
+            taken.setdefault(reader, []).append(read)
+    return taken, left
+
+
 def split(reader: ReaderNode, keys: dict[Key, Params], most: int) -> Iterator[dict[Key, Params]]:
     """The keys in parts that weigh so much at most, or are one key."""
     program = reader.program

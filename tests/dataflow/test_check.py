@@ -11,9 +11,9 @@ import pytest
 from dataflow.arrangement import Entries
 from dataflow.check import Finding
 from dataflow.fill import Read
-from dataflow.messages import Differs, Effect, Failed, OwnAnswer, Ready, UpqueryAnswer, UpqueryRequest
+from dataflow.messages import Changes, Ddl, Differs, Effect, Failed, OwnAnswer, Ready, UpqueryAnswer, UpqueryRequest
 from gtid_tracker.bracket import Bracket
-from gtid_tracker.gtid import GtidSet
+from gtid_tracker.gtid import Gtid, GtidSet
 from sqltypes.errors import SourceError
 from sqltypes.expression import Row
 from tests.support.engine_rig import NOTHING, OLD, ROWS, Rig, deliver, gtids
@@ -156,6 +156,23 @@ def test_what_a_subscription_has_filled_was_not_compared() -> None:
     (request,) = rig.asked()
     answer(rig, request, [(7, 1, 10)], own=[])
     assert reader.entries[7].unseen
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["at first", "after a hole"])
+def test_a_difference_ends_the_subscriptions_that_wait_for_the_fill(told: bool) -> None:
+    """Else they would never hear anything again: nobody asks for them any more."""
+    rig = Rig(ROWS)
+    rig.engine.subscribe(1000, rig.readers[0], 7, (7,))
+    if told:
+        (request,) = rig.asked()
+        answer(rig, request, [(7, 1, 10)], own=[])
+        rig.engine.on_stream(Ddl(Gtid(OLD, 2), "TRUNCATE t", frozenset({"test.t"})))
+    ask(rig, Plain(), 7)
+    (request,) = rig.asked()
+    effects = answer(rig, request, [(7, 1, 10)], own=[OwnAnswer([])], lower=gtids(1, 2))
+    assert [effect.lost != "" for effect in effects if isinstance(effect, Changes)] == [True]
+    assert len(rig.engine.subscriptions) == 0
+    rig.engine.check_invariants()
 
 
 def test_of_a_list_that_several_fills_bring_nothing_counts_as_compared() -> None:

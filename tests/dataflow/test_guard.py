@@ -10,7 +10,17 @@ import pytest
 from dataflow.engine import Engine
 from dataflow.fill import Fill
 from dataflow.guard import Guard
-from dataflow.messages import Failed, Gap, Ready, Transaction, UpqueryAnswer, UpqueryFailed, UpqueryRequest
+from dataflow.messages import (
+    Changes,
+    Failed,
+    Gap,
+    Ready,
+    TableChanges,
+    Transaction,
+    UpqueryAnswer,
+    UpqueryFailed,
+    UpqueryRequest,
+)
 from dataflow.reader import ReaderNode
 from dataflow.state import State
 from gtid_tracker.bracket import Bracket
@@ -167,3 +177,19 @@ def test_a_fault_in_an_answer_fails_who_waits_for_it(monkeypatch: pytest.MonkeyP
     (effect,) = rig.guard.on_answer(UpqueryAnswer(request.id, Bracket(OLD, gtids(1), NOTHING, gtids(1)), ([],)))
     assert isinstance(effect, Failed) and isinstance(effect.error, Fault)
     assert not rig.engine._fills and not rig.engine._reads
+
+
+def test_a_fault_after_subscribers_were_to_be_told_ends_the_subscriptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they were to be told is lost: they would be told the next difference, and lack this one."""
+    rig = Guarded(ROWS)
+    rig.engine.subscribe(1000, rig.readers[0], 1, (1,))
+    (request,) = rig.asked()
+    rig.answer(request, [(1, 4, 5)], lower=gtids(1))
+    rig.engine.limit = 0
+    faults = [True]
+    failing(monkeypatch, Engine, "keep_limit", lambda engine: bool(faults and faults.pop()))
+    change = TableChanges("test.t", [((4, 1, 5), (4, 1, 6))])
+    (end,) = rig.guard.on_stream(Transaction(Gtid(OLD, 2), [change]))
+    assert rig.faults == ["a change"]
+    assert isinstance(end, Changes) and end.lost
+    assert len(rig.engine.subscriptions) == 0 and not rig.engine._reads

@@ -9,7 +9,8 @@ from decimal import Decimal
 import pytest
 
 from dataflow import subscription
-from dataflow.messages import Changes, Ddl, Effect, Gap, UpqueryFailed
+from dataflow.fill import Read
+from dataflow.messages import Changes, Ddl, Effect, Failed, Gap, UpqueryFailed
 from dataflow.subscription import difference
 from gtid_tracker.gtid import Gtid
 from sqltypes.errors import SourceDown
@@ -89,6 +90,16 @@ def test_dropped_cache_ends_the_subscription(rig: Rig) -> None:
     assert end.lost
     assert told(rig.change(2, ((1, 7, 10), None))) == []
     assert len(rig.engine.subscriptions) == 0
+
+
+def test_what_is_asked_of_a_dropped_cache_is_told_so_at_once(rig: Rig) -> None:
+    """By who had the reader still: no fill will ever come for it."""
+    rig.engine.close([rig.readers[0]])
+    (end,) = told(rig.engine.subscribe(NUMBER, rig.readers[0], 8, (8,)))
+    assert end.lost
+    effects = rig.engine.read(Read(1, rig.readers[0], [(8, (8,))]))
+    assert effects == [Failed(1, None, "cache_dropped")]
+    assert not rig.asked() and not rig.engine.misses_pending
 
 
 def test_failed_upquery_ends_the_subscription(rig: Rig) -> None:

@@ -444,6 +444,12 @@ MUTANTS = (
         "a DDL statement explains a difference",
         edit(Suspicions, "on_stream", ("isinstance(event, Ddl) and concerns(event, suspicion.names)", "False")),
     ),
+    Mutant(
+        "trust",
+        "a difference ends the subscriptions that wait",
+        edit(Engine, "_give_up", ("self.subscriptions.end(read.waiter, told or ENDED.get(why, why))", "()")),
+        script="difference_ends_a_waiting_subscription",
+    ),
     Mutant("since", "every key of a list counts", edit(OpenCache, "peek_since", (".keys:", ".keys[:1]:"))),
 )
 
