@@ -27,7 +27,7 @@ Encoder = Callable[[Sequence[Row]], bytes]
 EncoderFor = Callable[[tuple[ResultColumn, ...]], Encoder]
 Join = Callable[[Sequence[bytes]], bytes]
 Lookup = Callable[[Key], bytes | None]
-ListLookup = Callable[[tuple[Value, ...]], bytes | None]
+ListLookup = Callable[[Sequence[ParameterValue]], bytes | None]
 
 
 class Moment(NamedTuple):
@@ -361,12 +361,12 @@ class SessionCache(Cache, Protocol):
 
     @property
     def lists(self) -> bool:
-        """Whether an IN-list is its only parameter, and `stored_list` may have its answer."""
+        """Whether `stored_list` may have the answers of its IN-lists."""
         ...
 
     @property
     def stored_list(self) -> ListLookup:
-        """The hit of an IN-list that is the only parameter, where the bytes of all of its keys are at hand; None: `hit`
+        """The hit of a read's parameters, lists among them, where the bytes of all of its keys are at hand; None: `hit`
         may yet have one."""
         ...
 

@@ -192,9 +192,9 @@ class OpenCache:
         self.stored, self.stored_list = nothing_stored, nothing_listed
         if self._reader is not None and self._binder is not None:
             self.stored = lookup(self._router, cache, self._reader, self._format)
-            if self._binder.is_list and self._joins and not limited:
-                keys = self._binder.list_keys
-                self.stored_list = list_lookup(self._router, cache, self._reader, self._format, keys, self._join)
+            keys_of = self._binder.quick_keys
+            if keys_of is not None and self._joins and not limited:
+                self.stored_list = list_lookup(self._router, cache, self._reader, self._format, keys_of, self._join)
 
     def _ready(self) -> ReaderNode | None:
         """The reader to ask; None while there is none. Raises UnknownCache, SourceDown."""
@@ -222,8 +222,8 @@ class OpenCache:
                         held.visited = True
                         self._cache.hits += 1
                         return body
-        elif len(parameters) == 1 and parameters[0].__class__ is tuple:
-            body = self.stored_list(parameters[0])
+        elif self._lists:
+            body = self.stored_list(parameters)
             if body is not None:
                 return body
         if self._too_many(parameters):
@@ -253,7 +253,7 @@ class OpenCache:
         )
         if not pending or self._held_body(reader, self._binder.bind((pending[:MOST_KEYS],))) is None:
             return None
-        return self.stored_list(values) if len(pending) <= MOST_KEYS else None
+        return self.stored_list(parameters) if len(pending) <= MOST_KEYS else None
 
     def _too_many(self, parameters: Sequence[ParameterValue]) -> str:
         """Why there are more keys than can be looked at; "" if there are not."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from dataflow.reader import Params, ReaderNode
 from planner.plan import AnswerArrangement, Parameter, QueryPlan
@@ -54,14 +55,24 @@ class KeyBinder:
         bounds = (limit.count, limit.offset) if limit is not None else ()
         self._limits = frozenset(bound.index for bound in bounds if isinstance(bound, ParamRef))
         self._real = frozenset() if self._evict else _reals(plan)
-        self.is_list = len(plan.parameters) == 1 and len(plan.key) == 1 and bool(self._lists) and not self._limits
-        """Whether an IN-list is the only parameter, and each of its values gives a key."""
+        is_list = len(plan.parameters) == 1 and len(plan.key) == 1 and bool(self._lists) and not self._limits
         self.one_key = not self._lists
         """Whether each read asks for one key."""
         # Where MySQL computes the answer, a TIME is given as a literal. `NOT BETWEEN ? AND NULL` is another then.
         self._times = [at for at, param in enumerate(plan.parameters) if self._evict and param.type.name == "time"]
-        self._whole_numbers = self.is_list and _whole(plan.parameters[0].type) and plan.reader.root_key == (0,)
-        self._list_keys: dict[Value, Key] = {}
+        keyed = [part.parameter for part in plan.key]
+        self._places = tuple((keyed.index(index), index) for index in self._lists)
+        is_product = (
+            len(plan.key) > 1
+            and bool(self._lists)
+            and not self._limits
+            and all(keyed.count(index) == 1 and _whole(plan.key[at].type) for at, index in self._places)
+        )
+        self.quick_keys = self._list_keys if is_list else self._product_keys if is_product else None
+        """From a read's parameters to its distinct keys, where an IN-list is the only one, or lists of whole numbers
+        stand beside others; None where `bind` has to look. Raises as `bind`."""
+        self._whole_numbers = is_list and _whole(plan.parameters[0].type) and plan.reader.root_key == (0,)
+        self._keys_of_values: dict[Value, Key] = {}
         only = plan.parameters[0] if len(plan.parameters) == 1 and len(plan.key) == 1 else None
         # The key of one integer is the integer: a hit then needs no conversion at all.
         self.plain_int = (
@@ -87,14 +98,16 @@ class KeyBinder:
             return Binding([] if missing else [(self._key_of(params), params)], params)
         return self._expand(values)
 
-    def list_keys(self, values: tuple[Value, ...]) -> Sequence[Key] | None:
-        """The distinct keys of an IN-list, quickly; None where `bind` has to look. Requires: `is_list`."""
+    def _list_keys(self, parameters: Sequence[ParameterValue]) -> Sequence[Key] | None:
+        values = parameters[0] if len(parameters) == 1 else None
+        if not isinstance(values, tuple) or len(values) > MOST_LISTED:
+            return None
         kinds = set(map(type, values))
         if self._whole_numbers and kinds == _INT:
             return values if len(set(values)) == len(values) else list(dict.fromkeys(values))
         if kinds != _INT and kinds != _STR:
             return None
-        known = self._list_keys
+        known = self._keys_of_values
         keys = list(map(known.get, values))
         if not all(key is not None for key in keys):
             if len(values) > MOST_KEYS or len(known) > MOST_KEYS * 10:
@@ -107,6 +120,28 @@ class KeyBinder:
                         return None
                     keys[at] = known[value] = bound[0][0]
         return list(dict.fromkeys(keys))
+
+    def _product_keys(self, parameters: Sequence[ParameterValue]) -> Sequence[Key] | None:
+        if len(parameters) != len(self._parameters) or self.too_many(parameters):
+            return None
+        values: list[Value | tuple[Value, ...]] = list(parameters)
+        lists = []
+        for at, index in self._places:
+            items = parameters[index]
+            if not isinstance(items, tuple) or set(map(type, items)) != _INT:
+                return None
+            values[index] = items[0]
+            lists.append((at, items if len(set(items)) == len(items) else tuple(dict.fromkeys(items))))
+        for parameter in self._parameters:
+            if not parameter.list:
+                values[parameter.index] = self._convert(parameter, parameters[parameter.index])
+        if any(values[index] is None for index in self._not_null):
+            return None
+        key: Any = self._key_of(tuple(values))  # of several parts
+        parts: list[tuple[Any, ...]] = [(part,) for part in key]
+        for at, items in lists:
+            parts[at] = items
+        return list(product(*parts))
 
     def are_keys(self, values: ParameterValue) -> bool:
         """Whether these are the values of a list, and the keys too."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from dataflow.entries import Held
 from dataflow.reader import ReaderNode
-from proxy.api import Join, ListLookup, Lookup
-from proxy.keys import MOST_KEYS, MOST_LISTED
+from proxy.api import Join, ListLookup, Lookup, ParameterValue
+from proxy.keys import MOST_KEYS
 from sqltypes.errors import UpwellError
-from sqltypes.expression import Key, Value
+from sqltypes.expression import Key
 
 if TYPE_CHECKING:
     from proxy.caches import NamedCache
@@ -26,7 +26,7 @@ def nothing_stored(key: Key) -> bytes | None:
     return None
 
 
-def nothing_listed(values: tuple[Value, ...]) -> bytes | None:
+def nothing_listed(values: Sequence[ParameterValue]) -> bytes | None:
     return None
 
 
@@ -54,24 +54,23 @@ def list_lookup(
     cache: NamedCache,
     reader: ReaderNode,
     format_: int,
-    list_keys: Callable[[tuple[Value, ...]], Sequence[Key] | None],
+    keys_of: Callable[[Sequence[ParameterValue]], Sequence[Key] | None],
     join: Join,
 ) -> ListLookup:
-    """As `lookup`, of the values of an IN-list. What is done for each key is done by C, as far as that goes: the rows
-    are taken from one dictionary, whose keys nobody else marks as visited. So that is done here, but only while memory
-    is short."""
+    """As `lookup`, of several keys that are asked for together. What is done for each key is done by C, as far as that
+    goes: the rows are taken from one dictionary, whose keys nobody else marks as visited. So that is done here, but
+    only while memory is short. `keys_of`: the distinct keys of a read; None where `hit` must look."""
     generation, entry, row_of = cache.generation, reader.entries.get, reader.listed[format_].get
 
-    def stored(values: tuple[Value, ...]) -> bytes | None:
+    def stored(given: Sequence[ParameterValue]) -> bytes | None:
         hits = cache.hits
-        sampled = not hits % SAMPLE and len(values) <= MOST_KEYS
-        if cache.generation != generation or router.closed or sampled or len(values) > MOST_LISTED:
+        if cache.generation != generation or router.closed:
             return None
         try:
-            keys = list_keys(values)
+            keys = keys_of(given)
         except UpwellError:  # `hit` tells
             return None
-        if not keys:
+        if not keys or (not hits % SAMPLE and len(keys) <= MOST_KEYS):
             return None
         rows: list[bytes] = list(map(row_of, keys))  # type: ignore[arg-type]  # None is looked for next
         if not all(rows):

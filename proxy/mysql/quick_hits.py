@@ -31,8 +31,8 @@ NO_ATTRIBUTES = b"\0\1"
 
 PLAIN, BY_BYTES, LIST = 0, 1, 2
 Found = tuple[bytes, SessionCache, Any, int]
-"""What stands before the rows, the cache, the key, and whether the key is the command's last 8 bytes, or the values of
-a list."""
+"""What stands before the rows, the cache, the key, and whether the key is the command's last 8 bytes, or not a key but
+the parameters, lists among them."""
 
 
 class QuickHits(CachedReads):
@@ -129,7 +129,7 @@ class QuickHits(CachedReads):
             if values is None:
                 return None
             statement.last = data[4:]
-            return head, target.cache, values, LIST
+            return head, target.cache, (values,), LIST
         known = target.keys.get((statement.types, data[9:]))
         if known is None:
             return None
@@ -159,8 +159,8 @@ class QuickHits(CachedReads):
             first = values[0]
             if first.__class__ is int and cache.plain_int:
                 return head, cache, first, PLAIN
-            if first.__class__ is tuple and len(values) == 1 and cache.lists:
-                return head, cache, first, LIST
+            if cache.lists and tuple in map(type, values):
+                return head, cache, values, LIST
         key = route.keys.get(text)
         if key is None:
             key = route.learn(text, cache, values)

@@ -135,8 +135,8 @@ class TextMatcher(Generic[A]):
                 except ValueError:
                     continue  # a literal of another kind
                 if values is not None:
-                    if len(text) >= LEAST_LISTED and len(values) == 1:
-                        self._lists.learn(text, database, parts, group.compared, template[0], values[0])
+                    if len(text) >= LEAST_LISTED and tuple in map(type, values):
+                        self._lists.learn(text, database, parts, group.compared, template[0], values)
                     return template[0], values
         return self._learn(known, text, database, parts)
 

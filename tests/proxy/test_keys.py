@@ -13,6 +13,7 @@ from tests.support.engine_rig import Rig
 ONE = "SELECT id, v FROM t WHERE k IN (?...)"
 TWO = "SELECT id, v FROM t WHERE k IN (?...) AND v IN (?...)"
 BESIDE = "SELECT id, v FROM t WHERE k IN (?...) AND id = ?"
+WORDED = "SELECT id, word FROM s WHERE id IN (?...) AND word = ?"
 EVICTED = "SELECT MIN(id) FROM t WHERE k IN (?...) AND v IN (?...)"
 
 
@@ -55,3 +56,45 @@ def test_a_wrong_number_of_parameters_is_told_by_who_binds() -> None:
     assert with_two.too_many([numbers(3)] * 3) == ""
     with pytest.raises(BadParameters, match="3 parameters were given"):
         with_two.bind([numbers(3)] * 3)
+
+
+@pytest.mark.parametrize(
+    ("query", "given"),
+    [
+        (ONE, ((3, 1, 2),)),
+        (ONE, ((3, 1, 3),)),
+        (TWO, ((3, 1, 2), (9, 8))),
+        (TWO, ((3, 1, 3), (8, 8, 9))),
+        (BESIDE, ((3, 1, 2), 7)),
+        (WORDED, ((3, 1, 2), "Kaffee")),
+    ],
+)
+def test_the_quick_way_to_the_keys_of_lists_finds_those_that_are_bound(
+    query: str, given: tuple[ParameterValue, ...]
+) -> None:
+    lists = binder(query)
+    assert lists.quick_keys is not None
+    assert list(lists.quick_keys(given) or ()) == [key for key, _ in lists.bind(given).keys]
+
+
+@pytest.mark.parametrize(
+    ("query", "given"),
+    [
+        (TWO, ((3, "1"), (9,))),  # of several types
+        (TWO, ((3, None), (9,))),
+        (TWO, ((3, True), (9,))),
+        (TWO, (3, (9,))),  # no list
+        (TWO, (numbers(100), numbers(100))),
+        (TWO, ((3,),)),
+        (BESIDE, ((3, 1), None)),
+        (BESIDE, (numbers(MOST_KEYS + 1), 3)),
+        (BESIDE, ((), 3)),
+    ],
+)
+def test_other_lists_are_left_to_who_binds(query: str, given: tuple[ParameterValue, ...]) -> None:
+    quick_keys = binder(query).quick_keys
+    assert quick_keys is not None and quick_keys(given) is None
+
+
+def test_lists_that_are_no_keys_have_no_quick_way() -> None:
+    assert binder(EVICTED).quick_keys is None

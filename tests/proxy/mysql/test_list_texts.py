@@ -1,4 +1,4 @@
-"""Texts that are known by what stands around their one list: they have the values that they would have without that."""
+"""Texts that are known by what stands around a list: they have the values that they would have without that."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ CACHES = (
     "SELECT c FROM sbtest1 WHERE id IN (?) AND k = 5 ORDER BY c",
     "SELECT c FROM sbtest1 WHERE id IN (?) AND k = ?",
     "SELECT id FROM orders WHERE customer_id IN (1, 2, 3) AND total = ?",
+    "SELECT id FROM hides WHERE user_id = ? AND story_id IN (?)",
+    "SELECT id FROM taggings WHERE story_id IN (?) AND tag_id IN (?)",
 )
 MANY = ", ".join(map(str, range(100, 200)))
 LISTS = (
@@ -60,6 +62,17 @@ AROUND = (
     ("SELECT c FROM sbtest1 WHERE id IN (", ") -- )"),
     ("/* upwell: skip */ SELECT c FROM sbtest1 WHERE id IN (", ")"),
     ("SELECT id FROM orders WHERE customer_id IN (", ") AND total = 5"),
+    ("SELECT id FROM hides WHERE user_id = 5 AND story_id IN (", ")"),
+    ("SELECT id FROM hides WHERE user_id = 6 AND story_id IN (", ")"),
+    ("SELECT id FROM hides WHERE user_id = '5' AND story_id IN (", ")"),
+    ("SELECT id FROM hides WHERE user_id = /* ( */ 5 AND story_id IN (", ")"),
+    ("SELECT id FROM taggings WHERE story_id IN (", ") AND tag_id IN (3, 4)"),
+    ("SELECT id FROM taggings WHERE story_id IN (", ") AND tag_id IN (5)"),
+    ("SELECT id FROM taggings WHERE story_id IN (3, 4) AND tag_id IN (", ")"),
+    (f"SELECT id FROM taggings WHERE story_id IN ({MANY}) AND tag_id IN (", ")"),
+    ("SELECT id FROM taggings WHERE story_id IN (", f") AND tag_id IN ({MANY})"),
+    ("SELECT id FROM taggings WHERE story_id IN (", ") AND tag_id IN (3, 4) -- (5, 6)"),
+    ("SELECT id FROM taggings WHERE story_id IN (", ") AND tag_id IN (3, 4) AND '(5, 6)' = '(5, 6)'"),
     ("SELECT id IN (", ") FROM sbtest1"),
     ("SELECT 'id IN (", ")' FROM sbtest1"),
     ("INSERT INTO t VALUES (", ")"),
@@ -96,6 +109,25 @@ def test_a_list_is_read_without_cutting_the_text_again(monkeypatch: pytest.Monke
     items = ", ".join(map(str, range(7, 900)))
     entry, values = texts.find(f"SELECT c FROM sbtest1 WHERE id IN ({items})".encode(), "d")
     assert entry is first[0] and values == (tuple(range(7, 900)),)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("SELECT id FROM hides WHERE user_id = 5 AND story_id IN ({})", (5, ...)),
+        ("SELECT id FROM taggings WHERE story_id IN ({}) AND tag_id IN (3, 4)", (..., (3, 4))),
+        ("SELECT id FROM taggings WHERE story_id IN (3, 4) AND tag_id IN ({})", ((3, 4), ...)),
+    ],
+)
+def test_a_list_beside_other_values_is_read_without_cutting_the_text_again(
+    monkeypatch: pytest.MonkeyPatch, text: str, values: tuple[Any, ...]
+) -> None:
+    texts, _ = texts_of(*CACHES)
+    first = [texts.find(text.format(MANY).encode(), "d") for _ in range(2)][1]
+    monkeypatch.setattr("proxy.mysql.texts.cut", None)
+    items = tuple(range(7, 900))
+    entry, found = texts.find(text.format(", ".join(map(str, items))).encode(), "d")
+    assert entry is first[0] and found == tuple(items if value is ... else value for value in values)
 
 
 def test_another_database_is_another_text() -> None:
