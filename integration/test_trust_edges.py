@@ -10,23 +10,14 @@ from pathlib import Path
 import pytest
 
 from dataflow.messages import UpqueryRequest
-from integration.grpc_app import Proxy, proxy_beside, run
+from integration.grpc_app import proxy_beside, run
 from integration.mysql_clients import connected, until
 from integration.mysql_server import Server
 from integration.test_planted_faults import FAULTS, NEW_ROW, NUMBERED, TABLES, as_shown, no_row_concerns_an_answer
+from integration.trusted import NOT_LIKE, lost, shown, truth
 from upwell.errors import SubscriptionEnded
 
-NOT_LIKE = next(fault for fault in FAULTS if fault.name == "NOT LIKE is LIKE")
 INVERTED = next(fault for fault in FAULTS if fault.name == "a filter is inverted on changes")
-
-
-def lost(proxy: Proxy) -> int:
-    """How many caches have lost their trust."""
-    return proxy.app.router.status().counters["caches_distrusted"]
-
-
-async def truth(proxy: Proxy, sql: str) -> list[str]:
-    return as_shown(await asyncio.to_thread(proxy.mysql.execute, f"USE `{proxy.database}`", sql), False)
 
 
 def test_the_first_rows_of_a_subscription_are_compared(
@@ -41,9 +32,7 @@ def test_the_first_rows_of_a_subscription_are_compared(
             await proxy.client.create_cache(NOT_LIKE.sql, name="c", database=database)
             async with aclosing(proxy.client.cache("c").subscribe(7)) as events:
                 first = await anext(events)
-            assert as_shown([tuple(row) for row in first.added], False) == await truth(
-                proxy, NOT_LIKE.sql.replace("?", "7")
-            )
+            assert shown(first.added) == await truth(proxy, NOT_LIKE.sql.replace("?", "7"))
             assert lost(proxy) == 1
 
     run(scenario)

@@ -17,13 +17,13 @@ from external_upquery.snapshot import own_answers
 from integration.grpc_app import Proxy, held_back, proxy_beside, run
 from integration.mysql_clients import connected, until
 from integration.mysql_server import Server
-from integration.test_planted_faults import FAULTS, TABLES, as_shown
+from integration.test_planted_faults import TABLES
+from integration.trusted import NOT_LIKE, counter, shown, truth
 from proxy.ledger import TIRED
 from proxy.trust import IN_VAIN
 from sqltypes.errors import SourceError
 from upwell.rows import Answer
 
-NOT_LIKE = next(fault for fault in FAULTS if fault.name == "NOT LIKE is LIKE")
 LISTED = "SELECT id, word FROM item WHERE grp IN (?) AND word NOT LIKE 'a%'"
 
 
@@ -48,18 +48,6 @@ async def at_once(
         await until(lambda: sum(map(len, engine._missed.values())) == len(reading))
     pump._flush()
     return [await read for read in reading]
-
-
-def counter(proxy: Proxy, name: str) -> int:
-    return proxy.app.router.status().counters[name]
-
-
-async def truth(proxy: Proxy, sql: str) -> list[str]:
-    return as_shown(await asyncio.to_thread(proxy.mysql.execute, f"USE `{proxy.database}`", sql), False)
-
-
-def shown(rows: Sequence[Sequence[Any]]) -> list[str]:
-    return as_shown([tuple(row) for row in rows], False)
 
 
 def test_what_a_fill_s_check_could_not_compare_is_compared_before_it_is_given(
