@@ -580,7 +580,7 @@ class Engine:
             if self.subscriptions.concerns(read.waiter):
                 key, params = read.keys[0]
                 return self.subscriptions.filled(read.waiter, self.hold(read.reader, key, params), rows)
-            return [Ready(read.waiter, rows, position)]
+            return [Ready(read.waiter, rows, position, settled=True)]
         if read.fills:
             return []
         return self._again(read, ended)

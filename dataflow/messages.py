@@ -162,6 +162,7 @@ class Ready:
     rows: list[Row]
     position: GtidSet
     horizon: GtidSet | None = None  # where more than `position` may be in it: all that may be
+    settled: bool = field(default=False, compare=False)  # derived at the position, not what one snapshot saw
 
 
 @dataclass(slots=True)

@@ -623,7 +623,7 @@ class OpenCache:
             if check is not None:
                 check.close(given=ready is not None)
         cache.miss_ns.append(perf_counter_ns() - started)
-        if compare:
+        if compare or (ready.settled and cache.trust is not None and cache.trust.holds_back_derived(0.0)):
             text = text or self._router.substituted(cache.sql, parameters)
             return replace(await self._compared(reader, binding, parameters, text), served=Served.MISS)
         horizon = str(ready.horizon) if ready.horizon is not None else ""

@@ -232,3 +232,15 @@ def test_what_was_brought_forward_is_not_fresh() -> None:
     assert rig.held(7) == [(1, 10), (2, 20)]
     assert rig.readers[0].entries[7].bodies is None
     rig.engine.check_invariants()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_an_answer_says_whether_it_is_what_one_snapshot_saw(late: bool) -> None:
+    rig = Rig(ROWS)
+    if late:
+        rig.change(2, (None, (2, 8, 20)))
+    waiter = ask(rig, None, 7)
+    (request,) = rig.asked()
+    (ready,) = answer(rig, request, [(7, 1, 10)], own=[])  # of a snapshot without 2
+    assert isinstance(ready, Ready) and (ready.waiter, ready.rows) == (waiter, [(1, 10)])
+    assert ready.settled == late

@@ -1,0 +1,67 @@
+"""What becomes of a read that met a hole, once the engine has its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from dataflow.engine import Engine
+from dataflow.messages import Ready
+from gtid_tracker.gtid import GtidSet
+from planner.plan import Mode
+from proxy.api import Answer, Served
+from proxy.caches import OpenCache
+from proxy.trust import Trust
+from tests.simulation.desk import Desk
+from tests.simulation.queries import query
+
+ROWS = [(1,)]
+
+
+def opened(name: str, settled: bool, compared: Any) -> tuple[OpenCache, Trust]:
+    """A cache whose misses the engine answers, and whose comparisons end so; and its trust."""
+    desk = Desk(Engine(GtidSet.empty(), 1 << 30, lambda: 0.0))
+    desk.open(query(name))
+    cache = desk.caches[name].named
+    cache.trust = Trust(2, Mode.EVICT, Counter())
+
+    async def miss(*given: object, **named: object) -> Ready:
+        return Ready(1, [*ROWS], GtidSet.empty(), settled=settled)
+
+    async def compare(*given: object, **named: object) -> Any:
+        return compared
+
+    router = cast(Any, desk)
+    router.pump = SimpleNamespace(miss=miss)
+    router.auditor = SimpleNamespace(
+        fill_is_due=lambda *given: False, list_is_due=lambda *given: False, compared=compare
+    )
+    router.seconds = lambda reader: 0.0
+    router.substituted = lambda sql, parameters: sql
+    return desk.caches[name], cache.trust
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_what_is_no_snapshot_s_answer_is_compared_before_it_is_given(settled: bool) -> None:
+    """In evict mode the fill is MySQL's own answer. What was brought forward from it is not."""
+    body = b"as compared"
+    cache, _ = opened("union", settled, SimpleNamespace(body=body, at=""))
+    answer = asyncio.run(cache.fill((1, 2)))
+    assert isinstance(answer, Answer)
+    assert answer.served is Served.MISS and (answer.body == body) == settled
+
+
+def test_what_is_no_snapshot_s_answer_and_cannot_be_compared_is_mysql_s_to_answer() -> None:
+    cache, _ = opened("union", True, None)
+    assert isinstance(asyncio.run(cache.fill((1, 2))), str)
+
+
+def test_what_is_no_snapshot_s_answer_is_given_where_no_comparison_is_due() -> None:
+    cache, trust = opened("union", True, None)
+    while trust.changes.due:
+        trust.changes.agree(trust.changes.agreed, rows=True)
+    assert isinstance(asyncio.run(cache.fill((1, 2))), Answer)
