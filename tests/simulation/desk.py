@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Sequence
-from typing import cast
+from typing import NoReturn, cast
 
 from dataflow.engine import Engine
 from dataflow.entries import Held
@@ -33,6 +33,13 @@ class Announced(NamedCache):
         return tuple(ResultColumn(column.name, column.type, column.nullable) for column in output)
 
 
+class Untold:
+    """Faults are not noted here, they are what is looked for."""
+
+    def note(self, edge: str, what: str, error: Exception, **facts: object) -> NoReturn:
+        raise error
+
+
 class Desk:
     """What an `OpenCache` needs of a router, and the caches."""
 
@@ -41,6 +48,7 @@ class Desk:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.sampler = Sampler(engine, _unasked, substituted)  # it takes none: the simulation judges every hit itself
+        self.faults = Untold()
         self.caches: dict[str, OpenCache] = {}
 
     def open(self, query: Query) -> None:

@@ -79,8 +79,8 @@ def after_images_only(self: AnswerNode, table: str, pairs: Any, keys: Any) -> An
 
 def insert_all_that_wait(self: Engine) -> list[Any]:
     effects: list[Any] = []
-    for fill in list(self._waits):
-        effects += self._insert(fill)
+    for fill in self._waits:
+        effects += self._insert(fill) if not fill.ahead else ()
     return effects
 
 

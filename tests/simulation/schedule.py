@@ -102,6 +102,8 @@ class Schedule:
         rng = self._rng
         if self._soon:
             return self._soon.pop()
+        if not simulation.desk.caches:  # all have lost their trust
+            return "open", rng.choice(sorted(QUERIES))
         if self._left == 0:
             # After a standstill the stream has much to bring.
             self._phase = SOURCE_BUSY if self._phase is STREAM_STOPPED and rng.random() < 0.5 else rng.choice(PHASES)

@@ -20,6 +20,7 @@ from dataflow.messages import (
     Differs,
     Effect,
     OwnAnswer,
+    Ready,
     StreamEvent,
     UpqueryAnswer,
     UpqueryFailed,
@@ -89,6 +90,17 @@ class Trials(Simulation):
             self.asked[name, parameters] = None
             self._checked_read(name, parameters)
         return False
+
+    def do_open(self, name: str) -> None:
+        if name not in self.found:
+            super().do_open(name)
+        elif name not in self.desk.caches:
+            self._open_again(name)
+
+    def _open_again(self, name: str) -> None:
+        """As much of it as is believed still."""
+        if self.found[name] <= Caution.TABLES:
+            self.desk.open(cautious(name, Caution(self.found[name])))
 
     def do_look(self, name: str, parameters: Parameters) -> None:
         if self.planted:
@@ -234,7 +246,16 @@ class Trials(Simulation):
                 assert isinstance(check, FillCheck)
                 ended = partial(self._on_explained, check)
                 self.comparer.suspicions.explain(effect.bracket.server_uuid, check.cache.names, ended)
-        super().handle([effect for effect in effects if not isinstance(effect, Differs)])
+        super().handle([effect for effect in effects if not isinstance(effect, Differs) and not self._settled(effect)])
+
+    def _settled(self, effect: Effect) -> bool:
+        """An answer that is no snapshot's is compared before it is given."""
+        if not self.planted or not isinstance(effect, Ready) or not effect.settled:
+            return False
+        waiting = self.waiting.pop(effect.waiter)
+        self.counts["settled"] += 1
+        self.do_compare(waiting.name, waiting.parameters)
+        return True
 
     def _on_explained(self, check: FillCheck, fault: bool) -> None:
         self.counts["faults" if fault else "explained"] += 1
@@ -245,10 +266,9 @@ class Trials(Simulation):
         if not self.planted:
             raise Wrong(f"a false alarm: {name} {what}")
         self.counts["alarms"] += 1
-        self.found[name] = level = self.found.get(name, 0) + 1
+        self.found[name] = self.found.get(name, 0) + 1
         self.handle(self.desk.drop(name))
-        if level <= Caution.TABLES:
-            self.desk.open(cautious(name, Caution(level)))
+        self._open_again(name)
 
     def come_to_an_end(self) -> None:
         """All that is asked for comparisons is answered, and what differs is explained."""
@@ -288,6 +308,8 @@ class TrialSchedule(Schedule):
         if simulation.asides and rng.random() < 0.4:
             at = 0 if rng.random() < 0.5 else rng.randrange(len(simulation.asides))
             drawn.append(("aside", at, rng.choice((1, 1, 2, 5))))
+        if simulation.asides and rng.random() < 0.4:
+            drawn.append(("aside", -1, len(simulation.moments) + 1))  # before anything touches what is compared
         if simulation.asides and rng.random() < 0.01:
             drawn.append(("fail_aside", rng.randrange(100)))
         if rng.random() < 0.002:
