@@ -92,9 +92,9 @@ hammer: $(RUN_READY)  ## everything at once on a real MySQL, restarts and kills 
 	@$(PY) -m integration.hammer.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 .PHONY: oracle oracle-mutants
-oracle: $(DEV_READY)  ## random queries over the whole language compared with MySQL: SECONDS=n SEED=n ARGS='--keep DIR'
+oracle: $(DEV_READY)  ## random queries over the whole language compared with MySQL: SECONDS=n SEED=n ROUNDS=n ARGS='--keep DIR'
 	@$(COMPILE)
-	@$(PY) -m integration.oracle.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@$(PY) -m integration.oracle.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
 
 oracle-mutants: $(DEV_READY)  ## faults planted in planner, operators and types: the oracle must find each within five minutes
 	@$(PY) -m integration.oracle.mutants $(ARGS)

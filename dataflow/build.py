@@ -27,6 +27,7 @@ from dataflow.operators.answer import AnswerNode, AnswerWatch, Compared, Parts
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
 from dataflow.reader import Grouping, Level, Params, ReaderNode, ReaderProgram
+from dataflow.spellings import with_one_spelling
 from dataflow.whole_dates import dated_places, with_whole_dates
 from planner.fill_text import fill_text
 from planner.plan import (
@@ -50,6 +51,7 @@ from sqltypes.expression import Call, ColumnRef, Expr, Key, Literal, ParamRef, R
 from sqltypes.functions import COMPARISONS
 from sqltypes.implementations import comparison_key
 from sqltypes.schema import BIGINT, SqlType, Table
+from sqltypes.spellings import shows_as_is
 
 Layout = dict[tuple[str, str], int]
 
@@ -116,13 +118,6 @@ def _compares_as_is(type_: SqlType) -> bool:
     return type_.is_integer or type_.name in ("decimal", "bit", "date") or type_.is_binary
 
 
-def _shows_as_is(type_: SqlType) -> bool:
-    """Whether equal values of the type are the same value."""
-    if type_.name in ("enum", "set"):
-        return True
-    return not type_.is_approximate and (not type_.is_string or type_.collation in (None, "utf8mb4_0900_bin"))
-
-
 def _row_ref(layout: Mapping[tuple[str, str], int]) -> Callable[[ColumnRef | ParamRef], str]:
     def ref(node: ColumnRef | ParamRef) -> str:
         if isinstance(node, ParamRef):
@@ -179,7 +174,7 @@ def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> 
         accumulators=items,
         group_width=len(group),
         answer_group_key=_key_of_columns(group, range(len(group))),
-        exact=all(_shows_as_is(column.type) for column in group),
+        spelled=tuple(plan.group.index(name) for name in plan.spelled),
         dated=dated_places(plan),
     )
     return AggregateNode(plan, number, memory, program)
@@ -294,7 +289,7 @@ def _compared(type_: SqlType) -> Compared:
 
 def reader_node(plan: QueryPlan, tag: int, nodes: Mapping[ArrangementPlan, Arrangement], memory: Memory) -> ReaderNode:
     """The running reader of a plan over its arrangements' nodes."""
-    given, plan = plan, with_whole_dates(plan)
+    given, plan = plan, with_one_spelling(with_whole_dates(plan))
     reader = plan.reader
     layout: Layout = {}
     width = _extend(layout, 0, reader.alias, root_columns(reader.root))
@@ -435,7 +430,7 @@ def _grouping(plan: QueryPlan, layout: Layout) -> Grouping:
         values=compile_row(group, layout),
         arguments=compile_row([_argument(aggregate) for aggregate in reader.aggregates], layout),
         accumulators=accumulators(reader.aggregates, [_order_of(aggregate) for aggregate in reader.aggregates]),
-        exact=all(_shows_as_is(expr.type) for expr in group),
+        exact=all(shows_as_is(expr.type) for expr in group),
         implicit=not group,
     )
 

@@ -39,8 +39,7 @@ ENGINE: dict[str, str] = {
     "removed_row_not_held": "Keys dropped because a change took away a row that they did not have",
     "extreme_underflow": "Keys dropped because the row of a MIN or MAX went, and the next is not known",
     "top_k_underflow": "Keys dropped because fewer of the first rows were left than the query shows",
-    "other_spelling_joined": "Keys dropped because a row came that is spelled otherwise than what stands for its group",
-    "shown_spelling_underflow": "Keys dropped because the row went whose spelling stood for its group",
+    "spelling_underflow": "Keys dropped because a row went from a group whose rows are spelled otherwise",
     "evaluation_failed": "Arrangements cleared, or answers not inserted, because an expression had no proven value",
     # Reads
     "retried": "Reads that were asked for again, because their answer could not be inserted or told",

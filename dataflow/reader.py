@@ -31,9 +31,8 @@ from planner.upquery_sql import quoted
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn
+from sqltypes.spellings import SPELLINGS
 from sqltypes.values import identical
-
-SPELLINGS = "rows that MySQL takes for one are spelled otherwise: which stands for all is its choice"
 
 Params = tuple[
     Value, ...

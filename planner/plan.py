@@ -19,6 +19,7 @@ from enum import Enum, IntEnum
 
 from sqltypes.expression import ColumnRef, Expr, ParamRef
 from sqltypes.schema import ResultColumn, SqlType, Table
+from sqltypes.spellings import shows_as_is
 
 
 class Mode(Enum):
@@ -53,6 +54,13 @@ class Aggregate:
     type: SqlType
     name: str
 
+    @property
+    def is_spelled(self) -> bool:
+        """Whether the value is one row's of several that may be equal and spelled otherwise."""
+        if self.argument is None or self.function not in (AggregateFunction.MIN, AggregateFunction.MAX):
+            return False
+        return self.argument.type.is_string and not shows_as_is(self.argument.type)
+
 
 @dataclass(frozen=True, slots=True)
 class OrderTerm:
@@ -83,7 +91,7 @@ class AggregateArrangement:
     that key.
 
     Rows that it gives upwards: the group columns in order, then the aggregates in order, then the hidden `COUNT(*)` as
-    "count(*)".
+    "count(*)", then for each column of `spelled` whether all rows of the group spell it alike.
     SUM over no non-null value is NULL. Every AVG is kept as sum and count. SUM and AVG of FLOAT or DOUBLE do not occur
     (evict mode).
     A group without rows does not exist; where a query has no GROUP BY the reader's aggregate makes the one empty row.
@@ -94,6 +102,11 @@ class AggregateArrangement:
     group: tuple[str, ...]
     aggregates: tuple[Aggregate, ...]
     filter: Expr | None = None
+
+    @property
+    def spelled(self) -> tuple[str, ...]:
+        """The group's columns whose equal values may be spelled otherwise."""
+        return tuple(name for name in self.group if not shows_as_is(self.table.column(name).type))
 
 
 @dataclass(frozen=True)
@@ -281,9 +294,15 @@ def root_columns(arrangement: Arrangement) -> tuple[str, ...]:
         case RowsArrangement() | TopKArrangement():
             return arrangement.columns
         case AggregateArrangement():
-            return (*arrangement.group, *(aggregate.name for aggregate in arrangement.aggregates), "count(*)")
+            aggregates = (aggregate.name for aggregate in arrangement.aggregates)
+            return (*arrangement.group, *aggregates, "count(*)", *map(one_spelling_of, arrangement.spelled))
         case AnswerArrangement():
             return tuple(f"c{index}" for index in range(len(arrangement.columns)))
+
+
+def one_spelling_of(name: str) -> str:
+    """The name of the column that tells whether all rows of a group spell this one alike."""
+    return f"one spelling of {name}"
 
 
 def own(name: str, table: Table) -> ColumnRef:

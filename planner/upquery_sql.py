@@ -8,7 +8,8 @@ Layout of a fill's rows (`fill_columns`), by which the engine decodes them:
 | rows | `columns` |
 | top-k | `columns`, then the columns that only the order reads, then those of the primary key that are missing |
 | aggregate | `group` (all of it), then for each aggregate its value (AVG: sum, then count), then COUNT(*), then for
-each SUM the COUNT of its argument (0 means that the SUM is NULL) |
+each SUM the COUNT of its argument (0 means that the SUM is NULL), then for each MIN and MAX whose equal values may be
+spelled otherwise whether all equal ones are spelled alike, then the same of each such column of `group` (`spelled`) |
 
 FLOAT columns are selected through CAST(... AS DOUBLE): MySQL's text form of a FLOAT has six digits. Rows come in no
 order, but top-k's, of which at most `topk_fetch` come for each key: fewer mean that the key has no more. Table names
@@ -28,6 +29,7 @@ from planner.plan import (
     QueryPlan,
     RowsArrangement,
     TopKArrangement,
+    one_spelling_of,
     own,
 )
 from planner.sql_text import condition_sql, expr_sql, quoted_name, table_name
@@ -98,6 +100,14 @@ def _aggregate_columns(arrangement: AggregateArrangement) -> list[tuple[str, Sql
     for aggregate in arrangement.aggregates:
         if aggregate.function is AggregateFunction.SUM:
             out.append((f"count of {aggregate.name}", BIGINT, f"COUNT({_argument(aggregate)})"))
+    for aggregate in arrangement.aggregates:
+        if aggregate.is_spelled:
+            value = _argument(aggregate)
+            alike = f"COUNT(DISTINCT {value}) = COUNT(DISTINCT CAST({value} AS BINARY))"
+            out.append((one_spelling_of(aggregate.name), BIGINT, alike))
+    for name in arrangement.spelled:
+        bytes_ = f"CAST({quoted_name(name)} AS BINARY)"
+        out.append((one_spelling_of(name), BIGINT, f"MIN({bytes_}) <=> MAX({bytes_})"))
     return out
 
 

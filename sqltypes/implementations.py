@@ -21,6 +21,7 @@ from sqltypes.collation import character_set, encodes, key_function, sort_key
 from sqltypes.errors import EvaluationError, UnprovenString
 from sqltypes.expression import Call, Expr, Literal, Value
 from sqltypes.schema import SqlType
+from sqltypes.spellings import one_spelling
 from sqltypes.temporal import comparable
 
 Function = Callable[..., Value]
@@ -320,6 +321,7 @@ _MAKERS: dict[str, Callable[[Call], Function]] = {
     "widen": _cast,
     "no_zero": lambda call: no_zero,
     "no_partial": lambda call: no_partial,
+    "one_spelling": lambda call: one_spelling,
     "collate": _collate,
     "comparable": _comparable,
     "length": _length,

@@ -2,8 +2,9 @@
 
 Law: content(key) maps each group of the key to count(*) and, for every aggregate, to what is needed to add and to take
 away one row. That is a count for COUNT; a sum and a count of the values that are not NULL for SUM and AVG; the extreme
-for MIN and MAX. A group with count(*) = 0 does not exist. Taking away a row that may hold the extreme underflows: the
-key becomes a hole, and MySQL's index answers.
+for MIN and MAX. Where equal values may be spelled otherwise, of group columns and of MIN and MAX, it also says whether
+all of them are spelled alike: else no answer shows them (`sqltypes.spellings`). A group with count(*) = 0 does not
+exist. Taking away a row that may hold the extreme underflows: the key becomes a hole, and MySQL's index answers.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from sqltypes.casts import no_zero
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import SqlType
+from sqltypes.spellings import one_spelling
 from sqltypes.values import identical
 
 VALUES, COUNT_STAR = 0, 1  # the first slots of a group's state; the accumulators' follow
+ALIKE = -1  # the last slot, where the group has columns whose equal values may be spelled otherwise
 State = list[Any]
 EXACT = Context(prec=100, rounding=ROUND_HALF_UP)  # MySQL's DECIMAL has 65 digits; sums and quotients of them fit
 
@@ -32,7 +35,7 @@ EXACT = Context(prec=100, rounding=ROUND_HALF_UP)  # MySQL's DECIMAL has 65 digi
 @dataclass(frozen=True, slots=True)
 class Accumulator:
     """One aggregate of a group's state: `slot` is where its value stands, `slot + 1` its count of non-null values
-    (SUM, AVG).
+    (SUM, AVG), or whether all values that equal it are spelled like it (`spelled`).
 
     `order`: maps a value to what MIN and MAX compare (the collation's sort key); None: the value itself.
     """
@@ -42,10 +45,11 @@ class Accumulator:
     slot: int
     order: Callable[[Value], Any] | None = None
     integral: bool = False  # the argument is an integer: so is its sum
+    spelled: bool = False  # a MIN or MAX whose equal values may be spelled otherwise
 
     @property
     def width(self) -> int:
-        return 2 if self.function in (AggregateFunction.SUM, AggregateFunction.AVG) else 1
+        return 2 if self.spelled or self.function in (AggregateFunction.SUM, AggregateFunction.AVG) else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +69,13 @@ class GroupProgram:
     accumulators: tuple[Accumulator, ...]
     group_width: int
     answer_group_key: Callable[[Row], Key]  # of an upquery's row, key columns cut off
-    exact: bool  # rows of one group show the same group values (not so where 'a' and 'A' are equal)
+    spelled: tuple[int, ...]  # places among the group values where rows of one group may differ ('a' and 'A' are equal)
     dated: tuple[int, ...] = ()  # of a group's row, where dates must be whole (`dataflow.whole_dates`)
 
     @property
     def state_width(self) -> int:
-        return COUNT_STAR + 1 + sum(accumulator.width for accumulator in self.accumulators)
+        """Slots of a group's state. The last, where the group has `spelled`: of each, whether its rows are alike."""
+        return COUNT_STAR + 1 + sum(accumulator.width for accumulator in self.accumulators) + bool(self.spelled)
 
 
 def accumulators(
@@ -81,13 +86,13 @@ def accumulators(
     slot = COUNT_STAR + 1
     for aggregate, order in zip(aggregates, orders, strict=True):
         integral = aggregate.argument is not None and aggregate.argument.type.is_integer
-        laid.append(Accumulator(aggregate.function, aggregate.type, slot, order, integral))
+        laid.append(Accumulator(aggregate.function, aggregate.type, slot, order, integral, aggregate.is_spelled))
         slot += laid[-1].width
     return tuple(laid)
 
 
 class AggregateNode(LinearArrangement):
-    """Content: dict group key -> state `[shown group values, count(*), accumulators' slots ...]`."""
+    """Content: dict group key -> state `[shown group values, count(*), accumulators' slots ..., whether alike]`."""
 
     def __init__(self, plan: AggregateArrangement, number: int, memory: Memory, program: GroupProgram) -> None:
         super().__init__(plan, number, memory, program.locate)
@@ -109,10 +114,11 @@ class AggregateNode(LinearArrangement):
         """A row stays under its key; mostly in its group, too, which then is looked up once."""
         program = self._program
         same_arguments = identical(program.arguments(before), program.arguments(after))
-        if same_arguments and program.group_values(before) == program.group_values(after):
+        same_group = identical(program.group_values(before), program.group_values(after))
+        if same_arguments and same_group:
             return
         group = program.group_key(before)
-        if program.exact and group == program.group_key(after):
+        if same_group:
             state = entry.content.get(group)
             if state is not None and state[COUNT_STAR] > 1:  # the only row of a group takes its extremes with it
                 if program.subtract(state, before):
@@ -131,11 +137,12 @@ class AggregateNode(LinearArrangement):
         state = entry.content.get(group)
         if state is None:
             state = empty_state(program.group_values(row), program.accumulators)
+            if program.spelled:
+                state.append((True,) * len(program.spelled))
             entry.content[group] = state
             self._resize(entries, entry, self._group_bytes)
-        elif not program.exact and not identical(program.group_values(row), state[VALUES]):
-            self.fail(entries, entry, "other_spelling_joined")  # which of them is shown, MySQL chooses
-            return
+        elif program.spelled:
+            state[ALIKE] = _alike(state, program.spelled, program.group_values(row))
         state[COUNT_STAR] += 1
         program.add(state, row)
         touch(entry)
@@ -153,8 +160,8 @@ class AggregateNode(LinearArrangement):
             self._resize(entries, entry, -self._group_bytes)
             touch(entry)
             return
-        if not program.exact and program.group_values(row) == state[VALUES]:
-            self.fail(entries, entry, "shown_spelling_underflow")  # is another row of the group spelled so?
+        if program.spelled and not all(state[ALIKE]):
+            self.fail(entries, entry, "spelling_underflow")  # are those that are left spelled alike?
             return
         if program.subtract(state, row):
             touch(entry)
@@ -176,8 +183,8 @@ class AggregateNode(LinearArrangement):
 
     def _state_of(self, row: Row) -> State:
         """An upquery's row: group columns, then for each aggregate its value (AVG: sum, count; SUM: sum), then
-        COUNT(*), then for each
-        SUM the count of its non-null values (`planner.upquery_sql.fill_columns`)."""
+        COUNT(*), then for each SUM the count of its non-null values, then whether equal values are spelled alike, of
+        each MIN and MAX and of each group column that may have others (`planner.upquery_sql.fill_columns`)."""
         program = self._program
         width = program.group_width
         at = width
@@ -196,15 +203,25 @@ class AggregateNode(LinearArrangement):
                     state[accumulator.slot] = row[at]
             at += 1
         state[COUNT_STAR] = row[at]
-        for accumulator, count in zip(sums, row[at + 1 :], strict=True):
-            state[accumulator.slot + 1] = count
+        second = (*sums, *(accumulator for accumulator in program.accumulators if accumulator.spelled))
+        at += 1
+        for accumulator, value in zip(second, row[at:], strict=False):
+            state[accumulator.slot + 1] = value
+        if program.spelled:
+            state.append(tuple(map(bool, row[at + len(second) :])))
         return state
 
     def rows(self, content: Any) -> Iterable[Row]:
-        """Raises EvaluationError where MySQL may show another date."""
+        """Raises EvaluationError where MySQL may show another date, or another spelling of a MIN or MAX."""
         accumulators = self._program.accumulators
+        spelled = bool(self._program.spelled)
         rows = [
-            (*state[VALUES], *(result(state, item) for item in accumulators), state[COUNT_STAR])
+            (
+                *state[VALUES],
+                *(result(state, item) for item in accumulators),
+                state[COUNT_STAR],
+                *(state[ALIKE] if spelled else ()),
+            )
             for state in content.values()
         ]
         for at in self._program.dated:
@@ -212,6 +229,15 @@ class AggregateNode(LinearArrangement):
                 if row[at] is not None:
                     no_zero(row[at])
         return rows
+
+
+def _alike(state: State, spelled: tuple[int, ...], values: Row) -> tuple[bool, ...]:
+    """Whether all rows of the group spell these values alike, one with `values` included."""
+    shown = state[VALUES]
+    if identical(shown, values):
+        return state[ALIKE]  # type: ignore[no-any-return]
+    pairs = zip(spelled, state[ALIKE], strict=True)
+    return tuple(alike and identical((shown[at],), (values[at],)) for at, alike in pairs)
 
 
 def _sum(item: Accumulator, value: Any) -> Any:
@@ -229,7 +255,7 @@ def empty_state(values: Row, items: Iterable[Accumulator]) -> State:
             case AggregateFunction.SUM | AggregateFunction.AVG:
                 state += (0, 0)
             case AggregateFunction.MIN | AggregateFunction.MAX:
-                state.append(None)
+                state += (None, True) if item.spelled else (None,)
             case _:
                 state.append(0)
     return state
@@ -249,8 +275,14 @@ def add_value(state: State, item: Accumulator, value: Value) -> None:
                 state[slot] = _plus(state[slot], value)
                 state[slot + 1] += 1
         case _:
-            if value is not None and (state[slot] is None or _beats(item, value, state[slot])):
+            if value is None:
+                return
+            if state[slot] is None or _beats(item, value, state[slot]):
                 state[slot] = value
+                if item.spelled:
+                    state[slot + 1] = True
+            elif item.spelled and value != state[slot] and _ties(item, value, state[slot]):
+                state[slot + 1] = False
 
 
 def subtract_value(state: State, item: Accumulator, value: Value) -> bool:
@@ -306,7 +338,7 @@ def result(state: State, item: Accumulator) -> Value:
             return average(state[slot], count, item.type.scale or 0)
         case _:
             value: Value = state[slot]
-            return value
+            return one_spelling(value, state[slot + 1]) if item.spelled else value
 
 
 def typed(value: Any, type_: SqlType) -> Value:

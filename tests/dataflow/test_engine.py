@@ -238,15 +238,6 @@ def test_least_member_of_an_enum_is_the_least_string() -> None:
     assert rig.held() == [("high",)]
 
 
-def test_group_shows_a_spelling_that_some_row_has() -> None:
-    rig = Rig("SELECT word, COUNT(*) AS n FROM s GROUP BY word")
-    rig.read()
-    (request,) = rig.asked()
-    rig.answer(request, [("a", 2)], lower=gtids(1))
-    rig.change(2, ((1, "a"), None), table="test.s")
-    assert rig.held() is None  # whether the other row is spelled so is not known
-
-
 def test_what_a_later_reading_finds_rolled_back_is_waited_for_no_more() -> None:
     rig = Rig(ROWS, ahead_fills=False)
     rig.read(1)

@@ -104,12 +104,6 @@ class State:
             found = self._answers[sql] = rows
         return list(found)
 
-    def spellings(self) -> set[Value]:
-        """All strings that a row holds."""
-        return {
-            value for rows in self.rows.values() for row in rows.values() for value in row if isinstance(value, str)
-        }
-
 
 def number_of(row: Row) -> int:
     number = row[0]

@@ -129,7 +129,8 @@ def _upwards(arrangement: Filling, row: Row) -> Row:
         else:
             out.append(row[at])
         at += 1
-    return (*out, row[at])
+    spelled = len(arrangement.spelled)
+    return (*out, row[at], *row[len(row) - spelled :])
 
 
 def _average(aggregate: Aggregate, total: Any, count: Any) -> Value:
