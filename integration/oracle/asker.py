@@ -39,6 +39,7 @@ class Asker:
     automatic: bool = False
     sessions: dict[str, RawClient] = field(default_factory=dict)
     prepared: dict[str, dict[Known, int]] = field(default_factory=dict)  # by session: numbers of statements
+    spaces: int = 0  # behind the text that was last prepared anew
 
     def __post_init__(self) -> None:
         self.writer = self.beside.mysql.connect()
@@ -140,6 +141,12 @@ class Asker:
     def ask(self, name: str, text: str, values: Sequence[Spelled] | None) -> Answer:
         """`values` None: as a text. An ended connection is an answer, too, with the error that drivers have for it."""
         return self.ask_all(name, [(text, values)])[0]
+
+    def anew(self, text: str) -> str:
+        """The same text as a statement that was not prepared before: what MySQL makes of a value may depend on the
+        executions before (CONVERT of a UTF-16 column within MAX)."""
+        self.spaces += 1
+        return text + " " * self.spaces
 
     def ask_all(self, name: str, asked: Sequence[Asked]) -> list[Answer]:
         """Sent at once, some at a time, and answered in their order."""

@@ -133,7 +133,6 @@ class Round:
         self.seed = seed
         self.rng = random.Random(seed)
         self.rng_of_warnings = random.Random(f"{seed} warnings")
-        self._spaces = 0
         self.tally = tally
         # The size and the dates are from numbers of their own, so that other choices stay.
         large = focus.large or random.Random(f"{seed} size").random() < LARGE
@@ -265,13 +264,18 @@ class Round:
         if kind == "error" and self.is_mysqls_choice(cached, ask, wanted, found):
             counts["errors by the order of evaluation"] += 1
             return ""
-        other = self.asker.ask("direct", *self.spelled(cached, ask))
-        cached.announced.note(other)
-        if differs(other) or (kind == "spelling" and not same(other, found, ordered=query.ordered)):
-            return kind
+        text, values = self.spelled(cached, ask)
         # By an index or without: which, its statistics decide, and they change.
-        counts["MySQL said something else when asked again"] += 1
-        return ""
+        ways = [("MySQL said something else when asked again", text)]
+        if ask.prepared:
+            ways.append(("MySQL said something else when prepared anew", self.asker.anew(text)))
+        for name, way in ways:
+            other = self.asker.ask("direct", way, values)
+            cached.announced.note(other)
+            if not differs(other) and (kind != "spelling" or same(other, found, ordered=query.ordered)):
+                counts[name] += 1
+                return ""
+        return kind
 
     def compare_warnings(self, cached: Cached, ask: Ask, served: str, wanted: Answer, found: Answer) -> None:
         """A passed answer counts MySQL's, any other none; a client that asks for them is shown MySQL's."""
@@ -292,8 +296,8 @@ class Round:
                 return
         for _ in range(2):  # which rows MySQL looks at is its plan's choice, which may change
             shown = self.asker.ask("through", "SHOW WARNINGS", None)
-            for anew in ("", self.spaces()):  # how it reads a string depends on the statement's executions before
-                again = self.asker.ask("direct", text + anew, values)
+            for way in (text, self.asker.anew(text)):  # how it reads a string depends on the executions before
+                again = self.asker.ask("direct", way, values)
                 asked = self.asker.ask("direct", "SHOW WARNINGS", None)
                 if told in (-1, again.warnings) and Counter(shown.rows) == Counter(asked.rows):
                     counts["warnings shown alike"] += 1
@@ -301,11 +305,6 @@ class Round:
             found = self.asker.ask("through", text, values)
             told = found.warnings if self.asker.served()[0] == "passed" else -1
         self.found("warnings", cached, ask, served, asked, shown, text)
-
-    def spaces(self) -> str:
-        """A text that ends in them is prepared anew."""
-        self._spaces += 1
-        return " " * self._spaces
 
     def is_mysqls_choice(self, cached: Cached, ask: Ask, wanted: Answer, found: Answer) -> bool:
         """Whether an error comes and goes with the order in which MySQL looks at the conditions."""
