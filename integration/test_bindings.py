@@ -36,6 +36,7 @@ def untyped(*values: Spelled) -> Step:
 
 DAY = moment("2024-02-29", DATE)
 LATER = moment("2024-02-29 12:34:56")
+ALTER = "write ALTER TABLE t ALGORITHM=INPLACE, ALTER COLUMN v SET DEFAULT NULL"
 CASES = {
     "strings were hits before a number": (
         ("v TIME", "w INT", "('00:00:00', 1), ('12:34:56', 2), ('838:59:59', 3)"),
@@ -124,6 +125,27 @@ CASES = {
             executed(string("ä"), integer(1)),
             Step("SET NAMES latin1"),
             untyped(string("ä"), integer(1)),
+        ),
+    ),
+    "a DDL statement between a hit and other types": (
+        ("v DATE", "w VARCHAR(12)", "('2024-02-29', 'ab'), ('2024-03-01', 'z')"),
+        "SELECT id FROM t WHERE v = ? AND w BETWEEN ? AND ?",
+        (
+            executed(LATER, string("é"), string("b")),
+            executed(LATER, string(""), string("b")),
+            Step(ALTER),
+            executed(blob(b"\1"), string("a_"), string("B")),
+            executed(LATER, string("a"), string("b")),
+        ),
+    ),
+    "a DDL statement between two counts of a LIMIT": (
+        ("v VARCHAR(12)", "w INT", "('a', 1), ('b', 1), ('B', 2), ('ab', 3)"),
+        "SELECT id FROM t WHERE v = ? ORDER BY id LIMIT ?",
+        (
+            *(executed(string("B"), integer(count)) for count in (100, 2)),
+            Step(ALTER),
+            executed(string("ab"), double(1.0)),
+            executed(string("b"), integer(2)),
         ),
     ),
     "hits of more kinds than MySQL is shown at once": (
