@@ -44,6 +44,7 @@ SECONDS = {
     "integration/test_grpc_door.py": 10,
     "integration/test_loop_steps.py": 15,
     "integration/test_loop_steps_of_answers.py": 20,
+    "integration/test_loop_steps_of_changes.py": 20,
     "integration/test_hits_same_bytes.py": 10,
     "integration/test_messages.py": 10,
     "integration/test_mysql_rows.py": 10,

@@ -44,6 +44,7 @@ class Nowhere:
 
 
 NOWHERE = Nowhere()
+UNBOUNDED = 1 << 62
 ROWS_AT_ONCE = 1_000  # of an answer that is loaded in steps
 Locate = Callable[[Row], Key]  # the key of a base table's row, or NOWHERE
 Entries = dict[Key, Entry]
@@ -57,10 +58,12 @@ def _no_text(keys: Sequence[Row]) -> str:
 @dataclass(slots=True)
 class Memory:
     """What all parts of the state share: bytes held by entries and answers, as estimated; `sequence`, which rises with
-    each event of the stream; how often each rule has acted (`dataflow/counters.py`)."""
+    each event of the stream; how often each rule has acted (`dataflow/counters.py`). `room`: how many answers of
+    entries that several share may still become stale one by one, in this step."""
 
     used: int = 0
     sequence: int = 0
+    room: int = UNBOUNDED
     applied: int = 0  # row changes applied to held entries: too many for `count`
     counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ENGINE, 0))
     remains: Remains = field(init=False)
@@ -199,6 +202,20 @@ class Arrangement(ABC):
                 case Fate.APPLIED:
                     self._apply_to(table, pairs, entry)
 
+    def drop_ahead(self, gtid: Gtid) -> None:
+        """Makes holes of the entries ahead of the position that do not reflect a transaction: it may concern them."""
+        fates: dict[int, Fate] = {}
+        for entry in list(self.ahead.values()):
+            assert entry.cut is not None
+            fate = fates.get(id(entry.cut))
+            if fate is None:
+                fate = fates[id(entry.cut)] = entry.cut.fate(gtid)
+            if fate is Fate.TAGGED:
+                self.memory.count("records_in_cut_skipped")
+            else:
+                self.memory.count("conflicts")
+                self.discard(entry)
+
     def _apply_to(self, table: str, pairs: Sequence[Pair], entry: Entry) -> None:
         """Applies changes to one entry ahead of the position."""
         size = entry.size
@@ -295,6 +312,35 @@ class LinearArrangement(Arrangement):
         Requires: each is held in `entries`, or None for a hole, for no image and for one that does not pass; not both
         are None. They may be the same.
         """
+
+    @abstractmethod
+    def copied(self, content: Any) -> Any:
+        """The content, so that what is done to one of the two leaves the other as it is."""
+
+    def draft(self, entry: Entry, largest: int) -> Entry:
+        """A copy of a held entry that nobody holds; its `since` rises when it is changed. One of more than `largest`
+        bytes has no content: it cannot be computed."""
+        content = self.copied(entry.content) if entry.size <= largest else None
+        draft = Entry(self, entry.key, content, entry.size)
+        draft.since = -1
+        return draft
+
+    def publish(self, made: Iterable[tuple[Entry, Entry]]) -> None:
+        """Puts the content of each entry's draft in the place of its own, if it is still held. The draft gets the old
+        one."""
+        get = self.entries.get
+        grown = 0
+        for entry, draft in made:
+            if get(entry.key) is not entry:
+                continue
+            if draft.content is None:
+                self.discard(entry)
+            elif draft.since >= 0:
+                entry.content, draft.content = draft.content, entry.content
+                grown += draft.size - entry.size
+                entry.size = draft.size
+                touch(entry)
+        self.memory.used += grown
 
     def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
         locate = self.locate

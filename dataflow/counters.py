@@ -41,6 +41,7 @@ ENGINE: dict[str, str] = {
     "top_k_underflow": "Keys dropped because fewer of the first rows were left than the query shows",
     "spelling_underflow": "Keys dropped because a row went from a group whose rows are spelled otherwise",
     "evaluation_failed": "Arrangements cleared, or answers not inserted, because an expression had no proven value",
+    "emptied_by_large_change": "Arrangements emptied because one transaction concerned very many of the keys held",
     # Reads
     "retried": "Reads that were asked for again, because their answer could not be inserted or told",
     "given_up_hot_key": "Reads left to MySQL: the key was written during each of the attempts",

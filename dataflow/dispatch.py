@@ -7,7 +7,7 @@ row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from dataflow.arrangement import NOWHERE, Arrangement, LinearArrangement, Locate
 from dataflow.entries import Entry
@@ -75,6 +75,27 @@ class TableNodes:
                 other.apply(table, pairs, other.entries)
             except EvaluationError:
                 other.cannot_evaluate()
+
+    def located(self, pairs: Sequence[Pair]) -> Iterator[tuple[Arrangement, Collection[Key] | None]]:
+        """The arrangements, each with the keys of the images: None where they cannot be evaluated. Of arrangements that
+        find their keys themselves, none. They are those of the first step."""
+        images = [image for pair in pairs for image in pair if image is not None]
+        columns: dict[int, Collection[Key]] = {}
+        direct, located, others = list(self._direct.values()), list(self._located.values()), list(self._others)
+        for node, at, _ in direct:
+            if at not in columns:
+                columns[at] = {image[at] for image in images}
+            yield node, columns[at]
+        for locate, places in located:
+            keys: Collection[Key] | None
+            try:
+                keys = set(map(locate, images))
+            except EvaluationError:
+                keys = None
+            for node, _, _ in list(places):
+                yield node, keys
+        for other in others:
+            yield other, ()
 
     def _process_direct(self, pairs: Sequence[Pair]) -> None:
         if (direct := self._places) is None:

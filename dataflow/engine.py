@@ -31,6 +31,7 @@ from dataflow.messages import (
     Ready,
     Restarted,
     StreamEvent,
+    Transaction,
     UpqueryAnswer,
     UpqueryFailed,
 )
@@ -279,20 +280,56 @@ class Engine:
     # -- the stream --------------------------------------------------------------------------------------------------
 
     def on_stream(self, event: StreamEvent) -> list[Effect]:
-        """Processes one event of the change stream to completion."""
+        """Processes one event of the change stream to completion.
+
+        A transaction that is under way (`begin`) and is not this one comes first, if the two have an order.
+        """
         if isinstance(event, Gap):
             self.memory.count("resets_by_stream")
+            self.state.abandon()
             return self.reset(event.position, event.reason)
         if isinstance(event, Restarted):
             return self._restarted()
-        gtid = event.gtid
+        gtid, large = event.gtid, self.state.under_way
+        if large is not None and large.event is not event and gtid is not None:
+            return self.on_stream(large.event) + self.on_stream(event)
         if gtid is not None and gtid in self.ring.position:
             self.memory.count("replayed_ignored")
+            self.state.abandon()  # it was begun, and history began anew with it
             return []
+        if self.begin(event) or self.under_way is event:
+            self.prepare()
         self.state.advance(event)
         if gtid is not None and self._waits:
             self._due += self._waits.arrived(gtid, self.ring.position)
         return self.go_on()
+
+    def begin(self, event: StreamEvent) -> bool:
+        """Takes a transaction that is too much work for one step. False: it is not. `prepare` is to be called until it
+        is ready, then `on_stream` with the same event. Until then all stays at the position before it, and no answer is
+        inserted there."""
+        if self.state.under_way is not None or not self.state.is_large(event):
+            return False
+        assert isinstance(event, Transaction)
+        if event.gtid in self.ring.position:
+            return False
+        self.state.begin(event)
+        return True
+
+    def prepare(self, most: int | None = None) -> bool:
+        """Makes so many short steps of the transaction under way, or all. Whether it is ready."""
+        large = self.state.under_way
+        if large is not None:
+            for done, _ in enumerate(large.steps, 1):
+                if done == most:
+                    return False
+        return True
+
+    @property
+    def under_way(self) -> Transaction | None:
+        """The transaction that was begun and is not at the position yet."""
+        large = self.state.under_way
+        return large.event if large is not None else None
 
     def go_on(self) -> list[Effect]:
         """Inserts some of the answers that have waited for the position. `unfinished`: there are more."""
@@ -300,7 +337,7 @@ class Engine:
 
     def _insert_due(self) -> list[Effect]:
         effects: list[Effect] = []
-        room = self.most_inserted
+        room = 0 if self.state.under_way is not None else self.most_inserted
         while self._due and room > 0:
             fill = self._due.popleft()
             room -= len(fill.whole) + len(fill.partial)
@@ -310,7 +347,7 @@ class Engine:
     @property
     def unfinished(self) -> bool:
         """Is there anything for `go_on`? It may wait: what is received meanwhile is in the ring."""
-        return bool(self._due)
+        return bool(self._due) and self.state.under_way is None
 
     def between(self) -> list[Effect]:
         """What happens between two transactions: subscribers are told, then memory is brought below its limit. A
@@ -405,7 +442,10 @@ class Engine:
         effects += self._insert_due()
         unsettled = bracket.owned.difference(bracket.executed) if bracket.owned else bracket.owned
         if not self._waits.add(bracket.needed, self.ring.position, fill, unsettled):
-            effects += self._insert(fill)
+            if self.state.under_way is not None:
+                self._due.append(fill)
+            else:
+                effects += self._insert(fill)
         elif self._may_stand_ahead(fill):
             self._insert_ahead(fill)
         else:

@@ -118,6 +118,12 @@ def touch(entry: Entry) -> None:
         if dependents.watch is not None:
             dependents.watch()
         return
+    memory = entry.owner.memory
+    memory.room -= len(dependents)
+    if memory.room < 0:  # many answers are made of it: to go through them would be a long step
+        for reader in entry.owner.readers:
+            reader.let_go()
+        return
     for held in dependents:
         held.stale()
         if held.watch is not None:

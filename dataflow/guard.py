@@ -70,7 +70,30 @@ class Guard:
         try:
             return engine.on_stream(event)
         except Exception as error:  # noqa: BLE001 - as above
-            self._on_fault("a change", repr(event)[:2000], error)
+            self._on_fault("a change", _shown(event), error)
+        return self._emptied(event)
+
+    def begin(self, event: StreamEvent) -> bool:
+        """As the engine's. What fails is done at once, by `on_stream`."""
+        try:
+            return self._engine.begin(event)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._on_fault("a change", _shown(event), error)
+            self._engine.state.abandon()
+            return False
+
+    def prepare(self, most: int) -> bool:
+        """As the engine's. What fails is emptied by `on_stream`."""
+        try:
+            return self._engine.prepare(most)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._on_fault("a large change", _shown(self._engine.under_way), error)
+            return True
+
+    def _emptied(self, event: StreamEvent) -> list[Effect]:
+        """Instead of an event: its tables are emptied."""
+        engine = self._engine
+        engine.state.abandon()
         if isinstance(event, Gap):
             return self._reset(event.position)
         gtid = getattr(event, "gtid", None)
@@ -81,7 +104,7 @@ class Guard:
             return engine.on_stream(Ddl(gtid, "", changed))
         except Exception as error:  # noqa: BLE001 - as above
             self._on_fault("emptying", repr(changed), error)
-            return self._reset()
+            return self._reset(engine.ring.position.freeze().add(gtid))  # the stream does not bring it again
 
     def go_on(self) -> list[Effect]:
         try:
@@ -109,6 +132,14 @@ class Guard:
         engine = self._engine
         effects = engine.reset(engine.ring.position.freeze() if position is None else position, "a fault of ours")
         return effects + engine.fail_lost(_failed())
+
+
+def _shown(event: object) -> str:
+    """What is told of an event: not all rows of a large one."""
+    if isinstance(event, Transaction):
+        tables = [(change.table, change.pairs[:20]) for change in event.changes]
+        return f"{event.gtid}: {tables!r}"[:2000]
+    return repr(event)[:2000]
 
 
 def _failed() -> Fault:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dataflow.arrangement import Arrangement, Memory
+from dataflow.arrangement import UNBOUNDED, Arrangement, Memory
 from dataflow.entries import Held
 from dataflow.eviction import Sieve
 from dataflow.fill import Fill, Record
 from dataflow.graph import Graph
 from dataflow.hot_keys import HotKeys
-from dataflow.messages import Ddl, Progress, Transaction
+from dataflow.large_change import SIZES, LargeChange, work_of
+from dataflow.messages import Ddl, Progress, StreamEvent, Transaction
 from dataflow.reader import Params, ReaderNode
 from gtid_tracker.gtid import GtidSet
 from gtid_tracker.ring import Ring
@@ -35,6 +36,8 @@ class State:
         self._ring_size = (ring_transactions, ring_bytes)
         self.ring: Ring[Record] = Ring(position, *self._ring_size)
         self._ahead: set[Arrangement] = set()  # those that hold entries ahead of the position
+        self.under_way: LargeChange | None = None  # a transaction that is received, and not at the position yet
+        self.sizes = SIZES
 
     # -- plans -------------------------------------------------------------------------------------------------------
 
@@ -45,6 +48,8 @@ class State:
         reader = self.graph.install(plan)
         if self.graph.wanted() != before:
             self.ring.forget()
+            if self.under_way is not None:
+                self.under_way.outdated = True
         return reader
 
     def remove(self, reader: ReaderNode) -> None:
@@ -54,17 +59,52 @@ class State:
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
+    def is_large(self, event: StreamEvent) -> bool:
+        """Whether it is too much work for one step."""
+        return isinstance(event, Transaction) and work_of(event, self.graph.by_table) > self.sizes.large
+
+    def begin(self, event: Transaction) -> None:
+        """Takes a large transaction. `advance` is to follow when its steps are made. Requires: none is under way."""
+        assert self.under_way is None, "a transaction is under way"
+        self.under_way = LargeChange(event, self.graph.by_table, self.memory, self.sizes)
+
     def advance(self, event: Transaction | Ddl | Progress) -> None:
         """Applies an event to all that is held; the position contains it afterwards, and the ring what it must know.
 
-        Requires: its GTID is not inside the position.
+        Requires: its GTID is not inside the position. Of the transaction that is under way all steps are made.
         """
         self.memory.sequence += 1
-        record = self._process(event)
+        self.memory.room = self.sizes.stale
+        large = self.under_way
+        if large is not None and large.event is event:
+            self.under_way = None
+            record: Record | None = self._publish(large)
+        else:
+            record = self._process(event)
+        self.memory.room = UNBOUNDED
         if event.gtid is None:
             self.ring.forget()
         else:
             self.ring.push(event.gtid, record)
+
+    def _publish(self, large: LargeChange) -> Record:
+        event = large.event
+        large.publish()
+        if large.rows <= self.sizes.remembered and not large.outdated:
+            if self._ahead:
+                self._process_ahead(event)
+            return Record.of(event)
+        for node in self._ahead:
+            if any(change.table in node.tables for change in event.changes):
+                node.drop_ahead(event.gtid)
+        tables = frozenset(change.table for change in event.changes)
+        return Record(Ddl(event.gtid, "a transaction of many rows", tables, schema=False))
+
+    def abandon(self) -> None:
+        """The transaction under way is not to be applied."""
+        large, self.under_way = self.under_way, None
+        if large is not None:
+            large.leave()
 
     def _process(self, event: Transaction | Ddl | Progress) -> Record | None:
         """Returns what the ring must remember of it."""

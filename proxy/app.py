@@ -136,7 +136,7 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
     router.server_version = version
     for name, format_ in {**FORMATS, **formats}.items():
         router.register_format(name, format_.encoder_for, format_.join)
-    events.connect(pump, catalog)
+    events.connect(pump, catalog, stream)
     adopt(catalog, config, upstream, state)
     router.auto_cache = automatic(config, router, stream)
     app = App(config, router, engine, stream, executor, catalog, watch_of(engine, executor, router))
@@ -202,9 +202,10 @@ class StreamEvents:
         self._pump: Pump | None = None
         self._catalog: Catalog | None = None
 
-    def connect(self, pump: Pump, catalog: Catalog) -> None:
+    def connect(self, pump: Pump, catalog: Catalog, stream: BinlogSource) -> None:
         """Requires: nothing has been received yet, for the stream's tables are wanted only by caches."""
         self._pump, self._catalog = pump, catalog
+        stream.busy = lambda: pump.changing
 
     def __call__(self, event: StreamEvent) -> None:
         if self._pump is None or self._catalog is None:

@@ -20,6 +20,7 @@ from dataflow.messages import (
     Differs,
     Effect,
     Failed,
+    Gap,
     Ready,
     StreamEvent,
     UpqueryAnswer,
@@ -41,6 +42,7 @@ SUSPECTED = "an answer of the cache differed from MySQL's own, and it is not kno
 NOT_COMPARED = "the cache is new, and its answer could not be compared with MySQL's own"
 TOLD = {"differs": DIFFERS, "unchecked": NOT_COMPARED}
 NO_CONNECTION = "no connection is free for the fill"
+STEPS = 4  # of a large transaction, from one look at the clock to the next
 TOGETHER = 100  # keys taken apart from one look at the clock to the next
 BUSY = 2  # upqueries in flight from which misses are batched
 
@@ -76,6 +78,7 @@ class Pump:
         self._joins: list[Join] = []
         self._tidying = self._going_on = False
         self._preparing: set[asyncio.Task[None]] = set()
+        self._changing: StreamEvent | None = None
         engine.memory.remains.on_more = self._tidy_soon
 
     # -- wire formats ------------------------------------------------------------------------------------------------
@@ -223,7 +226,42 @@ class Pump:
     # -- the stream --------------------------------------------------------------------------------------------------
 
     def on_stream(self, event: StreamEvent) -> None:
-        """One event of the change stream, processed to completion."""
+        """One event of the change stream, processed to completion; a transaction that is much work in slices, while
+        `changing`. What comes meanwhile and has its place behind that waits for it, in the same step."""
+        if self._changing is not None and getattr(event, "gtid", None) is not None:
+            self._end_change()
+        elif isinstance(event, Gap):
+            self._changing = None
+        if self._changing is None and self._guard.begin(event):
+            self._changing = event
+            self._loop.call_soon(self._go_on_changing)
+            return
+        self._process(event)
+
+    @property
+    def changing(self) -> bool:
+        """Is a transaction under way? The stream is to wait for it."""
+        return self._changing is not None
+
+    def _go_on_changing(self) -> None:
+        """A slice of the transaction under way; that it takes effect is a step of its own."""
+        event = self._changing
+        until = perf_counter() + SLICE
+        while event is not None and perf_counter() < until:
+            if self._guard.prepare(STEPS):
+                self._loop.call_soon(self._end_change, event)
+                return
+        if event is not None:
+            self._loop.call_soon(self._go_on_changing)
+
+    def _end_change(self, ready: StreamEvent | None = None) -> None:
+        """`ready`: the transaction for which this was to be called; it may have ended since."""
+        event = self._changing
+        if event is not None and (ready is None or ready is event):
+            self._changing = None
+            self._process(event)
+
+    def _process(self, event: StreamEvent) -> None:
         effects = self._guard.on_stream(event)
         if effects or self._faulted or self.engine.misses_pending or self.engine.unfinished:
             self.handle(effects)

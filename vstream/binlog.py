@@ -22,7 +22,7 @@ from sqltypes.source_checks import Finding
 from vstream.assemble import Assembler, HistoryLost
 from vstream.connection import Account, Session, log_in
 from vstream.decode import TableDecoders
-from vstream.dump import DumpBroken, DumpLost, DumpReader
+from vstream.dump import DumpBroken, DumpLost, DumpReader, never
 from vstream.history import Known, why_lost
 from vstream.source import Sink
 
@@ -60,6 +60,7 @@ class BinlogSource:
         self._assembler = Assembler(TableDecoders(), self._position, self._give)
         self._assembler.heard = self._on_heartbeat
         self._sink: Sink | None = None
+        self.busy: Callable[[], bool] = never
         self._reader: DumpReader | None = None
         self._task: asyncio.Task[None] | None = None
         self._skew = 0.0
@@ -201,7 +202,9 @@ class BinlogSource:
             position = position.difference(GtidSet.of((last[0],)))
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, session.request_dump, position, self._server_id, self._heartbeat)
-        reader = DumpReader(session, self._assembler, self._heartbeat, self._clock, self._wall_clock)
+        reader = DumpReader(
+            session, self._assembler, self._heartbeat, self._clock, self._wall_clock, lambda: self.busy()
+        )
         self._idle = False
         self._assembler.committed_at = 0.0
         self._assembler.expected = last

@@ -1,6 +1,7 @@
 """Reads one dump connection on the event loop until it is lost, in slices of about a millisecond.
 
-While decoded work waits, nothing more is received: a source that is faster than we are waits in its own socket.
+While decoded work waits, nothing more is received: a source that is faster than we are waits in its own socket. While
+whoever takes the transactions is busy with a large one (`busy`), none is decoded.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ class DumpBroken(Exception):
         self.kind = kind
 
 
+def never() -> bool:
+    return False
+
+
 def take(packets: PacketBuffer, assembler: Assembler) -> bool:
     """Reads the next event, or a whole transaction; False if more must be received for that.
 
@@ -86,8 +91,10 @@ class DumpReader:
         heartbeat: float,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
+        busy: Callable[[], bool] = never,
     ) -> None:
         """Requires: the dump was asked for on the session. `heartbeat`: seconds."""
+        self._busy = busy
         self._session = session
         self._socket = session.socket
         self._assembler = assembler
@@ -164,9 +171,11 @@ class DumpReader:
 
     def _decode(self, deadline: float) -> bool:
         """True when all that was received is decoded, False when the slice is over."""
-        assembler, packets = self._assembler, self._packets
+        assembler, packets, busy = self._assembler, self._packets, self._busy
         while True:
             for _ in range(_EVENTS_BETWEEN_LOOKS):
+                if busy():
+                    return False
                 if assembler.inflating:
                     assembler.inflate(1)
                 elif not take(packets, assembler):

@@ -19,7 +19,10 @@ Sink = Callable[[StreamEvent], None]
 
 
 class ChangeSource(Protocol):
-    """A stream of changes in commit order."""
+    """A stream of changes in commit order. `busy`: whether the sink is not done with what it was given; while it is so,
+    nothing else is decoded. (What is told of lost history does not wait.)"""
+
+    busy: Callable[[], bool]
 
     @property
     def position(self) -> GtidSet:

@@ -211,6 +211,9 @@ class AggregateNode(LinearArrangement):
             state.append(tuple(map(bool, row[at + len(second) :])))
         return state
 
+    def copied(self, content: Any) -> Any:
+        return {group: state.copy() for group, state in content.items()}
+
     def rows(self, content: Any) -> Iterable[Row]:
         """Raises EvaluationError where MySQL may show another date, or another spelling of a MIN or MAX."""
         accumulators = self._program.accumulators

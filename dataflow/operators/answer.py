@@ -21,8 +21,9 @@ from sys import getsizeof
 from typing import Any, cast
 
 from dataflow.arrangement import Arrangement, Entries, Memory
-from dataflow.entries import ENTRY_BYTES, Entry, Held, row_bytes
+from dataflow.entries import ENTRY_BYTES, Entry, Held, row_bytes, touch
 from dataflow.messages import Pair
+from dataflow.remains import Item
 from planner.plan import AnswerArrangement
 from sqltypes.expression import Key, Row, Value
 from sqltypes.values import identical
@@ -31,6 +32,7 @@ MOST_COMBINATIONS = 4000
 """Of the values of a key's parts that one table tells: to enter so many into the index takes 1 or 2 ms. A key with
 more is emptied by each change that passes the table's filter."""
 PLACE_BYTES, CHOICE_BYTES = 140, 65  # a place in the index; a value in a set of them. Measured
+MOST_AT_ONCE = 5_000  # keys that one change makes holes: 3 ms. Where it concerns more, all keys become holes
 FEW = 16  # places that are taken out of the index at once
 WEIGHED_AT_ONCE = 10  # values of lists that are as much work as a key
 ANY = object()  # what no comparison key equals
@@ -84,6 +86,7 @@ class AnswerNode(Arrangement):
         self._watches: dict[str, list[AnswerWatch]] = {}
         for watch in watches:
             self._watches.setdefault(watch.table, []).append(watch)
+        self.most_at_once = MOST_AT_ONCE
         self._compared = compared  # for each set of parts that a watch tells, part by part
         self._index: dict[Parts, Index] = {parts: {} for parts in compared}
 
@@ -94,12 +97,23 @@ class AnswerNode(Arrangement):
     def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
         if not entries:
             return
-        keys = list(self.touched(table, pairs, entries))
-        if entries is self.entries and len(keys) == len(entries) > self.memory.remains.few and not self.ahead:
-            self.memory.count("evicted_by_change", len(keys))
-            self.let_go()
+        if entries is self.entries:
+            few = self.memory.remains.few
+            keys = self.concerned(table, pairs)
+            if keys is None and len(entries) <= few:
+                keys = list(entries)
+            if keys is None:
+                self.memory.count("evicted_by_change", len(entries))
+                self.let_go()
+            elif len(keys) > few:
+                self.let_go_of(keys)
+            else:
+                self._fail_all(keys, entries)
             return
-        for key in keys:
+        self._fail_all(self.touched(table, pairs, entries), entries)
+
+    def _fail_all(self, keys: Iterable[Key], entries: Entries) -> None:
+        for key in list(keys):
             entry = entries.get(key)
             if entry is not None:
                 self.fail(entries, entry, "evicted_by_change")
@@ -108,27 +122,57 @@ class AnswerNode(Arrangement):
         found: Several = {}
         indexed = keys is self.entries or keys is self.ahead
         for watch in self._watches.get(table, ()):
-            values: list[Any] = []
-            for before, after in pairs:
-                for image in self._images(watch, before, after):
-                    if not watch.parts:
-                        return list(keys)
-                    values.append(watch.part_key(image))
+            values = self._values(watch, pairs)
+            if values is None:
+                return list(keys)
             if not values:
                 continue
-            if not indexed:
-                found.update(dict.fromkeys(entry for entry in keys.values() if self._has(entry, watch.parts, values)))
-                continue
-            index = self._index[watch.parts]
-            if ANY in index:
-                values.append(ANY)
-            for value in values:
-                there = index.get(value)
-                if isinstance(there, dict):
+            if indexed:
+                for there in self._there(watch.parts, values):
                     found.update(there)
-                elif there is not None:
-                    found[there] = None
+            else:
+                found.update(dict.fromkeys(entry for entry in keys.values() if self._has(entry, watch.parts, values)))
         return [entry.key for entry in found if keys.get(entry.key) is entry] if found else ()
+
+    def concerned(self, table: str, pairs: Sequence[Pair]) -> list[Key] | None:
+        """The held keys that the changes concern; None where these are all, or too many for one step."""
+        found: Several = {}
+        room = self.most_at_once
+        for watch in self._watches.get(table, ()):
+            values = self._values(watch, pairs)
+            if values is None:
+                return None
+            for there in self._there(watch.parts, values):
+                room -= len(there)
+                if room < 0:
+                    return None
+                found.update(there)
+        get = self.entries.get
+        keys = [entry.key for entry in found if get(entry.key) is entry]
+        few = self.memory.remains.few
+        return None if len(keys) == len(self.entries) > few and not self.ahead else keys
+
+    def _values(self, watch: AnswerWatch, pairs: Sequence[Pair]) -> list[Any] | None:
+        """What the changes tell of the keys; None where they tell nothing, so that all keys are concerned."""
+        values: list[Any] = []
+        for before, after in pairs:
+            for image in self._images(watch, before, after):
+                if not watch.parts:
+                    return None
+                values.append(watch.part_key(image))
+        return values
+
+    def _there(self, parts: Parts, values: Collection[Any]) -> Iterator[Several]:
+        """What the index has under these values."""
+        if not values:
+            return
+        index = self._index[parts]
+        if ANY in index:
+            values = (*values, ANY)
+        for value in values:
+            there = index.get(value)
+            if there is not None:
+                yield there if isinstance(there, dict) else {there: None}
 
     @staticmethod
     def _images(watch: AnswerWatch, before: Row | None, after: Row | None) -> list[Row]:
@@ -196,6 +240,25 @@ class AnswerNode(Arrangement):
         super().let_go()
         self.memory.remains.add([], *self._index.values())
         self._index = {parts: {} for parts in self._compared}
+
+    def let_go_of(self, keys: Iterable[Key]) -> None:
+        """Makes these keys holes. What is left of their entries is taken apart later."""
+        items: list[Item] = []
+        for key in keys:
+            entry = self.entries.pop(key, None)
+            if entry is not None:
+                touch(entry)
+                entry.content = None
+                items.append(entry)
+        self.memory.count("evicted_by_change", len(items))
+        self.memory.remains.add(items.copy())
+        self.memory.remains.add_steps(self._take_all_out(items))
+
+    def _take_all_out(self, entries: list[Item]) -> Iterator[None]:
+        while entries:
+            entry = entries.pop()
+            assert isinstance(entry, Entry)
+            yield from self._take_out(entry)
 
     def discard(self, entry: Entry) -> list[Held]:
         if self.entries.get(entry.key) is not entry and self.ahead.get(entry.key) is not entry:

@@ -105,6 +105,9 @@ class RowsNode(LinearArrangement):
         size = sum(self._weigh(row) for row in rows)
         return self.new_entry(key, _counted(rows) if len(rows) > LARGE and self._exact else rows, size)
 
+    def copied(self, content: Any) -> Any:
+        return content.copy()
+
     def rows(self, content: Any) -> Iterable[Row]:
         if content.__class__ is dict:
             return [row for row, count in content.items() for _ in range(count)]

@@ -122,5 +122,9 @@ class TopKNode(LinearArrangement):
         size = sum(row_bytes(row, getsizeof) for row in top.rows) * 2
         return self.new_entry(key, top, size)
 
+    def copied(self, content: Any) -> Any:
+        top: Top = content
+        return Top(top.keys.copy(), top.rows.copy(), top.complete)
+
     def rows(self, content: Any) -> Iterable[Row]:
         return content.rows  # type: ignore[no-any-return]  # a Top

@@ -32,8 +32,6 @@ import dataflow.arrangement
 import dataflow.eviction
 import dataflow.fill
 import dataflow.operators.aggregate
-import dataflow.operators.rows
-import dataflow.operators.topk
 import dataflow.reader
 from dataflow.arrangement import Arrangement
 from dataflow.engine import Engine
@@ -55,26 +53,20 @@ from proxy.comparison import Comparer
 from proxy.suspicions import Suspicions
 from tests.simulation.flights import NOTHING, Asked
 from tests.simulation.mutant import Mutant, all_of, always, attribute, edit, nothing
+from tests.simulation.mutants_large import LARGE_CHANGES, TOUCHING
 from tests.simulation.run import failure, run
 from tests.simulation.script import Script
 from tests.simulation.simulation import Simulation
 from tests.simulation.trials import Trials
 
-# Where `touch` is called.
-TOUCHING = (
-    dataflow.arrangement,
-    dataflow.operators.aggregate,
-    dataflow.operators.rows,
-    dataflow.operators.topk,
-)
 LONGEST = 60.0  # seconds of processor time until a mutant must have been caught
 CAUGHT = Path(__file__).with_name("caught.txt")
 
-touched = AnswerNode.touched
+values_of = AnswerNode._values
 
 
-def after_images_only(self: AnswerNode, table: str, pairs: Any, keys: Any) -> Any:
-    return touched(self, table, [(None, after) for _, after in pairs], keys)
+def after_images_only(self: AnswerNode, watch: Any, pairs: Any) -> Any:
+    return values_of(self, watch, [(None, after) for _, after in pairs])
 
 
 def insert_all_that_wait(self: Engine) -> list[Any]:
@@ -297,7 +289,7 @@ MUTANTS = (
         "a change empties the answers it touches",
         edit(AnswerNode, "apply", ("if not entries:", "if not entries or entries is self.entries:")),
     ),
-    Mutant("never stale", "the before image counts (answers)", attribute(AnswerNode, "touched", after_images_only)),
+    Mutant("never stale", "the before image counts (answers)", attribute(AnswerNode, "_values", after_images_only)),
     Mutant(
         "never stale",
         "the before image counts (rows)",
@@ -451,6 +443,7 @@ MUTANTS = (
         script="difference_ends_a_waiting_subscription",
     ),
     Mutant("since", "every key of a list counts", edit(OpenCache, "peek_since", (".keys:", ".keys[:1]:"))),
+    *LARGE_CHANGES,
 )
 
 

@@ -31,12 +31,14 @@ def _come_to_rest(simulation: Simulation) -> None:
     for _ in range(10_000):
         lost = simulation.feed is not source.log or not source.purged_set().issubset(simulation.position)
         resting = not (source.live or lost) and simulation.delivered == len(simulation.feed)
+        resting = resting and simulation.changing is None
         if resting and not (simulation.flights or simulation.waiting or engine.misses_pending or engine.waiting):
             return
         for number in list(source.live):
             source.advance(number)
         if lost and simulation.delivered == len(simulation.feed):
             simulation.do_reconnect()
+        simulation.do_slice(3)
         simulation.do_deliver(1)
         simulation.do_flush()
         for at in range(len(simulation.flights)):

@@ -46,6 +46,7 @@ PHASES = (
     EVICTION,
 )
 RARE = 0.012
+SLICING = 0.3  # of the schedules
 ALIKE = alike()
 
 
@@ -55,6 +56,8 @@ class Schedule:
     def __init__(self, seed: int) -> None:
         self._rng = rng = random.Random(seed)
         self._apart = random.Random(~seed)  # of its own: what was let go changes nothing else
+        self._slicing = random.Random(3 * seed + 1)  # likewise: what a large transaction does to others
+        self._slice_soon = self._slicing.choice((0.6, 0.2))
         self._keys = rng.choice([(0, 1, 2), (0, 0, 0, 1, 2), (0, 1)])
         self._hot = rng.random() < 0.5  # reads and changes keep to few
         self._failovers = rng.random() < 0.4
@@ -74,7 +77,13 @@ class Schedule:
             ring=SMALL_RING if rng.random() < 0.2 else LARGE_RING,
             caches=self._caches(),
             few=self._apart.choice((0, FEW)),
+            sizes=self._sizes() if self._slicing.random() < SLICING else (),
         )
+
+    def _sizes(self) -> tuple[int, ...]:
+        """Each transaction is large, a row is a step."""
+        rng = self._slicing
+        return 0, 1, rng.choice((0, 2, 6, 1000)), rng.choice((0, 2, 1000)), rng.choice((0, 1, 1000))
 
     def _caches(self) -> tuple[str, ...]:
         """Any; often some that share much with each other."""
@@ -92,6 +101,10 @@ class Schedule:
             simulation.perform(action)
             if simulation.engine.memory.remains and self._apart.random() < self._apart_soon:
                 simulation.perform(("take_apart", self._apart.randint(1, 8)))
+            if simulation.changing is not None and self._slicing.random() < self._slice_soon:
+                simulation.perform(("slice", self._slicing.randint(1, 3)))
+                for name, parameters in list(simulation.asked)[-2:]:
+                    simulation.perform(("look", name, parameters))
             if action[0] in ("deliver", "upquery", "evict_key", "evict_entry") and simulation.asked:
                 asked = list(simulation.asked)
                 for _ in range(2):

@@ -28,7 +28,7 @@ Action = tuple[Any, ...]  # the name of a step, and what `Simulation` takes for 
 class Setup:
     """`rows`: by table and primary key. `ordered`: commits become visible in the binlog's order. `limit`: bytes of the
     engine. `ring`: its transactions and bytes. `caches`: which queries of `queries.QUERIES` are open at first. `few`:
-    so many keys are taken out one by one (`dataflow/remains.py`)."""
+    so many keys are taken out one by one (`dataflow/remains.py`). `sizes`: of `dataflow.large_change.Sizes`."""
 
     rows: dict[str, dict[int, Row]]
     ordered: bool
@@ -36,6 +36,7 @@ class Setup:
     ring: tuple[int, int]
     caches: tuple[str, ...]
     few: int = FEW
+    sizes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

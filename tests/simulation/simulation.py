@@ -21,6 +21,7 @@ from dataflow.check import Check
 from dataflow.demand import BEHIND
 from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.fill import Read
+from dataflow.large_change import Sizes
 from dataflow.messages import (
     Changes,
     Ddl,
@@ -97,12 +98,15 @@ class Simulation:
         )
         self.engine.memory.remains.few = setup.few
         self.engine.most_inserted = max(1, setup.few)
+        self.engine.state.sizes = Sizes(*setup.sizes)
+        self.changing: tuple[Commit, StreamEvent] | None = None  # a large transaction under way
         self.desk = Desk(self.engine)
         self.checks = Checks(self)
         for name in setup.caches:
             self.desk.open(query(name))
         self.graphs.add(frozenset(setup.caches))
         self._alter = alter
+        self._ready = False  # it only has to take effect
         self._waiter = 0
         self._beyond = 0
         self._touched = False
@@ -169,6 +173,7 @@ class Simulation:
             self._deliver()
 
     def _deliver(self) -> None:
+        self._end_change()
         if self.delivered >= len(self.feed):
             return
         commit = self.feed[self.delivered]
@@ -178,12 +183,31 @@ class Simulation:
             return  # the stream itself passes over what it has given
         event = commit.event(self.engine.graph.wanted(), self.position)
         self.note(lambda: f"the stream brings {event}")
+        self.counts["delivered"] += 1
+        if self.engine.begin(event):
+            self.changing, self._ready = (commit, event), False
+            self.counts["large"] += 1
+            return
         if not known:
             self._apply(commit)
         if isinstance(event, Gap):
             self._expect_reset()
         self._on_stream(event)
-        self.counts["delivered"] += 1
+
+    def do_slice(self, steps: int) -> None:
+        """A large transaction goes on; once it is ready it takes effect."""
+        self._touched = True
+        if self._ready:
+            self._end_change()
+        else:
+            self._ready = self.engine.prepare(steps)
+
+    def _end_change(self) -> None:
+        if self.changing is not None:
+            (commit, event), self.changing = self.changing, None
+            self._ready = False
+            self._apply(commit)
+            self._on_stream(event)
 
     def _on_stream(self, event: StreamEvent) -> None:
         self.handle(self.engine.on_stream(event))
@@ -203,6 +227,7 @@ class Simulation:
 
     def do_replay(self, back: int) -> None:
         """A reconnect that repeats transactions."""
+        self._end_change()
         self.delivered = max(0, self.delivered - back)
 
     def do_stray_ddl(self, name: str) -> None:
@@ -215,6 +240,7 @@ class Simulation:
 
     def do_reconnect(self) -> None:
         """As the stream finds out where it is: `BinlogStream` with a new session."""
+        self._end_change()
         source, position = self.source, self.position
         if not source.purged_set().issubset(position):
             self._lose_history("the source has purged binlogs that were not read yet")
@@ -239,6 +265,7 @@ class Simulation:
         self.at_position.become(state)
         self._skip(position)
         self._expect_reset()
+        self.changing = None
         self._on_stream(Gap(reason, position))
         self.counts["gaps"] += 1
 

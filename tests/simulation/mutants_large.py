@@ -1,0 +1,103 @@
+"""The rules of large transactions (`dataflow/large_change.py`) switched off, one at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dataflow.arrangement
+import dataflow.large_change
+import dataflow.operators.aggregate
+import dataflow.operators.answer
+import dataflow.operators.rows
+import dataflow.operators.topk
+from dataflow.arrangement import Arrangement, LinearArrangement
+from dataflow.engine import Engine
+from dataflow.large_change import LargeChange
+from dataflow.operators.answer import AnswerNode
+from dataflow.operators.topk import TopKNode
+from dataflow.state import State
+from tests.simulation.mutant import Mutant, all_of, attribute, edit, nothing
+
+# Where `touch` is called.
+TOUCHING = (
+    dataflow.arrangement,
+    dataflow.operators.aggregate,
+    dataflow.operators.answer,
+    dataflow.operators.rows,
+    dataflow.operators.topk,
+)
+
+draft = LinearArrangement.draft
+
+
+def the_entry_itself(self: LinearArrangement, entry: Any, largest: int) -> Any:
+    """No copy: what is done to the draft is done to what is held."""
+    made = draft(self, entry, largest)
+    made.content = entry.content
+    return made
+
+
+LARGE_CHANGES = (
+    Mutant(
+        "large",
+        "half of a transaction is shown to nobody (contents)",
+        edit(
+            LargeChange,
+            "_draft_contents",
+            ("node.apply(table, pairs, live)", "node.apply(table, pairs, node.entries)"),
+        ),
+    ),
+    Mutant(
+        "large",
+        "a draft is a copy",
+        all_of(
+            attribute(LinearArrangement, "draft", the_entry_itself),
+            edit(LinearArrangement, "publish", ("if get(entry.key) is not entry:", "if True:")),
+        ),
+    ),
+    Mutant("large", "a draft of the first rows is a copy", edit(TopKNode, "copied", (".copy()", ""))),
+    Mutant("large", "what is drafted takes effect", attribute(LinearArrangement, "publish", nothing)),
+    Mutant(
+        "large",
+        "what is published is new to those who read it",
+        edit(LinearArrangement, "publish", ("touch(entry)", "pass")),
+    ),
+    Mutant(
+        "large",
+        "an entry that went meanwhile does not come back",
+        edit(LinearArrangement, "publish", ("if get(entry.key) is not entry:", "if False:")),
+    ),
+    Mutant(
+        "large",
+        "a draft that could not be computed is a hole",
+        edit(LinearArrangement, "publish", ("self.discard(entry)", "pass")),
+    ),
+    Mutant("large", "an answer that it concerns becomes a hole", attribute(AnswerNode, "let_go_of", nothing)),
+    Mutant("large", "what it concerns too much of is emptied", edit(LargeChange, "publish", ("node.let_go()", "pass"))),
+    Mutant(
+        "large",
+        "nothing is inserted while it is under way",
+        all_of(
+            edit(Engine, "_answered", ("if self.state.under_way is not None:", "if False:")),
+            edit(Engine, "_insert_due", ("0 if self.state.under_way is not None else ", "")),
+        ),
+    ),
+    Mutant(
+        "large",
+        "what was read before it is not inserted after it",
+        edit(
+            State,
+            "_publish",
+            ('return Record(Ddl(event.gtid, "a transaction of many rows", tables, schema=False))', "return None"),
+        ),
+    ),
+    Mutant("large", "what stands ahead of it goes, or has it", attribute(Arrangement, "drop_ahead", nothing)),
+    Mutant(
+        "large", "lost history ends it", edit(Engine, "on_stream", ("self.state.abandon()\n        return", "return"))
+    ),
+    Mutant(
+        "large",
+        "answers that share an entry are stale, however many they are",
+        all_of(*(edit(module, "touch", ("reader.let_go()", "pass")) for module in TOUCHING)),
+    ),
+)
