@@ -525,11 +525,12 @@ class Engine:
         return self._fail(reads, error) + self.between()
 
     def _fail(self, reads: Iterable[Read], error: UpwellError) -> list[Effect]:
+        """The reads get the error. A subscription ends also where its rows were derived, and lost before that."""
         effects: list[Effect] = []
         for read in list(reads):
             if self._reads.pop(read.waiter, None) is not None:
                 effects.append(Failed(read.waiter, error))
-                effects += self.subscriptions.end(read.waiter, error.message)
+            effects += self.subscriptions.end(read.waiter, error.message)
         return effects
 
     def _insert(self, fill: Fill) -> list[Effect]:

@@ -197,7 +197,11 @@ class Pump:
                 self._loop.call_soon(self._flush)
 
     def _submit(self, request: UpqueryRequest) -> None:
-        self._executor.submit(request, self._deliver, monotonic() + self._timeout)
+        try:
+            self._executor.submit(request, self._deliver, monotonic() + self._timeout)
+        except Exception as error:  # noqa: BLE001 - an edge: who waits for it is told; the other effects are others'
+            fault = self.faults.note("engine: sending", request.statements[0].sql if request.statements else "", error)
+            self._loop.call_soon(self._deliver, UpqueryFailed(request.id, fault))
 
     def _deliver(self, result: UpqueryAnswer | UpqueryFailed) -> None:
         if isinstance(result, UpqueryAnswer):

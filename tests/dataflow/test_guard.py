@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dataflow.engine import Engine
-from dataflow.fill import Fill
+from dataflow.fill import Fill, Read
 from dataflow.guard import Guard
 from dataflow.messages import (
     Changes,
@@ -193,3 +193,21 @@ def test_a_fault_after_subscribers_were_to_be_told_ends_the_subscriptions(monkey
     assert rig.faults == ["a change"]
     assert isinstance(end, Changes) and end.lost
     assert len(rig.engine.subscriptions) == 0 and not rig.engine._reads
+
+
+def test_a_flush_that_fails_behind_a_subscriber_s_first_rows_ends_the_subscription(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The rows were derived, and are lost with the effects of the reader's other reads."""
+    rig = Guarded(ROWS)
+    reader = rig.readers[0]
+    rig.engine.subscribe(1000, reader, 1, (1,))
+    rig.engine.read(Read(1, reader, [(2, (2,))]))
+    for key in (1, 2):  # held by now: nothing is to be asked for
+        entry = reader.nodes[0].load(key, [(key, key, 5)])
+        reader.nodes[0].insert(entry)
+    failing(monkeypatch, Engine, "_settle", lambda engine, read: read.waiter == 1)
+    effects = rig.guard.flush()
+    assert rig.faults == ["asking"]
+    assert [effect.lost != "" for effect in effects if isinstance(effect, Changes)] == [True]
+    assert [effect.waiter for effect in effects if isinstance(effect, Failed)] == [1]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from dataflow.engine import Engine
-from dataflow.messages import Progress
+from dataflow.engine import MAX_BATCH, Engine
+from dataflow.messages import Progress, UpqueryRequest
 from external_upquery.executor import Executor
 from gtid_tracker.gtid import Gtid
 from proxy.pump import Pump
@@ -57,3 +58,24 @@ def test_answers_that_waited_for_the_position_are_inserted_in_steps_of_the_loop(
 
     asyncio.run(asyncio.wait_for(scenario(), 30))
     assert all(rig.held(key) == [(key, 5)] for key in range(5))
+
+
+def test_an_upquery_that_cannot_be_sent_fails_who_waits_for_it_and_nobody_else() -> None:
+    rig = Rig(ROWS)
+    sent: list[str] = []
+
+    def submit(request: UpqueryRequest, deliver: object, deadline: float) -> None:
+        if not sent:
+            sent.append("in vain")
+            raise UnicodeEncodeError("utf-8", "\udc80", 0, 1, "planted")
+        sent.append(request.statements[0].sql)
+
+    async def scenario() -> None:
+        pump = Pump(rig.engine, cast(Executor, SimpleNamespace(submit=submit, cancel=lambda number: None)), 1.0)
+        first = asyncio.ensure_future(pump.miss(rig.readers[0], [(key, (key,)) for key in range(MAX_BATCH + 1)]))
+        with pytest.raises(Fault):
+            await first
+        assert len(sent) == 2, "the second upquery of the same step"
+        assert pump.engine.memory.counters["faults"] == 1 and not pump.engine._reads
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
