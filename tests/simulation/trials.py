@@ -330,4 +330,7 @@ class ViewSchedule(TrialSchedule):
         if self._views.random() < 0.03 and len(simulation.source.live) < 8:
             self._replaced += 1
             drawn.append(("view", FIRST_VIEW + self._replaced))
+        if asked and self._views.random() < 0.05 and len(simulation.subscribers) < 6:
+            both = self._views.choice(asked)  # one fill for a check and a subscriber
+            drawn += [("subscribe", *both), ("check", *both)]
         return drawn
