@@ -257,8 +257,10 @@ class Schedule:
         """A server comes back without what the position has already, and goes on, before anybody notices."""
         first, second = self._commits + 1, self._commits + 2
         self._commits = second
+        name = self._rng.choice(sorted(simulation.desk.caches))
+        parameters = self._parameters(name)
         self._soon += (
-            *(("look", *asked) for asked in list(simulation.asked)[-3:]),
+            *(("look", *asked) for asked in (*list(simulation.asked)[-2:], (name, parameters))),
             ("upquery", -1, 5),
             ("flush",),
             ("advance", second, 4),
@@ -268,5 +270,4 @@ class Schedule:
             ("advance", first, 2),
             ("begin", first, "rows", self._changes(simulation)),
         )
-        name = self._rng.choice(sorted(simulation.desk.caches))
-        return "read", name, self._parameters(name)
+        return "read", name, parameters

@@ -329,7 +329,11 @@ class ViewSchedule(TrialSchedule):
         drawn = super()._drawn(simulation, asked)
         if self._views.random() < 0.03 and len(simulation.source.live) < 8:
             self._replaced += 1
-            drawn.append(("view", FIRST_VIEW + self._replaced))
+            number = FIRST_VIEW + self._replaced
+            drawn.append(("view", number))
+            if asked and self._views.random() < 0.3:  # it is seen before the stream brings it
+                check = ("check", *self._views.choice(asked))
+                drawn += [("advance", number, 4), check, ("flush",), ("upquery", -1, 5)]
         if asked and self._views.random() < 0.05 and len(simulation.subscribers) < 6:
             both = self._views.choice(asked)  # one fill for a check and a subscriber
             drawn += [("subscribe", *both), ("check", *both)]
