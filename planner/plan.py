@@ -59,7 +59,7 @@ class Aggregate:
         """Whether the value is one row's of several that may be equal and spelled otherwise."""
         if self.argument is None or self.function not in (AggregateFunction.MIN, AggregateFunction.MAX):
             return False
-        return self.argument.type.is_string and not shows_as_is(self.argument.type)
+        return not shows_as_is(self.argument.type)
 
 
 @dataclass(frozen=True, slots=True)

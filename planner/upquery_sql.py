@@ -102,13 +102,20 @@ def _aggregate_columns(arrangement: AggregateArrangement) -> list[tuple[str, Sql
             out.append((f"count of {aggregate.name}", BIGINT, f"COUNT({_argument(aggregate)})"))
     for aggregate in arrangement.aggregates:
         if aggregate.is_spelled:
-            value = _argument(aggregate)
-            alike = f"COUNT(DISTINCT {value}) = COUNT(DISTINCT CAST({value} AS BINARY))"
-            out.append((one_spelling_of(aggregate.name), BIGINT, alike))
+            out.append((one_spelling_of(aggregate.name), BIGINT, _are_alike(aggregate)))
     for name in arrangement.spelled:
         bytes_ = f"CAST({quoted_name(name)} AS BINARY)"
         out.append((one_spelling_of(name), BIGINT, f"MIN({bytes_}) <=> MAX({bytes_})"))
     return out
+
+
+def _are_alike(aggregate: Aggregate) -> str:
+    """Whether all equal values of the argument are spelled alike."""
+    assert aggregate.argument is not None
+    value = _argument(aggregate)
+    if aggregate.argument.type.is_approximate:  # zero is spelled in two ways
+        return f"COUNT(DISTINCT IF({value} = 0, CAST({value} AS BINARY), NULL)) < 2"
+    return f"COUNT(DISTINCT {value}) = COUNT(DISTINCT CAST({value} AS BINARY))"
 
 
 def _sum_type(aggregate: Aggregate) -> SqlType:

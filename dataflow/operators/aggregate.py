@@ -284,7 +284,7 @@ def add_value(state: State, item: Accumulator, value: Value) -> None:
                 state[slot] = value
                 if item.spelled:
                     state[slot + 1] = True
-            elif item.spelled and value != state[slot] and _ties(item, value, state[slot]):
+            elif item.spelled and not identical((value,), (state[slot],)) and _ties(item, value, state[slot]):
                 state[slot + 1] = False
 
 

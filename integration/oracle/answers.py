@@ -194,7 +194,7 @@ def same_spellings(wanted: Answer, found: Answer, *, ordered: bool) -> bool:
 
 def _rounded(answer: Answer, row: bytes) -> tuple[object, ...]:
     cells = zip(answer.cells(row), answer.columns, strict=True)
-    return tuple(_folded(cell, kind) if cell and kind.type in (FLOAT, DOUBLE) else cell for cell, kind in cells)
+    return tuple(f"{float(cell):.10g}" if cell and kind.type in (FLOAT, DOUBLE) else cell for cell, kind in cells)
 
 
 def same_rows(wanted: Answer, found: Answer, *, ordered: bool, free: bool) -> bool:
