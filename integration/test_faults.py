@@ -26,6 +26,7 @@ import dataflow.engine
 import dataflow.fill
 import dataflow.reader
 import dataflow.state
+import external_upquery.executor
 import planner.matcher
 import proxy.caches
 import proxy.encoding
@@ -269,6 +270,7 @@ EDGES = (
     Edge("Guard.begin", ((Engine, "begin"),), times=1),
     Edge("Guard._emptied", ((Engine, "on_stream"),), times=2),
     Edge("Guard.tick", ((Engine, "tick"),)),
+    Edge("Pump._submit", ((external_upquery.executor.Executor, "submit"),)),
     Edge("Guard._recovered", ((Engine, "on_answer"), (Engine, "recover")), times=2),
 )
 OF_A_CHANGED_SCHEMA = {"Leaving._take"}

@@ -18,6 +18,7 @@ QUERIES = {
     "id": "SELECT id, name, n FROM item WHERE id IN ({})",
     "group": "SELECT id, g FROM item WHERE g IN ({})",
     "name": "SELECT id, name FROM item WHERE name IN ({})",
+    "two": "SELECT id, n FROM item WHERE g IN ({0}) AND id IN ({0}, 7)",
     "count": "SELECT COUNT(*), g FROM item WHERE g IN ({}) GROUP BY g",
     "ordered": "SELECT id, n FROM item WHERE id IN ({}) ORDER BY n DESC, id",
     "limited": "SELECT id, n FROM item WHERE g IN ({}) ORDER BY n, id LIMIT 5",
@@ -42,7 +43,7 @@ def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with proxy_in_thread(mysql, database, tmp_path_factory.mktemp("state")) as beside:
         with beside.client() as client:
             for name, query in QUERIES.items():
-                client.query(f"CREATE CACHE {name} FROM {query.format('?...')}")
+                client.query(f"CREATE CACHE {name} FROM {query.replace('({0}, 7)', '({0})').format('?...')}")
         yield beside
     with mysql.connect() as connection, connection.cursor() as cursor:
         cursor.execute(f"DROP DATABASE {database}")

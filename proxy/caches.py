@@ -114,7 +114,8 @@ class OpenCache:
         self._router = router
         self._cache = cache
         self._joins = True
-        self._large: tuple[Held, Params] | None = None  # what has kept a read from being a hit
+        # What has kept a read from being a hit, and whether it is to be compared behind that.
+        self._large: tuple[Held, Params, bool] | None = None
         self._format = format_
         self._generation = -1
         self._plain_int = False
@@ -226,8 +227,6 @@ class OpenCache:
             body = self.stored_list(parameters)
             if body is not None:
                 return body
-        if self._too_many(parameters):
-            return self._hit_long(reader, parameters)
         return self._hit_slow(parameters, reader)
 
     def fault(self, error: Exception, *given: object) -> Fault:
@@ -249,7 +248,9 @@ class OpenCache:
             return None
         entry, format_ = reader.entries.get, self._format
         pending = tuple(
-            value for value in values if (held := entry(value)) is None or not held.bodies or not held.bodies[format_]
+            value
+            for value in values
+            if (held := entry(value)) is None or held.bodies is None or held.bodies[format_] is None
         )
         if not pending or self._held_body(reader, self._binder.bind((pending[:MOST_KEYS],))) is None:
             return None
@@ -287,13 +288,18 @@ class OpenCache:
         body = None
         with suppress(UpwellError):
             body = self._peeked(parameters, given=True)
-        reader = self._reader
+        reader, trust = self._reader, self._cache.trust
         if body is None or reader is None:
             return None
-        for _, params in self._bind(parameters).keys:
+        binding = self._bind(parameters)
+        for _, params in binding.keys:
             since = reader.since(params)
             if since is None or since > sequence:
+                if trust is not None:
+                    trust.look_again()
                 return None
+        if trust is not None and trust.behind:
+            self._compare_behind(reader, binding, parameters, body)
         return body
 
     def count_hit(self) -> None:
@@ -399,6 +405,8 @@ class OpenCache:
     def _hit_slow(self, parameters: Sequence[ParameterValue], reader: ReaderNode) -> bytes | None:
         """Any parameters; answers that must be derived or encoded first."""
         cache = self._cache
+        if self._too_many(parameters):
+            return self._hit_long(reader, parameters)
         started = perf_counter_ns() if cache.hits % SAMPLE == 0 else 0
         binding = self._bind(parameters)
         body = self._held_body(reader, binding)
@@ -408,9 +416,15 @@ class OpenCache:
                 cache.hit_ns.append(perf_counter_ns() - started)
                 self._offer(reader, binding, parameters, body)
             if cache.trust is not None and cache.trust.behind:
-                together = self._is_whole(binding)
-                self._router.auditor.behind(cache, reader, binding, parameters, self._format, body, together=together)
+                self._compare_behind(reader, binding, parameters, body)
         return body
+
+    def _compare_behind(
+        self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], body: bytes
+    ) -> None:
+        """An answer that was due is being given."""
+        together = self._is_whole(binding)
+        self._router.auditor.behind(self._cache, reader, binding, parameters, self._format, body, together=together)
 
     def _offer(self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], body: bytes) -> None:
         """A hit that may be compared with MySQL's answer."""
@@ -433,7 +447,17 @@ class OpenCache:
 
     def _held_body(self, reader: ReaderNode, binding: Binding, *, given: bool = True) -> bytes | None:
         """The stored answer, which is about to be given, or is only looked at."""
-        keys, trust = binding.keys, self._cache.trust
+        trust = self._cache.trust
+        if trust is None:
+            return self._looked(reader, binding, None, given=given)
+        trust.behind.clear()
+        body = self._looked(reader, binding, trust, given=given)
+        if body is None:
+            trust.look_again()
+        return body
+
+    def _looked(self, reader: ReaderNode, binding: Binding, trust: Trust | None, *, given: bool) -> bytes | None:
+        keys = binding.keys
         seconds = self._router.seconds(reader) if trust is not None else 0.0
         if not keys:
             if trust is not None and trust.holds_back_derived(seconds, given=given):
@@ -454,7 +478,8 @@ class OpenCache:
             if held is not None and trust is not None and trust.holds_back(held, seconds, given=given):
                 held = None  # it is compared first
             elif held is not None and reader.is_large(held, self._format):
-                self._large, held = (held, params), None  # it is derived in steps (`_derive_large`)
+                # It is derived in steps (`_derive_large`).
+                self._large, held = (held, params, trust is not None and held in trust.behind), None
             body = reader.body(held, params, self._format) if held is not None else None
             if held is None or body is None:
                 self._router.keep_limit()  # keys before this one may have been taken up
@@ -508,11 +533,18 @@ class OpenCache:
 
     async def _hit_large(self, parameters: Sequence[ParameterValue]) -> bytes | None:
         """As `hit`; large answers that are not stored are derived first, each in several steps of the loop."""
+        due = False
         for _ in range(MOST_LARGE):
             self._large = None
             body = self.hit(parameters)
-            if body is not None or self._large is None or not await self._derive_large(*self._large):
+            if body is not None and due and self._reader is not None and self._cache.trust is not None:
+                self._compare_behind(self._reader, self._bind(parameters), parameters, body)
+            if body is not None or self._large is None:
                 return body
+            held, params, is_due = self._large
+            due = due or is_due
+            if not await self._derive_large(held, params):
+                return None
         return None
 
     async def _derive_large(self, held: Held, params: Params) -> bool:
@@ -580,7 +612,7 @@ class OpenCache:
                 if ahead is not None:
                     return self._told_ahead(binding, *ahead)
                 with suppress(Behind):
-                    if demand.met() or self._held_body(reader, binding) is None:
+                    if demand.met() or self._held_body(reader, binding, given=False) is None:
                         if not wait and self._router.pump.would_wait(reader, binding.keys):
                             return NO_CONNECTION
                         return await self._miss(reader, binding, parameters, text, demand)

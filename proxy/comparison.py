@@ -276,6 +276,9 @@ class Comparer:
                 encode = comparison.reader.encoders[comparison.format_]
                 body = await encode_in_slices(encode, self.join(comparison.format_), comparison.held)
                 outcome = comparison.judge(verdict, body)
+                comparison.at = str(self._engine.ring.position)
+                if outcome is not Outcome.DIFFERENT and not comparison.untouched:
+                    outcome = Outcome.UNKNOWN  # readers that have come since may have been shown more
         except Exception:  # an edge, as above
             log.exception("answers_not_compared", cache=comparison.cache.name, sql=comparison.sql)
         if comparison in self.running:

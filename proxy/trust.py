@@ -64,7 +64,8 @@ class Trust:
         self.suspicions = 0  # differences that are not explained yet: nothing that is not stored is given meanwhile
         self.explained = asyncio.Event()
         self.changed = False  # a table of the query has changed since
-        self.behind = False  # an answer that was due has been given, and is to be compared
+        # What the last look let pass although it was due, to be compared behind: None for what is derived of several.
+        self.behind: list[Held | None] = []
 
     @property
     def over(self) -> bool:
@@ -103,7 +104,7 @@ class Trust:
             self.recent.append(held)
         if held in self.unproved:
             return True
-        return held.bodies is None and self.holds_back_derived(seconds, given=given, unseen=held.unseen)
+        return held.bodies is None and self.holds_back_derived(seconds, given=given, unseen=held.unseen, held=held)
 
     def proved(self, reader: ReaderNode, keys: Bound) -> bool:
         """Is all that is held for the keys as it was compared?"""
@@ -116,18 +117,27 @@ class Trust:
         """Likewise of the answer of several keys together, which is not stored, but derived at each read."""
         return self.holds_back_derived(seconds, given=given, unseen=any_unseen(reader, keys))
 
-    def holds_back_derived(self, seconds: float, *, given: bool = True, unseen: bool = False) -> bool:
+    def holds_back_derived(
+        self, seconds: float, *, given: bool = True, unseen: bool = False, held: Held | None = None
+    ) -> bool:
         """Likewise of any answer that is derived. `unseen`: as `ledger` has it."""
         if self.suspicions:
             return True
         ledger = self.ledger(unseen)
         due = ledger.due
         if due and given and self.evict and seconds > SLOW_SECONDS:
-            self.behind = True
+            self.behind.append(held)
             return False
         if given and not due:
             self.let_through(ledger)
         return due
+
+    def look_again(self) -> None:
+        """Nothing of what the last look let pass was given: it stays due."""
+        for held in self.behind:
+            if held is not None:
+                held.stale()
+        self.behind.clear()
 
     def on_change(self) -> None:
         """A table of the query has changed. Whatever answers that has left alone, the next read of each looks whether
@@ -242,6 +252,7 @@ class Auditor:
         def ended(fault: bool) -> None:
             if trust is not None:
                 trust.explain()
+            fault = fault and check.cache.reader is check.reader  # else the cache has another plan, or none
             self._count(check.cache, Finding.DIFFERS if fault else Finding.UNKNOWN)
             if fault:
                 self._lose(difference)
@@ -347,7 +358,7 @@ class Auditor:
     ) -> None:
         """Compares a hit that was just answered by `body`. Until that has ended nobody is given it again."""
         assert cache.trust is not None
-        cache.trust.behind = False
+        cache.trust.behind.clear()
         with suppress(UpwellError):  # the hit is answered
             text = self._substituted(cache.sql, parameters)
             unprove(reader, [key for key, _ in binding.keys])

@@ -164,7 +164,8 @@ class PreparedStatement:
     on comparing by them. `last`: the payload of the last execution, unless MySQL was given it: where types change, a
     list is compared with values of the one before. `rebound`: by hits, and not as MySQL was told; `recoded`: strings
     are read in another character set than the session's by now, for it was that when they were bound. `failed`: MySQL
-    has answered with an error, and goes on so where it could not convert a string for a column.
+    has answered with an error, and goes on so where it could not convert a string for a column. `unshown`: settings
+    have changed by which MySQL resolves it, before it was shown what hits had answered.
     """
 
     def __init__(self, text: bytes, database: str, answer: Sequence[bytes], *, attributes: bool) -> None:
@@ -191,7 +192,7 @@ class PreparedStatement:
         self.mixed: frozenset[int] = frozenset()
         self._once = (NULL_TYPE,) * self.parameters  # the first kind of each parameter but NULL
         self.turned = False
-        self.failed = self.rebound = self.recoded = False
+        self.failed = self.rebound = self.recoded = self.unshown = False
         self.long_data = False  # sent since the last execution or reset
 
     @property
@@ -254,6 +255,10 @@ class PreparedStatement:
         if not data and self.rebound and last and self.types is not None:
             found.append(self._typed(packet(last, 0), self.types))
         return found
+
+    def resolve_unshown(self) -> None:
+        """MySQL may resolve it anew, and is not shown before what it was owed."""
+        self.unshown |= bool(self.unseen) or (self.rebound and self.last != b"")
 
     def recode(self) -> None:
         """The session's character set becomes another one: strings are read in the one in which types were bound."""

@@ -104,7 +104,8 @@ class Route:
         self.error_hides = unknown or kind not in DONE_NOTHING
         sets = statement.settings
         self.unsettles = sets is None or any(setting.scope is Scope.OTHER for setting in sets)
-        settings = [setting.name for part in (statement, *statement.parts) for setting in part.settings or ()]
+        set_ = [setting for part in (statement, *statement.parts) for setting in part.settings or ()]
+        settings = [setting.name for setting in set_ if setting.scope is not Scope.USER]
         for one in (kind, *(part.kind for part in statement.parts)):
             self.locks_tables = LOCKS_TABLES.get(one, self.locks_tables)
         self.sets_roles = "role" in settings
@@ -224,6 +225,8 @@ class Target:
         types, exact = statement.types, self.compared.exact
         if statement.recoded:
             raise ComparedElsewhere("strings were bound in another character set, in which MySQL goes on reading them")
+        if statement.unshown:
+            raise ComparedElsewhere("MySQL had not seen the last executions when settings changed")
         if len(statement.unseen) > MOST_UNSEEN:
             raise ComparedElsewhere("MySQL has not seen the last executions, by whose types it goes on comparing")
         if statement.reals and not exact.isdisjoint(statement.reals) and self.compared.are_too_fine(values):

@@ -32,7 +32,7 @@ from proxy.mysql.packets import (
     STATUS_AUTOCOMMIT,
     Malformed,
 )
-from proxy.mysql.prepared import CURSOR, NotDecoded, PreparedStatement, text_at
+from proxy.mysql.prepared import CURSOR, MOST_UNSEEN, NotDecoded, PreparedStatement, text_at
 from proxy.mysql.reads import ends_here
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, nobody_is_told
 from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
@@ -158,8 +158,13 @@ class Session(OwnSql):
         if self._executed is not None:
             data = self.for_mysql(data)
         elif route.resolves:
+            # What runs ahead would be the last statement that this one asks about, or the one transaction that was set.
+            hidden = route.statement.of_last or self.state.one_shot != ""
             for statement in self.statements.values():
-                self._show_owed(statement)
+                if hidden:
+                    statement.resolve_unshown()
+                else:
+                    self._show_owed(statement)
                 if route.recodes:
                     statement.recode()
         state = self.state
@@ -277,14 +282,29 @@ class Session(OwnSql):
         self._show_owed(statement, data)
         return statement.for_mysql(data)
 
-    def _show_owed(self, statement: PreparedStatement, data: bytes = b"") -> None:
-        for execution in statement.owed(data):
+    def _show_owed(self, statement: PreparedStatement, data: bytes = b"") -> bool:
+        """Whether there is any."""
+        owed = statement.owed(data)
+        if owed:
+            self._compare_shown(opens_snapshot=True)
+        for execution in owed:
             self.server.send(execution, self.unseen(self._replayed))
+        return bool(owed)
+
+    def _show_now(self, statement: PreparedStatement) -> None:
+        """As `_show_owed`, with no command behind it that MySQL answers. The next one waits."""
+        if self.server.alive and self._show_owed(statement):
+            self._busy = True
+            self.heads.clear()
 
     def _replayed(self, outcome: Outcome) -> None:
         self.state.touched |= self.state.in_transaction
         if outcome.error is not None and outcome.error.errno == DEADLOCK:
             self._lost()  # the client is answered the statement behind it, and would not know
+        if self._busy:
+            self._perhaps_free()
+            if not self._busy:
+                self._go_on()
 
     def _compare_shown(self, *, opens_snapshot: bool) -> None:
         """MySQL is about to look at tables for the transaction, or has: is its state the one that hits have shown? It
@@ -362,13 +382,19 @@ class Session(OwnSql):
         route, forced = target.route, target.forced
         if values is None or cache is None:
             if forced:
-                self.fail_command(self.shared.forced(why))
+                self._refuse(statement, why)
                 return
             name, noted = cache.name if cache is not None else "", statement.text if why == NO_CACHE else None
             self.pass_statement(data, route, why, cache=name, noted=noted)
             return
         text, database = statement.text, statement.database
         self.look(CachedRead(data, target.version, cache, values, text, database, route, statement, forced=forced))
+
+    def _refuse(self, statement: PreparedStatement, why: str) -> None:
+        """An execution that must be a hit."""
+        if len(statement.unseen) > MOST_UNSEEN:
+            self._show_now(statement)  # or each execution would be refused from now on
+        self.fail_command(self.shared.forced(why))
 
     def _target(self, statement: PreparedStatement) -> Target:
         """For which cache it is, as of now."""
@@ -395,8 +421,7 @@ class Session(OwnSql):
     def _note_long_data(self, data: bytes) -> None:
         statement = self.statements.get(data[5:9])
         if statement is not None:
-            if self.server.alive:
-                self._show_owed(statement)  # an execution would take the pieces
+            self._show_now(statement)  # an execution would take the pieces
             statement.long_data = True
 
     def _reset_statement(self, data: bytes) -> None:

@@ -219,8 +219,13 @@ class SessionSockets:
             return
         if more and self.server.alive:
             self.server.write(more)
-        if not (self.commands.forwarding or self.server.responses.exchanges or self._task):
-            self._busy = False  # it was a command that MySQL does not answer
+        self._perhaps_free()
+
+    def _perhaps_free(self) -> None:
+        """A command that MySQL does not answer is under way until all of it is sent, and what ran ahead of it is
+        answered."""
+        if not (self.commands.forwarding or self.server.responses.exchanges or self._task or self._closed):
+            self._busy = False
 
     def answer(self, data: bytes) -> None:
         """A whole answer, written with others at the end of this turn."""

@@ -10,12 +10,15 @@ from typing import Any, cast
 import pytest
 
 from dataflow.engine import Engine
-from dataflow.messages import Ready
+from dataflow.fill import Read
+from dataflow.messages import Ready, UpqueryAnswer, UpqueryRequest
+from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from planner.plan import Mode
 from proxy.api import Answer, Served
 from proxy.caches import OpenCache
-from proxy.trust import Trust
+from proxy.keys import Binding
+from proxy.trust import SLOW_SECONDS, Trust
 from tests.simulation.desk import Desk
 from tests.simulation.queries import query
 
@@ -58,6 +61,35 @@ def test_what_is_no_snapshot_s_answer_is_compared_before_it_is_given(settled: bo
 def test_what_is_no_snapshot_s_answer_and_cannot_be_compared_is_mysql_s_to_answer() -> None:
     cache, _ = opened("union", True, None)
     assert isinstance(asyncio.run(cache.fill((1, 2))), str)
+
+
+def test_a_slow_answer_that_is_due_stays_due_until_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is large, derived in steps; another is given meanwhile."""
+    cache, trust = opened("union", False, None)
+    reader = cache.named.reader
+    assert reader is not None
+    compared: list[Any] = []
+    router: Any = cache._router
+    router.seconds = lambda reader: 2 * SLOW_SECONDS
+
+    def behind(_: object, __: object, binding: Binding, *given: object, **named: object) -> None:
+        trust.behind.clear()
+        compared.append(binding.params)
+
+    router.auditor.behind = behind
+    large, small = (1, 2), (3, 4)
+    for number, params in enumerate((large, small), 1):
+        engine = router._engine
+        engine.read(Read(number, reader, [(reader.key_of(params), params)]))
+        (upquery,) = [one for one in engine.flush() if isinstance(one, UpqueryRequest)]
+        at = Bracket("", GtidSet.empty(), GtidSet.empty(), GtidSet.empty())
+        engine.on_answer(UpqueryAnswer(upquery.id, at, ([(number,)],)))
+        router.hold(reader, reader.key_of(params), params).stale()
+    monkeypatch.setattr(type(reader), "is_large", lambda _, held, format_: held.key == reader.key_of(large))
+    assert cache.hit(large) is None and not compared
+    assert cache.hit(small) is not None and compared == [small]
+    monkeypatch.setattr(type(reader), "is_large", lambda *given: False)
+    assert cache.hit(large) is not None and compared == [small, large]
 
 
 def test_what_is_no_snapshot_s_answer_is_given_where_no_comparison_is_due() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -48,6 +49,7 @@ class Filled:
     clock: float = 100.0
     asked: list[tuple[UpqueryRequest, Deliver]] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
+    before_answer: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         reader = self.rig.readers[0]
@@ -78,6 +80,7 @@ class Filled:
         )
         differs, *_ = self.rig.engine.on_answer(answer)
         assert isinstance(differs, Differs)
+        self.before_answer()
         self.auditor.on_differs(differs)
 
     def explain(self, executed: GtidSet, server: str = OLD) -> None:
@@ -171,6 +174,44 @@ def test_a_cache_that_has_another_plan_by_then_is_not_the_one_that_differed(fill
     filled.cache.reader = Rig(ROWS).readers[0]
     filled.explain(gtids(1))
     assert not filled.lost
+    assert filled.counted == {"trust_unknown": 1}, "no fault, of which nothing is logged"
+
+
+def test_one_that_was_closed_before_its_answer_came_is_none_either() -> None:
+    filled = Filled()
+    filled.before_answer = lambda: setattr(filled.cache, "reader", None)
+    filled.fill([(7, 1, 10)], [(1, 11)])
+    filled.explain(gtids(1))
+    assert not filled.lost and filled.counted == {"trust_unknown": 1}
+
+
+def test_a_large_answer_that_changes_while_it_is_encoded_is_given_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has asked the same meanwhile may have been shown the change."""
+    filled = Filled()
+    reader = filled.rig.readers[0]
+    filled.rig.fill_from({1: (1, 7, 10)}, 7)
+
+    async def encode(*given: object) -> bytes:
+        filled.bring(Transaction(Gtid(OLD, 2), [TableChanges("test.t", [((1, 7, 10), (1, 7, 11))])]))
+        return repr([(1, 10)]).encode()
+
+    monkeypatch.setattr("proxy.comparison.LARGE", 0)
+    monkeypatch.setattr("proxy.comparison.encode_in_slices", encode)
+
+    async def scenario() -> object:
+        sql = ROWS.replace("?", "7")
+        binding = Binding([(7, (7,))], (7,))
+        future = filled.auditor.compare(filled.cache, reader, binding, (7,), sql, 0, together=False)
+        assert future is not None
+        request, deliver = filled.asked.pop()
+        position = filled.rig.engine.ring.position.freeze()
+        deliver(
+            UpqueryAnswer(request.id, Bracket(OLD, position, NOTHING, position), (), checks=(OwnAnswer([(1, 10)]),))
+        )
+        return await future
+
+    assert asyncio.run(scenario()) is None
+    assert filled.counted == {"trust_unknown": 1}
 
 
 def test_until_it_is_explained_nothing_is_given_that_is_not_stored(filled: Filled) -> None:

@@ -302,7 +302,7 @@ MUTANTS = (
         "a list is answered whole",
         edit(
             OpenCache,
-            "_held_body",
+            "_looked",
             ("            return None\n        held.visited", "            continue\n        held.visited"),
         ),
     ),

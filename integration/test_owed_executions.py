@@ -1,0 +1,155 @@
+"""Executions that hits have answered and MySQL is shown later: nobody finds them in the place of his own statement."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.mysql_server import Server
+from integration.proxy_thread import Beside, proxy_in_thread
+from integration.raw_client import RawClient, bound
+from integration.served import read_until_hit
+from proxy.mysql.packets import ERR, lenenc, packet
+from proxy.mysql.quick_hits import QuickHits
+
+LONGLONG, STRING, DOUBLE = 0x08, 0xFD, 0x05
+TABLES = (
+    "CREATE TABLE item (id INT PRIMARY KEY, n INT, s VARCHAR(20))",
+    "INSERT INTO item VALUES (1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c'), (4, 40, 'd')",
+    "CREATE FUNCTION one() RETURNS INT DETERMINISTIC RETURN 1",
+)
+BY_ID = "SELECT id, n FROM item WHERE id = ?"
+BY_WORD = "SELECT id FROM item WHERE s = ?"
+ALL = "SELECT id FROM item WHERE n > 15"
+FORCED = f"/* upwell: force */ {BY_ID}"
+
+
+@pytest.fixture(scope="module")
+def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
+    database = f"t{os.getpid()}_owed"
+    mysql.execute(f"CREATE DATABASE {database}", f"USE {database}", *TABLES)
+    state = Path(tmp_path_factory.mktemp("state"))
+    with proxy_in_thread(mysql, database, state, verify_new_caches="off") as found:
+        with found.client() as client:
+            for query in (BY_ID, BY_WORD, ALL):
+                assert client.query(f"CREATE CACHE FROM {query}")[4] == 0
+        yield found
+        found.at_rest()
+    mysql.execute(f"DROP DATABASE `{database}`")
+
+
+def one(value: int = 1) -> bytes:
+    return bound((LONGLONG,), (struct.pack("<q", value),))
+
+
+def word(value: bytes) -> bytes:
+    return bound((STRING,), (lenenc(value),))
+
+
+@pytest.mark.parametrize(
+    ("before", "asks"),
+    [
+        ("UPDATE item SET n = n + 1 WHERE id > 2", "SET @found = ROW_COUNT()"),
+        ("UPDATE item SET n = n + 1 WHERE id > 2", "SELECT ROW_COUNT() + 0 * one() INTO @found"),
+        (ALL, "SET @found = FOUND_ROWS()"),
+        (ALL, "DO @found := FOUND_ROWS() * one()"),
+        ("DROP TABLE IF EXISTS nowhere", "SET @found = @@warning_count"),
+        ("DROP TABLE IF EXISTS nowhere", "GET DIAGNOSTICS @found = NUMBER"),
+        ("SELECT nothing", "GET DIAGNOSTICS CONDITION 1 @found = MYSQL_ERRNO"),
+    ],
+)
+def test_who_asks_about_his_last_statement_is_told_of_none_that_hits_have_left(
+    beside: Beside, before: str, asks: str
+) -> None:
+    def script(client: RawClient, hit: bool) -> bytes:
+        statement = client.prepare(BY_ID).id
+        for _ in range(3):
+            client.execute(statement, one())
+        if hit:
+            read_until_hit(beside, client, client.execute, statement, one())
+            if before == ALL:
+                read_until_hit(beside, client, client.query, ALL)
+        client.execute(statement, one())
+        client.query(before)
+        client.query(asks)
+        return client.query("SELECT @found") + client.execute(statement, one(2))[4:5]
+
+    with beside.direct() as direct, beside.client() as client:
+        assert script(client, True) == script(direct, False)
+
+
+def test_a_transaction_s_own_isolation_is_left_to_it(beside: Beside) -> None:
+    isolation = (
+        "SELECT isolation_level INTO @level FROM performance_schema.events_transactions_current"
+        " WHERE thread_id = PS_CURRENT_THREAD_ID()"
+    )
+
+    def script(client: RawClient, hit: bool) -> bytes:
+        statement = client.prepare(BY_ID).id
+        client.execute(statement, one())
+        if hit:
+            read_until_hit(beside, client, client.execute, statement, one())
+        for sql in ("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "SET sql_mode = @@sql_mode", "START TRANSACTION"):
+            client.query(sql)
+        client.query("SELECT n FROM item WHERE id = 1 FOR UPDATE")
+        assert client.query(isolation)[4] == 0
+        found = client.query("SELECT @level")
+        client.query("COMMIT")
+        return found
+
+    with beside.direct() as direct, beside.client() as client:
+        assert script(client, True) == script(direct, False)
+
+
+def test_a_large_piece_of_a_value_for_a_statement_that_hits_have_answered(beside: Beside) -> None:
+    with beside.client() as client, beside.direct() as direct:
+        for session in (direct, client):
+            statement = session.prepare(BY_WORD).id
+            session.execute(statement, word(b"a"))
+            if session is client:
+                read_until_hit(beside, client, client.execute, statement, word(b"a"))
+            session.long_data(statement, 0, b"b" * 3_000_000)
+            session.long_data(statement, 0, b"b" * 300)
+            session.execute(statement, bound((STRING,), ()))
+            session.execute(statement, word(b"b"))
+        assert client.transcript[-2:] == direct.transcript[-2:]
+
+
+def test_a_large_piece_is_followed_by_a_change_of_the_account(beside: Beside) -> None:
+    with beside.client() as client:
+        statement = client.prepare(BY_WORD).id
+        client.execute(statement, word(b"a"))
+        read_until_hit(beside, client, client.execute, statement, word(b"a"))
+        change = b"\x11root\0\0" + beside.proxy.database.encode() + b"\0" + b"\xff\0" + b"caching_sha2_password\0"
+        piece = packet(b"\x18" + struct.pack("<IH", statement, 0) + b"b", 0)
+        client.write(piece + packet(change, 0))
+        found = client.authenticated()
+        if found[4] == 0xFE:  # MySQL names the plugin again
+            client.write(packet(b"", found[3] + 1))
+            found = client.authenticated()
+        assert found[4] == 0
+        assert client.query("SELECT 1")[4] == 1
+
+
+def test_what_must_be_a_hit_or_an_error_is_not_an_error_for_ever(beside: Beside) -> None:
+    """As types come in turns, MySQL would have to be shown each of the executions; then they are shown."""
+    with beside.client() as client:
+        statement = client.prepare(FORCED).id
+        kinds: tuple[Callable[[], bytes], ...] = (
+            one,
+            lambda: word(b"1"),
+            lambda: bound((DOUBLE,), (struct.pack("<d", 1),)),
+        )
+        for turn in range(60):
+            client.execute(statement, kinds[turn % 3]())
+        (session,) = beside.shared.sessions
+        assert isinstance(session, QuickHits)
+        held = beside.call(lambda: [len(one.unseen) for one in session.statements.values()])
+        assert max(held) <= 16
+        client.query("SET NAMES utf8mb4")
+        plain = client.prepare(FORCED).id
+        assert client.execute(plain, one())[4] != ERR
