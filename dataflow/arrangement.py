@@ -14,7 +14,7 @@ upquery's answer forward.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -124,6 +124,18 @@ class Arrangement(ABC):
     def rows(self, content: Any) -> Iterable[Row]:
         """The rows that an entry's content gives upwards (`planner.plan.root_columns`)."""
 
+    # Those of the following that are long for many rows have the same in parts. An operator whose content is small, or
+    # made without a line of Python for each row, needs none.
+
+    def load_in_parts(self, key: Key, rows: list[Row], most: int) -> Generator[None, None, Entry]:
+        """`load`, with so many rows in a step."""
+        yield from ()
+        return self.load(key, rows)
+
+    def rows_in_parts(self, content: Any, most: int) -> Iterator[Iterable[Row]]:
+        """`rows`, so many at a time."""
+        yield self.rows(content)
+
     # -- shared ------------------------------------------------------------------------------------------------------
 
     def new_entry(self, key: Key, content: Any, content_bytes: int) -> Entry:
@@ -143,7 +155,10 @@ class Arrangement(ABC):
             if done > ROWS_AT_ONCE:
                 done = 0
                 yield
-            loaded[key] = self.load(key, group)
+            if len(group) > ROWS_AT_ONCE:
+                loaded[key] = yield from self.load_in_parts(key, group, ROWS_AT_ONCE)
+            else:
+                loaded[key] = self.load(key, group)
 
     def _group(self, rows: Sequence[Row], groups: dict[Key, list[Row]]) -> None:
         """Puts the rows of an answer under their keys."""

@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from dataflow.arrangement import Arrangement, Entries
+from dataflow.arrangement import ROWS_AT_ONCE, Arrangement, Entries
 from dataflow.check import Check, Finding
 from dataflow.demand import Demand
 from dataflow.entries import Entry, Held
+from dataflow.large_answers import answered, derived
 from dataflow.messages import Ddl, OwnAnswer, Statement, Transaction, UpqueryAnswer, UpqueryRequest
 from dataflow.reader import Params, ReaderNode
 from gtid_tracker.bracket import Bracket
@@ -238,7 +239,10 @@ class Fill:
                     work = 0
                     yield
                 with suppress(EvaluationError):  # it is told when the read is
-                    self._derived(read)
+                    if many_rows and all(key in self.whole for key, _ in read.keys):
+                        self._rows[read.waiter] = yield from answered(self.reader, read.keys, self.overlay)
+                    else:
+                        self._derived(read)
             for (check, read), own in zip(self.checks, answer.checks, strict=True):
                 yield
                 self._found[check.sql] = self._compared(check, read, own)
@@ -267,7 +271,9 @@ class Fill:
         for ask, rows in zip(self.asks, results, strict=True):
             node = nodes[ask.level]
             if evict:
-                loaded: Entries = {key: node.load(key, rows) for key in ask.keys}
+                loaded: Entries = {}
+                for key in ask.keys:  # one
+                    loaded[key] = yield from node.load_in_parts(key, rows, ROWS_AT_ONCE)
             else:
                 loaded = {}
                 yield from node.load_in_steps(rows, ask.keys, loaded)
@@ -277,7 +283,7 @@ class Fill:
             semijoined = ask.semijoin or isinstance(self.overlay[ask.level], Covered)
             self.overlay[ask.level] = Covered(node, loaded) if semijoined else loaded
         yield
-        self._settle()
+        yield from self._settle(sum(map(len, results)) > LARGE_ANSWER)
 
     def answer(self, read: Read) -> list[Row] | None:
         """The answer for the read's keys from the snapshot alone, whole; None if part of it must come from held state.
@@ -319,13 +325,16 @@ class Fill:
             rows = self._derived(read)
         return check.compare(rows, own, self.overlay)
 
-    def _settle(self) -> None:
+    def _settle(self, large: bool) -> Iterator[None]:
         """Follows the overlay's rows down, so that empty keys of semi-joins are covered; from here on coverage is
         fixed."""
         if not self.reader.program.levels:
             return
         for params in self.whole.values():
-            self.reader.derive(params, self.overlay)
+            if large:
+                yield from derived(self.reader, params, self.overlay)
+            else:
+                self.reader.derive(params, self.overlay)
         self.overlay = [dict(entries) for entries in self.overlay]
 
     def becomes_overdue(self, position: MutableGtidSet) -> bool:

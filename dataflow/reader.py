@@ -155,42 +155,11 @@ class ReaderNode:
         found.deps.append(entry)
         found.rows = list(program.root.rows(entry.content)) if program.levels else program.root.rows(entry.content)  # type: ignore[assignment]  # an iterable is enough
         for number, level in enumerate(program.levels):
-            found.rows = self._expand(found, number, level, levels[number + 1], params)
+            found.rows = expand(found, found.rows, number, level, levels[number + 1], params, {None: ()})
             if found.holes:
                 found.blind = number + 1 < len(program.levels)
                 break
         return found
-
-    @staticmethod
-    def _expand(found: Derivation, number: int, level: Level, entries: Entries, params: Params) -> list[Row]:
-        """One lookup for all rows so far. Partners of one key are fetched once."""
-        partners_by_key: dict[Key, Iterable[Row] | None] = {None: ()}
-        out: list[Row] = []
-        on = level.on
-        for row in found.rows:
-            key = level.key(row, params)
-            if key in partners_by_key:
-                partners = partners_by_key[key]
-            else:
-                entry = entries.get(key)
-                if entry is None:
-                    found.holes.append(Hole(number, key, level.key_values(row, params)))
-                    partners = None
-                else:
-                    found.deps.append(entry)
-                    partners = level.node.rows(entry.content)
-                partners_by_key[key] = partners
-            if partners is None:
-                continue
-            matched = False
-            for partner in partners:
-                joined = row + partner
-                if on is None or on(joined, params):
-                    out.append(joined)
-                    matched = True
-            if not matched and level.outer:
-                out.append(row + level.nulls)
-        return out
 
     def passing(self, joined: Iterable[Row], params: Params) -> Iterable[Row]:
         """The joined rows of one key that pass the filter. A value of an IN-list may stand in it, so each key has its
@@ -218,7 +187,9 @@ class ReaderNode:
             keyed = sorted(((order(row, params), row) for row in rows), key=lambda pair: pair[0])
             answer = [project(row, params) if project is not None else row for _, row in keyed]
         if program.distinct is not None:
-            answer = _distinct(answer, program.distinct)
+            first: dict[Key, Row] = {}
+            keep_distinct(answer, program.distinct, first)
+            answer = list(first.values())
         if program.limit is not None:
             count, offset = program.limit(params)
             answer = answer[offset : None if count is None else offset + count]
@@ -278,12 +249,20 @@ class ReaderNode:
     def refresh(self, held: Held, params: Params) -> list[Row] | None:
         """Derives a held key's answer again and stores its encodings' places; None if a hole was met (the key stays,
         stale)."""
+        found = self._linked(held, params)
+        return None if found is None else self.finish(found.rows, params)
+
+    def link(self, held: Held, params: Params) -> bool:
+        """Makes the places for a held key's encodings: from now on a change takes them away. False: there is a hole."""
+        return self._linked(held, params) is not None
+
+    def _linked(self, held: Held, params: Params) -> Derivation | None:
         found = self.derive(params, self.held_levels)
         if found.holes:
             return None
         relink(held, tuple(dict.fromkeys(found.deps)))
         held.bodies = [None] * len(self.encoders)
-        return self.finish(found.rows, params)
+        return found
 
     def body(self, held: Held, params: Params, format_: int) -> bytes | None:
         """The key's answer in a wire format: the stored bytes, else encoded now and stored; None if a hole was met."""
@@ -371,18 +350,62 @@ LARGE_BYTES, MANY_DEPS = 200_000, 500  # of the entries below an answer, and how
 BODY_BYTES = 130  # a bytes object and the list that it stands in, which has a place for each wire format
 
 
-def _distinct(rows: Iterable[Row], key: Callable[[Row], Key]) -> list[Row]:
-    first: dict[Key, Row] = {}
+def expand(
+    found: Derivation,
+    rows: Iterable[Row],
+    number: int,
+    level: Level,
+    entries: Entries,
+    params: Params,
+    partners_by_key: dict[Key, Iterable[Row] | None],
+) -> list[Row]:
+    """One lookup for these rows. Partners of one key are fetched once: they are kept in `partners_by_key`, which begins
+    as {None: ()}. What is consulted and what is missing goes to `found`."""
+    out: list[Row] = []
+    on = level.on
+    for row in rows:
+        key = level.key(row, params)
+        if key in partners_by_key:
+            partners = partners_by_key[key]
+        else:
+            entry = entries.get(key)
+            if entry is None:
+                found.holes.append(Hole(number, key, level.key_values(row, params)))
+                partners = None
+            else:
+                found.deps.append(entry)
+                partners = level.node.rows(entry.content)
+            partners_by_key[key] = partners
+        if partners is None:
+            continue
+        matched = False
+        for partner in partners:
+            joined = row + partner
+            if on is None or on(joined, params):
+                out.append(joined)
+                matched = True
+        if not matched and level.outer:
+            out.append(row + level.nulls)
+    return out
+
+
+def keep_distinct(rows: Iterable[Row], key: Callable[[Row], Key], first: dict[Key, Row]) -> None:
+    """Puts into `first` the rows that are the first of their key."""
     for row in rows:
         shown = first.setdefault(key(row), row)
         if shown is not row and not identical(shown, row):
             raise EvaluationError(SPELLINGS)
-    return list(first.values())
 
 
 def aggregate(grouping: Grouping, rows: Iterable[Row], params: Params) -> list[Row]:
     """Folds the joined rows into one row a group: group values, then aggregates."""
     states: dict[Key, State] = {}
+    fold(grouping, rows, params, states)
+    return groups_of(grouping, list(states.values()))
+
+
+def fold(grouping: Grouping, rows: Iterable[Row], params: Params, states: dict[Key, State]) -> None:
+    """Adds these rows to the groups."""
     for row in rows:
         key = grouping.key(row, params)
         state = states.get(key)
@@ -392,9 +415,13 @@ def aggregate(grouping: Grouping, rows: Iterable[Row], params: Params) -> list[R
             raise EvaluationError(SPELLINGS)
         for item, value in zip(grouping.accumulators, grouping.arguments(row, params), strict=True):
             add_value(state, item, value)
+
+
+def groups_of(grouping: Grouping, states: Sequence[State]) -> list[Row]:
+    """The rows of the groups; without GROUP BY there is one even where there are none."""
     if grouping.implicit and not states:
-        states[()] = empty_state((), grouping.accumulators)
-    return [(*state[VALUES], *(result(state, item) for item in grouping.accumulators)) for state in states.values()]
+        states = [empty_state((), grouping.accumulators)]
+    return [(*state[VALUES], *(result(state, item) for item in grouping.accumulators)) for state in states]
 
 
 SAMPLED_KEYS, MOST_SAMPLED = 500, 2_000

@@ -8,13 +8,14 @@ equal. Where a held answer does not tell enough to say so, nothing is decided.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Sequence, Set
 from decimal import Decimal
 from enum import Enum
 from itertools import groupby
 from typing import Any
 
 from dataflow.arrangement import Entries
+from dataflow.large_answers import at_once
 from dataflow.reader import Encode, Params, ReaderNode, aggregate
 from planner.plan import AnswerArrangement, QueryPlan
 from planner.scan import scan, words
@@ -52,12 +53,9 @@ def agreement(
 
     `levels`: the entries that `held` was derived from, if those are not the reader's held ones.
     """
-    if len(held) > LARGE and _plainly_equal(held, source):
+    if len(held) > LARGE and at_once(same_in_steps(reader, held, source)):
         return Verdict.EQUAL
     evict = isinstance(reader.plan.reader.root, AnswerArrangement)
-    unordered = reader.program.order is None and (evict or not order_terms(reader.plan.sql))
-    if len(held) > LARGE and unordered and _same_bag(held, source):
-        return Verdict.EQUAL
     mine, theirs = _encoded(_plain(held, columns), encode), _encoded(_plain(source, columns), encode)
     if mine == theirs:
         return Verdict.EQUAL
@@ -78,31 +76,51 @@ def agreement(
     return Verdict.UNDECIDED if free else Verdict.DIFFERENT
 
 
-def _plainly_equal(held: Sequence[Row], source: Sequence[Row]) -> bool:
-    """Whether large answers are equal row by row. To encode all of their rows would hold up everybody else."""
-    if len(held) != len(source) or list(held) != list(source):
-        return False
-    return [_kinds(row) for row in held[:LARGE]] == [_kinds(row) for row in source[:LARGE]]
-
-
-def _same_bag(held: Sequence[Row], source: Sequence[Row]) -> bool:
-    """Whether large answers have the same rows, in any order, with no line of Python for each."""
+def same_in_steps(reader: ReaderNode, held: Sequence[Row], source: Sequence[Row]) -> Generator[None, None, bool]:
+    """Whether large answers are equal without any choice of MySQL's, but for the order of rows where it is free. Then
+    `agreement` need not encode all of their rows."""
     if len(held) != len(source):
         return False
-    mine, theirs = _bag(held), _bag(source)
+    equal = True
+    for first in range(0, len(held), LARGE):
+        equal = equal and list(held[first : first + LARGE]) == list(source[first : first + LARGE])
+        yield
+    if equal and [_kinds(row) for row in held[:LARGE]] == [_kinds(row) for row in source[:LARGE]]:
+        return True
+    if not _unordered(reader):
+        return False
+    yield
+    mine = yield from _bag(held)
+    theirs = yield from _bag(source)
+    yield
     return mine is not None and mine == theirs
 
 
-def _bag(rows: Sequence[Row]) -> Counter[tuple[object, ...]] | None:
+def _unordered(reader: ReaderNode) -> bool:
+    evict = isinstance(reader.plan.reader.root, AnswerArrangement)
+    return reader.program.order is None and (evict or not order_terms(reader.plan.sql))
+
+
+def _bag(rows: Sequence[Row]) -> Generator[None, None, Counter[tuple[object, ...]] | None]:
     """The rows with how often each occurs, 1 and 1.00 told apart; None where there is a value that is not known to be
     encoded otherwise than all others that equal it."""
-    columns: list[Iterable[object]] = []
-    for column in zip(*rows, strict=True):
-        kinds = set(map(type, column))
-        if not kinds <= EXACT | NUMBERS:
-            return None
-        columns.append(column if kinds <= EXACT else map(repr, column))
-    return Counter(zip(*columns, strict=True))
+    parts = [rows[first : first + LARGE] for first in range(0, len(rows), LARGE)]
+    kinds: list[set[type]] = []
+    for part in parts:
+        of_part = [set(map(type, column)) for column in zip(*part, strict=True)]
+        kinds = [one | other for one, other in zip(kinds, of_part, strict=True)] if kinds else of_part
+        yield
+    if not all(of_column <= EXACT | NUMBERS for of_column in kinds):
+        return None
+    bag: Counter[tuple[object, ...]] = Counter()
+    for part in parts:
+        columns: list[Iterable[object]] = [
+            column if of_column <= EXACT else map(repr, column)
+            for column, of_column in zip(zip(*part, strict=True), kinds, strict=True)
+        ]
+        bag.update(zip(*columns, strict=True))
+        yield
+    return bag
 
 
 def _kinds(row: Row) -> list[object]:

@@ -15,6 +15,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from dataflow.entries import Held
+from dataflow.large_answers import HeldRows
 from dataflow.reader import Params, ReaderNode, held_bytes
 from gtid_tracker.gtid import GtidSet
 from planner.plan import AnswerArrangement, QueryPlan
@@ -37,7 +38,7 @@ from proxy.freshness import CallDemand
 from proxy.keys import MOST_KEYS, MOST_LISTED, Binding, KeyBinder, in_parts, keys_in
 from proxy.lookups import SAMPLE, list_lookup, lookup, nothing_listed, nothing_stored
 from proxy.pump import NO_CONNECTION, NOT_COMPARED, SUSPECTED, Behind, PassThrough
-from proxy.slices import encode_in_slices
+from proxy.slices import encode_in_slices, run_in_slices
 from proxy.trust import Trust
 from sqltypes.errors import BadParameters, Fault, SourceDown, UnknownCache, UpwellError
 from sqltypes.expression import Key, Row
@@ -550,10 +551,11 @@ class OpenCache:
     async def _derive_large(self, held: Held, params: Params) -> bool:
         """Stores an answer, unless a change comes before that is done. False: a part of it is a hole."""
         reader = held.reader
-        rows = reader.rows_of(held, params)
-        bodies = held.bodies
-        if rows is None or bodies is None:
-            return False
+        found = HeldRows(held, params)
+        await run_in_slices(found.steps())
+        rows, bodies = found.rows, found.bodies
+        if rows is None or bodies is None or held.bodies is not bodies:
+            return not found.hole
         reader.note_encoded(held, self._format)  # first: the encoder may become another one meanwhile
         await sleep(0)
         encoded = await encode_in_slices(reader.encoders[self._format], self._join, rows)

@@ -9,7 +9,8 @@ MySQL's must equal it, up to what MySQL may choose (`proxy/agreement.py`). In al
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
@@ -19,15 +20,16 @@ import structlog
 
 from dataflow.engine import Engine
 from dataflow.entries import Held
+from dataflow.large_answers import answered
 from dataflow.messages import Ddl, Gap, Restarted, Statement, StreamEvent, UpqueryAnswer, UpqueryFailed, UpqueryRequest
-from dataflow.reader import ReaderNode
+from dataflow.reader import LARGE_BYTES, MANY_DEPS, ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from planner.plan import AnswerArrangement
-from proxy.agreement import LARGE, Verdict, agreement
+from proxy.agreement import LARGE, Verdict, agreement, same_in_steps
 from proxy.api import Join, ParameterValue
 from proxy.keys import Binding, Bound
-from proxy.slices import encode_in_slices
+from proxy.slices import encode_in_slices, run_in_slices
 from proxy.suspicions import PATIENCE, Submit, Suspicions
 from sqltypes.errors import EvaluationError, SourceError
 from sqltypes.expression import Row
@@ -106,6 +108,29 @@ class Comparison:
             rows += found
         return rows
 
+    @property
+    def large(self) -> bool:
+        """Is it to be derived and compared in steps?"""
+        if len(self.rows) > LARGE:
+            return True
+        deps = [entry for held, _ in self.marks for entry in held.deps]
+        return len(deps) > MANY_DEPS or sum([entry.size for entry in deps]) > LARGE_BYTES
+
+    def held_in_steps(self) -> Generator[None, None, list[Row] | None]:
+        """As `held_rows`. What it returns counts only if the comparison is `untouched` afterwards."""
+        reader = self.reader
+        if not self.keys:
+            return self.held_rows()
+        if self.together:
+            return (yield from answered(reader, self.keys, reader.held_levels))
+        rows: list[Row] = []
+        for one in self.keys:
+            found = yield from answered(reader, [one], reader.held_levels)
+            if found is None:
+                return None
+            rows += found
+        return rows
+
     def take(self) -> Outcome | None:
         """Takes up what is held; None where that is to be compared. Requires: nothing has touched the keys since it
         began, and the position contains the bracket."""
@@ -149,7 +174,7 @@ def marks_of(reader: ReaderNode, keys: Bound) -> list[Mark] | None:
     marks = []
     for key, params in keys:
         held = reader.entries.get(key)
-        if held is None or (held.bodies is None and reader.refresh(held, params) is None) or held.bodies is None:
+        if held is None or (held.bodies is None and not reader.link(held, params)) or held.bodies is None:
             return None
         if any(entry.cut is not None for entry in held.deps):
             return None  # it stands ahead of the position
@@ -252,12 +277,12 @@ class Comparer:
         """Ends it; if the answer is large, in several steps of the loop."""
         comparison.at = str(self._engine.ring.position)
         try:
-            outcome = comparison.take()
-            if outcome is None and len(comparison.held) + len(comparison.rows) > LARGE:
+            if comparison.large:
                 task = asyncio.get_running_loop().create_task(self._judge_large(comparison))
                 self._judging.add(task)
                 task.add_done_callback(self._judging.discard)
                 return
+            outcome = comparison.take()
             if outcome is None and (verdict := comparison.compare()) is not None:
                 body = comparison.reader.encoders[comparison.format_](comparison.held)
                 outcome = comparison.judge(verdict, body)
@@ -270,8 +295,10 @@ class Comparer:
         """A change before they are compared leaves it open: to compare them may look at what is held."""
         outcome = Outcome.UNKNOWN
         try:
-            await asyncio.sleep(0)
-            if comparison.untouched and (verdict := comparison.compare()) is not None:
+            verdict = await self._verdict(comparison)
+            if comparison.error is not None and verdict is not None:
+                outcome = Outcome.DIFFERENT
+            elif verdict is not None:
                 await asyncio.sleep(0)
                 encode = comparison.reader.encoders[comparison.format_]
                 body = await encode_in_slices(encode, self.join(comparison.format_), comparison.held)
@@ -283,6 +310,21 @@ class Comparer:
             log.exception("answers_not_compared", cache=comparison.cache.name, sql=comparison.sql)
         if comparison in self.running:
             self._judged(comparison, outcome)
+
+    async def _verdict(self, comparison: Comparison) -> Verdict | None:
+        """Of a large one; None where it cannot be told."""
+        with suppress(EvaluationError):
+            held = await run_in_slices(comparison.held_in_steps())
+            if held is None or not comparison.untouched:
+                return None
+            comparison.held = held
+            if comparison.error is not None:
+                return Verdict.DIFFERENT
+            if await run_in_slices(same_in_steps(comparison.reader, held, comparison.rows)):
+                return Verdict.EQUAL
+            if comparison.untouched:
+                return comparison.compare()
+        return None
 
     def _judged(self, comparison: Comparison, outcome: Outcome) -> None:
         """Ends it; a difference when it is explained."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import sleep
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Sequence
 from time import perf_counter
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ from proxy.api import Encoder, Join
 from sqltypes.expression import Row
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 SLICE = 0.001  # seconds of one step of what is done a little at a time
 ROWS_AT_ONCE = 512  # a multiple of 256: over MySQL's protocol each part goes on with the number that the next one has
@@ -34,6 +35,18 @@ async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
     slices = Slices()
     for item in items:
         yield item
+        await slices.turn()
+
+
+async def run_in_slices(steps: Generator[None, None, Result]) -> Result:
+    """What the steps return at their end. Others have their turn now and then."""
+    slices = Slices()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: Result = ended.value
+            return result
         await slices.turn()
 
 

@@ -9,7 +9,7 @@ exist. Taking away a row that may hold the extreme underflows: the key becomes a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 from sys import getsizeof
@@ -169,17 +169,25 @@ class AggregateNode(LinearArrangement):
             self.fail(entries, entry, "extreme_underflow")
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
-        program = self._program
         content: dict[Key, State] = {}
+        self._take_up(rows, content)
+        return self.new_entry(key, content, len(rows) * self._group_bytes + getsizeof(content))
+
+    def load_in_parts(self, key: Key, rows: list[Row], most: int) -> Generator[None, None, Entry]:
+        content: dict[Key, State] = {}
+        for first in range(0, len(rows), most):
+            self._take_up(rows[first : first + most], content)
+            yield
+        return self.new_entry(key, content, len(rows) * self._group_bytes + getsizeof(content))
+
+    def _take_up(self, rows: Iterable[Row], content: dict[Key, State]) -> None:
         for row in rows:
             state = self._state_of(row)
-            group = program.answer_group_key(row)
+            group = self._program.answer_group_key(row)
             if group in content:
                 raise InvariantViolated("an upquery returned two rows for one group")
             if state[COUNT_STAR]:  # without GROUP BY, MySQL returns a row over nothing
                 content[group] = state
-        size = len(rows) * self._group_bytes + getsizeof(content)
-        return self.new_entry(key, content, size)
 
     def _state_of(self, row: Row) -> State:
         """An upquery's row: group columns, then for each aggregate its value (AVG: sum, count; SUM: sum), then
@@ -216,6 +224,14 @@ class AggregateNode(LinearArrangement):
 
     def rows(self, content: Any) -> Iterable[Row]:
         """Raises EvaluationError where MySQL may show another date, or another spelling of a MIN or MAX."""
+        return self._rows(content.values())
+
+    def rows_in_parts(self, content: Any, most: int) -> Iterator[Iterable[Row]]:
+        states = list(content.values())
+        for first in range(0, len(states), most):
+            yield self._rows(states[first : first + most])
+
+    def _rows(self, states: Iterable[State]) -> list[Row]:
         accumulators = self._program.accumulators
         spelled = bool(self._program.spelled)
         rows = [
@@ -225,7 +241,7 @@ class AggregateNode(LinearArrangement):
                 state[COUNT_STAR],
                 *(state[ALIKE] if spelled else ()),
             )
-            for state in content.values()
+            for state in states
         ]
         for at in self._program.dated:
             for row in rows:

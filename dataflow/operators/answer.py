@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -286,7 +286,18 @@ class AnswerNode(Arrangement):
         return 1 + (sum(lengths) + sum(count for count in places if count <= MOST_COMBINATIONS)) // WEIGHED_AT_ONCE
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
-        size = ENTRY_BYTES + sum(row_bytes(row, getsizeof) for row in rows)
+        return self._entry(key, rows, sum(row_bytes(row, getsizeof) for row in rows))
+
+    def load_in_parts(self, key: Key, rows: list[Row], most: int) -> Generator[None, None, Entry]:
+        size = 0
+        for first in range(0, len(rows), most):
+            size += sum(row_bytes(row, getsizeof) for row in rows[first : first + most])
+            yield
+        return self._entry(key, rows, size)
+
+    def _entry(self, key: Key, rows: list[Row], size: int) -> Entry:
+        """`size`: bytes of the rows."""
+        size += ENTRY_BYTES
         entry = AnswerEntry(self, key, rows, size)
         assert isinstance(key, tuple)
         if not any(isinstance(part, tuple) for part in key):

@@ -6,7 +6,7 @@ moves at most one row out of one bag and one row into another, so it is a remova
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 from dataflow.arrangement import Entries, LinearArrangement, Locate, Memory
@@ -105,6 +105,25 @@ class RowsNode(LinearArrangement):
         size = sum(self._weigh(row) for row in rows)
         return self.new_entry(key, _counted(rows) if len(rows) > LARGE and self._exact else rows, size)
 
+    def load_in_parts(self, key: Key, rows: list[Row], most: int) -> Generator[None, None, Entry]:
+        counts: dict[Row, int] = {}
+        size = 0
+        for first in range(0, len(rows), most):
+            some = rows[first : first + most]
+            size += sum(self._weigh(row) for row in some)
+            if self._exact:
+                _count(some, counts)
+            yield
+        return self.new_entry(key, counts if len(rows) > LARGE and self._exact else rows, size)
+
+    def rows_in_parts(self, content: Any, most: int) -> Iterator[Iterable[Row]]:
+        if content.__class__ is not dict:
+            yield content
+            return
+        items = list(content.items())
+        for first in range(0, len(items), most):
+            yield [row for row, count in items[first : first + most] for _ in range(count)]
+
     def copied(self, content: Any) -> Any:
         return content.copy()
 
@@ -125,6 +144,10 @@ def _place(rows: list[Row], row: Row) -> int:
 
 def _counted(rows: Iterable[Row]) -> dict[Row, int]:
     counts: dict[Row, int] = {}
+    _count(rows, counts)
+    return counts
+
+
+def _count(rows: Iterable[Row], counts: dict[Row, int]) -> None:
     for row in rows:
         counts[row] = counts.get(row, 0) + 1
-    return counts

@@ -21,7 +21,7 @@ import argparse
 import itertools
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,8 +85,9 @@ def forgetting_the_cut(self: Engine, fill: Fill) -> None:
         fill.promote()
 
 
-def unsettled(self: Fill) -> None:
+def unsettled(self: Fill, large: bool) -> Iterator[None]:
     """Keys that the rows lead to only after they were brought forward count as known to be empty."""
+    yield
     for params in self.whole.values():
         self.reader.derive(params, self.overlay)
 
@@ -239,7 +240,9 @@ MUTANTS = (
         "ahead",
         "an entry ahead is a hole to joins",
         edit(
-            ReaderNode, "_expand", ("entry = entries.get(key)", "entry = entries.get(key) or level.node.ahead.get(key)")
+            dataflow.reader,
+            "expand",
+            ("entry = entries.get(key)", "entry = entries.get(key) or level.node.ahead.get(key)"),
         ),
     ),
     Mutant(

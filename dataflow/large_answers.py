@@ -1,0 +1,180 @@
+"""An answer of many rows, derived in steps of about a millisecond.
+
+`ReaderNode.derive` and `finish_passed` do the same in one.
+
+The functions are generators. Each step looks at the entries, so these must not change until the last step is made, or
+what comes of it must be thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from dataflow.arrangement import Entries
+from dataflow.entries import Entry, Held, relink
+from dataflow.operators.aggregate import State
+from dataflow.reader import Derivation, Params, ReaderNode, expand, fold, groups_of, keep_distinct
+from sqltypes.expression import Key, Row
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Steps = Generator[None, None, Result]
+AT_ONCE = 500  # rows of a step
+FIRST = itemgetter(0)
+
+
+def at_once(steps: Steps[Result]) -> Result:
+    """What the steps return, all made now."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: Result = ended.value
+            return result
+
+
+def answered(
+    reader: ReaderNode, keys: Sequence[tuple[Key, Params]], levels: Sequence[Entries]
+) -> Steps[list[Row] | None]:
+    """The rows for one key or for several of an IN-list; None if there is a hole."""
+    joined: list[Row] = []
+    for _, params in keys:
+        found = yield from derived(reader, params, levels)
+        if found.holes:
+            return None
+        joined += yield from _passing(reader, found.rows, params)
+    return (yield from _finished(reader, joined, keys[0][1]))
+
+
+class HeldRows:
+    """The rows of a held key, in steps, while changes may come.
+
+    `rows` are the answer as long as `bodies` is the list that the key has. Both None: a change has come before that was
+    known, or the key has gone. `hole`: nothing can be derived.
+    """
+
+    def __init__(self, held: Held, params: Params) -> None:
+        self.rows: list[Row] | None = None
+        self.bodies: list[bytes | None] | None = None
+        self.hole = False
+        self._held = held
+        self._params = params
+
+    def steps(self) -> Steps[None]:
+        held, reader = self._held, self._held.reader
+        before, since = held.bodies, reader.memory.sequence
+        found = yield from derived(reader, self._params, reader.held_levels)
+        if found.holes:
+            self.hole = True
+            return
+        if not held.alive or reader.entries.get(held.key) is not held or not _unchanged(found.deps, since):
+            return
+        if before is None or held.bodies is not before:
+            relink(held, tuple(dict.fromkeys(found.deps)))
+            held.bodies = [None] * len(reader.encoders)
+        self.bodies = held.bodies
+        self.rows = yield from finished(reader, found.rows, self._params)
+
+
+def _unchanged(entries: Iterable[Entry], since: int) -> bool:
+    """Are these held, and the same since that event?"""
+    return all(entry.since <= since and entry.owner.entries.get(entry.key) is entry for entry in entries)
+
+
+def derived(reader: ReaderNode, params: Params, levels: Sequence[Entries]) -> Steps[Derivation]:
+    """The joined rows of one key, as `ReaderNode.derive` gives them."""
+    program = reader.program
+    entry = levels[0].get(program.root_key(params))
+    if entry is None:
+        return reader.derive(params, levels)
+    found = Derivation(deps=[entry])
+    for part in program.root.rows_in_parts(entry.content, AT_ONCE):
+        found.rows += part
+        yield
+    for number, level in enumerate(program.levels):
+        out: list[Row] = []
+        partners: dict[Key, Iterable[Row] | None] = {None: ()}
+        for some in _parts(found.rows):
+            out += expand(found, some, number, level, levels[number + 1], params, partners)
+            yield
+        found.rows = out
+        if found.holes:
+            found.blind = number + 1 < len(program.levels)
+            break
+    return found
+
+
+def finished(reader: ReaderNode, joined: Sequence[Row], params: Params) -> Steps[list[Row]]:
+    """What is above the lookups for one key, as `ReaderNode.finish` gives it."""
+    passed = yield from _passing(reader, joined, params)
+    return (yield from _finished(reader, passed, params))
+
+
+def _passing(reader: ReaderNode, joined: Sequence[Row], params: Params) -> Steps[list[Row]]:
+    if reader.program.filter is None:
+        return list(joined)
+    out: list[Row] = []
+    for some in _parts(joined):
+        out += reader.passing(some, params)
+        yield
+    return out
+
+
+def _finished(reader: ReaderNode, rows: list[Row], params: Params) -> Steps[list[Row]]:
+    program = reader.program
+    if program.grouping is not None:
+        states: dict[Key, State] = {}
+        for some in _parts(rows):
+            fold(program.grouping, some, params, states)
+            yield
+        rows = []
+        for few in _parts(list(states.values())) if states else [[]]:
+            rows += groups_of(program.grouping, few)
+            yield
+    if program.having is not None:
+        passes, having = program.having, []
+        for some in _parts(rows):
+            having += [row for row in some if passes(row, params)]
+            yield
+        rows = having
+    if program.order is not None:
+        rows = yield from _ordered(program.order, rows, params)
+    if program.project is not None:
+        project, shown = program.project, []
+        for some in _parts(rows):
+            shown += [project(row, params) for row in some]
+            yield
+        rows = shown
+    if program.distinct is not None:
+        first: dict[Key, Row] = {}
+        for some in _parts(rows):
+            keep_distinct(some, program.distinct, first)
+            yield
+        rows = list(first.values())
+    if program.limit is not None:
+        count, offset = program.limit(params)
+        rows = rows[offset : None if count is None else offset + count]
+    return rows
+
+
+def _ordered(order: Any, rows: list[Row], params: Params) -> Steps[list[Row]]:
+    """Sorts parts, then merges them pair by pair. (A sort finds runs that are in order, and merges them.)"""
+    runs: list[list[tuple[Any, Row]]] = []
+    for some in _parts(rows):
+        runs.append(sorted([(order(row, params), row) for row in some], key=FIRST))
+        yield
+    while len(runs) > 1:
+        merged = []
+        for at in range(0, len(runs), 2):
+            merged.append(sorted([*runs[at], *runs[at + 1]], key=FIRST) if at + 1 < len(runs) else runs[at])
+            yield
+        runs = merged
+    return [row for _, row in runs[0]] if runs else []
+
+
+def _parts(rows: Sequence[Item]) -> Iterable[Sequence[Item]]:
+    if len(rows) <= AT_ONCE:
+        return (rows,)
+    return (rows[first : first + AT_ONCE] for first in range(0, len(rows), AT_ONCE))
