@@ -217,7 +217,7 @@ def _argument(aggregate: Aggregate) -> Expr:
 
 
 def _order_of(aggregate: Aggregate) -> Callable[[Any], Any] | None:
-    """What MIN and MAX compare strings by: those of ENUM and SET as strings too, so by the result's type."""
+    """What MIN and MAX compare strings by."""
     if aggregate.function not in (AggregateFunction.MIN, AggregateFunction.MAX) or not aggregate.type.is_string:
         return None
     column = ColumnRef("", "v", aggregate.type, True)

@@ -36,6 +36,7 @@ SAMPLES = (
     "\u3042\u304b\u304c\u30ac\u30fc\uff76\uff9e\u4e00\u9fff\u3400",
     "\uac00\u1100\u1161\ud7a3",
     "\U0001f600\U0001f468\u200b\ufeff\u00ad\u0001\x7f",
+    "\u20ac\u2019\u2013\u0160\u0153\u0178\u00e9\u00ff\u00a0",  # in latin1 not where Unicode has them
     "\U00020000\U0002f800\U000e0100\u0378\uffff",
 )
 

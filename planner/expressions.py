@@ -19,6 +19,7 @@ from planner.parse import parameter_number
 from planner.plan import Aggregate, AggregateFunction
 from planner.support import because, misread_node, refuse
 from sqltypes import build
+from sqltypes.conditions import whens
 from sqltypes.expression import ColumnRef, Expr, Literal, ParamRef
 from sqltypes.functions import aggregate_type, call, sum_is_cut
 from sqltypes.schema import BIGINT, BIGINT_UNSIGNED, SqlType
@@ -233,14 +234,15 @@ class Expressions:
         raise NotMaintained(because("expression", node.sql("mysql")))
 
     def _case(self, node: exp.Expr) -> Expr:
-        subject = self.convert(node.this) if node.this is not None else None
+        branches = node.args["ifs"]
+        if node.this is None:
+            conditions = [self.convert(branch.this) for branch in branches]
+        else:
+            subject = self.convert(node.this)
+            conditions = [*whens(subject, [self._compared(branch.this, subject) for branch in branches])]
         args: list[Expr] = []
-        for branch in node.args["ifs"]:
-            if subject is None:
-                args.append(self.convert(branch.this))
-            else:
-                args.append(call("=", (subject, self._compared(branch.this, subject))))
-            args.append(self.convert(branch.args["true"]))
+        for condition, branch in zip(conditions, branches, strict=True):
+            args += [condition, self.convert(branch.args["true"])]
         default = node.args.get("default")
         args.append(build.literal(None) if default is None else self.convert(default))
         return call("case", tuple(args))

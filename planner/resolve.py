@@ -315,7 +315,8 @@ class _SelectResolver:
 
 
 def ordinal(node: exp.Expr) -> int | None:
-    """The position that a bare integer means in GROUP BY and ORDER BY."""
+    """The position that an integer means in GROUP BY and ORDER BY, also in parentheses."""
+    node = node.unnest()
     if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
         return int(str(node.this))
     return None

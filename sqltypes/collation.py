@@ -31,6 +31,9 @@ WEIGHTED = {
     "latin1_swedish_ci": "latin1_swedish_ci",
     "ascii_general_ci": "ascii_general_ci",
 }
+_UNDEFINED = b"\x81\x8d\x8f\x90\x9d"  # in cp1252; characters of these code points in MySQL
+# MySQL's latin1 is cp1252: the byte of a character that has another code point, in which latin1_bin orders.
+_LATIN1_BYTES = {ord(bytes((byte,)).decode("cp1252")): byte for byte in range(0x80, 0xA0) if byte not in _UNDEFINED}
 Key = Callable[[str], str]
 
 
@@ -87,6 +90,8 @@ def sort_key(collation: str | None) -> Key:
     name = require(collation)
     if name in EXACT_NO_PAD:
         return _identity
+    if name == "latin1_bin":
+        return _latin1_sort_key
     if name in EXACT_PAD:
         return _padded_sort_key
     return _weighted_sort_key(load(WEIGHTED[name]))
@@ -105,6 +110,10 @@ def _padded_sort_key(text: str) -> str:
     if text and min(text) < " ":
         raise UnprovenString(f"order of a string with control characters under PAD SPACE: {text[:40]!r}")
     return text.rstrip(" ")
+
+
+def _latin1_sort_key(text: str) -> str:
+    return _padded_sort_key(text.translate(_LATIN1_BYTES))
 
 
 def _weighted_key(weights: Weights) -> Key:

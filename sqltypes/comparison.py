@@ -135,6 +135,27 @@ def _small_literal(expr: Expr) -> bool:
     return value is None or abs(value) < EXACT_DOUBLE  # type: ignore[arg-type]  # a number
 
 
+def refuse_tolerance(*exprs: Expr) -> None:
+    """Raises UnsupportedQuery where a FLOAT(m,d) or DOUBLE(m,d), or what is made of one, is compared with numbers of a
+    fixed number of digits: MySQL takes numbers that are less than half of the last digit apart for equal."""
+    if any(_fixed_digits(expr) for expr in exprs) and not any(_any_digits(expr) for expr in exprs):
+        raise UnsupportedQuery("comparison_type", "MySQL compares a FLOAT(m,d) or DOUBLE(m,d) with a tolerance")
+
+
+def _fixed_digits(expr: Expr) -> bool:
+    return expr.type.is_approximate and expr.type.scale is not None
+
+
+def _any_digits(expr: Expr) -> bool:
+    return expr.type.is_approximate and expr.type.scale is None and not isinstance(expr, ParamRef)
+
+
+def double_of(args: Sequence[Expr]) -> SqlType:
+    """The type of a DOUBLE that is made of these. Its `scale` tells that one of them has a fixed number of digits."""
+    scales = [arg.type.scale for arg in args if _fixed_digits(arg)]
+    return replace(DOUBLE, scale=max(scale or 0 for scale in scales)) if scales else DOUBLE
+
+
 def as_double(expr: Expr) -> Expr:
     """The number as DOUBLE."""
     if expr.type.is_approximate:

@@ -1,9 +1,9 @@
 """Typed calls: what an operator or function gives in MySQL, and refusal where it is not reproduced exactly.
 
 `call(op, args)` is the one constructor of `Call` nodes. It brings the arguments into the domain in which MySQL computes
-(`comparison.py`), rewrites what is sugar (BETWEEN, NULLIF, IF, IFNULL, MOD, <> of lists) and gives the result MySQL's
-type and nullability. What it returns is not always a Call of that `op`. UnsupportedQuery has the code "function",
-"comparison_type", "collation", "parameter_type" or "decimal_scale".
+(`comparison.py`, `conditions.py`), rewrites what is sugar (BETWEEN, NULLIF, IF, IFNULL, MOD, <> of lists) and gives the
+result MySQL's type and nullability. What it returns is not always a Call of that `op`. UnsupportedQuery has the code
+"function", "comparison_type", "collation", "parameter_type" or "decimal_scale".
 
 A parameter whose type is "null" takes the type of what it is compared with; see the parameters of the result
 (`expression.walk`).
@@ -16,29 +16,17 @@ from dataclasses import replace
 
 from sqltypes.arithmetic import DIVISION_SCALE, MAX_DIGITS, MAX_SCALE, WORD_DIGITS
 from sqltypes.casts import cast_call, converted, scale_varies
-from sqltypes.collation import character_set, key_function, require, sort_key
-from sqltypes.comparison import (
-    aligned,
-    as_double,
-    constant,
-    domain,
-    one_collation,
-    place,
-    refuse_large,
-    refuse_short_years,
-    untyped,
-)
-from sqltypes.errors import EvaluationError, UnsupportedQuery
+from sqltypes.collation import character_set, require
+from sqltypes.comparison import aligned, as_double, constant, domain, double_of, one_collation, place, untyped
+from sqltypes.conditions import COMPARISONS, Args, any_nullable, between, compare, is_one_of
+from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import Call, Expr, Literal, sources_of
 from sqltypes.implementations import LONGEST_PATTERN, has_weights
 from sqltypes.schema import BIGINT, BIGINT_UNSIGNED, DOUBLE, NULL, SqlType
 
-COMPARISONS = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">="})
 BOOLEANS = COMPARISONS | {"and", "or", "xor", "not", "is_null", "is_true", "is_false", "in", "like"}
 INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "mediumint": 7, "int": 10, "bigint": 19, "year": 4, "bit": 20}
 SINGLE_BYTE = frozenset({"latin1", "ascii"})
-
-Args = tuple[Expr, ...]
 
 
 def call(op: str, args: Sequence[Expr]) -> Expr:
@@ -61,90 +49,7 @@ def refuse(op: str, *args: Expr) -> UnsupportedQuery:
     return UnsupportedQuery("function", f"{op.upper()} of ({types}) is not reproduced")
 
 
-def any_nullable(args: Sequence[Expr]) -> bool:
-    """Whether a strict function of these may be NULL."""
-    return any(arg.nullable for arg in args)
-
-
-# --------------------------------------------------------------------------------------------------- comparison, logic
-
-
-def _comparison(op: str, args: Args) -> Expr:
-    _refuse_chosen_dates(args)
-    left, right = aligned(*args)
-    for side in (left, right):  # one may be a bare NULL
-        if side.type.is_string:
-            require(side.type.collation)
-            _require_weights(side, ordered=op not in ("=", "<=>", "<>"))
-    return Call(op, (left, right), BIGINT, op != "<=>" and any_nullable((left, right)))
-
-
-def _refuse_chosen_dates(args: Args) -> None:
-    """A date with a zero in it that COALESCE, IF, CASE or their kind gives is NULL, or not, to what compares it."""
-    for arg in args:
-        while isinstance(arg, Call) and arg.op in ("widen", "cast"):
-            (arg,) = arg.args
-        if isinstance(arg, Call) and arg.op in ("case", "coalesce") and domain(arg.type) == "datetime":
-            raise UnsupportedQuery("function", f"a {arg.type.name.upper()} of {arg.op.upper()} is compared")
-
-
-def _require_weights(side: Expr, ordered: bool) -> None:
-    """Raises UnsupportedQuery for a literal whose comparison is not proven: nothing could ever be compared with it."""
-    if isinstance(side, Literal) and side.value is not None:
-        key = sort_key(side.type.collation) if ordered else key_function(side.type.collation)
-        try:
-            key(str(side.value))
-        except EvaluationError as error:
-            raise UnsupportedQuery("collation", str(error), place(side)) from error
-
-
-def _between(op: str, args: Args) -> Expr:
-    value, low, high = _as_one(args)
-    if len({arg.type.name for arg in args if domain(arg.type) == "datetime" and not constant(arg)}) > 1:
-        raise UnsupportedQuery("comparison_type", "BETWEEN over DATE and DATETIME, where a date may have a zero in it")
-    if value.type.is_string:  # the two comparisons must each be made as MySQL makes the one of three
-        for bound in args[1:]:
-            if aligned(args[0], bound)[0].type.collation != value.type.collation:
-                raise UnsupportedQuery("collation", "BETWEEN over strings of several collations")
-    return call("and", [call(">=", [value, low]), call("<=", [value, high])])
-
-
-def _as_one(args: Args) -> Args:
-    """The operands of BETWEEN and IN, where MySQL takes one type and one collation for all of them."""
-    domains = {domain(arg.type) for arg in args if arg.type.name != "null"}
-    if domains == {"exact", "double"}:
-        for arg in args[1:]:
-            refuse_short_years(args[0], arg)
-        refuse_large([arg for arg in args if arg.type.name != "null"])
-        return tuple(arg if arg.type.name == "null" else as_double(arg) for arg in args)
-    if domains == {"string"}:
-        strings = iter(one_collation([arg for arg in args if arg.type.name != "null"]))
-        return tuple(arg if arg.type.name == "null" else next(strings) for arg in args)
-    return args
-
-
-def _in(op: str, args: Args) -> Expr:
-    args = _as_one(args)
-    equalities = [call("=", [args[0], item]) for item in args[1:]]
-    if len(equalities) == 1:
-        return equalities[0]
-    for item in args[1:]:
-        _refuse_mixed_signs(args[0], item)
-    pairs = [item.args for item in equalities if isinstance(item, Call)]
-    needle = pairs[0][0]
-    if any(left != needle for left, _ in pairs):
-        return call("or", equalities)
-    items = tuple(right for _, right in pairs)
-    return Call("in", (needle, *items), BIGINT, any_nullable((needle, *items)))
-
-
-def _refuse_mixed_signs(needle: Expr, item: Expr) -> None:
-    """MySQL's IN compares the 64 bits of integers, so that 2^63 is found to be -2^63."""
-    for unsigned, other in ((needle, item), (item, needle)):
-        high = unsigned.type == BIGINT_UNSIGNED or (isinstance(unsigned, Literal) and unsigned.type.unsigned)
-        harmless = isinstance(other, Literal) and isinstance(other.value, int) and other.value >= 0
-        if high and other.type.is_integer and not other.type.unsigned and not harmless:
-            raise UnsupportedQuery("comparison_type", "IN over BIGINT UNSIGNED and signed integers")
+# -------------------------------------------------------------------------------------------------------------- logic
 
 
 def _condition(op: str, arg: Expr) -> Expr:
@@ -230,7 +135,7 @@ def _arithmetic(op: str, args: Args) -> Expr:
     if left.type.is_approximate or right.type.is_approximate:
         if op == "div":
             raise refuse(op, *args)
-        return Call(op, (as_double(left), as_double(right)), DOUBLE, nullable)
+        return Call(op, (as_double(left), as_double(right)), double_of(args), nullable)
     type_ = _exact_type(op, left.type, right.type)
     if op == "/" and (type_.scale or 0) >= WORD_DIGITS and (scale_varies(left) or scale_varies(right)):
         raise UnsupportedQuery("function", "division of a DECIMAL whose scale varies from row to row")
@@ -264,12 +169,13 @@ def _negate(op: str, args: Args) -> Expr:
         raise refuse(op, arg)  # of a negative integer constant MySQL makes a DECIMAL
     if isinstance(arg, Literal) and arg.type.is_approximate and not arg.value:
         raise refuse(op, arg)  # -0e0 equals 0, but through an index it finds nothing
-    return Call(op, (arg,), _plain_number(arg.type), arg.nullable)
+    return Call(op, (arg,), _plain_number(arg), arg.nullable)
 
 
-def _plain_number(type_: SqlType) -> SqlType:
+def _plain_number(arg: Expr) -> SqlType:
+    type_ = arg.type
     if type_.is_approximate:
-        return DOUBLE
+        return double_of((arg,))
     if type_.name == "decimal":
         return replace(type_, unsigned=False)
     return BIGINT
@@ -277,7 +183,7 @@ def _plain_number(type_: SqlType) -> SqlType:
 
 def _absolute(op: str, args: Args) -> Expr:
     arg = _number(op, args[0], args)
-    type_ = BIGINT_UNSIGNED if arg.type.name != "decimal" and _unsigned(arg.type) else _plain_number(arg.type)
+    type_ = BIGINT_UNSIGNED if arg.type.name != "decimal" and _unsigned(arg.type) else _plain_number(arg)
     return Call(op, (arg,), type_, arg.nullable)
 
 
@@ -324,7 +230,7 @@ def common_type(op: str, args: Sequence[Expr]) -> tuple[SqlType, Args]:
         return type_, tuple(arg if arg.type.name == "null" else next(results) for arg in args)
     if not domains <= {"exact", "double"}:
         raise refuse(op, *args)
-    type_ = DOUBLE if "double" in domains else _common_exact(typed)
+    type_ = double_of(typed) if "double" in domains else _common_exact(typed)
     return type_, tuple(converted(arg, type_) for arg in args)
 
 
@@ -359,10 +265,12 @@ def _if(op: str, args: Args) -> Expr:
 
 
 def _nullif(op: str, args: Args) -> Expr:
+    """Of a TIME it is a string, which orders in another way; of an ENUM or SET its text."""
     value, other = args
-    if value.type.name == "null":
+    if value.type.name in ("null", "time"):
         raise refuse(op, *args)
-    return Call("case", (call("=", [value, other]), Literal(None, NULL), value), value.type, True)
+    type_ = replace(value.type, name="varchar", members=()) if value.type.members else value.type
+    return Call("case", (call("=", [value, other]), Literal(None, NULL), value), type_, True)
 
 
 def _extreme(op: str, args: Args) -> Expr:
@@ -423,9 +331,11 @@ def aggregate_type(function: str, argument: SqlType | None) -> tuple[SqlType, bo
         return BIGINT, False
     assert argument is not None, "only COUNT(*) has no argument"
     if name in ("min", "max"):
+        if argument.members:  # by text, and where an index gives the least and the greatest by number
+            raise UnsupportedQuery("function", f"{function.upper()} of {argument.name.upper()} is not reproduced")
         if domain(argument) == "string":
             require(argument.collation)
-        return (replace(argument, name="varchar", members=()) if argument.members else argument), True
+        return argument, True
     if name not in ("sum", "avg") or not (argument.is_numeric or argument.name == "null"):
         raise UnsupportedQuery("function", f"{function.upper()} of {argument.name.upper()} is not reproduced")
     if argument.is_approximate or argument.name == "null":
@@ -462,7 +372,7 @@ _ARITY = {
     "like": (2, 3),
 }
 _CONSTRUCTORS: dict[str, Callable[[str, Args], Expr]] = {
-    **dict.fromkeys(COMPARISONS, _comparison),
+    **dict.fromkeys(COMPARISONS, compare),
     **dict.fromkeys(("and", "or", "xor", "not"), _logic),
     **dict.fromkeys(("is_null", "is_true", "is_false"), _test),
     **dict.fromkeys(("+", "-", "*", "/", "div", "%"), _arithmetic),
@@ -470,8 +380,8 @@ _CONSTRUCTORS: dict[str, Callable[[str, Args], Expr]] = {
     **dict.fromkeys(("greatest", "least"), _extreme),
     **dict.fromkeys(("length", "char_length"), _length),
     **dict.fromkeys(("lower", "upper"), _fold),
-    "between": _between,
-    "in": _in,
+    "between": between,
+    "in": is_one_of,
     "like": _like,
     "neg": _negate,
     "abs": _absolute,
