@@ -54,6 +54,7 @@ from proxy.suspicions import Suspicions
 from tests.simulation.flights import NOTHING, Asked
 from tests.simulation.mutant import Mutant, all_of, always, attribute, edit, nothing
 from tests.simulation.mutants_large import LARGE_CHANGES, TOUCHING
+from tests.simulation.mutants_spellings import SPELLINGS
 from tests.simulation.run import failure, run
 from tests.simulation.script import Script
 from tests.simulation.simulation import Simulation
@@ -447,6 +448,7 @@ MUTANTS = (
     ),
     Mutant("since", "every key of a list counts", edit(OpenCache, "peek_since", (".keys:", ".keys[:1]:"))),
     *LARGE_CHANGES,
+    *SPELLINGS,
 )
 
 
