@@ -97,6 +97,9 @@ class AggregateNode(LinearArrangement):
     def __init__(self, plan: AggregateArrangement, number: int, memory: Memory, program: GroupProgram) -> None:
         super().__init__(plan, number, memory, program.locate)
         self._program = program
+        sums = [item for item in program.accumulators if item.function is AggregateFunction.SUM]
+        spelled = [item for item in program.accumulators if item.spelled]
+        self._second = [item.slot + 1 for item in (*sums, *spelled)]  # slots that come behind COUNT(*) in a fill's row
         self._group_bytes = 180 + 40 * program.state_width + 60 * program.group_width
 
     def change(
@@ -197,7 +200,6 @@ class AggregateNode(LinearArrangement):
         width = program.group_width
         at = width
         state = empty_state(row[:width], program.accumulators)
-        sums: list[Accumulator] = []
         for accumulator in program.accumulators:
             match accumulator.function:
                 case AggregateFunction.AVG:
@@ -206,17 +208,15 @@ class AggregateNode(LinearArrangement):
                     at += 1
                 case AggregateFunction.SUM:
                     state[accumulator.slot] = _sum(accumulator, row[at])
-                    sums.append(accumulator)
                 case _:
                     state[accumulator.slot] = row[at]
             at += 1
         state[COUNT_STAR] = row[at]
-        second = (*sums, *(accumulator for accumulator in program.accumulators if accumulator.spelled))
         at += 1
-        for accumulator, value in zip(second, row[at:], strict=False):
-            state[accumulator.slot + 1] = value
+        for slot, value in zip(self._second, row[at:], strict=False):
+            state[slot] = value
         if program.spelled:
-            state.append(tuple(map(bool, row[at + len(second) :])))
+            state.append(tuple(map(bool, row[at + len(self._second) :])))
         return state
 
     def copied(self, content: Any) -> Any:
