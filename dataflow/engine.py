@@ -280,9 +280,10 @@ class Engine:
     # -- the stream --------------------------------------------------------------------------------------------------
 
     def on_stream(self, event: StreamEvent) -> list[Effect]:
-        """Processes one event of the change stream to completion.
+        """Processes one event of the change stream to completion, in one step.
 
-        A transaction that is under way (`begin`) and is not this one comes first, if the two have an order.
+        Of one that was begun (`begin`) and is ready, that step is short. One that is under way and is not this one comes
+        first, if the two have an order.
         """
         if isinstance(event, Gap):
             self.memory.count("resets_by_stream")
@@ -297,7 +298,7 @@ class Engine:
             self.memory.count("replayed_ignored")
             self.state.abandon()  # it was begun, and history began anew with it
             return []
-        if self.begin(event) or self.under_way is event:
+        if large is not None and large.event is event:
             self.prepare()
         self.state.advance(event)
         if gtid is not None and self._waits:

@@ -61,7 +61,7 @@ class State:
 
     def is_large(self, event: StreamEvent) -> bool:
         """Whether it is too much work for one step."""
-        return isinstance(event, Transaction) and work_of(event, self.graph.by_table) > self.sizes.large
+        return event.__class__ is Transaction and work_of(event, self.graph.by_table) > self.sizes.large
 
     def begin(self, event: Transaction) -> None:
         """Takes a large transaction. `advance` is to follow when its steps are made. Requires: none is under way."""

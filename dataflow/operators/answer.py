@@ -20,7 +20,7 @@ from math import prod
 from sys import getsizeof
 from typing import Any, cast
 
-from dataflow.arrangement import Arrangement, Entries, Memory
+from dataflow.arrangement import UNBOUNDED, Arrangement, Entries, Memory
 from dataflow.entries import ENTRY_BYTES, Entry, Held, row_bytes, touch
 from dataflow.messages import Pair
 from dataflow.remains import Item
@@ -98,19 +98,23 @@ class AnswerNode(Arrangement):
         if not entries:
             return
         if entries is self.entries:
-            few = self.memory.remains.few
             keys = self.concerned(table, pairs)
-            if keys is None and len(entries) <= few:
-                keys = list(entries)
-            if keys is None:
-                self.memory.count("evicted_by_change", len(entries))
-                self.let_go()
-            elif len(keys) > few:
-                self.let_go_of(keys)
-            else:
+            if keys is None or len(keys) > self.memory.remains.few:
+                self._empty(keys)
+            elif keys:
                 self._fail_all(keys, entries)
             return
         self._fail_all(self.touched(table, pairs, entries), entries)
+
+    def _empty(self, keys: list[Key] | None) -> None:
+        """Makes many keys holes; None: all, or too many."""
+        if keys is not None:
+            self.let_go_of(keys)
+        elif len(self.entries) <= self.memory.remains.few:
+            self._fail_all(self.entries, self.entries)
+        else:
+            self.memory.count("evicted_by_change", len(self.entries))
+            self.let_go()
 
     def _fail_all(self, keys: Iterable[Key], entries: Entries) -> None:
         for key in list(keys):
@@ -119,38 +123,56 @@ class AnswerNode(Arrangement):
                 self.fail(entries, entry, "evicted_by_change")
 
     def touched(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Iterable[Key]:
-        found: Several = {}
-        indexed = keys is self.entries or keys is self.ahead
-        for watch in self._watches.get(table, ()):
-            values = self._values(watch, pairs)
-            if values is None:
-                return list(keys)
-            if not values:
-                continue
-            if indexed:
-                for there in self._there(watch.parts, values):
-                    found.update(there)
-            else:
-                found.update(dict.fromkeys(entry for entry in keys.values() if self._has(entry, watch.parts, values)))
+        if keys is self.entries or keys is self.ahead:
+            found = self._found(table, pairs, UNBOUNDED)
+        else:
+            found = self._looked_through(table, pairs, keys)
+        if found is None:
+            return list(keys)
         return [entry.key for entry in found if keys.get(entry.key) is entry] if found else ()
 
     def concerned(self, table: str, pairs: Sequence[Pair]) -> list[Key] | None:
         """The held keys that the changes concern; None where these are all, or too many for one step."""
+        found = self._found(table, pairs, self.most_at_once)
+        if not found:
+            return None if found is None else []
+        entries = self.entries
+        keys = [entry.key for entry in found if entries.get(entry.key) is entry]
+        return None if len(keys) == len(entries) > self.memory.remains.few and not self.ahead else keys
+
+    def _found(self, table: str, pairs: Sequence[Pair], most: int) -> Several | None:
+        """What the index has for the changes; None where that is all, or more than so many."""
         found: Several = {}
-        room = self.most_at_once
         for watch in self._watches.get(table, ()):
             values = self._values(watch, pairs)
             if values is None:
                 return None
-            for there in self._there(watch.parts, values):
-                room -= len(there)
-                if room < 0:
-                    return None
-                found.update(there)
-        get = self.entries.get
-        keys = [entry.key for entry in found if get(entry.key) is entry]
-        few = self.memory.remains.few
-        return None if len(keys) == len(self.entries) > few and not self.ahead else keys
+            if not values:
+                continue
+            index = self._index[watch.parts]
+            if ANY in index:
+                values.append(ANY)
+            for value in values:
+                there = index.get(value)
+                if isinstance(there, dict):
+                    most -= len(there)
+                    if most < 0:
+                        return None
+                    found.update(there)
+                elif there is not None:
+                    found[there] = None
+        return found
+
+    def _looked_through(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Several | None:
+        """Likewise of entries that are not in the index."""
+        found: Several = {}
+        for watch in self._watches.get(table, ()):
+            values = self._values(watch, pairs)
+            if values is None:
+                return None
+            if values:
+                found.update(dict.fromkeys(entry for entry in keys.values() if self._has(entry, watch.parts, values)))
+        return found
 
     def _values(self, watch: AnswerWatch, pairs: Sequence[Pair]) -> list[Any] | None:
         """What the changes tell of the keys; None where they tell nothing, so that all keys are concerned."""
@@ -161,18 +183,6 @@ class AnswerNode(Arrangement):
                     return None
                 values.append(watch.part_key(image))
         return values
-
-    def _there(self, parts: Parts, values: Collection[Any]) -> Iterator[Several]:
-        """What the index has under these values."""
-        if not values:
-            return
-        index = self._index[parts]
-        if ANY in index:
-            values = (*values, ANY)
-        for value in values:
-            there = index.get(value)
-            if there is not None:
-                yield there if isinstance(there, dict) else {there: None}
 
     @staticmethod
     def _images(watch: AnswerWatch, before: Row | None, after: Row | None) -> list[Row]:

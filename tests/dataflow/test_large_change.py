@@ -7,7 +7,7 @@ import pytest
 from dataflow.engine import Engine
 from dataflow.guard import Guard
 from dataflow.large_change import LargeChange, Sizes
-from dataflow.messages import Changes, Ddl, Gap, Pair, Ready, TableChanges, Transaction
+from dataflow.messages import Changes, Ddl, Effect, Gap, Pair, Ready, TableChanges, Transaction
 from gtid_tracker.gtid import Gtid
 from tests.support.engine_rig import OLD, ROWS, Rig, gtids
 
@@ -38,6 +38,12 @@ def begun(engine: Engine, pairs: list[Pair]) -> Transaction:
     return event
 
 
+def whole(engine: Engine, event: Transaction) -> list[Effect]:
+    """All of its steps."""
+    assert engine.begin(event) and engine.prepare()
+    return engine.on_stream(event)
+
+
 def test_until_it_takes_effect_all_is_as_before() -> None:
     made = rig(ROWS, SUMS)
     before = [made.hit(key, reader=number) for number in range(2) for key in range(3)]
@@ -58,7 +64,7 @@ def test_until_it_takes_effect_all_is_as_before() -> None:
 
 def test_it_is_the_same_in_one_go() -> None:
     made = rig(ROWS, SUMS)
-    made.engine.on_stream(transaction(2, MOVED))
+    whole(made.engine, transaction(2, MOVED))
     assert made.held(1) == [(1, 2), (4, 2), (7, 2)] and made.held(1, reader=1) == [(6,)]
 
 
@@ -66,7 +72,7 @@ def test_what_concerns_too_many_keys_empties_the_arrangement_with_most_of_them()
     made = rig(ROWS, "SELECT id, v FROM t WHERE id = ?", published=3)
     for key in range(3):
         made.fill_from(TABLE, key, reader=1)
-    made.engine.on_stream(transaction(2, [*MOVED[:3], MOVED[3]]))
+    whole(made.engine, transaction(2, [*MOVED[:3], MOVED[3]]))
     assert made.engine.memory.counters["emptied_by_large_change"] == 1
     held = [[made.held(key, reader=number) is not None for key in range(3)] for number in range(2)]
     assert sorted(held) == [[False] * 3, [True] * 3]
@@ -83,7 +89,7 @@ def test_answers_that_it_concerns_are_holes() -> None:
         made.read(key)
         (request,) = made.asked()
         made.answer(request, [(key, 1)], lower=gtids(1))
-    made.engine.on_stream(transaction(2, [((4, 1, 1), (4, 1, 2))]))
+    whole(made.engine, transaction(2, [((4, 1, 1), (4, 1, 2))]))
     assert made.held(1) is None and made.held(2) == [(2, 1)]
 
 
@@ -107,7 +113,7 @@ def test_of_more_rows_than_are_remembered_an_older_answer_is_not_inserted() -> N
     made = rig(ROWS, remembered=0)
     made.read(7)
     (request,) = made.asked()
-    made.engine.on_stream(transaction(2, [(None, (50, 7, 1))]))
+    whole(made.engine, transaction(2, [(None, (50, 7, 1))]))
     made.answer(request, [], lower=gtids(1))
     assert made.held(7) is None
     made.fill_from({50: (50, 7, 1)}, 7)
