@@ -1,103 +1,42 @@
 """The engine: takes messages, returns effects. Synchronous, on one thread, no I/O, no clock of its own.
 
-One transaction of the source is processed to completion before anything else happens; fills are inserted, keys evicted
+One transaction of the source takes effect before anything else happens; fills are inserted, keys evicted
 and subscribers told between two transactions. So no delta is in flight while a lookup is made, and a reader never shows
 half a transaction.
 
-What is held, and what events and fills do to it, is in `dataflow/state.py`; here are the reads, the upqueries under way
-and who waits for what.
-
-Invariants:
-1. A read is in `_reads` until it has got its `Ready` or `Failed`, and then it waits for a fill, or `flush` is to ask
-   for it (`_missed`) or to look at it (`_unsettled`).
-2. Memory is bounded: `memory.used` exceeds `limit` only inside a call, or while `tidy` has more to evict.
+What is held, and what events and fills do to it, is in `dataflow/state.py`; who waits for what is in
+`dataflow/reads.py`. Here are the stream, and the answers of the upqueries under way.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
-from dataflow.demand import BEHIND
-from dataflow.entries import Held
 from dataflow.eviction import GOING
-from dataflow.fill import SLOW_SECONDS, Fill, Read, Record, missing
-from dataflow.hot_keys import HotKeys
+from dataflow.fill import Fill, Read
 from dataflow.messages import (
     Differs,
     Effect,
-    Failed,
     Gap,
-    Ready,
     Restarted,
     StreamEvent,
     Transaction,
     UpqueryAnswer,
     UpqueryFailed,
 )
-from dataflow.reader import Params, ReaderNode
-from dataflow.source_history import SourceHistory
-from dataflow.state import State
-from dataflow.subscription import ENDED, Subscriptions
-from dataflow.weights import split, take
+from dataflow.reader import ReaderNode
+from dataflow.reads import Reads
+from dataflow.subscription import ENDED
 from gtid_tracker.gtid import GtidSet
-from gtid_tracker.progress import PositionWaits
-from gtid_tracker.ring import Ring
 from planner.plan import QueryPlan
 from sqltypes.errors import EvaluationError, Fault, InvariantViolated, SourceDown, UpwellError
-from sqltypes.expression import Key
 
-OnFailure = Callable[[ReaderNode, list[Read], Exception], list[Effect]]
-OnBroken = Callable[[Fill, Exception], list[Effect]]
-MAX_ATTEMPTS = 3  # upqueries for one read before it is passed through
-MAX_BATCH = 100  # keys of one upquery
-ASKED = 1000  # keys that one flush asks for, or those of one read: 3 ms (`dataflow/weights.py`)
-INSERTED = 200  # keys of answers that waited for the position, that one step inserts: 3 ms
-EVICTING = 250 * GOING  # what is evicted in one step: so many keys, or that many times more that stay
+MOST_ARRIVED = 500  # answers whose wait ends with one event: of more, none is inserted in the same step
 FILL_PATIENCE = 10.0  # seconds that an answer waits for the position; a timeout resolves nothing: the fill is dropped
 
 
-class Engine:
+class Engine(Reads):
     """The whole state of a proxy. `clock` gives seconds, monotonic."""
-
-    def __init__(
-        self,
-        position: GtidSet,
-        memory_limit: int,
-        clock: Callable[[], float],
-        ring_transactions: int = 50_000,
-        ring_bytes: int = 64 << 20,
-        ahead_fills: bool = True,
-        followed: Callable[[], str] = lambda: "",
-        exact_fills: bool = True,
-    ) -> None:
-        self.hot_keys = HotKeys(exact_fills)
-        self.state = State(position, ring_transactions, ring_bytes, self.hot_keys)
-        self.memory, self.graph, self.sieve = self.state.memory, self.state.graph, self.state.sieve
-        self.limit = memory_limit
-        self.subscriptions = Subscriptions()
-        self.generation = 0
-        self._clock = clock
-        self._waits: PositionWaits[Fill] = PositionWaits()
-        self._followed = followed  # the server_uuid whose stream this is, "" if not known
-        self._ahead_fills = ahead_fills
-        self._due: deque[Fill] = deque()  # have waited, and are to be inserted
-        self.most_inserted = INSERTED
-        self._fills: dict[int, Fill] = {}
-        self._unanswered: set[int] = set()  # of these
-        self._missed: dict[ReaderNode, list[Read]] = {}
-        self._unsettled: dict[int, Read] = {}  # whose fills have ended
-        self._reads: dict[int, Read] = {}
-        self.latency: dict[int, float] = {}  # by tag: seconds that its upqueries take, smoothed
-        self.source = SourceHistory()
-        self._count = 0
-        self._evicting = False  # `tidy` goes on
-        self.on_broken: OnBroken | None = None  # what becomes of a fill whose insertion fails; None: the step fails
-
-    @property
-    def ring(self) -> Ring[Record]:
-        """The recent transactions and the position; another one after each `reset`."""
-        return self.state.ring
 
     # -- plans -------------------------------------------------------------------------------------------------------
 
@@ -135,154 +74,12 @@ class Engine:
             return self._evicting or self.sieve.prune(0)
         return self.sieve.prune(10 * most)
 
-    # -- reads -------------------------------------------------------------------------------------------------------
-
-    def read(self, read: Read) -> list[Effect]:
-        """A read that met a hole. It gets `Ready` or `Failed` later; `flush` gives the upqueries that it needs.
-
-        Requires: its waiter is new.
-        """
-        self._reads[read.waiter] = read
-        read.since = self.ring.position.freeze()
-        return self._ask(read)
-
-    def _ask(self, read: Read) -> list[Effect]:
-        """Joins the fills under way for its keys; the rest of the keys is missed."""
-        if not read.reader.installed:
-            return self._give_up(read, "cache_dropped")  # it was closed since the caller had it
-        read.attempts += 1
-        alone = False
-        tracker = read.reader.program.root.tracker
-        for key, _ in read.keys:
-            fill: Fill | None = tracker.find(key, read.reader.tag)
-            if fill is None:
-                alone = True
-            elif fill.id not in read.fills and (told := self._join(read, fill)):
-                return told
-        if alone:
-            self._missed.setdefault(read.reader, []).append(read)
-        return []
-
-    def _join(self, read: Read, fill: Fill) -> list[Effect]:
-        """The read waits for this fill, too, unless it has the answer already."""
-        fill.join(read)
-        self.memory.count("misses_coalesced")
-        return self._tell(read, fill) if fill.bracket is not None else []
-
-    def cancel(self, waiter: int) -> list[int]:
-        """The caller went away. Returns the upqueries that nobody waits for any more, to be stopped at the source."""
-        read = self._reads.pop(waiter, None)
-        self._unsettled.pop(waiter, None)
-        if read is None:
-            return []
-        if read.reader in self._missed:
-            self._missed[read.reader] = [other for other in self._missed[read.reader] if other is not read]
-        abandoned = []
-        for number in read.fills:
-            fill = self._fills.get(number)
-            if fill is None:
-                continue
-            fill.reads = [other for other in fill.reads if other is not read]
-            if not fill.reads and fill.bracket is None:
-                self._end(fill)
-                abandoned.append(number)
-        return abandoned
-
-    def flush(self, failed: OnFailure | None = None) -> list[Effect]:
-        """The upqueries for the misses since the last call, as many as a short step can: for each reader its keys
-        together, under one bracket. `misses_pending` tells whether there are more.
-
-        A read whose keys are all held by now is answered instead. `failed`: what becomes of a reader's fault.
-        """
-        effects = self._settle_next(failed)
-        missed, self._missed = take(self._missed, ASKED)
-        for reader, reads in missed.items():
-            begun = self._count
-            try:
-                effects += self._ask_for(reader, reads)
-            except Exception as error:
-                for number in range(begun + 1, self._count + 1):
-                    if number in self._fills:
-                        self._end(self._fills[number])  # its request is lost
-                if failed is None:
-                    raise
-                effects += failed(reader, reads, error)
-        return effects + self.between()
-
-    def _settle_next(self, failed: OnFailure | None) -> list[Effect]:
-        """Settles as many of the reads whose fills have ended as a short step can."""
-        effects: list[Effect] = []
-        room = ASKED
-        while self._unsettled and room > 0:
-            waiter = next(iter(self._unsettled))
-            read = self._unsettled.pop(waiter)
-            if waiter not in self._reads:
-                continue
-            room -= len(read.keys)
-            try:
-                effects += self._settle(read)
-            except Exception as error:
-                if failed is None:
-                    raise
-                effects += failed(read.reader, [read], error)
-        return effects
-
-    def _ask_for(self, reader: ReaderNode, reads: list[Read]) -> list[Effect]:
-        effects: list[Effect] = []
-        keys: dict[Key, Params] = {}
-        for read in reads:
-            for key, params in read.keys:
-                fill: Fill | None = reader.program.root.tracker.find(key, reader.tag)
-                if fill is None:
-                    keys[key] = params
-                elif fill.id not in read.fills and read.waiter in self._reads:  # asked for since it came
-                    effects += self._join(read, fill)
-        seconds = self.latency.get(reader.tag, 0.0)
-        for batch, exact in self.hot_keys.batches(reader, keys, MAX_BATCH, seconds):
-            for part in split(reader, batch, ASKED):
-                effects += self._start(reader, part, reads, exact)
-        for read in reads:
-            if read.waiter in self._reads and not read.fills:
-                effects += self._settle(read)  # another reader's fills have left all that it needs
-        return effects
-
-    def _start(self, reader: ReaderNode, keys: dict[Key, Params], reads: Iterable[Read], exact: bool) -> list[Effect]:
-        """One fill. Keys below which nothing is missing any more need none."""
-        checked = [read for read in reads if read.check is not None]
-        whole, partial = missing(reader, keys, checked)
-        if not whole and not partial:
-            return []
-        self._count += 1
-        fill = Fill(self._count, reader, whole, partial, sent=self._count, sent_at=self._clock())
-        fill.floor = self.source.floor
-        fill.add_checks(checked)
-        exact = exact and not fill.checks
-        request = fill.request(self.latency.get(reader.tag, 0.0) > SLOW_SECONDS, exact)
-        request.lower = self.source.known_lower(self.ring.pushed, self.ring.position.freeze())
-        if exact:
-            self.memory.count("exact_fills")
-        if request.lower is not None and not all(
-            read.demand.needed.issubset(request.lower) for read in reads if read.demand is not None
-        ):
-            request.lower = None  # a new reading has what somebody asks for
-        self._fills[fill.id] = fill
-        self._unanswered.add(fill.id)
-        tracker = reader.program.root.tracker
-        for key in fill.keys:
-            tracker.start(key, reader.tag, fill)
-        for read in reads:
-            if fill.id not in read.fills and any(key in whole or key in partial for key, _ in read.keys):
-                fill.join(read)
-        self.memory.count("upqueries")
-        self.memory.count("upquery_keys", len(whole) + len(partial))
-        return [request]
-
     # -- the stream --------------------------------------------------------------------------------------------------
 
     def on_stream(self, event: StreamEvent) -> list[Effect]:
         """Processes one event of the change stream to completion, in one step.
 
-        Of one that was begun (`begin`) and is ready, that step is short. One that is under way and is not this one comes
+        Of one that was begun (`begin`) and is ready, that step is short. Another that is under way comes
         first, if the two have an order.
         """
         if isinstance(event, Gap):
@@ -302,7 +99,10 @@ class Engine:
             self.prepare()
         self.state.advance(event)
         if gtid is not None and self._waits:
-            self._due += self._waits.arrived(gtid, self.ring.position)
+            arrived = self._waits.arrived(gtid, self.ring.position)
+            self._due += arrived
+            if len(arrived) > MOST_ARRIVED:
+                return self.between()
         return self.go_on()
 
     def begin(self, event: StreamEvent) -> bool:
@@ -349,21 +149,6 @@ class Engine:
     def unfinished(self) -> bool:
         """Is there anything for `go_on`? It may wait: what is received meanwhile is in the ring."""
         return bool(self._due) and self.state.under_way is None
-
-    def between(self) -> list[Effect]:
-        """What happens between two transactions: subscribers are told, then memory is brought below its limit. A
-        subscription that ends here leaves a key that may go."""
-        effects = self._publish() if self.subscriptions.stale else []
-        if self.memory.used > self.limit:
-            self.keep_limit()
-        return effects
-
-    def keep_limit(self) -> None:
-        """Evicts what is too much: as much as a short step can, the rest in `tidy`."""
-        self.sieve.evict_to(self.limit, EVICTING)
-        self._evicting = self.memory.used > self.limit and not self.sieve.stuck
-        if self._evicting:
-            self.memory.remains.more()
 
     def _restarted(self) -> list[Effect]:
         """What the server may have lost is forgotten: what is held ahead of the position, answers under way and
@@ -500,20 +285,6 @@ class Engine:
             self._reads.pop(changes.subscription, None)
         return [*self._fail(lost, error), *ended, *self.between()]
 
-    def fail_missed(self, error: UpwellError) -> list[Effect]:
-        """After a fault: the reads that `flush` is to ask for, or to look at, get the error."""
-        missed, self._missed = self._missed, {}
-        unsettled, self._unsettled = self._unsettled, {}
-        return self._fail([*(read for reads in missed.values() for read in reads), *unsettled.values()], error)
-
-    def waits(self, waiter: int) -> bool:
-        """Whether that read is still to get its answer."""
-        return waiter in self._reads
-
-    def fill_of(self, number: int) -> Fill | None:
-        """The upquery of that number, while it is under way."""
-        return self._fills.get(number)
-
     def recover(self, reader: ReaderNode, reads: Iterable[Read], error: UpwellError, fill: Fill | None) -> list[Effect]:
         """After a fault (`dataflow/guard.py`): makes holes of all that the reader's answers are made of; those of the
         reads that still wait get the error."""
@@ -525,35 +296,13 @@ class Engine:
             node.clear()
         return self._fail(reads, error) + self.between()
 
-    def _fail(self, reads: Iterable[Read], error: UpwellError) -> list[Effect]:
-        """The reads get the error. A subscription ends also where its rows were derived, and lost before that."""
-        effects: list[Effect] = []
-        for read in list(reads):
-            if self._reads.pop(read.waiter, None) is not None:
-                effects.append(Failed(read.waiter, error))
-            effects += self.subscriptions.end(read.waiter, error.message)
-        return effects
-
     def _insert(self, fill: Fill) -> list[Effect]:
         """Inserts an answer at the position, between two transactions. Requires: P contains its L and Q."""
         self._end(fill)
         if not fill.reader.installed:
             return []
         self.state.insert(fill)
-        effects: list[Effect] = []
-        room = ASKED
-        for read in list(fill.reads):
-            if read.waiter not in self._reads:
-                continue
-            read.fills.discard(fill.id)
-            if not self._fills.keys().isdisjoint(read.fills):
-                continue  # another fill of it is still under way
-            if room > 0:
-                effects += self._settle(read, fill.id)
-            else:
-                self._unsettled[read.waiter] = read  # many wait for these keys
-            room -= len(read.keys)
-        return effects
+        return self._settle_all(fill)
 
     def _may_stand_ahead(self, fill: Fill) -> bool:
         """Nobody waits for it: who does must be told at the position. What is to be compared first must be at the
@@ -569,88 +318,6 @@ class Engine:
             fill.waiting = True
         else:
             self._waits.remove(fill)
-
-    def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
-        """The reader's key, linked to all that it is derived from; None if that is not all held."""
-        return self.state.hold(reader, key, params)
-
-    # -- answers to reads --------------------------------------------------------------------------------------------
-
-    def _tell(self, read: Read, fill: Fill) -> list[Effect]:
-        """The read's answer from the fill's snapshot alone, if all of it is there."""
-        if self.subscriptions.concerns(read.waiter):
-            return []  # a subscriber starts from the reader, at the position: what follows must join on without a gap
-        try:
-            rows = fill.answer(read)
-        except EvaluationError as error:
-            return self._cannot_tell(read, error)
-        if rows is None or fill.bracket is None:
-            return []
-        demand = read.demand
-        if demand is not None and not demand.met_by(fill.bracket.lower, fill.sent_at):
-            return [] if demand.met() else self._give_up(read, BEHIND)
-        # The stream tells of a transaction before it is visible, and the snapshot may be older than the read.
-        if read.since is not None and not read.since.issubset(fill.bracket.lower):
-            self.memory.count("snapshots_too_old")
-            return []  # it is told when the fill is at the position
-        if read.check is not None and read.check.sql not in fill.proved:
-            return self._give_up(read, "unchecked")
-        del self._reads[read.waiter]
-        bracket = fill.bracket
-        return [Ready(read.waiter, rows, bracket.lower, bracket.needed if bracket.uncertain else None)]
-
-    def _cannot_tell(self, read: Read, error: UpwellError) -> list[Effect]:
-        """A value is out of range, or not known to be MySQL's, or the like: MySQL says what comes of the read."""
-        if read.waiter not in self._reads:
-            return []
-        return self._give_up(read, error.reason, error.message)
-
-    def _settle(self, read: Read, ended: int = 0) -> list[Effect]:
-        """The read is answered from the reader if all its keys are at the position now. `ended`: a fill that has."""
-        read.fills.discard(ended)
-        try:
-            rows = read.reader.answer(read.keys)
-        except EvaluationError as error:
-            return self._cannot_tell(read, error)
-        if rows is not None:
-            if read.check is not None:
-                return self._give_up(read, "unchecked")
-            if read.demand is not None and not read.demand.met():
-                return self._give_up(read, BEHIND)
-            del self._reads[read.waiter]
-            position = self.ring.position.freeze()
-            if self.subscriptions.concerns(read.waiter):
-                key, params = read.keys[0]
-                return self.subscriptions.filled(read.waiter, self.hold(read.reader, key, params), rows)
-            return [Ready(read.waiter, rows, position, settled=True)]
-        if read.fills:
-            return []
-        return self._again(read, ended)
-
-    def _again(self, read: Read, ended: int) -> list[Effect]:
-        read.fills.discard(ended)
-        tired = read.attempts >= MAX_ATTEMPTS and not self.hot_keys.due(read.reader, (key for key, _ in read.keys))
-        if tired and not self.subscriptions.concerns(read.waiter):
-            return self._give_up(read, "hot_key")
-        self.memory.count("retried")
-        return self._ask(read)
-
-    def _give_up(self, read: Read, why: str, told: str = "") -> list[Effect]:
-        """The read is to be passed through to MySQL; a subscription that it is for ends."""
-        self._reads.pop(read.waiter, None)
-        self.memory.count(f"given_up_{why}")
-        ended = self.subscriptions.end(read.waiter, told or ENDED.get(why, why))
-        return [Failed(read.waiter, None, why), *ended]
-
-    def _end(self, fill: Fill) -> None:
-        self._fills.pop(fill.id, None)
-        self._unanswered.discard(fill.id)
-        if fill.waiting:
-            self._waits.remove(fill)
-            fill.waiting = False
-        tracker = fill.reader.program.root.tracker
-        for key in fill.keys:
-            tracker.end(key, fill.reader.tag, fill)
 
     def tick(self) -> list[Effect]:
         """To be called now and then: drops answers that have waited too long for the position."""
@@ -670,38 +337,9 @@ class Engine:
         return effects + self.between()
 
     @property
-    def misses_pending(self) -> bool:
-        """Is there anything for `flush`?"""
-        return bool(self._missed or self._unsettled)
-
-    @property
     def waiting(self) -> int:
         """Answers that wait for the position."""
         return sum(1 for fills in (self._waits, self._due) for fill in fills if not fill.ahead)
-
-    @property
-    def upqueries_in_flight(self) -> int:
-        return len(self._unanswered)
-
-    # -- subscriptions -----------------------------------------------------------------------------------------------
-
-    def subscribe(self, number: int, reader: ReaderNode, key: Key, params: Params) -> list[Effect]:
-        """Begins a subscription; `number` is also the waiter of the reads that it makes. Its first `Changes` is the
-        snapshot."""
-        self.subscriptions.start(number, reader, key, params)
-        return self._refill([number]) + self.between()
-
-    def unsubscribe(self, number: int) -> None:
-        self._reads.pop(number, None)
-        self.subscriptions.stop(number)
-        self.keep_limit()  # what only it kept may go now
-
-    def _publish(self) -> list[Effect]:
-        return self._refill(self.subscriptions.take_stale())
-
-    def _refill(self, numbers: Sequence[int]) -> list[Effect]:
-        waiting = [number for number in numbers if number not in self._reads]
-        return self.subscriptions.refill(waiting, self.hold, self.read)
 
     def check_invariants(self) -> None:
         """Raises AssertionError where the state contradicts itself. For tests, the simulation and `--check`."""

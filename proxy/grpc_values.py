@@ -250,9 +250,14 @@ def _no_list(index: int, why: object) -> MalformedRequest:
     return MalformedRequest(f"parameter {index + 1} is no upwell.v1.List: {why}")
 
 
+LONGEST_SET = 32 << 10  # characters: some 700 servers' transactions, parsed in 3 ms
+
+
 def _gtids(name: str, text: str) -> GtidSet:
     if not text:
         return NOTHING
+    if len(text) > LONGEST_SET:
+        raise BadParameters(f"{name} has {len(text)} characters: up to {LONGEST_SET} are accepted")
     try:
         return GtidSet.parse(text)
     except ValueError as error:

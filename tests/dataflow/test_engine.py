@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 import dataflow.engine
+import dataflow.reads
 from dataflow.fill import Read
 from dataflow.messages import Effect, Failed, Gap, Ready, Transaction, UpqueryAnswer, UpqueryRequest
 from dataflow.reader import Params, ReaderNode
@@ -104,7 +105,7 @@ def test_read_of_held_keys_beside_a_miss_of_the_same_batch_is_answered() -> None
 
 def test_a_flush_asks_for_as_much_as_a_step_can(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many lists of 1,000 keys were asked for in one step."""
-    monkeypatch.setattr(dataflow.engine, "ASKED", 4)
+    monkeypatch.setattr(dataflow.reads, "ASKED", 4)
     rig = Rig("SELECT id, v FROM t WHERE k IN (?...)", ROWS + " AND v > 3")
     lists = [(1, 2, 3), (3, 4), (5, 6, 7, 8, 9, 10), (1, 2)]
     for waiter, keys in enumerate(lists, 1):
@@ -138,8 +139,8 @@ def read_lists(rig: Rig, *lists: Sequence[int]) -> None:
 
 def test_many_who_wait_for_the_same_keys_are_answered_in_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred clients that missed one list of 1,000 ids were all answered in the step of its last fill, in 75 ms."""
-    monkeypatch.setattr(dataflow.engine, "MAX_BATCH", 4)
-    monkeypatch.setattr(dataflow.engine, "ASKED", 20)
+    monkeypatch.setattr(dataflow.reads, "MAX_BATCH", 4)
+    monkeypatch.setattr(dataflow.reads, "ASKED", 20)
     rig = Rig(LISTS)
     read_lists(rig, *[range(first, first + 10) for first in (0, 0, 1, 0, 2, 0, 1)])
     looked: list[int] = []
@@ -172,8 +173,8 @@ def test_many_who_wait_for_the_same_keys_are_answered_in_several_steps(monkeypat
 
 
 def test_a_read_that_is_still_to_be_looked_at_can_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataflow.engine, "MAX_BATCH", 1)
-    monkeypatch.setattr(dataflow.engine, "ASKED", 2)
+    monkeypatch.setattr(dataflow.reads, "MAX_BATCH", 1)
+    monkeypatch.setattr(dataflow.reads, "ASKED", 2)
     for ending in ("cancelled", "dropped", "failed", "lost"):
         rig = Rig(LISTS)
         read_lists(rig, *[(1, 2)] * 4)
@@ -294,6 +295,21 @@ def test_answers_that_waited_are_inserted_a_few_at_a_time_and_brought_forward_by
         steps += 1
     assert steps == 2 and rig.engine.waiting == 0
     assert [rig.held(key) for key in range(6)] == [[(key, 6 if key in (3, 4) else 5)] for key in range(6)]
+
+
+def test_where_many_answers_have_waited_for_an_event_none_is_inserted_in_its_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dataflow.engine, "MOST_ARRIVED", 2)
+    rig = Rig(ROWS, ahead_fills=False)
+    for key in range(3):
+        rig.read(key)
+        (request,) = rig.asked()
+        rig.answer(request, [(key, key, 5)], lower=gtids(1, 2))
+    rig.change(2)
+    assert rig.engine.unfinished and rig.engine.waiting == 3
+    rig.engine.go_on()
+    assert not rig.engine.unfinished and [rig.held(key) for key in range(3)] == [[(key, 5)] for key in range(3)]
 
 
 def test_answers_that_are_to_be_inserted_are_asked_for_again_where_history_is_lost() -> None:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from dataflow.arrangement import Memory
-from dataflow.engine import EVICTING
 from dataflow.entries import HELD_BYTES, Held
 from dataflow.eviction import GOING, Sieve
 from dataflow.messages import Pair
+from dataflow.reads import EVICTING
 from sqltypes.expression import Row
 from tests.support.engine_rig import Rig, gtids
 

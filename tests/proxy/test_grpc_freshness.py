@@ -132,6 +132,7 @@ def test_gtid_sets_as_mysql_writes_them(text: str, means: str) -> None:
         (pb.Freshness(min_gtid=f"{UUID}:0"), "an interval out of range"),
         (pb.Freshness(min_gtid=f"{UUID}:x-y"), "is no GTID set"),
         (pb.Freshness(min_gtid="9" * 5000), "999...' is no GTID set"),
+        (pb.Freshness(not_before="9" * 40_000), "not_before has 40000 characters: up to 32768 are accepted"),
         (pb.Freshness(max_staleness=-1), "max_staleness -1.0 is not accepted"),
         (pb.Freshness(max_staleness=float("nan")), "max_staleness nan is not accepted"),
         (pb.Freshness(wait=61), "wait 61.0 is not accepted: 0 to 60 seconds are"),

@@ -8,8 +8,9 @@ from typing import cast
 
 import pytest
 
-from dataflow.engine import MAX_BATCH, Engine
+from dataflow.engine import Engine
 from dataflow.messages import Progress, UpqueryRequest
+from dataflow.reads import MAX_BATCH
 from external_upquery.executor import Executor
 from gtid_tracker.gtid import Gtid
 from proxy.pump import Pump

@@ -332,6 +332,8 @@ class Freshness(_message.Message):
     `wait` seconds. A key that is not held is asked of MySQL, and that answer serves if its own position has all that is asked for.
     What to do when the wait is over is the caller's choice. An answer is never less fresh than was asked for: where MySQL itself
     has not executed `min_gtid` when the wait is over, the call fails with `too_stale`, whatever was chosen.
+
+    A GTID set has at most 32,768 characters.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
