@@ -47,7 +47,7 @@ class State:
         before = self.graph.wanted()
         reader = self.graph.install(plan)
         if self.graph.wanted() != before:
-            self.ring.forget()
+            self._forget_ring()
             if self.under_way is not None:
                 self.under_way.outdated = True
         return reader
@@ -83,7 +83,7 @@ class State:
             record = self._process(event)
         self.memory.room = UNBOUNDED
         if event.gtid is None:
-            self.ring.forget()
+            self._forget_ring()
         else:
             self.ring.push(event.gtid, record)
 
@@ -99,6 +99,11 @@ class State:
                 node.drop_ahead(event.gtid)
         tables = frozenset(change.table for change in event.changes)
         return Record(Ddl(event.gtid, "a transaction of many rows", tables, schema=False))
+
+    def _forget_ring(self) -> None:
+        """At once; what was in it is freed a little at a time."""
+        if self.ring:
+            self.memory.remains.add_steps(self.ring.forget())
 
     def abandon(self) -> None:
         """The transaction under way is not to be applied."""
@@ -159,6 +164,7 @@ class State:
         """Makes everything a hole; what is received from now on follows `position`."""
         self.memory.count("transactions", self.ring.pushed)
         self.memory.sequence += 1
+        self._forget_ring()
         self.ring = Ring(position, *self._ring_size)
         self._ahead.clear()
         for reader in self.graph.readers.values():

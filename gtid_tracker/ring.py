@@ -17,8 +17,9 @@ Invariants:
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 
@@ -63,10 +64,17 @@ class Ring(Generic[RecordT]):
         if len(self._order) > self._max_transactions or self._weight > self._max_weight:
             self._drop_oldest()
 
-    def forget(self) -> None:
-        """Drops everything held, for example because the records lack a column that is wanted from now on."""
-        while self._order:
-            self._drop_oldest()
+    def forget(self) -> Iterator[None]:
+        """Drops everything held, for example because the records lack a column that is wanted from now on.
+
+        What is returned frees it, a transaction at a time.
+        """
+        left = _taken_apart(self._order, self._records)
+        self._order, self._records, self._weight = deque(), {}, 0
+        self._dropped_frozen = self.position.freeze()
+        self._dropped = MutableGtidSet(self._dropped_frozen)
+        self._admitted = None
+        return left
 
     def _drop_oldest(self) -> None:
         gtid, record = self._order.popleft()
@@ -129,3 +137,9 @@ class Ring(Generic[RecordT]):
         assert all(gtid not in self.dropped for gtid in held), "a transaction is held and dropped"
         assert self.dropped.count() + len(held) == self.position.freeze().count(), "a transaction is lost"
         assert self._weight == sum(record.weight for _, record in self._records.values())
+
+
+def _taken_apart(order: deque[Any], records: dict[Gtid, Any]) -> Iterator[None]:
+    while order:
+        records.pop(order.popleft()[0], None)
+        yield

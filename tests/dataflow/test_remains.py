@@ -85,6 +85,21 @@ def test_an_answer_that_comes_meanwhile_under_the_same_key_stays_and_goes_with_t
     assert made.held(1) is None
 
 
+def test_what_the_ring_has_is_freed_a_little_at_a_time_when_a_column_more_is_wanted() -> None:
+    """To free 50,000 transactions at once takes 30 ms."""
+    made = rig("SELECT id FROM t WHERE k = ?")
+    for _ in range(6):
+        number = made.next_gtid()
+        made.change(number, (None, (number, 1, 1)))
+    made.install(ROWS)
+    assert not made.engine.ring and made.engine.ring.dropped == gtids(*range(1, 8))
+    remains = made.engine.memory.remains
+    remains.take_apart(5)
+    assert remains, "one transaction is left"
+    remains.take_apart(5)
+    assert not remains
+
+
 def test_a_change_that_concerns_all_answers_lets_them_go() -> None:
     made = rig(EXISTS)
     for key in range(5):

@@ -80,7 +80,9 @@ def test_weight_limit_drops_the_oldest() -> None:
 
 def test_forgetting_makes_every_older_answer_inadmissible() -> None:
     ring = ring_of(range(11, 15))
-    ring.forget()
+    left = ring.forget()
+    ring.check_invariants()
+    assert not ring and sum(1 for _ in left) == 4
     assert ring.dropped == gtids("1-14")
     assert not ring.admits(gtids("1-13"))
     assert ring.admits(gtids("1-14"))

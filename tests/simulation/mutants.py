@@ -166,7 +166,7 @@ MUTANTS = (
         edit(Ring, "after", ("found.sort(key=lambda held: held[0])", "found.reverse()")),
     ),
     Mutant("ring", "it must reach back to the snapshot", attribute(Ring, "admits", lambda self, lower: True)),
-    Mutant("ring", "it is emptied for a new column", edit(State, "install", ("self.ring.forget()", "pass"))),
+    Mutant("ring", "it is emptied for a new column", edit(State, "install", ("self._forget_ring()", "pass"))),
     # insertion
     Mutant(
         "insertion",
