@@ -39,6 +39,8 @@ def with_whole_dates(plan: QueryPlan) -> QueryPlan:
     if reader.aggregated:
         group, aggregates = tuple(map(_in_table, reader.group)), tuple(map(_aggregate, reader.aggregates))
         reader = replace(reader, group=group, aggregates=aggregates)
+    elif reader.lookups and any(isinstance(each, AggregateArrangement) for each in plan.arrangements):
+        reader = _shown(reader)  # the query's own GROUP BY may be below the join here, which MySQL has above it
     elif reader.distinct or (reader.lookups and reader.order):
         reader = _shown(reader)
     return replace(plan, reader=reader)

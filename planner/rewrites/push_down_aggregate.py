@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from planner.keys import certain_conditions, constants, determined, is_unique_in, name_of, pinned_columns
 from planner.logical import (
+    AGGREGATE,
     Base,
     Block,
     Grouped,
@@ -39,11 +40,18 @@ def push_down_aggregate(block: Block) -> Block:
     group."""
     if not block.grouped or not block.group or len(block.joins) < 2:
         return block
+    if any(_is_dated(ref) for part in block.having for ref in columns_of(part)):
+        return block
     for join in reversed(block.joins):
         pushed = _push(block, join)
         if pushed is not None:
             return pushed
     return block
+
+
+def _is_dated(ref: ColumnRef) -> bool:
+    """HAVING is asked of the groups' table, where MySQL may have 0000-00-00 for 2024-00-00, and not of the rows."""
+    return ref.source != AGGREGATE and ref.type.name in ("date", "datetime")
 
 
 def _push(block: Block, join: Join) -> Block | None:

@@ -33,6 +33,8 @@ LEAST = "SELECT MIN(day) FROM d WHERE k = ?"
 ROWS_GROUPED = "SELECT x.day, COUNT(*) FROM d x JOIN d y ON y.id = x.id WHERE x.k = ? GROUP BY x.day"
 OF_ROWS = "SELECT MAX(x.day) FROM d x JOIN d y ON y.id = x.id WHERE x.k = ?"
 ORDERED = "SELECT x.id, y.day FROM d x JOIN d y ON y.id = x.id WHERE x.k = ? ORDER BY y.day, x.id"
+PUSHED_DOWN = "SELECT x.id, x.day FROM d x LEFT JOIN d y ON y.k = x.id WHERE x.k = ? GROUP BY x.id, x.day"
+PUSHED_HAVING = f"{PUSHED_DOWN.replace(', x.day FROM', ', COUNT(y.id) FROM')} HAVING x.day > '2024-05-05' OR x.id > 0"
 JOINED = "SELECT x.id, y.day FROM d x JOIN d y ON y.id = x.id WHERE x.k = ?"
 BY_DAY = "SELECT x.id, y.id AS other FROM d x JOIN d y ON y.day = x.day WHERE x.k = ?"
 BY_MOMENT = "SELECT x.id, y.id AS other FROM d x LEFT JOIN d y ON y.at = x.at WHERE x.k = ?"
@@ -57,7 +59,9 @@ def answer(query: str, day: str) -> list[Row]:
     return reader.finish(found.rows, (1,))
 
 
-@pytest.mark.parametrize("query", [DISTINCT, GROUPS, LEAST, ROWS_GROUPED, OF_ROWS, ORDERED, BY_DAY, BY_MOMENT])
+@pytest.mark.parametrize(
+    "query", [DISTINCT, GROUPS, LEAST, ROWS_GROUPED, OF_ROWS, ORDERED, BY_DAY, BY_MOMENT, PUSHED_DOWN, PUSHED_HAVING]
+)
 def test_a_partial_date_is_left_to_mysql(query: str) -> None:
     assert answer(query, WHOLE)
     with pytest.raises(EvaluationError):
