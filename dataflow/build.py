@@ -46,6 +46,7 @@ from planner.plan import (
 )
 from planner.plan import Arrangement as ArrangementPlan
 from planner.upquery_sql import fill_columns, topk_fetch
+from sqltypes.collation import sort_key
 from sqltypes.compile import Codegen, compile_key, compile_predicate, compile_row, compile_sort_key
 from sqltypes.expression import Call, ColumnRef, Expr, Key, Literal, ParamRef, Row, columns_of
 from sqltypes.functions import COMPARISONS
@@ -220,9 +221,7 @@ def _order_of(aggregate: Aggregate) -> Callable[[Any], Any] | None:
     """What MIN and MAX compare strings by."""
     if aggregate.function not in (AggregateFunction.MIN, AggregateFunction.MAX) or not aggregate.type.is_string:
         return None
-    column = ColumnRef("", "v", aggregate.type, True)
-    by = compile_sort_key([(column, False)], {("", "v"): 0})
-    return lambda value: by((value,), ())
+    return sort_key(aggregate.type.collation)
 
 
 def _topk_node(plan: TopKArrangement, number: int, memory: Memory) -> TopKNode:

@@ -23,11 +23,12 @@ from proxy.mysql.session_state import ALWAYS, SOMETIMES
 
 TABLES = (
     "CREATE TABLE a (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, n INT, d DECIMAL(9,2), t TIMESTAMP NULL,"
-    " w DATE, s VARCHAR(40), l TEXT, f FLOAT, tm TIME, KEY (k))",
+    " w DATE, s VARCHAR(40), l TEXT, f FLOAT, tm TIME, g VARCHAR(9) COLLATE utf8mb4_general_ci, KEY (k))",
     "CREATE TABLE b (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, s VARCHAR(40), KEY (k))",
     *(
-        f"INSERT INTO a (k, n, d, t, w, s, l, f, tm) VALUES (1, {n}, {n}.25, '2024-03-0{n} 12:00:00', '2024-12-2{n}',"
-        f" 'Nr {n % 2}', CONCAT(REPEAT('x', 2000), {9 - n}), {n}.1, '0{n}:00:00')"
+        f"INSERT INTO a (k, n, d, t, w, s, l, f, tm, g) VALUES"
+        f" (1, {n}, {n}.25, '2024-03-0{n} 12:00:00', '2024-12-2{n}',"
+        f" 'Nr {n % 2}', CONCAT(REPEAT('x', 2000), {9 - n}), {n}.1, '0{n}:00:00', 'xyz{9 - n}')"
         for n in range(1, 8)
     ),
     *(f"INSERT INTO b (k, s) VALUES ({n % 3}, 'nr {n % 2}')" for n in range(1, 8)),
@@ -37,6 +38,7 @@ QUERIES = (
     "SELECT id, t FROM a WHERE id = 1",
     "SELECT n FROM a WHERE k = 1 ORDER BY l, n",
     "SELECT l FROM a WHERE k = 1 ORDER BY l DESC LIMIT 2",
+    "SELECT id FROM a WHERE k = 1 ORDER BY g, id",
     "SELECT DISTINCT YEAR(w) y, l FROM a WHERE k = 1 ORDER BY l, y",
     "SELECT SUM(n), AVG(n), AVG(d), SUM(d) / 7, STD(n), SUM(f) FROM a WHERE k = 1",
     "SELECT GROUP_CONCAT(s ORDER BY id), GROUP_CONCAT(l ORDER BY id) FROM a WHERE k = 1",

@@ -1,5 +1,9 @@
 """Order as ORDER BY's: NULLs first, strings by collation, ENUM by index, SET by bits; descending is the exact
 reverse.
+
+Where MySQL sorts, it takes the first max_sort_length bytes of the weights of a PAD SPACE string alone, at least 1,024
+in a session that has hits (`proxy/mysql/session_state.py`), and through an index all of it. So a longer one has no key
+in the order.
 """
 
 from __future__ import annotations
@@ -9,11 +13,13 @@ from decimal import Decimal
 from functools import total_ordering
 from typing import Any
 
-from sqltypes.collation import sort_key
-from sqltypes.errors import EvaluationError, UnsupportedQuery
+from sqltypes.collation import pads, sort_key
+from sqltypes.errors import EvaluationError, UnprovenString, UnsupportedQuery
 from sqltypes.schema import SqlType
 
 Apply = Callable[[Any], Any]
+SORTED = 1024  # bytes
+MOST_WEIGHTS = 8  # of one character
 
 
 @total_ordering
@@ -57,10 +63,36 @@ def _base(type_: SqlType) -> Apply | None:
     if type_.name == "set":
         return _bits(type_.members)
     if type_.is_string:
-        return sort_key(type_.collation)
+        key = sort_key(type_.collation)
+        return key if sorted_whole(type_) else _sorted_key(key, _sorted_weights(type_.collation or ""))
     if type_.name in ("json", "geometry", "vector"):
         raise UnsupportedQuery("order_type", f"the order of {type_.name.upper()} values is not reproduced")
     return None
+
+
+def sorted_whole(type_: SqlType) -> bool:
+    """Whether MySQL surely sorts by the whole of such a string."""
+    collation = type_.collation or ""
+    if not pads(collation) or type_.members:
+        return True
+    most = MOST_WEIGHTS if "_unicode_" in collation else 1
+    return type_.length is not None and type_.length * most <= _sorted_weights(collation)
+
+
+def _sorted_weights(collation: str) -> int:
+    if collation.startswith(("latin1", "ascii")):
+        return SORTED
+    return SORTED // 3 if collation.endswith("_bin") else SORTED // 2
+
+
+def _sorted_key(key: Callable[[str], str], most: int) -> Apply:
+    def sorted_key(text: str) -> str:
+        found = key(text)
+        if len(found) > most:
+            raise UnprovenString(f"order of a string of {len(found)} characters under PAD SPACE: {text[:40]!r}")
+        return found
+
+    return sorted_key
 
 
 def _indexed(indexes: dict[str, int]) -> Apply:

@@ -29,6 +29,7 @@ from proxy.mysql.packets import (
     read_lenenc_int,
 )
 from proxy.mysql.responses import NO_STATUS, Outcome
+from sqltypes.ordering import SORTED
 
 ALWAYS = (
     "sql_mode",
@@ -40,6 +41,7 @@ ALWAYS = (
     "use_secondary_engine",
     "sql_buffer_result",
     "optimizer_switch",
+    "max_sort_length",
 )
 """Variables that may change any answer, or how its columns are announced, or make MySQL refuse any query."""
 SOMETIMES = (
@@ -75,6 +77,8 @@ OF_THE_SERVER = "of the server"
 _ASKED_BY = {
     "use_secondary_engine": "COALESCE(/*!80013 @@session.use_secondary_engine, */ 'ON')",
     "optimizer_switch": f"IF(@@session.optimizer_switch = @@global.optimizer_switch, '{OF_THE_SERVER}', 'another')",
+    "max_sort_length": "IF(@@session.max_sort_length = @@global.max_sort_length"
+    f" AND @@session.max_sort_length >= {SORTED}, '{OF_THE_SERVER}', 'another')",
 }
 ASK = (
     "SELECT CURRENT_USER(), CURRENT_ROLE(), DATABASE(), @@global.system_time_zone, "
@@ -96,6 +100,7 @@ PINNED_VALUES = {name: value.strip("'") for name, value in PINNED.items()} | {
     "use_secondary_engine": "ON",
     "sql_buffer_result": "0",
     "optimizer_switch": OF_THE_SERVER,
+    "max_sort_length": OF_THE_SERVER,
 }
 UTC = frozenset({"+00:00", "-00:00", "utc", "gmt", "etc/utc", "universal", "zulu"})
 SAME = {"on": "1", "off": "0"}
@@ -263,7 +268,7 @@ class SessionState:
             self.tracks_changed = True
             self.set_tracks.add(name)
             self.token_known &= name != "session_track_gtids"
-        elif name.startswith("character_set") or name == "optimizer_switch":
+        elif name.startswith("character_set") or name in ("optimizer_switch", "max_sort_length"):
             self.known = False  # the collation is not told, nor what the server has
         elif name != "autocommit":
             if name == "transaction_isolation" and self.in_transaction:

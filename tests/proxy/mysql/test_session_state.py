@@ -121,7 +121,7 @@ def test_trackers_tell_of_the_schema_of_writes_of_changes_and_of_the_next_transa
     assert not state.one_shot
 
 
-@pytest.mark.parametrize("name", ["character_set_results", "optimizer_switch"])
+@pytest.mark.parametrize("name", ["character_set_results", "optimizer_switch", "max_sort_length"])
 def test_some_variables_are_asked_for_anew(name: str) -> None:
     state = plain()
     state.on_trackers(variable(name, "latin1"))
