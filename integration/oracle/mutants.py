@@ -27,6 +27,7 @@ import structlog
 
 import dataflow.build
 import dataflow.operators.aggregate
+import dataflow.reader
 import planner.expressions
 import sqltypes.arithmetic
 import sqltypes.collation
@@ -146,7 +147,7 @@ FAULTS = (
     ),
     Fault(
         "a LEFT JOIN's missing partner is lost",
-        edit(ReaderNode, "_expand", ("not matched and level.outer", "False")),
+        edit(dataflow.reader, "expand", ("not matched and level.outer", "False")),
         JOINS,
         2,
     ),
