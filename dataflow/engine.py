@@ -213,7 +213,8 @@ class Engine(Reads):
         if (check := fill.compare(answer.checks)) is not None:
             self._end(fill)
             waiting = [read for read in fill.reads if read.waiter in self._reads]
-            return [Differs(check, bracket), *(effect for read in waiting for effect in self._give_up(read, "differs"))]
+            given_up = [effect for read in waiting for effect in self._give_up(read, "differs")]
+            return [Differs(check, bracket, fill.sent_at), *given_up]
         effects: list[Effect] = []
         for read in list(fill.reads):
             if read.waiter in self._reads:

@@ -188,10 +188,12 @@ class Changes:
 
 @dataclass(slots=True)
 class Differs:
-    """A check has found an answer that is not MySQL's own: the cache that asked for it is not to be believed."""
+    """A check has found an answer that is not MySQL's own: the cache that asked for it is not to be believed.
+    `sent_at`: when the answer was asked for, by the engine's clock."""
 
     check: Check
     bracket: Bracket
+    sent_at: float
 
 
 Effect = UpqueryRequest | Ready | Failed | Changes | Differs

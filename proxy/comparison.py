@@ -245,10 +245,11 @@ class Comparer:
         if not self.running:
             return
         for comparison in [item for item in self.running if item.lacks is not None]:
-            if isinstance(event, Ddl):
-                # A view may be another one from here on: the caches that name it learn of that only after this.
+            if isinstance(event, Ddl | Gap | Restarted):
+                # A view may be another one from here on: the caches that name it learn of that only after this. So it
+                # may be by what was lost, and an answer of no keys is touched by nothing.
                 self._end(comparison, Outcome.UNKNOWN)
-            elif isinstance(event, Gap | Restarted) or event.gtid == comparison.lacks:
+            elif event.gtid == comparison.lacks:
                 self._look_again(comparison)
 
     def tick(self) -> None:
@@ -338,7 +339,8 @@ class Comparer:
 
         comparison.suspected = True
         comparison.suspect()
-        self.suspicions.explain(comparison.bracket.server_uuid, comparison.cache.names, ended)
+        names = comparison.cache.names
+        self.suspicions.explain(comparison.bracket.server_uuid, names, comparison.asked_at, ended)
 
     def _end(self, comparison: Comparison, outcome: Outcome) -> None:
         del self.running[comparison]

@@ -4,7 +4,8 @@ MySQL computes a client's text by what its views and collations are at that mome
 one until the stream brings the DDL statement that changed them, and no bracket tells of that: a view may be replaced
 after the snapshot was taken. So MySQL is asked what it owns and has executed by now, and the position must contain all
 of it. If a DDL statement on what the cache names comes until then, the difference tells nothing. (One that came before
-the answer did has closed the cache's reader.) If none comes, it is a fault.
+the answer did has closed the cache's reader.) Nor does it where the server was started anew meanwhile: it may have lost
+that statement. If none comes, it is a fault.
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ from gtid_tracker.gtid import Gtid, GtidSet
 
 PATIENCE = 5.0  # seconds that MySQL has to answer, and then the stream to bring what it says
 AGAIN = 1.0  # seconds until MySQL is asked once more: what it owned may have been rolled back
+UPTIME = Statement("SHOW GLOBAL STATUS LIKE 'Uptime'")  # seconds, whole; who may log in may ask
+STARTING = 2.0  # seconds by which the uptime may be off
 Submit = Callable[[UpqueryRequest, Callable[[UpqueryAnswer | UpqueryFailed], None], float], None]
 
 
 @dataclass(slots=True, eq=False)
 class Suspicion:
-    """`server`: that gave the answer. `names`: `NamedCache.names`. `ended` is called once: is it a fault? `needed`:
-    what the position must contain; None: MySQL has still to say."""
+    """`server`: that gave the answer, `asked_for`: when it was. `names`: `NamedCache.names`. `ended` is called once: is
+    it a fault? `needed`: what the position must contain; None: MySQL has still to say."""
 
     server: str
     names: frozenset[str]
+    asked_for: float
     since: float
     ended: Callable[[bool], None]
     needed: GtidSet | None = None
@@ -50,28 +54,42 @@ class Suspicions:
         self._clock = clock
         self._numbers = numbers
 
-    def explain(self, server: str, names: frozenset[str], ended: Callable[[bool], None]) -> None:
+    def explain(self, server: str, names: frozenset[str], asked_for: float, ended: Callable[[bool], None]) -> None:
         """Calls `ended` once it is known whether a difference is a fault, or cannot be known."""
-        suspicion = Suspicion(server, names, self._clock(), ended)
+        suspicion = Suspicion(server, names, asked_for, self._clock(), ended)
         self.running[suspicion] = None
         self._ask(suspicion)
 
     def _ask(self, suspicion: Suspicion) -> None:
         suspicion.asked_at = self._clock()
-        # Nothing is asked of it but what is executed after it: that is later than the answer.
-        request = UpqueryRequest(-next(self._numbers), (Statement("SELECT 1"),), (), lower=GtidSet.empty())
+        # What is executed is read after it: that is later than the answer.
+        request = UpqueryRequest(-next(self._numbers), (UPTIME,), (), lower=GtidSet.empty())
         self._submit(request, partial(self._on_answer, suspicion), suspicion.asked_at + PATIENCE)
 
     def _on_answer(self, suspicion: Suspicion, result: UpqueryAnswer | UpqueryFailed) -> None:
         if suspicion not in self.running:
             return
-        if isinstance(result, UpqueryFailed) or result.bracket.server_uuid != suspicion.server:
+        if (
+            isinstance(result, UpqueryFailed)
+            or result.bracket.server_uuid != suspicion.server
+            or self._restarted(suspicion, result)
+        ):
             self._end(suspicion, fault=False)
             return
         now = result.bracket.needed
         # What was owned before and is in neither now was rolled back.
         suspicion.needed = now if suspicion.needed is None else suspicion.needed.intersection(now)
         self._look(suspicion, suspicion.needed)
+
+    def _restarted(self, suspicion: Suspicion, answer: UpqueryAnswer) -> bool:
+        """May the server have been started anew since the answer that differs was asked for?"""
+        if answer.connected_at < suspicion.asked_for:
+            return False
+        try:
+            ((_, seconds),) = answer.results[0]
+            return float(str(seconds)) <= self._clock() - suspicion.asked_for + STARTING
+        except (ValueError, IndexError):
+            return True
 
     def on_stream(self, event: StreamEvent) -> None:
         """The engine has processed the event."""

@@ -26,6 +26,7 @@ from proxy.encoding import Encoding
 from proxy.keys import Binding
 from proxy.long_sql import substituted
 from proxy.sample import BURDEN, MAX_BYTES, OFFERED, PATIENCE, Sampler
+from proxy.suspicions import UPTIME
 from sqltypes.errors import DeadlinePassed, SourceDown, SourceError
 from sqltypes.expression import Row
 from sqltypes.schema import BIGINT, ResultColumn
@@ -95,8 +96,8 @@ class Sampled:
     def explain(self, executed: GtidSet) -> None:
         """MySQL says what it has executed after an answer that differed."""
         request, deliver = self.asked.pop()
-        assert [statement.sql for statement in request.statements] == ["SELECT 1"] and request.lower == NOTHING
-        deliver(UpqueryAnswer(request.id, Bracket(OLD, NOTHING, NOTHING, executed), ([(1,)],)))
+        assert request.statements == (UPTIME,) and request.lower == NOTHING
+        deliver(UpqueryAnswer(request.id, Bracket(OLD, NOTHING, NOTHING, executed), ([("Uptime", "1000")],)))
 
     @property
     def told(self) -> dict[str, int]:

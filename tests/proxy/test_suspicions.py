@@ -83,9 +83,10 @@ class Filled:
         self.before_answer()
         self.auditor.on_differs(differs)
 
-    def explain(self, executed: GtidSet, server: str = OLD) -> None:
+    def explain(self, executed: GtidSet, server: str = OLD, uptime: int = 1000, connected_at: float = 0.0) -> None:
         request, deliver = self.asked.pop()
-        deliver(UpqueryAnswer(request.id, Bracket(server, NOTHING, NOTHING, executed), ([(1,)],)))
+        bracket = Bracket(server, NOTHING, NOTHING, executed)
+        deliver(UpqueryAnswer(request.id, bracket, ([("Uptime", str(uptime))],), 0.0, connected_at))
 
     def bring(self, event: StreamEvent) -> None:
         self.rig.engine.on_stream(event)
@@ -148,6 +149,23 @@ def test_what_was_owned_and_was_rolled_back_is_not_waited_for(filled: Filled) ->
     filled.comparer.tick()
     with structlog.testing.capture_logs():
         filled.explain(gtids(1, 3))  # what it has executed since it need not have
+    assert len(filled.lost) == 1
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_server_that_was_started_anew_may_have_lost_what_explains_it(filled: Filled, again: bool) -> None:
+    """A view that was replaced, seen and lost is in neither then, as if it had been rolled back."""
+    if again:
+        filled.explain(gtids(1, 2))
+        filled.clock += AGAIN + 0.1
+        filled.comparer.tick()
+    filled.explain(gtids(1), uptime=1, connected_at=filled.clock)
+    assert not filled.lost and not filled.suspected
+
+
+def test_a_connection_that_is_opened_for_it_is_no_new_start(filled: Filled) -> None:
+    with structlog.testing.capture_logs():
+        filled.explain(gtids(1), connected_at=filled.clock)
     assert len(filled.lost) == 1
 
 

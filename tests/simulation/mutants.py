@@ -442,6 +442,23 @@ MUTANTS = (
     ),
     Mutant(
         "trust",
+        "a server that was started anew explains a difference",
+        attribute(Suspicions, "_restarted", lambda self, suspicion, answer: False),
+        script="view_lost_with_its_server",
+    ),
+    Mutant(
+        "trust",
+        "nothing is compared over lost history",
+        edit(
+            Comparer,
+            "on_stream",
+            ("isinstance(event, Ddl | Gap | Restarted)", "isinstance(event, Ddl)"),
+            ("elif event.gtid ==", "elif isinstance(event, Gap | Restarted) or event.gtid =="),
+        ),
+        script="answer_of_no_keys_after_lost_history",
+    ),
+    Mutant(
+        "trust",
         "a difference ends the subscriptions that wait",
         edit(Engine, "_give_up", ("self.subscriptions.end(read.waiter, told or ENDED.get(why, why))", "()")),
         script="difference_ends_a_waiting_subscription",

@@ -100,7 +100,7 @@ def test_a_replaced_view_explains_what_differs_until_the_stream_brings_it() -> N
 
 
 def test_without_the_explanation_a_replaced_view_costs_trust(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Suspicions, "explain", lambda self, server, names, ended: ended(True))
+    monkeypatch.setattr(Suspicions, "explain", lambda self, server, names, asked_for, ended: ended(True))
     for seed in SEEDS:
         schedule = ViewSchedule(seed)
         simulation = Trials(schedule.setup)

@@ -195,7 +195,9 @@ class Trials(Simulation):
                 self.asides.remove((flight, deliver, name))
                 own = tuple(OwnAnswer(self._by_views_of_now(rows)) for rows in flight.results)
                 results: Results = [[] for _ in flight.request.statements]
-                deliver(UpqueryAnswer(flight.request.id, flight.bracket(), tuple(results), checks=own))
+                began = self.began.get(flight.incarnation, float("-inf"))
+                bracket = flight.bracket()
+                deliver(UpqueryAnswer(flight.request.id, bracket, tuple(results), 0.0, began, checks=own))
                 return
             if self.moments[flight.stage] == "snapshot":
                 texts = [check.sql for check in flight.request.checks]
@@ -245,7 +247,8 @@ class Trials(Simulation):
                 check = effect.check
                 assert isinstance(check, FillCheck)
                 ended = partial(self._on_explained, check)
-                self.comparer.suspicions.explain(effect.bracket.server_uuid, check.cache.names, ended)
+                server, names = effect.bracket.server_uuid, check.cache.names
+                self.comparer.suspicions.explain(server, names, effect.sent_at, ended)
         super().handle([effect for effect in effects if not isinstance(effect, Differs) and not self._settled(effect)])
 
     def _settled(self, effect: Effect) -> bool:
