@@ -214,6 +214,8 @@ class PreparedStatement:
     def _note_bound(self, types: tuple[int, ...]) -> None:
         """An execution binds these types."""
         self.types = types
+        if self.parameters > MOST_PARAMETERS:
+            return  # none of its executions is a hit, which is what all else is for
         alike = tuple(map(_KIND.get, types, types))
         if alike != self._once:
             self.mixed |= frozenset(compress(range(len(types)), map(_is_other, alike, self._once)))
