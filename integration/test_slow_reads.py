@@ -39,8 +39,7 @@ def test_a_miss_for_which_no_connection_is_free_is_passed_in_its_own_session(
 ) -> None:
     async def scenario() -> None:
         async with shop(mysql, database, tmp_path, upquery_connections="1") as (proxy, asker):
-            assert await asker.served(BY_ID, 1) == "miss"
-            assert await asker.served(BY_ID, 1) == "hit"
+            await asker.until_hit(BY_ID, 1)
             others = [await connected(proxy)]
             with mysql.connect(database=database) as connection, connection.cursor() as cursor:
                 cursor.execute("CREATE TABLE slow (id INT PRIMARY KEY, n INT)")
@@ -59,7 +58,7 @@ def test_a_miss_for_which_no_connection_is_free_is_passed_in_its_own_session(
                 assert proxy.app.executor.full
                 rows, served, why = await asker.read(BY_ID, 2)
                 assert (rows, served, why) == (((2, 20, "item 2"),), "passed", "no connection is free for the fill")
-                assert await asker.served(BY_ID, 1) == "hit"
+                await asker.until_hit(BY_ID, 1)
                 assert not any(one.done() for one in waiting)
                 cursor.execute("UNLOCK TABLES")
             await asyncio.gather(*waiting)
