@@ -31,7 +31,7 @@ SYNONYMS = {"character_length"}  # maintained where a query that may be anything
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
     """Each template once, and each shape some times."""
-    world = make_world(random.Random(1), 5, rare=random.Random(1))
+    world = make_world(random.Random(1), 5, rare=random.Random(1), unusual=random.Random(1))
     everything = Focus(everything=True)
     found = [
         cache_text(make_query(random.Random(at), world, everything, due).tree, "x") for at, due in enumerate(EVERY)

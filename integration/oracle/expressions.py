@@ -173,6 +173,14 @@ RARE_CONDITIONS = """
 {w} = {w}; {w} <=> {w}; {w} <> {w}; {w} IN ({w}, {w}); {w} IS NULL; {w} > {w}; {g} = {v}; {w} = {b}; {w} LIKE {s}
 """
 
+# Beside columns of unusual types, also in what is to be maintained.
+UNUSUAL = """
+CASE {v} WHEN {v} THEN 1 WHEN {v} THEN 2 ELSE 3 END; CASE {s} WHEN {s} THEN 1 WHEN {s} THEN 2 END; {s} IN ({s}, {b})
+CASE {n} WHEN {n} THEN 1 WHEN {n} THEN 2 END; CASE {s} WHEN {b} THEN 1 WHEN {s} THEN 2 END; {n} IN ({n}, {n})
+CASE {s} WHEN {d} THEN 1 WHEN {s} THEN 2 END; {s} IN ({s}, {d}); NULLIF({t}, {t}); NULLIF({s}, {s}); NULLIF({n}, {n})
+{n} = {n}; {n} < {n}; {s} < {s}; {s} NOT IN ({s}, {s})
+"""
+
 
 def templates(text: str) -> tuple[str, ...]:
     return tuple(item.strip() for line in text.strip().splitlines() for item in line.split("; ") if item.strip())

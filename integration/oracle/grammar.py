@@ -114,7 +114,7 @@ class QueryWriter(Writer):
         tail: list[Part] = [self.filters([source])]
         ordered = rng.random() < 0.4
         if ordered:
-            tail.append(" ORDER BY " + ", ".join(str(number + 1) for number in range(len(items))))
+            tail.append(" ORDER BY " + ", ".join(self.position(at + 1, [source]) for at in range(len(items))))
             if rng.random() < 0.5:
                 tail.append(f" LIMIT {rng.choice((1, 3, 5))}")
         # Lists and objects have no order.
@@ -142,7 +142,7 @@ class QueryWriter(Writer):
                 items.append(expr("GROUPING(", rng.choice(keys), ")"))
         tail: list[Part] = []
         if keys and rng.random() < 0.35:
-            terms = [f"{number + 1}{rng.choice(('', ' DESC'))}" for number in range(len(keys))]
+            terms = [f"{self.position(at + 1, scope)}{rng.choice(('', ' DESC'))}" for at in range(len(keys))]
             if rng.random() < 0.4:
                 terms.insert(0, "g0 DESC")
             tail.append(" ORDER BY " + ", ".join(terms))
@@ -334,8 +334,8 @@ WILD_SHAPES = (*("rows",) * 4, *("grouped",) * 2, *("joined",) * 2, *SHAPES)
 class Focus:
     """What queries are made of. `shapes` (): any. `plain`: of what may be maintained, True, False, or None for both.
     `favoured`: templates of conditions that come often; `large`: tables of many rows; `partial_dates`: in half of the
-    rounds, for reads of them are mostly MySQL's. `everything`: rare types in some rounds, and each template in its
-    turn."""
+    rounds, for reads of them are mostly MySQL's. `everything`: rare and unusual types in some rounds, and each template
+    in its turn."""
 
     shapes: tuple[str, ...] = ()
     plain: bool | None = None

@@ -85,14 +85,16 @@ def _as_double(text: str) -> Spelled:
     return double(float(text))
 
 
-def _real(name: str, ddl: str) -> Kind:
-    literals = ("0", "-0.0e0", "1", "2", "0.5", "1.1", "-2.25", "1e15")
-    near = (double(0.5), double(-2.25), double(1.1), double(0.0), *_number_spellings((0, 1, 2)))
-    odd = (string("0.5"), decimal("1.1"), *_other_spellings((0, 1, 2)), *_ODD_NUMBERS)
+def _real(name: str, ddl: str, *texts: str) -> Kind:
+    """`texts`: what it is compared with as a DECIMAL, and holds."""
+    literals = ("0", "-0.0e0", "1", "2", "0.5", "1.1", "-2.25", "1e15", *texts)
+    near = (double(0.5), double(-2.25), double(1.1), double(0.0), *_number_spellings((0, 1, 2)), *map(decimal, texts))
+    odd = (string("0.5"), decimal("1.1"), *_other_spellings((0, 1, 2)), *_ODD_NUMBERS, *map(_as_double, texts))
     return Kind(name, ddl, "real", literals, near, odd)
 
 
 _WORDS = ("a", "A", "b", "B", "", " ", "a ", " a", "ab", "aB", "a_", "a%", "1", "01", "10")
+_LATIN1 = ("€", "\u2019", "\u2013", "\u2018", "Ÿ")  # bytes below those of other letters with accents, in Unicode above
 _ACCENTS = ("ä", "Ä", "ss", "ß", "é", "e", "z", "ÿ")
 
 
@@ -116,8 +118,8 @@ _ODD_WORDS = (
 )
 
 
-def _text(name: str, ddl: str, index: str | None = "", accents: bool = True) -> Kind:
-    words = _WORDS + (_ACCENTS if accents else ())
+def _text(name: str, ddl: str, index: str | None = "", accents: bool = True, more: tuple[str, ...] = ()) -> Kind:
+    words = _WORDS + (_ACCENTS if accents else ()) + more
     odd = _other_words(words) + _ODD_WORDS
     return Kind(name, ddl, "text", tuple(map(quoted, words)), _word_spellings(words), odd, index)
 
@@ -340,6 +342,20 @@ RARE: tuple[Kind, ...] = (
         (Spelled("STRING_TO_VECTOR('[1, 2, 3]')"), string("[1,2,3]"), NULL, integer(1)),
         None,
     ),
+)
+
+_LONG = ("CONCAT(REPEAT('a', 520), 'b')", "CONCAT(REPEAT('a', 520), 'a')", "CONCAT(REPEAT('A', 520), 'b ')", "'a'")
+
+# Of half of the rounds: what MySQL compares, orders or groups by rules of its own. They have an index behind `k`, too.
+UNUSUAL: tuple[Kind, ...] = (
+    _real("ff", "FLOAT(7,2)", "0.1", "0.2", "0.3"),
+    _real("fd", "DOUBLE(9,2)", "0.1", "0.2", "0.3"),
+    _text("lb", "VARCHAR(12) CHARACTER SET latin1 COLLATE latin1_bin", more=_LATIN1),
+    _int("bz", "BIGINT UNSIGNED ZEROFILL", 2**64 - 1, 2**63, 2**64 - 1),
+    _int("bm", "BIGINT", -1, -1, -(2**63)),
+    Kind("lg", "TEXT COLLATE utf8mb4_general_ci", "text", _LONG, _word_spellings(("a", "A", "")), _ODD_WORDS, "(8)"),
+    replace(BY_NAME["en"], name="e2", ddl="ENUM('c','b','a','1') NULL", literals=("'a'", "'b'", "'c'", "'1'")),
+    replace(BY_NAME["c0"], name="cx"),
 )
 
 

@@ -41,6 +41,7 @@ SHAPED = 0.25  # of the texts with literals: cached as the shape that automatic 
 ROWS, LARGE_ROWS = 14, 70  # of a table: more of them than the rows that are held of a top-k
 LARGE = 0.06  # of the rounds
 RARELY = 0.2  # of the rounds: columns of rare types
+UNUSUALLY = 0.5  # of the rounds: columns of unusual types
 READS = 3  # of each text, before automatic caching looks for what is read often
 DUE_EVERY = 2  # queries: one has the template whose turn it is
 WARNINGS_SHOWN = 0.2  # of hits whose query has warnings: SHOW WARNINGS follows
@@ -139,7 +140,10 @@ class Round:
         partial = focus.partial_dates and random.Random(f"{seed} dates").random() < 0.5
         other = random.Random(f"{seed} rare")
         rare = other if focus.everything and other.random() < RARELY else None
-        self.world = make_world(self.rng, LARGE_ROWS if large else ROWS, partial_dates=partial, rare=rare)
+        third = random.Random(f"{seed} unusual")
+        unusual = third if focus.everything and third.random() < UNUSUALLY else None
+        rows = LARGE_ROWS if large else ROWS
+        self.world = make_world(self.rng, rows, partial_dates=partial, rare=rare, unusual=unusual)
         self.batches: list[list[Write]] = []
         self.findings: list[Finding] = []
         self.caches: list[Cached] = []

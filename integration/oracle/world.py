@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from integration.oracle.kinds import BY_NAME, FULL_TEXT, KINDS, RARE, Kind, with_partial_dates
+from integration.oracle.kinds import BY_NAME, FULL_TEXT, KINDS, RARE, UNUSUAL, Kind, with_partial_dates
 
 TWINS = ("x", "p")  # with indexes, without
 ID = Kind("id", "INT", "int", (), BY_NAME["ti"].near, BY_NAME["ti"].odd)
@@ -49,6 +49,7 @@ class WorldTable:
         if twin == "x":
             indexed = [column for column in self.columns[1:] if column.kind.index is not None]
             lines += [_key(column) for column in indexed]
+            lines += [f"KEY (k, {column.name}{column.kind.index})" for column in indexed if column.kind in UNUSUAL]
         return f"CREATE TABLE {twin}{self.number} ({', '.join(lines)})"
 
     def replace(self, twin: str, rows: Sequence[Row]) -> str:
@@ -135,9 +136,14 @@ def _change(rng: random.Random, table: WorldTable, ids: int) -> tuple[str, tuple
 
 
 def make_world(
-    rng: random.Random, rows: int, *, partial_dates: bool = False, rare: random.Random | None = None
+    rng: random.Random,
+    rows: int,
+    *,
+    partial_dates: bool = False,
+    rare: random.Random | None = None,
+    unusual: random.Random | None = None,
 ) -> World:
-    """Tables that share some kinds, so that they can be joined. `rare`: chooses rare kinds that they have, too."""
+    """Tables that share some kinds, so that they can be joined. `rare`, `unusual`: choose kinds that they also have."""
     of = with_partial_dates if partial_dates else lambda kind: kind
     ids = rows + 10
     shared = rng.sample(KINDS, 2)
@@ -148,10 +154,11 @@ def make_world(
         columns += [Column(kind.name, of(kind), rng.random() < 0.75) for kind in kinds]
         table = WorldTable(number, columns)
         table.rows = [table.row(rng, id_) for id_ in rng.sample(range(ids), rows)]
-        if rare is not None:
-            more = [Column(kind.name, kind, rare.random() < 0.75) for kind in rare.sample(RARE, 2)]
-            table.columns += more
-            for row in table.rows:
-                row |= {column.name: literal(rare, column) for column in more}
+        for other, choices, count in ((rare, RARE, 2), (unusual, UNUSUAL, 4)):
+            if other is not None:
+                more = [Column(kind.name, kind, other.random() < 0.75) for kind in other.sample(choices, count)]
+                table.columns += more
+                for row in table.rows:
+                    row |= {column.name: literal(other, column) for column in more}
         tables.append(table)
     return World(tables, ids)

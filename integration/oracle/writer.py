@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from integration.oracle import expressions as x
-from integration.oracle.kinds import KINDS, NUMBERS, RARE, SEARCHES, STRINGS, TIMES
+from integration.oracle.kinds import KINDS, NUMBERS, RARE, SEARCHES, STRINGS, TIMES, UNUSUAL
 from integration.oracle.trees import Mark, Node, Part, Spelled, Table, clause, expr
 from integration.oracle.world import Column, World, WorldTable
 
@@ -50,6 +50,7 @@ _LITERALS = {
     for family, families in FAMILIES.items()
 } | {"w": tuple(map(Spelled, ("STRING_TO_VECTOR('[1, 2, 3]')", "x'0000803f0000004000004040'", "NULL")))}
 _RARE = {"g": x.templates(x.GEOMETRIC), "w": x.templates(x.VECTORS), "c": x.templates(x.RARE_CONDITIONS)}
+_UNUSUAL = x.templates(x.UNUSUAL)
 _OPERATORS = (*("=", "=", "=", "=", "=", "<=>", "<>"), *("<", "<=", ">", ">=", "!="))
 
 
@@ -121,6 +122,9 @@ class Writer:
         pairs = [(source, column) for source in scope for column in source.columns]
         if family in FAMILIES:
             pairs = [pair for pair in pairs if pair[1].kind.family in FAMILIES[family]] or pairs
+        unusual = [pair for pair in pairs if pair[1].kind in UNUSUAL]
+        if unusual and self.rng.random() < 0.4:
+            pairs = unusual
         source, column = self.rng.choice(pairs)
         self.kinds.add(column.kind.name)
         return source, column
@@ -154,6 +158,8 @@ class Writer:
             return self.name(scope, family)
         if family == "v" and not self.plain and self.rare(scope) and rng.random() < 0.4:
             return self.filled(rng.choice(_RARE[rng.choice("gw")]), scope, depth + 1)
+        if family == "v" and self.unusual(scope) and rng.random() < 0.4:
+            return self.filled(rng.choice(_UNUSUAL), scope, depth + 1)
         if family == "v":
             family = rng.choice("nnssdtj" if not self.plain else "nnssd")
         calls = _PLAIN if self.plain else _CALLS
@@ -165,6 +171,8 @@ class Writer:
             return self.filled(rng.choice(self.favoured), scope, depth + 1)
         if not self.plain and self.rare(scope) and rng.random() < 0.3:
             return self.rare_condition(scope, depth)
+        if self.unusual(scope) and rng.random() < 0.2:
+            return self.filled(rng.choice(_UNUSUAL), scope, depth + 1)
         chance = rng.random()
         if chance < 0.2:
             source, column = self.column(scope)
@@ -176,6 +184,13 @@ class Writer:
 
     def rare(self, scope: Sequence[Source]) -> bool:
         return any(column.kind in RARE for source in scope for column in source.columns)
+
+    def unusual(self, scope: Sequence[Source]) -> bool:
+        return any(column.kind in UNUSUAL for source in scope for column in source.columns)
+
+    def position(self, number: int, scope: Sequence[Source]) -> str:
+        """Of a select item, from 1, for ORDER BY."""
+        return f"({number})" if self.unusual(scope) and self.rng.random() < 0.3 else str(number)
 
     def rare_condition(self, scope: Sequence[Source], depth: int) -> Node:
         rng = self.rng
