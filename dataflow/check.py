@@ -6,7 +6,7 @@ choose. What decides that knows columns and encodings, and lies above the engine
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from enum import Enum
 from typing import Protocol
 
@@ -30,4 +30,10 @@ class Check(Protocol):
 
     def compare(self, rows: list[Row] | None, own: OwnAnswer | SourceError, levels: Sequence[Entries]) -> Finding:
         """`rows`: what the reader derives from `levels`, the fill's entries; None where it cannot."""
+        ...
+
+    def compare_in_steps(
+        self, rows: list[Row] | None, own: OwnAnswer | SourceError, levels: Sequence[Entries]
+    ) -> Generator[None, None, Finding]:
+        """`compare`, of many rows."""
         ...

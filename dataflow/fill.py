@@ -245,7 +245,8 @@ class Fill:
                         self._derived(read)
             for (check, read), own in zip(self.checks, answer.checks, strict=True):
                 yield
-                self._found[check.sql] = self._compared(check, read, own)
+                rows = self._told(read)
+                self._found[check.sql] = yield from check.compare_in_steps(rows, own, self.overlay)
         except Exception:  # noqa: BLE001 - `on_answer` begins anew, and says what it is
             self.overlay, self._prepared = [], False
             self._rows.clear()
@@ -320,10 +321,12 @@ class Fill:
         return None
 
     def _compared(self, check: Check, read: Read, own: OwnAnswer | SourceError) -> Finding:
-        rows = None
+        return check.compare(self._told(read), own, self.overlay)
+
+    def _told(self, read: Read) -> list[Row] | None:
         with suppress(EvaluationError):  # the read is MySQL's to answer
-            rows = self._derived(read)
-        return check.compare(rows, own, self.overlay)
+            return self._derived(read)
+        return None
 
     def _settle(self, large: bool) -> Iterator[None]:
         """Follows the overlay's rows down, so that empty keys of semi-joins are covered; from here on coverage is

@@ -22,9 +22,7 @@ from upwell.client import Client
 
 LONGLONG = 8
 ROWS, LARGE = 20_000, 20_000  # of the table, and of the answer for owner 1
-LIMIT_OF_DERIVED = (
-    0.03  # seconds: answers of one table, derived in steps; what takes longest takes 0.009, it took 0.047
-)
+LIMIT_OF_DERIVED = 0.03  # seconds: answers of one table; what takes longest takes 0.009, it took 0.047
 CACHES, SHAPES, ACCOUNTS, COMMANDS = 150, 1_200, 20, 1_000
 Say = Callable[[str], None]
 QUERIES = {

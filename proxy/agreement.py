@@ -48,12 +48,15 @@ def agreement(
     held: Sequence[Row],
     source: Sequence[Row],
     levels: Sequence[Entries] | None = None,
+    *,
+    not_same: bool = False,
 ) -> Verdict:
     """Compares what is held for the keys with MySQL's rows. Raises EvaluationError, InvariantViolated.
 
-    `levels`: the entries that `held` was derived from, if those are not the reader's held ones.
+    `levels`: the entries that `held` was derived from, if those are not the reader's held ones. `not_same`: so
+    `same_in_steps` has said.
     """
-    if len(held) > LARGE and at_once(same_in_steps(reader, held, source)):
+    if not not_same and len(held) > LARGE and at_once(same_in_steps(reader, held, source)):
         return Verdict.EQUAL
     evict = isinstance(reader.plan.reader.root, AnswerArrangement)
     mine, theirs = _encoded(_plain(held, columns), encode), _encoded(_plain(source, columns), encode)
@@ -90,10 +93,25 @@ def same_in_steps(reader: ReaderNode, held: Sequence[Row], source: Sequence[Row]
     if not _unordered(reader):
         return False
     yield
-    mine = yield from _bag(held)
-    theirs = yield from _bag(source)
-    yield
-    return mine is not None and mine == theirs
+    kinds = yield from _kinds_of(held)
+    others = yield from _kinds_of(source)
+    if not all(of_column <= EXACT | NUMBERS for of_column in (*kinds, *others)):
+        return False  # a value that is not known to be encoded otherwise than all others that equal it
+    bag: Counter[tuple[object, ...]] = Counter()
+    for part in _parts(held):
+        bag.update(_told_apart(part, kinds))
+        yield
+    for part in _parts(source):
+        for row in _told_apart(part, others):
+            count = bag.get(row, 0)
+            if count > 1:
+                bag[row] = count - 1
+            elif count:
+                del bag[row]
+            else:
+                return False
+        yield
+    return True
 
 
 def _unordered(reader: ReaderNode) -> bool:
@@ -101,26 +119,27 @@ def _unordered(reader: ReaderNode) -> bool:
     return reader.program.order is None and (evict or not order_terms(reader.plan.sql))
 
 
-def _bag(rows: Sequence[Row]) -> Generator[None, None, Counter[tuple[object, ...]] | None]:
-    """The rows with how often each occurs, 1 and 1.00 told apart; None where there is a value that is not known to be
-    encoded otherwise than all others that equal it."""
-    parts = [rows[first : first + LARGE] for first in range(0, len(rows), LARGE)]
+def _parts(rows: Sequence[Row]) -> Iterable[Sequence[Row]]:
+    return (rows[first : first + LARGE] for first in range(0, len(rows), LARGE))
+
+
+def _kinds_of(rows: Sequence[Row]) -> Generator[None, None, list[set[type]]]:
+    """Of each column the types of its values."""
     kinds: list[set[type]] = []
-    for part in parts:
+    for part in _parts(rows):
         of_part = [set(map(type, column)) for column in zip(*part, strict=True)]
         kinds = [one | other for one, other in zip(kinds, of_part, strict=True)] if kinds else of_part
         yield
-    if not all(of_column <= EXACT | NUMBERS for of_column in kinds):
-        return None
-    bag: Counter[tuple[object, ...]] = Counter()
-    for part in parts:
-        columns: list[Iterable[object]] = [
-            column if of_column <= EXACT else map(repr, column)
-            for column, of_column in zip(zip(*part, strict=True), kinds, strict=True)
-        ]
-        bag.update(zip(*columns, strict=True))
-        yield
-    return bag
+    return kinds
+
+
+def _told_apart(rows: Sequence[Row], kinds: Sequence[set[type]]) -> Iterable[tuple[object, ...]]:
+    """The rows, so that 1 and 1.00 differ."""
+    columns = (
+        column if of_column <= EXACT else map(repr, column)
+        for column, of_column in zip(zip(*rows, strict=True), kinds, strict=True)
+    )
+    return zip(*columns, strict=True)
 
 
 def _kinds(row: Row) -> list[object]:

@@ -145,11 +145,12 @@ class Comparison:
             return Outcome.DIFFERENT
         return None
 
-    def compare(self) -> Verdict | None:
-        """None: it cannot be told. Requires: `take`, and nothing has touched the keys since."""
-        encode = self.reader.encoders[self.format_]
+    def compare(self, *, not_same: bool = False) -> Verdict | None:
+        """None: it cannot be told. `not_same`: as `agreement` has it. Requires: nothing has touched the keys since what
+        is held was taken."""
+        columns, encode = self.cache.columns, self.reader.encoders[self.format_]
         try:
-            verdict = agreement(self.reader, self.keys, self.cache.columns, encode, self.held, self.rows)
+            verdict = agreement(self.reader, self.keys, columns, encode, self.held, self.rows, not_same=not_same)
         except EvaluationError:
             return None
         if verdict is Verdict.DIFFERENT and isinstance(self.reader.plan.reader.root, AnswerArrangement):
@@ -324,7 +325,7 @@ class Comparer:
             if await run_in_slices(same_in_steps(comparison.reader, held, comparison.rows)):
                 return Verdict.EQUAL
             if comparison.untouched:
-                return comparison.compare()
+                return comparison.compare(not_same=True)
         return None
 
     def _judged(self, comparison: Comparison, outcome: Outcome) -> None:

@@ -10,9 +10,10 @@ import structlog
 
 from dataflow.arrangement import Entries
 from dataflow.check import Finding
+from dataflow.large_answers import Steps, at_once
 from dataflow.messages import OwnAnswer
 from dataflow.reader import ReaderNode
-from proxy.agreement import Verdict, agreement
+from proxy.agreement import LARGE, Verdict, agreement, same_in_steps
 from proxy.api import Encoder, ParameterValue
 from proxy.comparison import DATA_ERRORS
 from proxy.keys import Binding
@@ -50,26 +51,34 @@ class FillCheck:
                 self.note(self, Finding.UNKNOWN)
 
     def compare(self, rows: list[Row] | None, own: OwnAnswer | SourceError, levels: Sequence[Entries]) -> Finding:
-        self.own, self.made = own, True
+        return at_once(self.compare_in_steps(rows, own, levels))
+
+    def compare_in_steps(
+        self, rows: list[Row] | None, own: OwnAnswer | SourceError, levels: Sequence[Entries]
+    ) -> Steps[Finding]:
+        self.own = own
         finding = Finding.UNKNOWN
         if rows is not None:
             self.rows = rows
             try:
-                finding = self._found(rows, own, levels)
+                finding = yield from self._found(rows, own, levels)
             except EvaluationError:
                 finding = Finding.UNKNOWN
             except Exception:  # the fill's other readers must not suffer
                 log.exception("answers_not_compared", cache=self.cache.name, sql=self.sql)
+        self.made = True
         self.note(self, finding)
         return finding
 
-    def _found(self, rows: list[Row], own: OwnAnswer | SourceError, levels: Sequence[Entries]) -> Finding:
+    def _found(self, rows: list[Row], own: OwnAnswer | SourceError, levels: Sequence[Entries]) -> Steps[Finding]:
         if isinstance(own, SourceError):
             return Finding.DIFFERS if own.errno in DATA_ERRORS else Finding.UNKNOWN
         keys = self.binding.keys
-        verdict = agreement(self.reader, keys, self.cache.columns, self.encode, rows, own.rows, levels)
-        if verdict is Verdict.DIFFERENT:
-            return Finding.DIFFERS
+        large = len(rows) > LARGE
+        if not large or not (yield from same_in_steps(self.reader, rows, own.rows)):
+            given = self.reader, keys, self.cache.columns, self.encode, rows, own.rows, levels
+            if agreement(*given, not_same=large) is Verdict.DIFFERENT:
+                return Finding.DIFFERS
         if own.rows and self.cache.encoding is not None:
             self.cache.encoding.on_own_answer(own.columns)
         return Finding.AGREES
