@@ -17,7 +17,7 @@ from integration.oracle.script import play, read
 FINDINGS = sorted((Path(__file__).parent / "oracle" / "findings").glob("*.sql"))
 SEED = 1010
 ROUNDS = 8
-KINDS = ("error", "rows", "columns", "warnings")
+KINDS = ("error", "rows", "columns", "warnings", "spelling")
 QUICK = (
     "an inner join's ON that speaks of another table is lost",
     "a LEFT JOIN's missing partner is lost",
