@@ -14,7 +14,8 @@ arrangements may come or go.
 Invariants:
 1. A key of a node in `_drafts` was held when its draft was made, and the draft has all changes of the steps so far. A
    held key that was concerned and has no draft is the same after them as before.
-2. `_count` is the number of all drafts of arrangements that are not to be emptied.
+2. `_count` is the number of all drafts of arrangements that are not to be emptied, `_size` that of the bytes copied for
+   them.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from dataflow.operators.answer import AnswerNode
 from sqltypes.errors import EvaluationError, InvariantViolated
 from sqltypes.expression import Key
 
+COPIED_AT_ONCE = 1 << 20  # bytes of contents that one step copies, or those of one key: half a millisecond
 LARGE_CONTENT = 4 << 20  # bytes of a content that is not copied: its key becomes a hole
 
 
@@ -42,7 +44,8 @@ class Sizes:
     their places, 3 ms. `remembered`: rows of a large transaction that the ring keeps. Of one with more it keeps the
     tables only, and what was read before that transaction is not inserted after it: to bring an answer forward by so
     many rows would be a long step. `stale`: answers that one event makes stale one by one, of those that share an
-    entry, 1 ms; where there are more, the readers forget all of theirs.
+    entry, 1 ms; where there are more, the readers forget all of theirs. `copied`: bytes of the contents that have a
+    draft; what goes beyond that empties its arrangement.
     """
 
     large: int = 1_000
@@ -50,6 +53,7 @@ class Sizes:
     published: int = 10_000
     remembered: int = 1_000
     stale: int = 10_000
+    copied: int = 64 << 20
 
 
 SIZES = Sizes()
@@ -67,13 +71,17 @@ def work_of(transaction: Transaction, by_table: dict[str, TableNodes]) -> int:
 
 @dataclass(slots=True)
 class Drafts:
-    """Of one arrangement. `made`: each concerned key's entry and its draft. `live`: the drafts by key, without those
-    that could not be computed. `keys`: in evict mode, what becomes a hole. `emptied`: all keys become holes; `failed`:
-    because a change cannot be evaluated."""
+    """Of one arrangement.
+
+    `made`: each concerned key's entry and its draft. `live`: the drafts by key, without those that could not be
+    computed. `size`: bytes of the contents that were copied. `keys`: in evict mode, what becomes a hole. `emptied`: all
+    keys become holes; `failed`: because a change cannot be evaluated.
+    """
 
     made: dict[Key, tuple[Entry, Entry]] = field(default_factory=dict)
     live: Entries = field(default_factory=dict)
     keys: dict[Key, None] = field(default_factory=dict)
+    size: int = 0
     emptied: bool = False
     failed: bool = False
 
@@ -91,7 +99,8 @@ class LargeChange:
         self._memory = memory
         self._most = sizes.published
         self._drafts: dict[Arrangement, Drafts] = {}
-        self._count = 0
+        self._largest = sizes.copied
+        self._count = self._size = 0
         self._ready = False  # all steps are made
         self.steps = self._steps(sizes.rows)
 
@@ -104,11 +113,13 @@ class LargeChange:
                     break
                 some = change.pairs[first : first + at_once]
                 for node, keys in nodes.located(some):
-                    self._draft(node, change.table, some, keys)
+                    yield from self._draft(node, change.table, some, keys)
                     yield
         self._ready = True
 
-    def _draft(self, node: Arrangement, table: str, pairs: Sequence[Pair], keys: Collection[Key] | None) -> None:
+    def _draft(
+        self, node: Arrangement, table: str, pairs: Sequence[Pair], keys: Collection[Key] | None
+    ) -> Iterator[None]:
         """Brings the drafts of an arrangement forward. `keys`: of all images; None: they cannot be evaluated."""
         drafts = self._drafts.get(node)
         if drafts is None:
@@ -121,7 +132,7 @@ class LargeChange:
             elif keys is None:
                 self._empty(drafts, failed=True)
             elif isinstance(node, LinearArrangement):
-                self._draft_contents(node, table, pairs, drafts, keys)
+                yield from self._draft_contents(node, table, pairs, drafts, keys)
         except EvaluationError:
             self._empty(drafts, failed=True)
         if drafts.made or drafts.keys or drafts.emptied:
@@ -131,26 +142,38 @@ class LargeChange:
 
     def _draft_contents(
         self, node: LinearArrangement, table: str, pairs: Sequence[Pair], drafts: Drafts, keys: Collection[Key]
-    ) -> None:
+    ) -> Iterator[None]:
         concerned = node.entries.keys() & keys
         if not concerned:
             return
         made, live = drafts.made, drafts.live
-        new = [key for key in concerned if key not in made]
-        for key in new:
-            entry = node.entries[key]
+        new = [(key, node.entries[key]) for key in concerned if key not in made]
+        copied = 0
+        for key, entry in new:
             draft = node.draft(entry, LARGE_CONTENT)
             made[key] = entry, draft
-            if draft.content is not None:
-                live[key] = draft
+            self._count += 1
+            if draft.content is None:
+                continue
+            live[key] = draft
+            drafts.size += entry.size
+            self._size += entry.size
+            if self._size > self._largest:
+                self._empty(drafts)
+                return
+            copied += entry.size
+            if copied > COPIED_AT_ONCE:
+                copied = 0
+                yield
         self._memory.applied += len(concerned)
         node.apply(table, pairs, live)
-        for key in new:
+        for key, entry in new:
             _, draft = made[key]
             if draft.since < 0 and draft.content is not None:  # it reads nothing that has changed
                 del made[key], live[key]
-            else:
-                self._count += 1
+                self._count -= 1
+                drafts.size -= entry.size
+                self._size -= entry.size
 
     def _draft_holes(self, node: AnswerNode, table: str, pairs: Sequence[Pair], drafts: Drafts) -> None:
         concerned = node.concerned(table, pairs)
@@ -163,6 +186,8 @@ class LargeChange:
 
     def _empty(self, drafts: Drafts, *, failed: bool = False) -> None:
         self._count -= len(drafts.made) + len(drafts.keys)
+        self._size -= drafts.size
+        drafts.size = 0
         drafts.emptied, drafts.failed = True, failed
         drafts.live = {}
         self._memory.remains.add_steps(_one_by_one(drafts.made))

@@ -82,6 +82,27 @@ def test_what_concerns_too_many_keys_empties_the_arrangement_with_most_of_them()
         made.engine.check_invariants()
 
 
+def test_contents_that_are_too_large_to_be_copied_empty_their_arrangement() -> None:
+    made = rig(ROWS, "SELECT id, v FROM t WHERE id = ?")
+    for key in range(3):
+        made.fill_from(TABLE, key, reader=1)
+    sizes = [sum(entry.size for entry in reader.nodes[0].entries.values()) for reader in made.readers]
+    made.engine.state.sizes = Sizes(0, 1, 1000, 1000, 1000, sizes[0])
+    whole(made.engine, transaction(2, MOVED[:3]))
+    assert made.engine.memory.counters["emptied_by_large_change"] == 1
+    held = [[made.held(key, reader=number) is not None for key in range(3)] for number in range(2)]
+    assert sorted(held) == [[False] * 3, [True] * 3]
+
+
+def test_a_change_that_cannot_be_evaluated_empties_the_arrangement() -> None:
+    made = rig(ROWS, "SELECT id FROM t WHERE k = ? AND v * v > 0")
+    big = 1 << 62
+    whole(made.engine, transaction(2, [*MOVED[:3], (None, (50, 1, big)), MOVED[4]]))
+    assert made.held(1, reader=1) is None
+    assert made.held(1) == [(1, 2), (4, 2), (7, 1), (50, big)]
+    assert made.engine.memory.counters["evaluation_failed"] == 1
+
+
 def test_answers_that_it_concerns_are_holes() -> None:
     made = rig()
     made.readers.append(made.install(WINDOW))

@@ -83,7 +83,8 @@ class Schedule:
     def _sizes(self) -> tuple[int, ...]:
         """Each transaction is large, a row is a step."""
         rng = self._slicing
-        return 0, 1, rng.choice((0, 2, 6, 1000)), rng.choice((0, 2, 1000)), rng.choice((0, 1, 1000))
+        sizes = 0, 1, rng.choice((0, 2, 6, 1000)), rng.choice((0, 2, 1000)), rng.choice((0, 1, 1000))
+        return *sizes, rng.choice((1_500, 1 << 30))
 
     def _caches(self) -> tuple[str, ...]:
         """Any; often some that share much with each other."""
