@@ -34,7 +34,7 @@ from sqltypes import build
 from sqltypes.errors import UnknownName, UnsupportedQuery
 from sqltypes.expression import Call, ColumnRef, Expr, columns_of, sources_of
 from sqltypes.functions import BOOLEANS
-from sqltypes.schema import NULL, Table, View
+from sqltypes.schema import NULL, SqlType, Table, View
 
 Facts = dict[Name, int]  # column -> the parameter that it equals wherever its row matters
 
@@ -398,13 +398,26 @@ class _Select:
         for node in value.find_all(exp.Case, exp.If, exp.Coalesce, exp.Greatest, exp.Least, exp.AnyValue):
             if any(self._is_bit(result.unnest()) for result in results_of(node)):
                 raise refuse("bit_result", node.sql("mysql")[:60])
+        if self._may_show_zeros(value):
+            raise refuse("zerofill_result", value.sql("mysql")[:60])
         if _looked_up(self._tree) and any(map(self._is_bit, value.find_all(exp.Column))):
             raise refuse("bit_looked_up", self._tree.sql("mysql")[:60])
 
+    def _may_show_zeros(self, value: exp.Expr) -> bool:
+        """Whether it is a ZEROFILL column that a choice, an aggregate or a window gives."""
+        node = value.unnest()
+        parts = [part.unnest() for part in results_of(node)] if isinstance(node, _GIVING) else []
+        return any(self._type_of(part).zerofill or self._may_show_zeros(part) for part in parts)
+
     def _is_bit(self, node: exp.Expr) -> bool:
+        return self._type_of(node).name == "bit"
+
+    def _type_of(self, node: exp.Expr) -> SqlType:
+        """A column's type, NULL's of what is none."""
         with suppress(UnknownName):
-            return isinstance(node, exp.Column) and self._scope.column(node).type.name == "bit"
-        return False
+            if isinstance(node, exp.Column):
+                return self._scope.column(node).type
+        return NULL
 
     def _output(self, node: exp.Expr) -> list[ColumnRef]:
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
@@ -423,6 +436,13 @@ class _Select:
         if isinstance(node, exp.Alias):
             self._aliased.setdefault(name, expr)
         return [ColumnRef("", name, expr.type, True)]
+
+
+# What gives a value of a column as it is.
+_GIVING = (
+    *(exp.Case, exp.If, exp.Min, exp.Max, exp.AnyValue, exp.Window),
+    *(exp.FirstValue, exp.LastValue, exp.NthValue, exp.Lag, exp.Lead),
+)
 
 
 def _looked_up(tree: exp.Expr) -> bool:

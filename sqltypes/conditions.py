@@ -21,7 +21,7 @@ from sqltypes.comparison import (
     refuse_tolerance,
 )
 from sqltypes.errors import EvaluationError, UnsupportedQuery
-from sqltypes.expression import Call, Expr, Literal
+from sqltypes.expression import Call, Expr, Literal, ParamRef
 from sqltypes.schema import BIGINT, SqlType
 
 COMPARISONS = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">="})
@@ -113,6 +113,8 @@ def is_one_of(op: str, args: Args) -> Call:
     _refuse_several_kinds(args[0], args[1:])
     for item in args[1:]:
         _refuse_mixed_signs("IN", args[0], item)
+    if not all(map(constant, args[1:])):
+        _refuse_unknown_signs("IN", args)
     needle = equalities[0].args[0]
     if any(equality.args[0] != needle for equality in equalities):
         return _logic("or", tuple(equalities))
@@ -128,6 +130,7 @@ def whens(subject: Expr, values: Sequence[Expr]) -> list[Call]:
     _refuse_several_kinds(subject, values)
     for value in values:
         _refuse_mixed_signs("CASE", subject, value)
+    _refuse_unknown_signs("CASE", (subject, *values))
     subject, *values = _in_one_collation((subject, *values))
     return [compare("=", (subject, value)) for value in values]
 
@@ -144,6 +147,12 @@ def _refuse_mixed_signs(what: str, needle: Expr, item: Expr) -> None:
         harmless = isinstance(other, Literal) and isinstance(other.value, int) and other.value >= 0
         if _beyond_signed(unsigned) and other.type.is_integer and not _never_negative(other.type) and not harmless:
             raise UnsupportedQuery("comparison_type", f"{what} over BIGINT UNSIGNED or BIT and signed integers")
+
+
+def _refuse_unknown_signs(what: str, args: Args) -> None:
+    """What is bound may be of either sign. Constants alone IN looks up with their signs."""
+    if any(isinstance(arg, ParamRef) and (arg.type.is_integer or arg.type.name == "bit") for arg in args):
+        raise UnsupportedQuery("comparison_type", f"{what} over integers and a parameter, whose sign is not known")
 
 
 def _beyond_signed(expr: Expr) -> bool:

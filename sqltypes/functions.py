@@ -250,7 +250,10 @@ def _case(op: str, args: Args) -> Expr:
     if len(args) % 2 == 0:
         args = (*args, Literal(None, NULL))
     conditions = [_condition(op, arg) for arg in args[:-1:2]]
-    type_, values = common_type(op, [*args[1:-1:2], args[-1]])
+    results = [*args[1:-1:2], args[-1]]
+    if any(value.type.zerofill for value in results):
+        raise refuse(op, *results)  # MySQL shows it with zeros, or without
+    type_, values = common_type(op, results)
     flat = [part for pair in zip(conditions, values[:-1], strict=True) for part in pair]
     return Call("case", (*flat, values[-1]), type_, any_nullable(values))
 
@@ -331,7 +334,9 @@ def aggregate_type(function: str, argument: SqlType | None) -> tuple[SqlType, bo
         return BIGINT, False
     assert argument is not None, "only COUNT(*) has no argument"
     if name in ("min", "max"):
-        if argument.members:  # by text, and where an index gives the least and the greatest by number
+        # Members are compared by text, and where an index gives the least and the greatest by number; of a ZEROFILL
+        # number MySQL shows the zeros by its plan.
+        if argument.members or argument.zerofill:
             raise UnsupportedQuery("function", f"{function.upper()} of {argument.name.upper()} is not reproduced")
         if domain(argument) == "string":
             require(argument.collation)

@@ -10,7 +10,7 @@ import pytest
 from sqltypes.build import cast, literal, parameter
 from sqltypes.conditions import whens
 from sqltypes.errors import UnsupportedQuery
-from sqltypes.expression import Call, ColumnRef, Expr
+from sqltypes.expression import Call, ColumnRef, Expr, ParamRef
 from sqltypes.functions import aggregate_type, call
 from sqltypes.schema import DOUBLE, SqlType
 from tests.support.expressions import MEMBERS
@@ -81,6 +81,16 @@ def test_signs_of_which_one_only_occurs() -> None:
         assert call("in", [ref(needle), literal(1), ref(item)]) and whens(ref(needle), [ref(item), literal(1)])
 
 
+def test_the_sign_of_a_parameter_is_not_known() -> None:
+    for subject in ("b", "u", "i", "b64"):
+        with pytest.raises(UnsupportedQuery, match="sign is not known"):
+            whens(ref(subject), [ParamRef(0, TYPES[subject])])
+        with pytest.raises(UnsupportedQuery, match="sign"):
+            call("in", [ref(subject), ParamRef(0, TYPES[subject]), ref(subject)])
+        assert call("in", [ref(subject), ParamRef(0, TYPES[subject]), literal(1)])  # constants alone are told apart
+    assert whens(ref("s"), [ParamRef(0, TYPES["s"])])
+
+
 @pytest.mark.parametrize(
     "items", [("s", "v"), ("s", "t"), ("t", "v"), ("x", "k"), ("t", "k")], ids=lambda items: " ".join(items)
 )
@@ -115,3 +125,10 @@ def test_nullif_is_a_string_where_mysql_makes_one_of_it() -> None:
 def test_least_and_greatest_member_depend_on_an_index(function: str) -> None:
     with pytest.raises(UnsupportedQuery):
         aggregate_type(function, TYPES["m"])
+
+
+def test_zeros_of_a_zerofill_number_depend_on_mysqls_plan() -> None:
+    with pytest.raises(UnsupportedQuery):
+        aggregate_type("MIN", TYPES["z"])
+    with pytest.raises(UnsupportedQuery):
+        call("if", [ref("i"), ref("z"), literal(1)])
