@@ -9,6 +9,7 @@ from dataclasses import replace
 from proxy.api import Answer, CacheInfo, Encoder, Served, SubscriptionEvent
 from proxy.grpc_errors import as_upwell_error, failure
 from proxy.grpc_rows import column_messages, columns_id, length_delimited, type_message
+from proxy.slices import encode_in_slices
 from sqltypes.schema import ResultColumn
 from upwell.v1 import upwell_pb2 as pb
 
@@ -71,16 +72,18 @@ def cache_message(info: CacheInfo) -> pb.Cache:
     )
 
 
-def event_bytes(event: SubscriptionEvent, columns: Sequence[ResultColumn], encode: Encoder) -> bytes:
-    """A serialised SubscribeEvent."""
+async def event_bytes(event: SubscriptionEvent, columns: Sequence[ResultColumn], encode: Encoder) -> bytes:
+    """A serialised SubscribeEvent. Many rows are encoded in several steps of the loop."""
     if event.end:
         end = pb.Failure(reason="subscription_ended", message=event.end)
         return pb.SubscribeEvent(end=end, position=event.position).SerializeToString()
     if event.snapshot:
-        body = pb.Snapshot(columns=column_messages(columns)).SerializeToString() + encode(event.added)
+        body = pb.Snapshot(columns=column_messages(columns)).SerializeToString()
+        body += await encode_in_slices(encode, b"".join, event.added)
         head = ANSWER_HEADS[len(body)]
     else:
-        removed, added = encode(event.removed), encode(event.added)
+        removed = await encode_in_slices(encode, b"".join, event.removed)
+        added = await encode_in_slices(encode, b"".join, event.added)
         body = b"".join([_REMOVED_HEADS[len(removed)], removed, _ADDED_HEADS[len(added)], added])
         head = _OUTCOME_HEADS[len(body)]
     return head + body + pb.SubscribeEvent(position=event.position).SerializeToString()

@@ -361,7 +361,7 @@ class UpwellService:
         encode = encoder_for(columns)
         async with aclosing(self._system.subscribe(message.cache, parameters)) as events:
             async for event in events:
-                data = event_bytes(event, columns, encode)
+                data = await event_bytes(event, columns, encode)
                 self._check_size(len(data), "event")
                 try:
                     async with asyncio.timeout(SLOW_SUBSCRIBER_SECONDS):
