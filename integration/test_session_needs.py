@@ -42,6 +42,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "lc_time_names": ("'de_DE'", "'tr_TR'"),
     "default_week_format": ("3", "6"),
     "windowing_use_high_precision": ("OFF",),
+    "default_collation_for_utf8mb4": ("utf8mb4_general_ci",),
     "timestamp": ("981158400",),  # the clock, on which nothing that is cached depends
 }
 # Of a string that MySQL makes, in a session whose collation is binary; drivers ask whether the charset is 63.

@@ -57,6 +57,7 @@ QUERIES = (
     "SELECT s, COUNT(*) FROM a WHERE k = 1 GROUP BY s ORDER BY s",
     "SELECT id, FROM_UNIXTIME(n * 1000), UNIX_TIMESTAMP(t) FROM a WHERE id = 3",
     "SELECT id, 0.1 + f, f, d * 1.10 FROM a WHERE id = 4",
+    "SELECT id, _utf8mb4 x'c39f' = _utf8mb4'ss' FROM a WHERE id = 4",
 )
 VALUES = (
     "ON", "OFF", "0", "1", "2", "4", "8", "100", "1000", "100000", "'NONE'", "'FORCED'", "''", "'utf8mb4_general_ci'",

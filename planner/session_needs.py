@@ -55,6 +55,7 @@ BY_WORD: dict[str, frozenset[str]] = {
     "default_week_format": words("week yearweek"),
     "windowing_use_high_precision": words("over"),
     "block_encryption_mode": words("aes_encrypt aes_decrypt"),
+    "default_collation_for_utf8mb4": words("_utf8mb4"),
     TIME_ZONE: words("from_unixtime unix_timestamp convert_tz"),
 }
 SESSION_NEEDS = frozenset({COLLATION, AUTO_IS_NULL, *BY_WORD})

@@ -53,6 +53,7 @@ SOMETIMES = (
     "default_week_format",
     "windowing_use_high_precision",
     "block_encryption_mode",
+    "default_collation_for_utf8mb4",
     "sql_auto_is_null",
 )
 """Variables that change the answers of some queries: `planner/session_needs.py`."""
@@ -77,6 +78,7 @@ OF_THE_SERVER = "of the server"
 _ASKED_BY = {
     "use_secondary_engine": "COALESCE(/*!80013 @@session.use_secondary_engine, */ 'ON')",
     "optimizer_switch": f"IF(@@session.optimizer_switch = @@global.optimizer_switch, '{OF_THE_SERVER}', 'another')",
+    "default_collation_for_utf8mb4": "COLLATION(_utf8mb4'')",  # the variable is to go
     "max_sort_length": "IF(@@session.max_sort_length = @@global.max_sort_length"
     f" AND @@session.max_sort_length >= {SORTED}, '{OF_THE_SERVER}', 'another')",
 }
@@ -97,6 +99,7 @@ PINNED_VALUES = {name: value.strip("'") for name, value in PINNED.items()} | {
     "character_set_connection": "utf8mb4",
     "character_set_results": "utf8mb4",
     "collation_connection": "utf8mb4_0900_ai_ci",
+    "default_collation_for_utf8mb4": "utf8mb4_0900_ai_ci",
     "use_secondary_engine": "ON",
     "sql_buffer_result": "0",
     "optimizer_switch": OF_THE_SERVER,
