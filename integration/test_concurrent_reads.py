@@ -9,6 +9,9 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
+from dataflow.large_change import SIZES, Sizes
 from gtid_tracker.gtid import GtidSet
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
@@ -118,9 +121,13 @@ class Readers:
                     reader.drop(held)
 
 
-def test_hits_are_the_state_at_the_position_they_name(mysql: Server, database: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sizes", [SIZES, Sizes(0, 1, 50, 1000, 5)], ids=["as they are", "all transactions are large"])
+def test_hits_are_the_state_at_the_position_they_name(
+    mysql: Server, database: str, tmp_path: Path, sizes: Sizes
+) -> None:
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path) as proxy:
+            proxy.app.engine.state.sizes = sizes
             with numbered_writers(mysql, database, WRITERS, TRANSACTIONS) as writers:
                 for name, sql in {**CACHES, **LISTS, "moved": MOVED}.items():
                     await proxy.client.create_cache(sql, name=name, database=database)

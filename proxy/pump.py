@@ -250,13 +250,14 @@ class Pump:
     def _go_on_changing(self) -> None:
         """A slice of the transaction under way; that it takes effect is a step of its own."""
         event = self._changing
+        if event is None:
+            return
         until = perf_counter() + SLICE
-        while event is not None and perf_counter() < until:
-            if self._guard.prepare(STEPS):
-                self._loop.call_soon(self._end_change, event)
+        while not self._guard.prepare(STEPS):
+            if perf_counter() >= until:
+                self._loop.call_soon(self._go_on_changing)
                 return
-        if event is not None:
-            self._loop.call_soon(self._go_on_changing)
+        self._loop.call_soon(self._end_change, event)
 
     def _end_change(self, ready: StreamEvent | None = None) -> None:
         """`ready`: the transaction for which this was to be called; it may have ended since."""

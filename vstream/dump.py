@@ -94,7 +94,7 @@ class DumpReader:
         busy: Callable[[], bool] = never,
     ) -> None:
         """Requires: the dump was asked for on the session. `heartbeat`: seconds."""
-        self._busy = busy
+        self.busy = busy
         self._session = session
         self._socket = session.socket
         self._assembler = assembler
@@ -171,7 +171,7 @@ class DumpReader:
 
     def _decode(self, deadline: float) -> bool:
         """True when all that was received is decoded, False when the slice is over."""
-        assembler, packets, busy = self._assembler, self._packets, self._busy
+        assembler, packets, busy = self._assembler, self._packets, self.busy
         while True:
             for _ in range(_EVENTS_BETWEEN_LOOKS):
                 if busy():

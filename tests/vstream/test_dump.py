@@ -142,6 +142,30 @@ def test_a_sink_that_fails_ends_the_connection_and_is_not_asked_again() -> None:
     run(scenario)
 
 
+def test_nothing_is_decoded_while_the_sink_is_busy() -> None:
+    async def scenario(wire: Wire) -> None:
+        left = 0
+
+        def busy() -> bool:
+            nonlocal left
+            left -= 1
+            return left >= 0
+
+        def takes_time(event: StreamEvent) -> None:
+            nonlocal left
+            assert left < 0, "it is given an event that should wait"
+            left = 3
+            wire.given.append(event)
+
+        wire.reader.busy, wire.assembler.sink = busy, takes_time
+        wire.server.sendall(packets([e for n in range(1, 20) for e in transaction(n)]))
+        wire.server.shutdown(socket.SHUT_WR)
+        with pytest.raises(DumpLost, match="closed the connection"):
+            await wire.reader.run()
+
+    assert run(scenario).given == [Progress(Gtid(SERVER, n)) for n in range(1, 20)]
+
+
 def test_silence_ends_the_connection() -> None:
     async def scenario(wire: Wire) -> None:
         with pytest.raises(DumpLost, match="not even a heartbeat"):
