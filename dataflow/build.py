@@ -29,6 +29,7 @@ from dataflow.operators.topk import TopKNode
 from dataflow.reader import Grouping, Level, Params, ReaderNode, ReaderProgram
 from dataflow.spellings import with_one_spelling
 from dataflow.whole_dates import dated_places, with_whole_dates
+from dataflow.whole_strings import of_whole_strings
 from planner.fill_text import fill_text
 from planner.plan import (
     Aggregate,
@@ -164,17 +165,18 @@ def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> 
     layout = _table_layout(table)
     group = [own(name, table) for name in plan.group]
     positions = [column.position for column in (table.column(name) for name in plan.group)]
+    types = [column.type for column in group]
     items = accumulators(plan.aggregates, [_order_of(aggregate) for aggregate in plan.aggregates])
     program = GroupProgram(
         locate=_locate(table, plan.key, plan.filter),
-        group_key=_key_of_columns(group, positions),
+        group_key=of_whole_strings(_key_of_columns(group, positions), types, _columns_of_row(positions)),
         group_values=_columns_of_row(positions),
         arguments=compile_row([_argument(aggregate) for aggregate in plan.aggregates], layout),
         add=_folding(plan.aggregates, items, layout, add_value, "+", EXACT.add),
         subtract=_folding(plan.aggregates, items, layout, subtract_value, "-", EXACT.subtract),
         accumulators=items,
         group_width=len(group),
-        answer_group_key=_key_of_columns(group, range(len(group))),
+        answer_group_key=of_whole_strings(_key_of_columns(group, range(len(group))), types, lambda row: row),
         spelled=tuple(plan.group.index(name) for name in plan.spelled),
         dated=dated_places(plan),
     )
@@ -424,9 +426,11 @@ def _predicate(expr: Expr | None, layout: Layout) -> Callable[[Row, Params], boo
 def _grouping(plan: QueryPlan, layout: Layout) -> Grouping:
     reader = plan.reader
     group = list(reader.group)
+    values = compile_row(group, layout)
+    key = compile_key(group, layout) if group else lambda row, params: ()
     return Grouping(
-        key=compile_key(group, layout) if group else lambda row, params: (),
-        values=compile_row(group, layout),
+        key=of_whole_strings(key, [expr.type for expr in group], values),
+        values=values,
         arguments=compile_row([_argument(aggregate) for aggregate in reader.aggregates], layout),
         accumulators=accumulators(reader.aggregates, [_order_of(aggregate) for aggregate in reader.aggregates]),
         exact=all(shows_as_is(expr.type) for expr in group),
@@ -446,7 +450,7 @@ def _group_layout(plan: QueryPlan) -> Layout:
 def _distinct(plan: QueryPlan) -> Callable[[Row], Key]:
     columns = [ColumnRef("", f"o{at}", column.type, column.nullable) for at, column in enumerate(plan.reader.output)]
     by = compile_key(columns, {("", f"o{at}"): at for at in range(len(columns))})
-    return lambda row: by(row, ())
+    return of_whole_strings(lambda row: by(row, ()), [column.type for column in columns], lambda row: row)
 
 
 def _limit(limit: ReadLimit) -> Callable[[Params], tuple[int | None, int]]:

@@ -79,6 +79,24 @@ def sorted_whole(type_: SqlType) -> bool:
     return type_.length is not None and type_.length * most <= _sorted_weights(collation)
 
 
+def mostly_sorted_whole(type_: SqlType) -> bool:
+    """The same, but for strings of characters that have several weights each."""
+    collation = type_.collation or ""
+    return sorted_whole(type_) or (type_.length is not None and type_.length <= _sorted_weights(collation))
+
+
+def require_sorted_whole(type_: SqlType) -> Callable[[str | None], None]:
+    """What raises UnprovenString for a string that MySQL does not sort by as a whole."""
+    key, short = order_key(type_, False, False), _sorted_weights(type_.collation or "") // MOST_WEIGHTS
+    assert key is not None, "the type is of a string"
+
+    def require(text: str | None) -> None:
+        if text is not None and len(text) > short:
+            key(text)
+
+    return require
+
+
 def _sorted_weights(collation: str) -> int:
     if collation.startswith(("latin1", "ascii")):
         return SORTED

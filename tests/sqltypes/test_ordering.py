@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sqltypes.errors import UnprovenString
-from sqltypes.ordering import order_key, sorted_whole
+from sqltypes.ordering import mostly_sorted_whole, order_key, require_sorted_whole, sorted_whole
 from sqltypes.schema import SqlType
 
 
@@ -47,3 +47,14 @@ def test_short_types_are_sorted_whole() -> None:
         assert sorted_whole(text(collation, length)) and not sorted_whole(text(collation, length + 1))
         assert not sorted_whole(text(collation))
     assert sorted_whole(SqlType("enum", length=9, collation="utf8mb4_general_ci", members=("a" * 600,)))
+
+
+def test_strings_of_few_characters_may_have_too_many_weights() -> None:
+    type_ = text("utf8mb4_unicode_ci", 255)
+    assert not sorted_whole(type_) and mostly_sorted_whole(type_)
+    assert not mostly_sorted_whole(text("utf8mb4_unicode_ci", 513))
+    require = require_sorted_whole(type_)
+    for short in (None, "a" * 255, "\u00df" * 255, "\u00bc" * 60):
+        require(short)
+    with pytest.raises(UnprovenString):
+        require("\u00bc" * 255)  # of three weights
