@@ -344,7 +344,7 @@ class LinearArrangement(Arrangement):
         """Puts the content of each entry's draft in the place of its own, if it is still held. The draft gets the old
         one."""
         get = self.entries.get
-        grown = 0
+        memory = self.memory
         for entry, draft in made:
             if get(entry.key) is not entry:
                 continue
@@ -352,10 +352,9 @@ class LinearArrangement(Arrangement):
                 self.discard(entry)
             elif draft.since >= 0:
                 entry.content, draft.content = draft.content, entry.content
-                grown += draft.size - entry.size
+                memory.used += draft.size - entry.size
                 entry.size = draft.size
                 touch(entry)
-        self.memory.used += grown
 
     def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
         locate = self.locate

@@ -229,7 +229,7 @@ class Engine(Reads):
         effects += self._insert_due()
         unsettled = bracket.owned.difference(bracket.executed) if bracket.owned else bracket.owned
         if not self._waits.add(bracket.needed, self.ring.position, fill, unsettled):
-            if self.state.under_way is not None:
+            if self.state.delays(fill.reader):
                 self._due.append(fill)
             else:
                 effects += self._insert(fill)

@@ -93,7 +93,11 @@ class Guard:
     def _emptied(self, event: StreamEvent) -> list[Effect]:
         """Instead of an event: its tables are emptied."""
         engine = self._engine
+        large = engine.state.under_way
         engine.state.abandon()
+        if large is not None and large.event is event and large.outdated:
+            # It has changed tables, too, that nobody wanted when it was received.
+            return self._reset(engine.ring.position.freeze().add(large.event.gtid))
         if isinstance(event, Gap):
             return self._reset(event.position)
         gtid = getattr(event, "gtid", None)

@@ -8,7 +8,9 @@ what comes of it must be thrown away.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Generator, Iterable, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -160,18 +162,19 @@ def _finished(reader: ReaderNode, rows: list[Row], params: Params) -> Steps[list
 
 
 def _ordered(order: Any, rows: list[Row], params: Params) -> Steps[list[Row]]:
-    """Sorts parts, then merges them pair by pair. (A sort finds runs that are in order, and merges them.)"""
+    """Sorts parts, then merges them."""
     runs: list[list[tuple[Any, Row]]] = []
     for some in _parts(rows):
         runs.append(sorted([(order(row, params), row) for row in some], key=FIRST))
         yield
-    while len(runs) > 1:
-        merged = []
-        for at in range(0, len(runs), 2):
-            merged.append(sorted([*runs[at], *runs[at + 1]], key=FIRST) if at + 1 < len(runs) else runs[at])
-            yield
-        runs = merged
-    return [row for _, row in runs[0]] if runs else []
+    if len(runs) == 1:
+        return [row for _, row in runs[0]]
+    found: list[Row] = []
+    merged = heapq.merge(*runs, key=FIRST)
+    while some := [row for _, row in islice(merged, AT_ONCE)]:
+        found += some
+        yield
+    return found
 
 
 def _parts(rows: Sequence[Item]) -> Iterable[Sequence[Item]]:

@@ -41,7 +41,7 @@ class Sizes:
 
     `large`: row changes, each counted for every arrangement on its table; a transaction of more is not applied in one
     step. `rows`: of such a transaction, looked at for one arrangement in a step. `published`: drafts that are put in
-    their places, 3 ms. `remembered`: rows of a large transaction that the ring keeps. Of one with more it keeps the
+    their places, 5 ms. `remembered`: rows of a large transaction that the ring keeps. Of one with more it keeps the
     tables only, and what was read before that transaction is not inserted after it: to bring an answer forward by so
     many rows would be a long step. `stale`: answers that one event makes stale one by one, of those that share an
     entry, 1 ms; where there are more, the readers forget all of theirs. `copied`: bytes of the contents that have a
@@ -59,13 +59,15 @@ class Sizes:
 SIZES = Sizes()
 
 
-def work_of(transaction: Transaction, by_table: dict[str, TableNodes]) -> int:
-    """How much work the transaction is, in the unit of `Sizes.large`."""
+def work_of(transaction: Transaction, by_table: dict[str, TableNodes], enough: int) -> int:
+    """How much work the transaction is, in the unit of `Sizes.large`; where it is more than `enough`, at least that."""
     work = 0
     for change in transaction.changes:
         nodes = by_table.get(change.table)
         if nodes is not None:
             work += len(change.pairs) * len(nodes.nodes)
+            if work > enough:
+                break
     return work
 
 
@@ -93,23 +95,30 @@ class LargeChange:
         self, event: Transaction, by_table: dict[str, TableNodes], memory: Memory, sizes: Sizes = SIZES
     ) -> None:
         self.event = event
-        self.rows = sum(len(change.pairs) for change in event.changes)
+        self.rows = 0  # that the steps so far have looked at
         self.outdated = False  # columns are wanted by now that its rows lack
         self._by_table = by_table
         self._memory = memory
-        self._most = sizes.published
+        self._most, self._remembered = sizes.published, sizes.remembered
         self._drafts: dict[Arrangement, Drafts] = {}
         self._largest = sizes.copied
         self._count = self._size = 0
         self._ready = False  # all steps are made
         self.steps = self._steps(sizes.rows)
 
+    @property
+    def owns_rows(self) -> bool:
+        """Whether nobody needs its rows once it has taken effect. Requires: all steps are made."""
+        return self.outdated or self.rows > self._remembered
+
     def _steps(self, at_once: int) -> Iterator[None]:
         """Works the drafts out; each step takes less than a millisecond."""
         for change in self.event.changes:
+            self.rows += len(change.pairs)
             for first in range(0, len(change.pairs), at_once):
                 nodes = self._by_table.get(change.table)
                 if nodes is None:
+                    yield
                     break
                 some = change.pairs[first : first + at_once]
                 for node, keys in nodes.located(some):
@@ -209,7 +218,6 @@ class LargeChange:
                 node.let_go_of(drafts.keys)
             elif isinstance(node, LinearArrangement):
                 node.publish(drafts.made.values())
-        self.leave()
 
     def leave(self) -> None:
         """Nothing of it is needed any more. Its rows and drafts are freed a little at a time."""
@@ -218,16 +226,22 @@ class LargeChange:
         for drafts in self._drafts.values():
             drafts.live = {}
             remains.add_steps(_one_by_one(drafts.made))
-        for change in self.event.changes:
-            remains.add_steps(_one_by_one(list(change.pairs)))
+        if self.owns_rows:
+            remains.add_steps(_rows_one_by_one(self.event))
         self._drafts = {}
 
 
-def _one_by_one(items: dict[Key, tuple[Entry, Entry]] | list[Pair]) -> Iterator[None]:
+def _rows_one_by_one(event: Transaction) -> Iterator[None]:
+    """Takes them out of their lists."""
+    for change in event.changes:
+        while change.pairs:
+            change.pairs.pop()
+            yield
+        yield
+
+
+def _one_by_one(items: dict[Key, tuple[Entry, Entry]]) -> Iterator[None]:
     """Takes them out, so that each is freed for itself."""
     while items:
-        if isinstance(items, dict):
-            items.popitem()
-        else:
-            items.pop()
+        items.popitem()
         yield

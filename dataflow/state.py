@@ -61,7 +61,9 @@ class State:
 
     def is_large(self, event: StreamEvent) -> bool:
         """Whether it is too much work for one step."""
-        return event.__class__ is Transaction and work_of(event, self.graph.by_table) > self.sizes.large
+        return (
+            event.__class__ is Transaction and work_of(event, self.graph.by_table, self.sizes.large) > self.sizes.large
+        )
 
     def begin(self, event: Transaction) -> None:
         """Takes a large transaction. `advance` is to follow when its steps are made. Requires: none is under way."""
@@ -75,30 +77,40 @@ class State:
         """
         self.memory.sequence += 1
         self.memory.room = self.sizes.stale
-        large = self.under_way
-        if large is not None and large.event is event:
-            self.under_way = None
-            record: Record | None = self._publish(large)
-        else:
-            record = self._process(event)
-        self.memory.room = UNBOUNDED
-        if event.gtid is None:
-            self._forget_ring()
-        else:
+        large = self.under_way if self.under_way is not None and self.under_way.event is event else None
+        try:
+            record = self._process(event) if large is None else self._publish(large)
+        finally:
+            self.memory.room = UNBOUNDED
+        if large is not None:
+            self.abandon()  # it is done
+        if event.gtid is not None:
             self.ring.push(event.gtid, record)
+        if event.gtid is None or (large is not None and large.outdated):
+            self._forget_ring()
 
     def _publish(self, large: LargeChange) -> Record:
+        """What was read before it is not brought forward by its rows where they are many, or where it has others that
+        nobody wanted when it was received."""
         event = large.event
         large.publish()
-        if large.rows <= self.sizes.remembered and not large.outdated:
-            if self._ahead:
-                self._process_ahead(event)
-            return Record.of(event)
-        for node in self._ahead:
-            if any(change.table in node.tables for change in event.changes):
-                node.drop_ahead(event.gtid)
         tables = frozenset(change.table for change in event.changes)
-        return Record(Ddl(event.gtid, "a transaction of many rows", tables, schema=False))
+        ahead = [node for node in self._ahead if large.outdated or not tables.isdisjoint(node.tables)]
+        if large.outdated or large.rows * len(ahead) > self.sizes.remembered:
+            for node in ahead:
+                node.drop_ahead(event.gtid)
+        elif ahead:
+            self._process_ahead(event)
+        if large.owns_rows:
+            return Record(Ddl(event.gtid, "a transaction of many rows", tables, schema=False))
+        return Record.of(event)
+
+    def delays(self, reader: ReaderNode) -> bool:
+        """Whether what is read for it waits until the transaction under way has taken effect, which would miss it."""
+        large = self.under_way
+        if large is None or large.outdated:
+            return large is not None
+        return any(change.table in node.tables for change in large.event.changes for node in reader.nodes)
 
     def _forget_ring(self) -> None:
         """At once; what was in it is freed a little at a time."""
@@ -106,7 +118,7 @@ class State:
             self.memory.remains.add_steps(self.ring.forget())
 
     def abandon(self) -> None:
-        """The transaction under way is not to be applied."""
+        """The transaction under way is not to be applied, or not again."""
         large, self.under_way = self.under_way, None
         if large is not None:
             large.leave()

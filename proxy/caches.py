@@ -544,9 +544,20 @@ class OpenCache:
                 return body
             held, params, is_due = self._large
             due = due or is_due
-            if not await self._derive_large(held, params):
+            if not await self._derive_due(held, params, is_due):
                 return None
         return None
+
+    async def _derive_due(self, held: Held, params: Params, is_due: bool) -> bool:
+        """As `_derive_large`. An answer that is to be compared behind is meanwhile given to nobody else."""
+        trust = self._cache.trust
+        if not is_due or trust is None or held in trust.unproved:
+            return await self._derive_large(held, params)
+        trust.unproved[held] = None
+        try:
+            return await self._derive_large(held, params)
+        finally:
+            trust.unproved.pop(held, None)
 
     async def _derive_large(self, held: Held, params: Params) -> bool:
         """Stores an answer, unless a change comes before that is done. False: a part of it is a hole."""

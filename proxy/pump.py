@@ -79,6 +79,7 @@ class Pump:
         self._tidying = self._going_on = False
         self._preparing: set[asyncio.Task[None]] = set()
         self._changing: StreamEvent | None = None
+        self._failed: Exception | None = None  # what came of a transaction that took effect between two events
         engine.memory.remains.on_more = self._tidy_soon
 
     # -- wire formats ------------------------------------------------------------------------------------------------
@@ -232,6 +233,9 @@ class Pump:
     def on_stream(self, event: StreamEvent) -> None:
         """One event of the change stream, processed to completion; a transaction that is much work in slices, while
         `changing`. What comes meanwhile and has its place behind that waits for it, in the same step."""
+        failed, self._failed = self._failed, None
+        if failed is not None and not isinstance(event, Gap):
+            raise failed
         if self._changing is not None and getattr(event, "gtid", None) is not None:
             self._end_change()
         elif isinstance(event, Gap):
@@ -257,12 +261,20 @@ class Pump:
             if perf_counter() >= until:
                 self._loop.call_soon(self._go_on_changing)
                 return
-        self._loop.call_soon(self._end_change, event)
+        self._loop.call_soon(self._end_ready, event)
 
-    def _end_change(self, ready: StreamEvent | None = None) -> None:
-        """`ready`: the transaction for which this was to be called; it may have ended since."""
+    def _end_ready(self, event: StreamEvent) -> None:
+        """The transaction is ready; it may have ended since. What is raised is the stream's: it is told with the next
+        event, and begins anew."""
+        if self._changing is event:
+            try:
+                self._end_change()
+            except Exception as error:  # noqa: BLE001 - an edge: the loop would pass it over
+                self._failed = error
+
+    def _end_change(self) -> None:
         event = self._changing
-        if event is not None and (ready is None or ready is event):
+        if event is not None:
             self._changing = None
             self._process(event)
 

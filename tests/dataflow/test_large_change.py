@@ -8,7 +8,8 @@ from dataflow.engine import Engine
 from dataflow.guard import Guard
 from dataflow.large_change import LargeChange, Sizes
 from dataflow.messages import Changes, Ddl, Effect, Gap, Pair, Ready, TableChanges, Transaction
-from gtid_tracker.gtid import Gtid
+from gtid_tracker.gtid import Gtid, GtidSet
+from sqltypes.errors import EvaluationError
 from tests.support.engine_rig import OLD, ROWS, Rig, gtids
 
 SUMS = "SELECT SUM(v) FROM t WHERE k = ?"
@@ -224,3 +225,119 @@ def test_a_fault_in_a_step_empties_its_tables(monkeypatch: pytest.MonkeyPatch) -
     assert faults == ["a large change", "a change"]
     assert made.held(1) is None
     assert made.engine.ring.position.freeze() == gtids(1, 2) and made.engine.under_way is None
+
+
+OTHERS = "SELECT id, v FROM w WHERE k = ?"
+
+
+def filled_late(made: Rig, executed: GtidSet) -> None:
+    """A cache on another table comes, and its upquery's snapshot has not what is under way, though that has changed
+    the table, too: when it was received nobody wanted its rows."""
+    made.readers.append(made.install(OTHERS))
+    made.read(7, reader=len(made.readers) - 1)
+    (request,) = made.asked()
+    made.answer(request, [(7, 50, 1)], lower=gtids(1), executed=executed, owned=gtids(2))
+
+
+def test_rows_that_nobody_wanted_when_it_was_received_are_not_missed_by_a_cache_that_came_since() -> None:
+    made = rig(ROWS)
+    event = begun(made.engine, MOVED)
+    filled_late(made, gtids(1))
+    assert made.engine.prepare()
+    made.engine.on_stream(event)
+    while made.engine.unfinished:
+        made.engine.go_on()
+    assert made.held(7, reader=1) is None
+    made.engine.check_invariants()
+
+
+def test_nor_by_what_it_holds_ahead_of_the_position() -> None:
+    made = rig(ROWS)
+    event = begun(made.engine, MOVED)
+    filled_late(made, gtids(1, 3))
+    assert made.engine.memory.counters["fills_ahead"] == 1
+    assert made.engine.prepare()
+    made.engine.on_stream(event)
+    made.engine.on_stream(transaction(3, [(None, (20, 2, 2))]))
+    while made.engine.unfinished:
+        made.engine.go_on()
+    assert made.held(7, reader=1) is None
+    made.engine.check_invariants()
+
+
+def test_nor_where_it_fails() -> None:
+    made = rig(ROWS)
+    guard = Guard(made.engine, lambda *given: None)
+    event = begun(made.engine, MOVED)
+    filled_late(made, gtids(1))
+    guard.on_stream(event)  # its steps are not made
+    while made.engine.unfinished:
+        made.engine.go_on()
+    assert made.held(7, reader=1) is None and made.engine.ring.position.freeze() == gtids(1, 2)
+
+
+def test_what_is_of_other_tables_is_inserted_meanwhile() -> None:
+    made = rig(ROWS)
+    made.readers.append(made.install(OTHERS))
+    event = begun(made.engine, MOVED)
+    for reader, key in ((1, 7), (0, 8)):
+        made.read(key, reader=reader)
+        (request,) = made.asked()
+        made.answer(request, [], lower=gtids(1))
+    assert made.held(7, reader=1) == [] and made.held(8) is None
+    assert made.engine.prepare()
+    made.engine.on_stream(event)
+    made.engine.go_on()
+    assert made.held(8) == []
+
+
+def test_contents_are_copied_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key may go between two of these steps."""
+    monkeypatch.setattr("dataflow.large_change.COPIED_AT_ONCE", 0)
+    made = rig(ROWS)
+    made.engine.state.sizes = Sizes(0, 100)
+    event = begun(made.engine, MOVED)
+    assert not made.engine.prepare(1)
+    node = made.readers[0].nodes[0]
+    for key in list(node.entries):
+        node.discard(node.entries[key])
+        break
+    assert made.engine.prepare()
+    made.engine.on_stream(event)
+    held = [made.held(key) for key in range(3)]
+    assert held.count(None) == 1
+    made.engine.check_invariants()
+
+
+def test_a_change_that_cannot_be_evaluated_leaves_no_count_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = rig(ROWS)
+
+    def change(*given: object) -> None:
+        raise EvaluationError("planted")
+
+    monkeypatch.setattr(made.readers[0].nodes[0], "change", change, raising=False)
+    made.engine.state.sizes = Sizes(0, 100)
+    begun(made.engine, MOVED)
+    assert made.engine.prepare()
+    large = made.engine.state.under_way
+    assert large is not None and (large._count, large._size) == (0, 0)
+
+
+def test_a_fault_while_it_takes_effect_leaves_the_memory_counted() -> None:
+    made = rig(ROWS, "SELECT id, k FROM t WHERE id = ?")
+    guard = Guard(made.engine, lambda *given: None)
+    calls = iter((True, False, False))
+
+    def watch() -> None:
+        if next(calls, False):
+            raise RuntimeError("planted")
+
+    added: list[Pair] = [(None, (100 + number, number % 3, 2)) for number in range(9)]
+    event = begun(made.engine, added)
+    assert made.engine.prepare()
+    list(made.readers[0].entries.values())[2].watch = watch
+    guard.on_stream(event)
+    assert made.engine.ring.position.freeze() == gtids(1, 2)
+    while made.engine.memory.remains:
+        made.engine.tidy(1000)
+    made.engine.check_invariants()

@@ -76,9 +76,9 @@ LARGE_CHANGES = (
     Mutant("large", "what it concerns too much of is emptied", edit(LargeChange, "publish", ("node.let_go()", "pass"))),
     Mutant(
         "large",
-        "nothing is inserted while it is under way",
+        "nothing that it concerns is inserted while it is under way",
         all_of(
-            edit(Engine, "_answered", ("if self.state.under_way is not None:", "if False:")),
+            edit(Engine, "_answered", ("if self.state.delays(fill.reader):", "if False:")),
             edit(Engine, "_insert_due", ("0 if self.state.under_way is not None else ", "")),
         ),
     ),
