@@ -195,7 +195,7 @@ class KeyBinder:
         if not value:
             raise BadParameters(f"{name} takes a list of at least one value, it was empty")
         if set(map(type, value)) == _INT and _whole(parameter.type):
-            return tuple(sorted(set(value))) if self._evict else tuple(dict.fromkeys(value))
+            return _still_a_list(sorted(set(value)), value) if self._evict else tuple(dict.fromkeys(value))
         _require_alike(name, value)
         converted = dict.fromkeys(convert_parameter(item, parameter.type) for item in value)
         if parameter.index in self._real and 0 in converted:
@@ -203,9 +203,10 @@ class KeyBinder:
         if not self._evict:
             return tuple(converted)
         # One spelling for equal lists: the order of an IN-list changes no answer.
-        return tuple(
-            sorted(converted, key=lambda item: (item is None, type(item).__name__, item if item is not None else 0))
+        ordered = sorted(
+            converted, key=lambda item: (item is None, type(item).__name__, item if item is not None else 0)
         )
+        return _still_a_list(ordered, value)
 
 
 _INT, _STR = {int}, {str}
@@ -236,6 +237,11 @@ def in_parts(reads: Sequence[Sequence[ParameterValue]], most: int) -> Iterator[S
             first, weight = at, count
     if reads:
         yield reads[first:]
+
+
+def _still_a_list(found: list[Value], given: Sequence[Value]) -> tuple[Value, ...]:
+    """MySQL compares with the one value of a list as `=` does, and otherwise with several, though they be equal."""
+    return (found[0], found[0]) if len(found) == 1 and len(given) > 1 else tuple(found)
 
 
 def _whole(type_: SqlType) -> bool:

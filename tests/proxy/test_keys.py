@@ -51,6 +51,15 @@ def test_lists_of_evict_mode_give_one_key() -> None:
     assert len(evicted.bind([numbers(100), numbers(100)]).keys) == 1
 
 
+def test_a_list_of_equal_values_is_still_one_in_evict_mode() -> None:
+    """Measured: of a FLOAT(7,2) 0.1, `IN (0.1)` is true and `IN (0.1, 0.1)` is not."""
+    evicted = binder(EVICTED)
+    ((one, _),) = evicted.bind([(5,), (7,)]).keys
+    ((several, _),) = evicted.bind([(5, 5, 5), (7,)]).keys
+    assert (one, several) == (((5,), (7,)), ((5, 5), (7,)))
+    assert evicted.bind([(6, 5, 6), (7,)]).keys == evicted.bind([(5, 6), (7,)]).keys
+
+
 def test_a_wrong_number_of_parameters_is_told_by_who_binds() -> None:
     with_two = binder(TWO)
     assert with_two.too_many([numbers(3)] * 3) == ""
