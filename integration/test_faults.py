@@ -32,6 +32,7 @@ import proxy.caches
 import proxy.encoding
 import proxy.faults
 import proxy.keys
+import proxy.misses
 import proxy.mysql.announced
 import proxy.mysql.cached_reads
 import proxy.mysql.grants
@@ -82,10 +83,10 @@ READS: tuple[tuple[Any, str], ...] = (
     (proxy.mysql.cached_reads.CachedReads, "_ask_rights"),
     (proxy.mysql.cached_reads.CachedReads, "_fill_beside"),
     (planner.matcher.QueryMatcher, "match"),
-    (proxy.caches.OpenCache, "_bind"),
-    (proxy.caches.OpenCache, "_held_body"),
+    (proxy.caches.OpenCache, "bind"),
+    (proxy.caches.OpenCache, "held_body"),
     (proxy.caches.OpenCache, "_renew"),
-    (proxy.caches.OpenCache, "_miss"),
+    (proxy.misses.Misses, "_miss"),
     (proxy.caches.OpenCache, "encode_as"),
     (proxy.encoding.Encoding, "learn"),
     (proxy.keys.KeyBinder, "bind"),
@@ -231,7 +232,12 @@ def last_hit(beside: Beside, client: RawClient) -> bool:
 
 # -- edges -------------------------------------------------------------------------------------------------------------
 
-RELAYS = {"OpenCache.fault", "Pump._on_fault", "Shared.note_fault"}  # between the edges and `Faults.note`
+RELAYS = {
+    "OpenCache.fault",
+    "Misses.fault",
+    "Pump._on_fault",
+    "Shared.note_fault",
+}  # between the edges and `Faults.note`
 OURS = Path(proxy.caches.__file__).parents[1]
 TELLS = {"note_fault", "_on_fault"}
 
@@ -250,13 +256,13 @@ Engine = dataflow.engine.Engine
 OpenCache = proxy.caches.OpenCache
 EDGES = (
     Edge("OpenCache.encode_as", ((proxy.encoding.Encoding, "learn"),)),
-    Edge("OpenCache._peeked", ((OpenCache, "_bind"),)),
+    Edge("OpenCache._peeked", ((OpenCache, "bind"),)),
     Edge("OpenCache.peek_since", ((dataflow.reader.ReaderNode, "since"),)),
-    Edge("OpenCache.bound", ((OpenCache, "_bind"),)),
-    Edge("OpenCache._hit_many", ((OpenCache, "_ready"),)),
-    Edge("OpenCache._hit_slow", ((OpenCache, "_held_body"),)),
-    Edge("OpenCache._fill", ((OpenCache, "_miss"),)),
-    Edge("OpenCache._fill_fresh", ((OpenCache, "_miss"),)),
+    Edge("OpenCache.bound", ((OpenCache, "bind"),)),
+    Edge("OpenCache._hit_many", ((OpenCache, "ready"),)),
+    Edge("OpenCache._hit_slow", ((OpenCache, "held_body"),)),
+    Edge("Misses._fill", ((proxy.misses.Misses, "_miss"),)),
+    Edge("Misses._fill_fresh", ((proxy.misses.Misses, "_miss"),)),
     Edge("CachedReads._attempt", ((proxy.mysql.cached_reads.CachedReads, "_filled"),)),
     Edge("CachedReads.watched.<locals>.ended", ((proxy.mysql.announced.Announced, "learn"),)),
     Edge("QuickHits.quick", ((proxy.mysql.texts.TextMatcher, "find"),)),

@@ -24,13 +24,13 @@ from planner.matcher import QueryMatcher
 from planner.plan import Caution, QueryPlan
 from planner.scan import preparable, tokens_at_most
 from proxy.api import BY_GRPC, MadeBy, Origin
-from proxy.caches import NamedCache
 from proxy.collations import load_collations
 from proxy.definitions import CacheLimits, Definitions, Forgotten, to_the_end
 from proxy.doubts import CLOSED, Doubt, Doubts, next_level
 from proxy.encoding import Encoding, carried
 from proxy.keys import KeyBinder
 from proxy.leaving import Leaving
+from proxy.named_cache import NamedCache
 from proxy.planned_again import PlannedAgain
 from proxy.planning import TOO_COSTLY, PlanningProcess, check_views, disagreement
 from proxy.planning_worker import Thought, refusing

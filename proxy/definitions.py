@@ -12,7 +12,7 @@ from proxy.api import MadeBy
 from sqltypes.errors import Overloaded
 
 if TYPE_CHECKING:
-    from proxy.caches import NamedCache
+    from proxy.named_cache import NamedCache
 
 Result = TypeVar("Result")
 

@@ -18,7 +18,7 @@ from sqltypes.errors import SourceError
 from sqltypes.expression import Row
 
 if TYPE_CHECKING:
-    from proxy.caches import NamedCache
+    from proxy.named_cache import NamedCache
 
 log = structlog.get_logger("upwell.trust")
 

@@ -4,7 +4,7 @@ There is one place at each edge where a fault becomes MySQL's answer:
 
 | edge | where | what becomes of it |
 | --- | --- | --- |
-| a cache (hits, keys, encoding, fills) | `OpenCache`, `guarded` | the key is dropped, the read passes |
+| a cache (hits, keys, encoding, fills) | `OpenCache`, `Misses`, `guarded` | the key is dropped, the read passes |
 | the engine | `dataflow/guard.py` | the reader's keys, or the change's tables, are emptied; waiting reads pass |
 | a session over MySQL's protocol | `Session.handle`, `CachedReads._attempt` | the command passes as it came |
 | gRPC's `Query` | `Router.query` | the text passes |

@@ -16,7 +16,7 @@ from time import perf_counter
 
 from dataflow.engine import Engine
 from dataflow.reader import ReaderNode
-from proxy.caches import NamedCache
+from proxy.named_cache import NamedCache
 from proxy.pump import Pump
 from proxy.slices import SLICE
 

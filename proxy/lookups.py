@@ -16,7 +16,7 @@ from sqltypes.errors import UpwellError
 from sqltypes.expression import Key
 
 if TYPE_CHECKING:
-    from proxy.caches import NamedCache
+    from proxy.named_cache import NamedCache
     from proxy.router import Router
 
 SAMPLE = 64  # one hit in so many goes the long way, where it is timed and may be compared

@@ -37,7 +37,7 @@ from proxy.api import (
     SystemStatus,
 )
 from proxy.auto_cache import AutoCache
-from proxy.caches import NamedCache, OpenCache
+from proxy.caches import OpenCache
 from proxy.catalog import Catalog
 from proxy.counters import COUNTERS, SOURCE
 from proxy.faults import is_fault
@@ -46,6 +46,7 @@ from proxy.keys import MOST_KEYS
 from proxy.lateness import Lateness
 from proxy.ledger import TIRED
 from proxy.long_sql import is_long, read_text, substituted, substituted_in_slices
+from proxy.named_cache import NamedCache
 from proxy.proxied import ProxiedQueries
 from proxy.pump import DIFFERS, NOT_COMPARED, SUSPECTED, Pump
 from proxy.sample import Sampler

@@ -24,7 +24,7 @@ from proxy.suspicions import PATIENCE, Submit
 from sqltypes.errors import UpwellError
 
 if TYPE_CHECKING:
-    from proxy.caches import NamedCache
+    from proxy.named_cache import NamedCache
 
 __all__ = ["PATIENCE", "Sampler"]
 

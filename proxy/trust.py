@@ -38,7 +38,7 @@ from sqltypes.errors import SourceError, UpwellError
 from sqltypes.expression import Key
 
 if TYPE_CHECKING:
-    from proxy.caches import NamedCache
+    from proxy.named_cache import NamedCache
 
 log = structlog.get_logger("upwell.trust")
 

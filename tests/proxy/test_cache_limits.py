@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from proxy.api import BY_GRPC, MadeBy
-from proxy.caches import NamedCache
 from proxy.definitions import CacheLimits
+from proxy.named_cache import NamedCache
 from sqltypes.errors import Overloaded
 
 ANN, BOB = replace(BY_GRPC, account="ann@h"), replace(BY_GRPC, account="bob@h")

@@ -14,9 +14,9 @@ from planner.api import plan_query
 from planner.fingerprint import fingerprint, outline
 from planner.matcher import QueryMatcher
 from proxy.api import MadeBy, Origin
-from proxy.caches import NamedCache
 from proxy.catalog import Catalog, Planned
 from proxy.definitions import CacheLimits
+from proxy.named_cache import NamedCache
 from proxy.planned_again import FIRST_PAUSE, PlannedAgain
 from proxy.planning import TOO_COSTLY
 from sqltypes.errors import ConfigError, Overloaded, SourceError, UnknownCache, UnknownName, UnsupportedQuery

@@ -21,10 +21,10 @@ from dataflow.messages import (
 )
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
-from proxy.caches import NamedCache
 from proxy.encoding import Encoding
 from proxy.keys import Binding
 from proxy.long_sql import substituted
+from proxy.named_cache import NamedCache
 from proxy.sample import BURDEN, MAX_BYTES, OFFERED, PATIENCE, Sampler
 from proxy.suspicions import UPTIME
 from sqltypes.errors import DeadlinePassed, SourceDown, SourceError

@@ -24,11 +24,11 @@ from dataflow.messages import (
 )
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
-from proxy.caches import NamedCache
 from proxy.comparison import Comparer
 from proxy.encoding import Encoding
 from proxy.keys import Binding
 from proxy.long_sql import substituted
+from proxy.named_cache import NamedCache
 from proxy.suspicions import AGAIN, PATIENCE
 from proxy.trust import Auditor
 from sqltypes.errors import SourceDown

@@ -12,9 +12,10 @@ from dataflow.entries import Held
 from dataflow.messages import Effect, UpqueryRequest
 from dataflow.reader import Params, ReaderNode
 from proxy.api import Encoder, Join
-from proxy.caches import NamedCache, OpenCache
+from proxy.caches import OpenCache
 from proxy.keys import KeyBinder
 from proxy.long_sql import substituted
+from proxy.named_cache import NamedCache
 from proxy.router import Router
 from proxy.sample import Sampler
 from sqltypes.expression import Key, Row

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
+from typing import cast
 
 from dataflow.check import Check
 from dataflow.demand import BEHIND
@@ -40,6 +41,8 @@ from dataflow.messages import (
 from gtid_tracker.gtid import GtidSet
 from planner import upquery_sql
 from proxy.app import stream_doubt
+from proxy.misses import Misses
+from proxy.router import Router
 from sqltypes.errors import EvaluationError, SourceDown
 from sqltypes.expression import Row
 from tests.simulation.checks import Checks
@@ -441,7 +444,7 @@ class Simulation:
             return True
         named = cache.named
         assert named.reader is not None and named.binder is not None
-        ahead = cache.answer_ahead(named.reader, named.binder.bind(parameters))
+        ahead = Misses(cache, cast(Router, self.desk), 0).answer_ahead(named.reader, named.binder.bind(parameters))
         if ahead is None or (demand is not None and not demand.needed.issubset(self.position.union(ahead[1]))):
             return False
         self.checks.hit_ahead(name, parameters, *ahead)

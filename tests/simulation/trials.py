@@ -177,7 +177,7 @@ class Trials(Simulation):
         self._asking = name
         self.comparer.start(
             Comparison(
-                named, named.reader, binding, opened._is_whole(binding), 0, parameters,
+                named, named.reader, binding, opened.is_whole(binding), 0, parameters,
                 substituted(named.sql, parameters), self.position, marks, self.clock, self._on_compared,
             )
         )  # fmt: skip

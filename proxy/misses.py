@@ -1,0 +1,246 @@
+"""What becomes of a read that is no hit: an upquery, a comparison with MySQL's own answer, or why MySQL is to answer.
+
+Large answers that are held and not stored are hits, too, once they are derived, in steps."""
+
+from __future__ import annotations
+
+from asyncio import sleep
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from dataflow.entries import Held
+from dataflow.large_answers import HeldRows
+from dataflow.reader import Params, ReaderNode
+from gtid_tracker.gtid import GtidSet
+from proxy.api import ANSWERED_BY_MYSQL, Answer, Demand, ParameterValue, Served
+from proxy.faults import guarded_async
+from proxy.freshness import CallDemand
+from proxy.keys import Binding
+from proxy.pump import NO_CONNECTION, NOT_COMPARED, SUSPECTED, Behind, PassThrough
+from proxy.slices import encode_in_slices, run_in_slices
+from sqltypes.errors import Fault
+from sqltypes.expression import Row
+
+if TYPE_CHECKING:
+    from proxy.caches import OpenCache
+    from proxy.router import Router
+
+MOST_LARGE = 20
+"""How many large answers of one list are derived, or one that changes all the time, before MySQL is asked."""
+
+
+class Misses:
+    """Of one opened cache. Made for each read: nothing of it stays."""
+
+    def __init__(self, opened: OpenCache, router: Router, format_: int) -> None:
+        self._opened = opened
+        self._router = router
+        self._cache = opened.named
+        self._format = format_
+        self._join = router.join(format_)
+
+    def fault(self, error: Exception, *given: object) -> Fault:
+        """What `guarded_async` does with a fault."""
+        return self._opened.fault(error, *given)
+
+    async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "") -> Answer:
+        """As `hit`, else by an upquery, else passed through with the reason. Raises TooStale."""
+        assert demand is None or isinstance(demand, CallDemand), "demands are the router's"
+        answer = await self.fill(parameters, demand, text)
+        if isinstance(answer, Answer):
+            return answer
+        self._cache.passed += 1
+        return await self._router.pass_cache(self._cache, parameters, self._format, answer, demand)
+
+    async def fill(
+        self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "", *, wait: bool = True
+    ) -> Answer | str:
+        """As `hit`, else by an upquery; the reason where MySQL itself is to answer. Raises TooStale."""
+        try:
+            if demand is None:
+                return await self._fill(parameters, text)
+            assert isinstance(demand, CallDemand), "demands are the router's"
+            return await self._fill_fresh(parameters, demand, text, wait=wait)
+        except Fault as fault:
+            return f"{fault.reason}: {fault.message}"
+
+    @guarded_async
+    async def _fill(self, parameters: Sequence[ParameterValue], text: str) -> Answer | str:
+        cache = self._cache
+        try:
+            body = await self._hit_large(parameters)
+            if body is not None:
+                return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
+            if self._opened.reader is not None:
+                if why := self._opened.too_many(parameters):
+                    return why
+                binding = self._opened.bind(parameters)
+                ahead = self.answer_ahead(self._opened.reader, binding)
+                if ahead is not None:
+                    return self._told_ahead(binding, *ahead)
+                return await self._miss(self._opened.reader, binding, parameters, text)
+        except PassThrough as reason:
+            return str(reason)
+        except ANSWERED_BY_MYSQL as reason:
+            return f"{reason.reason}: {reason.message}"
+        return cache.why or cache.state
+
+    async def _hit_large(self, parameters: Sequence[ParameterValue]) -> bytes | None:
+        """As `hit`; large answers that are not stored are derived first, each in several steps of the loop."""
+        due = False
+        for _ in range(MOST_LARGE):
+            self._opened.large = None
+            body = self._opened.hit(parameters)
+            if body is not None and due and self._opened.reader is not None and self._cache.trust is not None:
+                self._opened.compare_behind(self._opened.reader, self._opened.bind(parameters), parameters, body)
+            if body is not None or self._opened.large is None:
+                return body
+            held, params, is_due = self._opened.large
+            due = due or is_due
+            if not await self._derive_due(held, params, is_due):
+                return None
+        return None
+
+    async def _derive_due(self, held: Held, params: Params, is_due: bool) -> bool:
+        """As `_derive_large`. An answer that is to be compared behind is meanwhile given to nobody else."""
+        trust = self._cache.trust
+        if not is_due or trust is None or held in trust.unproved:
+            return await self._derive_large(held, params)
+        trust.unproved[held] = None
+        try:
+            return await self._derive_large(held, params)
+        finally:
+            trust.unproved.pop(held, None)
+
+    async def _derive_large(self, held: Held, params: Params) -> bool:
+        """Stores an answer, unless a change comes before that is done. False: a part of it is a hole."""
+        reader = held.reader
+        found = HeldRows(held, params)
+        await run_in_slices(found.steps())
+        rows, bodies = found.rows, found.bodies
+        if rows is None or bodies is None or held.bodies is not bodies:
+            return not found.hole
+        reader.note_encoded(held, self._format)  # first: the encoder may become another one meanwhile
+        await sleep(0)
+        encoded = await encode_in_slices(reader.encoders[self._format], self._join, rows)
+        if held.alive and held.bodies is bodies and bodies[self._format] is None:
+            reader.store(held, self._format, encoded)
+            self._router.keep_limit()
+        return True
+
+    def answer_ahead(
+        self, reader: ReaderNode, binding: Binding, demand: CallDemand | None = None
+    ) -> tuple[list[Row], GtidSet] | None:
+        """The rows of a single key that is held ahead of the position, and what it reflects beyond that, if that meets
+        the demand; its bytes are not stored, for the header of a hit names the position."""
+        if len(binding.keys) != 1:
+            return None
+        trust = self._cache.trust
+        ((key, params),) = binding.keys
+        if trust is not None and (trust.suspicions or (trust.changed and not trust.changes.earned)):
+            return None  # it could not be compared: it is at no position
+        found = reader.answer_ahead(params)
+        if found is None or (demand is not None and not demand.met_ahead(found[1])):
+            return None
+        held = self._router.hold(reader, key, params)
+        if held is not None:
+            held.visited = True
+        self._router.keep_limit()
+        self._cache.hits += 1
+        self._router.count("hits_ahead")
+        return found
+
+    def _told_ahead(self, binding: Binding, rows: list[Row], lower: GtidSet) -> Answer:
+        cache, router = self._cache, self._router
+        assert self._opened.reader is not None
+        ((key, params),) = binding.keys
+        held = router.hold(self._opened.reader, key, params)
+        cut = held.deps[0].cut if held is not None else None
+        horizon = router.position_with(lower.union(cut.doubt)) if cut is not None and cut.doubt else ""
+        body = self._opened.reader.encoders[self._format](rows)
+        return Answer(Served.HIT, cache.columns, body, router.position_with(lower), cache.name, horizon=horizon)
+
+    @guarded_async
+    async def _fill_fresh(
+        self, parameters: Sequence[ParameterValue], demand: CallDemand, text: str, *, wait: bool
+    ) -> Answer | str:
+        """`fill`, with an answer that meets the demand. A hole is asked of MySQL at once: the upquery may have what the
+        position lacks. What is held waits for the position."""
+        cache = self._cache
+        try:
+            while (reader := self._opened.ready()) is not None:
+                if demand.met() and (body := await self._hit_large(parameters)) is not None:
+                    return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
+                if why := self._opened.too_many(parameters):
+                    return why
+                binding = self._opened.bind(parameters)
+                ahead = self.answer_ahead(reader, binding, demand)
+                if ahead is not None:
+                    return self._told_ahead(binding, *ahead)
+                with suppress(Behind):
+                    if demand.met() or self._opened.held_body(reader, binding, given=False) is None:
+                        if not wait and self._router.pump.would_wait(reader, binding.keys):
+                            return NO_CONNECTION
+                        return await self._miss(reader, binding, parameters, text, demand)
+                if not await demand.reached():
+                    demand.refuse()
+                    return f"too_stale: {demand.shortage()}"
+        except PassThrough as reason:
+            return str(reason)
+        except ANSWERED_BY_MYSQL as reason:
+            return f"{reason.reason}: {reason.message}"
+        return cache.why or cache.state
+
+    async def _miss(
+        self,
+        reader: ReaderNode,
+        binding: Binding,
+        parameters: Sequence[ParameterValue],
+        text: str,
+        demand: CallDemand | None = None,
+    ) -> Answer:
+        cache = self._cache
+        check = None
+        if cache.trust is not None:
+            if cache.trust.suspicions:
+                raise PassThrough(SUSPECTED)
+            held = not binding.keys or ((demand is None or demand.met()) and reader.holds(binding.keys))
+            if held or self._router.auditor.fill_is_due(cache, binding):
+                text = text or self._router.substituted(cache.sql, parameters)
+                if held:
+                    return await self._compared(reader, binding, parameters, text)
+                encode = reader.encoders[self._format]
+                check = self._router.auditor.fill_check(cache, reader, binding, parameters, text, encode)
+        compare = self._router.auditor.list_is_due(cache, binding)
+        cache.misses += 1
+        started = perf_counter_ns()
+        ready = None
+        try:
+            ready = await self._router.pump.miss(reader, binding.keys, demand, check, doubted=compare)
+        finally:
+            if check is not None:
+                check.close(given=ready is not None)
+        cache.miss_ns.append(perf_counter_ns() - started)
+        if compare or (ready.settled and cache.trust is not None and cache.trust.holds_back_derived(0.0)):
+            text = text or self._router.substituted(cache.sql, parameters)
+            return replace(await self._compared(reader, binding, parameters, text), served=Served.MISS)
+        horizon = str(ready.horizon) if ready.horizon is not None else ""
+        columns, encode = cache.columns, reader.encoders[self._format]  # together: MySQL may tell others meanwhile
+        body = await encode_in_slices(encode, self._join, ready.rows)
+        return Answer(Served.MISS, columns, body, str(ready.position), cache.name, horizon=horizon)
+
+    async def _compared(
+        self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], text: str
+    ) -> Answer:
+        """A hit that MySQL was asked for, too, before it is given. Raises PassThrough."""
+        cache = self._cache
+        comparison = await self._router.auditor.compared(
+            cache, reader, binding, parameters, text, self._format, together=self._opened.is_whole(binding)
+        )
+        if comparison is None or comparison.body is None:
+            raise PassThrough(NOT_COMPARED)
+        cache.hits += 1
+        return Answer(Served.HIT, cache.columns, comparison.body, comparison.at, cache.name)

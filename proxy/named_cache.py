@@ -1,0 +1,70 @@
+"""A cache by name: what the catalog keeps of it, whoever reads it in whatever format."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from statistics import median
+
+from dataflow.reader import ReaderNode, held_bytes
+from planner.plan import QueryPlan
+from proxy.api import BY_GRPC, CacheInfo, MadeBy, ParameterInfo
+from proxy.encoding import Encoding
+from proxy.keys import KeyBinder
+from proxy.trust import Trust
+from sqltypes.schema import ResultColumn
+
+
+@dataclass(eq=False)
+class NamedCache:
+    """A cache by name. `reader` None: not ready (being rebuilt after a DDL statement, or refused since); reads pass
+    through."""
+
+    name: str
+    sql: str
+    database: str
+    relations: frozenset[tuple[str, str]] = frozenset()  # tables and views that the query names
+    names: frozenset[str] = frozenset()  # `schema.name` of each in lower case, and `schema.*`
+    plan: QueryPlan | None = None
+    reader: ReaderNode | None = None
+    binder: KeyBinder | None = None
+    encoding: Encoding | None = None
+    state: str = "rebuilding"
+    why: str = ""
+    made_by: MadeBy = BY_GRPC
+    needs: frozenset[str] = frozenset()  # session variables on which answers depend
+    hits: int = 0
+    misses: int = 0
+    passed: int = 0
+    generation: int = 0  # rises when the plan changes: opened caches look again
+    dropped: bool = False
+    trust: Trust | None = None  # None: every answer is believed
+    hit_ns: deque[int] = field(default_factory=lambda: deque(maxlen=256))
+    miss_ns: deque[int] = field(default_factory=lambda: deque(maxlen=256))
+
+    @property
+    def columns(self) -> tuple[ResultColumn, ...]:
+        """As MySQL announces them: in its answers where they are known, else as it prepares the query."""
+        return self.encoding.columns if self.encoding is not None else ()
+
+    def info(self) -> CacheInfo:
+        plan, reader = self.plan, self.reader
+        parameters = plan.parameters if plan is not None else ()
+        return CacheInfo(
+            name=self.name,
+            sql=self.sql,
+            database=self.database,
+            mode=plan.mode.value if plan is not None else "",
+            state=self.state,
+            why=self.why or (self.trust.told if self.trust is not None else ""),
+            parameters=tuple(ParameterInfo(item.column, item.type, item.list) for item in parameters),
+            columns=self.columns,
+            keys=len(reader.entries) if reader is not None else 0,
+            bytes=held_bytes(reader) if reader is not None else 0,
+            hits=self.hits,
+            misses=self.misses,
+            hit_p50_us=median(self.hit_ns) / 1000 if self.hit_ns else 0.0,
+            miss_p50_us=median(self.miss_ns) / 1000 if self.miss_ns else 0.0,
+            made_by=self.made_by,
+            relations=self.relations,
+        )
