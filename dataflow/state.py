@@ -205,9 +205,11 @@ class State:
         return True
 
     def may_stand_ahead(self, fill: Fill) -> bool:
-        """No join is above it, and its snapshot had all of P. A server that has lost transactions of P may answer
-        before the stream notices: with what it has committed since, they are no state that was."""
-        return fill.linear and fill.bracket is not None and self.ring.position.freeze().issubset(fill.bracket.lower)
+        """No join is above it, and its snapshot had all of P and what is under way. A server that has lost some of that
+        may answer before the stream notices: with what it has committed since, they are no state that was."""
+        if fill.bracket is None or not fill.linear or not self.ring.position.freeze().issubset(fill.bracket.lower):
+            return False
+        return self.under_way is None or self.under_way.event.gtid in fill.bracket.lower
 
     def promote(self, fill: Fill) -> None:
         """The position contains what the entries ahead of it waited for."""
