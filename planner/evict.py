@@ -355,6 +355,7 @@ class _Select:
             self._use_column(node, aliases)
             return
         if isinstance(node, exp.Predicate | exp.Binary | exp.In | exp.Between):
+            self._refuse_fixed_digits(node)
             self._type_parameters(node)
         for child in node.iter_expressions():
             self._use_node(child, aliases)
@@ -402,6 +403,15 @@ class _Select:
             raise refuse("zerofill_result", value.sql("mysql")[:60])
         if _looked_up(self._tree) and any(map(self._is_bit, value.find_all(exp.Column))):
             raise refuse("bit_looked_up", self._tree.sql("mysql")[:60])
+
+    def _refuse_fixed_digits(self, node: exp.Expr) -> None:
+        """Raises UnsupportedQuery for a FLOAT(m,d) that is compared with a parameter: a bound value is exact or not by
+        what else is compared with the column, and by MySQL's plan."""
+        if isinstance(node, exp.Connector) or node.find(exp.Placeholder, exp.Parameter) is None:
+            return
+        types = map(self._type_of, node.find_all(exp.Column))
+        if any(type_.is_approximate and type_.scale is not None for type_ in types):
+            raise refuse("fixed_digits", node.sql("mysql")[:60])
 
     def _may_show_zeros(self, value: exp.Expr) -> bool:
         """Whether it is a ZEROFILL column that a choice, an aggregate or a window gives."""
