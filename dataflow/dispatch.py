@@ -64,8 +64,8 @@ class TableNodes:
         return iter(self.nodes)
 
     def process(self, table: str, pairs: Sequence[Pair]) -> None:
-        """Applies a transaction's changes of the table to all held entries. An arrangement for which one cannot be
-        evaluated drops all of its own."""
+        """Applies a transaction's changes of the table to all held entries. Where one cannot be evaluated, what it
+        concerns is dropped, or all entries of the arrangement where that is not known."""
         if self._direct:
             self._process_direct(pairs)
         for locate, places in self._located.values():
@@ -151,4 +151,6 @@ def _change(
     try:
         node.change(node.entries, before, after, old, new)
     except EvaluationError:
-        node.cannot_evaluate()
+        for entry in (old, new):  # where the row goes was evaluated: it concerns no others
+            if entry is not None and node.entries.get(entry.key) is entry:
+                node.fail(node.entries, entry, "evaluation_failed")

@@ -108,11 +108,11 @@ def _dated(expr: Expr) -> bool:
 
 
 def dated_places(plan: AggregateArrangement) -> tuple[int, ...]:
-    """Of the values of a group, those that may have gone through the temporary table of the fill. MIN and MAX do as
-    DATE; the key is one value for all groups."""
+    """Of the values of a group, those that may have gone through the temporary table of the fill. The key is one value
+    for all groups."""
     types: list[SqlType | None] = [None if name in plan.key else plan.table.column(name).type for name in plan.group]
     places = [at for at, type_ in enumerate(types) if type_ is not None and type_.name in DATED]
     for at, aggregate in enumerate(plan.aggregates, len(types)):
-        if aggregate.function in EXTREMES and aggregate.type.name == "date":
+        if aggregate.function in EXTREMES and aggregate.type.name in DATED:
             places.append(at)
     return tuple(places)
