@@ -13,7 +13,7 @@ from integration.mysql_server import Server
 from integration.test_loop_steps_of_answers import Say, measure
 from upwell.client import Client
 
-ROWS = 40_000
+ROWS = 20_000
 AT_ONCE = 5_000  # keys of a batch
 QUERIES = {
     "by_id": "SELECT id, n FROM many WHERE id = ?",
