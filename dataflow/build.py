@@ -39,6 +39,7 @@ from planner.plan import (
     AnswerInput,
     Lookup,
     QueryPlan,
+    Reader,
     ReadLimit,
     RowsArrangement,
     TopKArrangement,
@@ -165,7 +166,7 @@ def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> 
     layout = _table_layout(table)
     group = [own(name, table) for name in plan.group]
     positions = [column.position for column in (table.column(name) for name in plan.group)]
-    types = [column.type for column in group]
+    types = [] if plan.of_one_row else [column.type for column in group]
     items = accumulators(plan.aggregates, [_order_of(aggregate) for aggregate in plan.aggregates])
     program = GroupProgram(
         locate=_locate(table, plan.key, plan.filter),
@@ -318,7 +319,7 @@ def reader_node(plan: QueryPlan, tag: int, nodes: Mapping[ArrangementPlan, Arran
         grouping=grouping,
         having=_predicate(reader.having, shown),
         project=None if evict else compile_row([column.expr for column in reader.output], shown),
-        distinct=_distinct(plan) if reader.distinct and not evict else None,
+        distinct=None if evict else _distinct(reader),
         order=compile_sort_key([(term.expr, term.descending) for term in reader.order], shown)
         if reader.order and not evict
         else None,
@@ -427,9 +428,10 @@ def _grouping(plan: QueryPlan, layout: Layout) -> Grouping:
     reader = plan.reader
     group = list(reader.group)
     values = compile_row(group, layout)
-    key = compile_key(group, layout) if group else lambda row, params: ()
+    by = [group[at] for at in reader.group_by]
+    key = compile_key(by, layout) if by else lambda row, params: ()
     return Grouping(
-        key=of_whole_strings(key, [expr.type for expr in group], values),
+        key=of_whole_strings(key, [expr.type for expr in by], compile_row(by, layout)),
         values=values,
         arguments=compile_row([_argument(aggregate) for aggregate in reader.aggregates], layout),
         accumulators=accumulators(reader.aggregates, [_order_of(aggregate) for aggregate in reader.aggregates]),
@@ -447,10 +449,14 @@ def _group_layout(plan: QueryPlan) -> Layout:
     return layout
 
 
-def _distinct(plan: QueryPlan) -> Callable[[Row], Key]:
-    columns = [ColumnRef("", f"o{at}", column.type, column.nullable) for at, column in enumerate(plan.reader.output)]
-    by = compile_key(columns, {("", f"o{at}"): at for at in range(len(columns))})
-    return of_whole_strings(lambda row: by(row, ()), [column.type for column in columns], lambda row: row)
+def _distinct(reader: Reader) -> Callable[[Row], Key] | None:
+    if reader.distinct is None:
+        return None
+    columns = [(at, reader.output[at]) for at in reader.distinct]
+    layout = {("", f"o{at}"): at for at in reader.distinct}
+    by = compile_key([ColumnRef("", f"o{at}", column.type, column.nullable) for at, column in columns], layout)
+    types, values = [column.type for _, column in columns], _columns_of_row(reader.distinct)
+    return of_whole_strings(lambda row: by(row, ()), types, values)
 
 
 def _limit(limit: ReadLimit) -> Callable[[Params], tuple[int | None, int]]:

@@ -41,7 +41,7 @@ def with_whole_dates(plan: QueryPlan) -> QueryPlan:
         reader = replace(reader, group=group, aggregates=aggregates)
     elif reader.lookups and any(isinstance(each, AggregateArrangement) for each in plan.arrangements):
         reader = _shown(reader)  # the query's own GROUP BY may be below the join here, which MySQL has above it
-    elif reader.distinct or (reader.lookups and reader.order):
+    elif reader.distinct is not None or (reader.lookups and reader.order):
         reader = _shown(reader)
     return replace(plan, reader=reader)
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from planner.build_group import grouped_reader, single_table_groups
+from planner.build_group import distinct_outputs, grouped_reader, single_table_groups
 from planner.build_parts import KeyParts, Reading, conjunction, output_columns, require_group_keeps_lists, used_columns
 from planner.expressions import Parameters
-from planner.keys import Classes, Pin, certain_conditions, determined, is_unique_in, pin_of, pinned_columns
+from planner.keys import Classes, Pin, certain_conditions, determined, is_unique_in, pin_of, pinned_columns, telling
 from planner.logical import (
     Base,
     Block,
@@ -88,7 +88,8 @@ def _require_keyed_lists(block: Block) -> None:
 def _require_comparable(block: Block) -> None:
     """Raises UnsupportedQuery where groups, DISTINCT rows or an order would need values of a type compared that is
     not reproduced."""
-    grouped = [*block.group, *(output.expr for output in block.outputs if block.distinct)]
+    shown = [output.expr for output in block.outputs if block.distinct]
+    grouped = [exprs[at] for exprs in (block.group, shown) for at in telling(block, exprs)]
     grouped += [
         column for join in block.joins if isinstance(join.source, Grouped) for column in join.source.group_columns()
     ]
@@ -180,7 +181,7 @@ def _finished(block: Block, reader: Reader) -> Reader:
     """The reader with grouping, outputs, DISTINCT."""
     if block.grouped:
         return grouped_reader(block, reader)
-    return replace(reader, output=output_columns(block.outputs), distinct=block.distinct)
+    return replace(reader, output=output_columns(block.outputs), distinct=distinct_outputs(block))
 
 
 # -- joins ------------------------------------------------------------------------------------------------------------

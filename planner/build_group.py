@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from planner.build_parts import KeyParts, Reading, conjunction, output_columns, require_group_keeps_lists
 from planner.expressions import Parameters
-from planner.keys import Pin, certain_conditions, constants, determined, name_of, pin_of, pinned_columns
+from planner.keys import Pin, certain_conditions, constants, determined, name_of, pin_of, pinned_columns, telling
 from planner.logical import (
     AGGREGATE,
     Block,
@@ -69,6 +69,11 @@ def check_lists(block: Block) -> None:
     require_group_keeps_lists(known, lists)
 
 
+def distinct_outputs(block: Block) -> tuple[int, ...] | None:
+    """What a DISTINCT compares: positions among the outputs. None: it is no SELECT DISTINCT."""
+    return telling(block, [output.expr for output in block.outputs]) if block.distinct else None
+
+
 def grouped_reader(block: Block, reader: Reader) -> Reader:
     """The reader with the block's grouping over its joined rows."""
     check_lists(block)
@@ -87,10 +92,11 @@ def grouped_reader(block: Block, reader: Reader) -> Reader:
         reader,
         aggregated=True,
         group=group,
+        group_by=telling(block, block.group),
         aggregates=block.aggregates,
         having=conjunction([above(part) for part in block.having]),
         output=output_columns(replace(output, expr=above(output.expr)) for output in block.outputs),
-        distinct=block.distinct,
+        distinct=distinct_outputs(block),
         order=tuple(OrderTerm(above(term.expr), term.descending) for term in block.order),
     )
 
@@ -136,7 +142,7 @@ def _group_rows(block: Block, reader: Reader, alias: str) -> Reader:
         reader,
         filter=conjunction([substitute(part, by) for part in block.having]),
         output=output_columns(replace(output, expr=substitute(output.expr, by)) for output in block.outputs),
-        distinct=block.distinct,
+        distinct=distinct_outputs(block),
         order=tuple(OrderTerm(substitute(term.expr, by), term.descending) for term in block.order),
     )
 

@@ -70,7 +70,8 @@ def _reader(reader: Reader, key: Sequence[KeyPart]) -> list[str]:
     if reader.filter is not None:
         lines.append(f"  filter {text(reader.filter)}")
     if reader.aggregated:
-        lines.append(f"  aggregate {_aggregates(reader.aggregates)} by ({', '.join(map(text, reader.group))})")
+        told = "" if len(reader.group_by) == len(reader.group) else f", told apart by {_places(reader.group_by)}"
+        lines.append(f"  aggregate {_aggregates(reader.aggregates)} by ({', '.join(map(text, reader.group))}){told}")
     if reader.having is not None:
         lines.append(f"  having {text(reader.having)}")
     lines += [f"  {line}" for line in _outputs(reader)]
@@ -80,11 +81,18 @@ def _reader(reader: Reader, key: Sequence[KeyPart]) -> list[str]:
 def _outputs(reader: Reader) -> Iterable[str]:
     if reader.output:
         shown = [f"{text(column.expr)} AS {column.name}: {type_text(column.type)}" for column in reader.output]
-        yield ("distinct" if reader.distinct else "output") + " " + ", ".join(shown)
+        yield ("output" if reader.distinct is None else "distinct") + " " + ", ".join(shown)
+        if reader.distinct is not None and len(reader.distinct) < len(shown):
+            yield f"told apart by {_places(reader.distinct)}"
     if reader.order:
         yield f"order {_order(reader.order)}"
     if reader.limit is not None:
         yield f"limit {_number(reader.limit.count)} offset {_number(reader.limit.offset)}"
+
+
+def _places(positions: Iterable[int]) -> str:
+    """Counted from 1, as in GROUP BY 1."""
+    return ", ".join(str(at + 1) for at in positions)
 
 
 def text(expr: Expr) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from planner.logical import Base, Block, Grouped, Join, contains_unique_key, hashes_alike
+from planner.logical import Base, Block, Grouped, Join, hashes_alike
 from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef
 
 Name = tuple[str, str]  # (alias, column in lower case)
@@ -111,6 +111,30 @@ def determined(block: Block, start: Iterable[ColumnRef], pinned: Iterable[Column
             return known
 
 
+def telling(block: Block, exprs: Sequence[Expr]) -> tuple[int, ...]:
+    """Positions of what tells rows of these values apart. The rest are columns of rows that it determines: a text
+    beside its table's primary key need not be compared."""
+    start = [expr for expr in exprs if isinstance(expr, ColumnRef) and _is_compared(block, expr)]
+    known = determined(block, start, ())
+    one_row = {
+        join.alias for join in block.joins if is_unique_in(join, {name for alias, name in known if alias == join.alias})
+    }
+    return tuple(
+        at
+        for at, expr in enumerate(exprs)
+        if not (isinstance(expr, ColumnRef) and expr.source in one_row and not _is_compared(block, expr))
+    )
+
+
+def _is_compared(block: Block, column: ColumnRef) -> bool:
+    """Whether the column may tell rows apart: an integer, or part of a unique key."""
+    if column.type.is_integer:
+        return True
+    sources = (join.source for join in block.joins if join.alias == column.source)
+    keys = [key for source in sources if isinstance(source, Base) for key in source.table.certain_keys]
+    return any(column.name.lower() in key for key in keys)
+
+
 def _equal_pairs(block: Block) -> list[tuple[Name, Name]]:
     """(if this is known, so is that)."""
     pairs: list[tuple[Name, Name]] = []
@@ -143,7 +167,7 @@ def is_unique_in(join: Join, names: Iterable[str]) -> bool:
     """Whether at most one row of the entry has given values of these columns."""
     match join.source:
         case Base(table):
-            return contains_unique_key(table, names)
+            return table.is_unique_in(names)
         case Grouped():
             return {name.lower() for name in names}.issuperset(name.lower() for name in join.source.group)
     return False

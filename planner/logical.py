@@ -194,21 +194,6 @@ def hashes_alike(left: SqlType, right: SqlType) -> bool:
     return left.name == right.name == "decimal"
 
 
-def unique_keys(table: Table) -> list[tuple[str, ...]]:
-    """The primary key and the unique keys whose columns cannot be NULL, in lower case."""
-    keys = [table.primary_key, *table.unique_keys] if table.primary_key else list(table.unique_keys)
-    return [
-        tuple(name.lower() for name in key)
-        for key in keys
-        if key and not any(table.column(name).nullable for name in key)
-    ]
-
-
-def contains_unique_key(table: Table, names: Iterable[str]) -> bool:
-    have = {name.lower() for name in names}
-    return any(have.issuperset(key) for key in unique_keys(table))
-
-
 def fresh_alias(wanted: str, taken: set[str]) -> str:
     """`wanted`, or `wanted_2` ... ; entered into `taken`."""
     alias, number = wanted, 1

@@ -105,8 +105,14 @@ class AggregateArrangement:
 
     @property
     def spelled(self) -> tuple[str, ...]:
-        """The group's columns whose equal values may be spelled otherwise."""
-        return tuple(name for name in self.group if not shows_as_is(self.table.column(name).type))
+        """The group's columns whose equal values may be spelled otherwise in its rows."""
+        names = () if self.of_one_row else self.group
+        return tuple(name for name in names if not shows_as_is(self.table.column(name).type))
+
+    @property
+    def of_one_row(self) -> bool:
+        """Whether no group has two rows: it contains a unique key."""
+        return self.table.is_unique_in(self.group)
 
 
 @dataclass(frozen=True)
@@ -236,6 +242,8 @@ class Reader:
     lookups and filter.
     `aggregated`: `group` and `aggregates` apply to the joined rows. Their results are ColumnRef("group", "g0"...) and
     ColumnRef("agg", name). Without a `group` there is exactly one row, even over nothing.
+    `group_by`: positions of the group's values that tell groups apart; the others are the same in all rows of a group.
+    `distinct`: positions of the outputs that tell rows apart where equal rows are shown once; None: they are not.
     `order` and `limit` apply to the whole answer (all keys of an IN-list together). Order terms that are not outputs
     are computed from the same row.
     """
@@ -247,10 +255,11 @@ class Reader:
     filter: Expr | None = None
     aggregated: bool = False
     group: tuple[Expr, ...] = ()
+    group_by: tuple[int, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
     having: Expr | None = None
     output: tuple[OutputColumn, ...] = ()
-    distinct: bool = False
+    distinct: tuple[int, ...] | None = None
     order: tuple[OrderTerm, ...] = ()
     limit: ReadLimit | None = None
 

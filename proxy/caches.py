@@ -121,7 +121,8 @@ class OpenCache:
         evict = reader is not None and isinstance(reader.root, AnswerArrangement)
         limited = cache.reader is not None and cache.reader.program.limit_from_params
         # The answer of several keys is that of each, one after the other, unless something applies to all together.
-        whole = reader is not None and (bool(reader.order) or reader.limit is not None or reader.distinct) and not evict
+        together = reader is not None and (reader.order or reader.limit is not None or reader.distinct is not None)
+        whole = bool(together) and not evict
         self._single = limited
         self._joins = not whole
         self.stored, self.stored_list = nothing_stored, nothing_listed

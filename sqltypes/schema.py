@@ -23,6 +23,7 @@ representable so) |
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -124,6 +125,21 @@ class Table:
     def column(self, name: str) -> Column:
         """The column of that name. Raises KeyError."""
         return self.by_name[name.lower()]
+
+    @cached_property
+    def certain_keys(self) -> tuple[frozenset[str], ...]:
+        """The primary key and the unique keys whose columns cannot be NULL, in lower case."""
+        keys = [key for key in (self.primary_key, *self.unique_keys) if key]
+        return tuple(
+            frozenset(name.lower() for name in key)
+            for key in keys
+            if not any(self.column(name).nullable for name in key)
+        )
+
+    def is_unique_in(self, names: Iterable[str]) -> bool:
+        """Whether at most one row has given values of these columns."""
+        have = {name.lower() for name in names}
+        return any(key <= have for key in self.certain_keys)
 
 
 @dataclass(frozen=True, slots=True)

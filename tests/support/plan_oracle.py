@@ -107,7 +107,7 @@ class PlanOracle:
 
         rows = sorted(rows, key=cmp_to_key(compare))
         shown = [tuple(_value(column.expr, row, params) for column in reader.output) for row in rows]
-        if reader.distinct:
+        if reader.distinct is not None:
             keyed = {
                 tuple(_key(column.expr, value) for column, value in zip(reader.output, row, strict=True)): row
                 for row in reversed(shown)
