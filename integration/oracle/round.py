@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,7 @@ PLAINLY = (  # an index is read for its key alone, no other condition is looked 
     "SET_VAR(optimizer_switch = 'index_condition_pushdown=off')",
     "SET_VAR(optimizer_switch = 'index_condition_pushdown=off') SET_VAR(range_optimizer_max_mem_size = 1)",
 )
+FROM_TABLE = re.compile(r" (\(?)([xp]\d) AS (?=\w)")  # of rows in memory none is looked at before the others
 SHAPED = 0.25  # of the texts with literals: cached as the shape that automatic caching would make of them
 ROWS, LARGE_ROWS = 14, 70  # of a table: more of them than the rows that are held of a top-k
 LARGE = 0.06  # of the rounds
@@ -311,7 +313,8 @@ class Round:
         self.found("warnings", cached, ask, served, asked, shown, text)
 
     def is_mysqls_choice(self, cached: Cached, ask: Ask, wanted: Answer, found: Answer) -> bool:
-        """Whether an error comes and goes with the order in which MySQL looks at the conditions."""
+        """Whether an error comes and goes with the order in which MySQL looks at the conditions: it may look at rows of
+        other keys, and an error that they make is none of this key's."""
         if not {wanted.errno, found.errno} & OF_VALUES:
             return False
         if self.asker.automatic:
@@ -325,7 +328,9 @@ class Round:
         ways += [(text.replace("SELECT ", f"SELECT /*+ {hint} */ ", 1), None) for hint in PLAINLY for text, _ in ways]
         if ask.prepared:
             ways.append((prepared_text(tree, cached.twin, given), bound_values(tree, given)))
-        return any(other.errno != wanted.errno for other in self.asker.ask_all("direct", ways))
+        ways += [(FROM_TABLE.sub(r" \1(SELECT * FROM \2 LIMIT 1000) AS ", text), None) for text, _ in ways[:2]]
+        errors = [other.errno for other in self.asker.ask_all("direct", ways)]
+        return any(errno != wanted.errno and errno in OF_VALUES | {0} for errno in errors)
 
     def count(self, cached: Cached, served: str, reason: str, stage: int, again: bool, wanted: Answer) -> None:
         counts = self.tally.counts
