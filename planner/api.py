@@ -18,6 +18,7 @@ from planner.expressions import Parameters
 from planner.logical import NotMaintained
 from planner.names import Catalogue
 from planner.parse import ParsedQuery, parse
+from planner.pinned import check_pinned
 from planner.plan import (
     AnswerArrangement,
     Caution,
@@ -113,8 +114,10 @@ def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQ
         _check_text(view, snapshot)
     check_timestamps([query.tree, *(view.tree for view in views)])
     check_current_date(query.tree, catalogue)
-    if not _tables(query, catalogue):
+    tables = _tables(query, catalogue)
+    if not tables:
         raise refuse("no_table")
+    check_pinned([query.tree, *(view.tree for view in views)], tables)
     return query, catalogue
 
 

@@ -69,7 +69,7 @@ CASES = classes("Lower Upper")
 OF_ITS_STRING = (*CASES, *classes("Left Right Substring Reverse Repeat Trim"))
 OF_ITS_VALUE = classes("Min Max AnyValue FirstValue LastValue NthValue Window IgnoreNulls RespectNulls Nullif")
 
-_TO_NUMBER = words("""
+TO_NUMBER = words("""
     TINYINT SMALLINT MEDIUMINT INT BIGINT UTINYINT USMALLINT UMEDIUMINT UINT UBIGINT FLOAT DOUBLE DECIMAL UDECIMAL
     UDOUBLE YEAR
 """)
@@ -139,7 +139,7 @@ class Kinds:
 
     def _cast(self, node: exp.Expr) -> Kind:
         target = node.args["to"].this.name
-        if target in _TO_NUMBER:
+        if target in TO_NUMBER:
             return Kind.NUMBER
         if target in _TO_TEMPORAL:
             return Kind.TEMPORAL

@@ -84,6 +84,11 @@ LARGE_CHANGES = (
     ),
     Mutant(
         "large",
+        "a cache that comes meanwhile holds no rows that lack it",
+        edit(State, "advance", (" or (large is not None and large.outdated)", "")),
+    ),
+    Mutant(
+        "large",
         "what was read before it is not inserted after it",
         edit(
             State,

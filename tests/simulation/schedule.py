@@ -8,6 +8,7 @@ keys, and rows that are deleted and come back follow from how few values there a
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from itertools import accumulate
 
 from dataflow.engine import FILL_PATIENCE
@@ -47,6 +48,7 @@ PHASES = (
 )
 RARE = 0.012
 SLICING = 0.3  # of the schedules
+MEANWHILE = 0.02  # of their steps: a cache comes while a large transaction is under way
 ALIKE = alike()
 
 
@@ -64,6 +66,7 @@ class Schedule:
         self._widths = WIDTHS if rng.random() < 0.7 else MANY
         self._apart_soon = self._apart.choice((0.3, 0.02))
         self._commits = 0
+        sizes = self._sizes() if self._slicing.random() < SLICING else ()
         self._soon: list[Action] = []  # what comes next, the last first
         self._left = 0  # steps of the phase
         self._phase = EVEN
@@ -75,9 +78,9 @@ class Schedule:
             ordered=rng.random() < 0.8,
             limit=rng.choice(LIMITS),
             ring=SMALL_RING if rng.random() < 0.2 else LARGE_RING,
-            caches=self._caches(),
+            caches=self._caches()[: 1 if sizes and self._slicing.random() < 0.4 else None],
             few=self._apart.choice((0, FEW)),
-            sizes=self._sizes() if self._slicing.random() < SLICING else (),
+            sizes=sizes,
         )
 
     def _sizes(self) -> tuple[int, ...]:
@@ -102,6 +105,9 @@ class Schedule:
             simulation.perform(action)
             if simulation.engine.memory.remains and self._apart.random() < self._apart_soon:
                 simulation.perform(("take_apart", self._apart.randint(1, 8)))
+            if simulation.setup.sizes and self._slicing.random() < MEANWHILE:
+                for other in self._opened_meanwhile(simulation):
+                    simulation.perform(other)
             if simulation.changing is not None and self._slicing.random() < self._slice_soon:
                 simulation.perform(("slice", self._slicing.randint(1, 3)))
                 for name, parameters in list(simulation.asked)[-2:]:
@@ -110,6 +116,24 @@ class Schedule:
                 asked = list(simulation.asked)
                 for _ in range(2):
                     simulation.perform(("look", *rng.choice(asked)))
+
+    def _opened_meanwhile(self, simulation: Simulation) -> Iterator[Action]:
+        """A cache that wants what the transaction under way, not visible yet, may have been received without."""
+        rng, source = self._slicing, simulation.source
+        others = sorted(QUERIES.keys() - simulation.desk.caches.keys())
+        if not others or source.exclusive or len(source.live) > 5:
+            return
+        self._commits += 1
+        rows = ((name, rng.randrange(3)) for name in TABLES)
+        yield "begin", self._commits, "rows", tuple((name, number, self._row(name, number)) for name, number in rows)
+        yield "advance", self._commits, 2
+        yield "deliver", len(simulation.feed) - simulation.delivered
+        name = rng.choice(others)
+        yield "open", name
+        for _ in range(3):
+            yield "read", name, query(name).parameters(rng)
+            yield ("flush",)
+            yield "upquery", -1, 5
 
     def action(self, simulation: Simulation) -> Action:
         """The next step."""
