@@ -40,7 +40,7 @@ from planner.support import because
 from sqltypes.collation import require
 from sqltypes.comparison import domain
 from sqltypes.errors import UnsupportedQuery
-from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef, sources_of
+from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef, columns_of, sources_of
 from sqltypes.ordering import mostly_sorted_whole
 from sqltypes.schema import SqlType, Table
 
@@ -62,6 +62,7 @@ def build(block: Block, parameters: Parameters) -> Built:
         raise UnsupportedQuery("no_table", "the query reads no table, so there is nothing to keep current")
     _require_keyed_lists(block)
     _require_comparable(block)
+    _require_fixed_digits_alone(block)
     require_no_spellings(block)
     notes = list(block.notes)
     if len(block.joins) == 1 and isinstance(block.joins[0].source, Base):
@@ -107,6 +108,19 @@ def _require_comparable(block: Block) -> None:
         if domain(expr.type) == "string" and not mostly_sorted_whole(expr.type):
             # Of such groups MySQL makes several where they come interleaved out of a sort.
             raise NotMaintained(because("expression", f"groups of long strings under {expr.type.collation}"))
+
+
+def _require_fixed_digits_alone(block: Block) -> None:
+    """Raises NotMaintained where a FLOAT(m,d) or DOUBLE(m,d) is more than shown or ordered by: what MySQL computes from
+    it has d digits behind the point or all of them, FLOAT or DOUBLE, by its plan."""
+    below = [join.source for join in block.joins if isinstance(join.source, Grouped)]
+    computed = [*expressions(replace(block, outputs=(), order=())), *(expr for each in below for expr in each.filter)]
+    computed += [aggregate.argument for each in below for aggregate in each.aggregates if aggregate.argument]
+    shown = [*(output.expr for output in block.outputs), *(term.expr for term in block.order)]
+    computed += [expr for expr in shown if not isinstance(expr, ColumnRef)]
+    for expr in computed:
+        if any(ref.type.is_approximate and ref.type.scale is not None for ref in columns_of(expr)):
+            raise NotMaintained(because("expression", "a FLOAT(m,d) or DOUBLE(m,d) that is computed with"))
 
 
 # -- one table --------------------------------------------------------------------------------------------------------
