@@ -98,6 +98,16 @@ LARGE_CHANGES = (
     ),
     Mutant("large", "what stands ahead of it goes, or has it", attribute(Arrangement, "drop_ahead", nothing)),
     Mutant(
+        "large",
+        "ahead stands only what has it",
+        edit(
+            State,
+            "may_stand_ahead",
+            ("return self.under_way is None or self.under_way.event.gtid in fill.bracket.lower", "return True"),
+        ),
+        script="ahead_of_a_lost_large_transaction",
+    ),
+    Mutant(
         "large", "lost history ends it", edit(Engine, "on_stream", ("self.state.abandon()\n        return", "return"))
     ),
     Mutant(
