@@ -12,16 +12,18 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
+import pymysql
 import pytest
 import structlog
 
 import proxy.planning
+from integration.mysql_server import Server
 from integration.oracle.asker import Asker, asker_beside
 from integration.oracle.coverage import never
 from integration.oracle.grammar import ANYTHING, Focus
@@ -90,11 +92,13 @@ def oracle(
     small: bool = True,
     once: bool = False,
     focus: Focus = ANYTHING,
+    result: Result | None = None,
 ) -> Result:
     """Rounds from this seed on, until the time is over or so many are done. `kinds`: of what differs, that count;
-    `small`: it is made small; `once`: the first round in which something differs is the last."""
-    result, begun = Result(), monotonic()
-    shown = begun
+    `small`: it is made small; `once`: the first round in which something differs is the last; `result`: goes on."""
+    result = result or Result()
+    begun = monotonic() - result.seconds
+    shown = monotonic()
     while (monotonic() - begun < seconds) if not rounds else (result.rounds < rounds):
         played = Round(asker, seed + result.rounds, result.tally, focus)
         played.play()
@@ -179,13 +183,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 3
         state = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="upwell-oracle-")))
         options = {"verify_new_caches": given.verify, **(AUTOMATIC if given.auto else {})}
-        asker = stack.enter_context(asker_beside(server, DATABASE, state, **options))
-        kinds = tuple(given.only or KINDS)
-        result = oracle(asker, given.seed, seconds=given.seconds, rounds=given.rounds, kinds=kinds, focus=EVERYTHING)
+        result = Result()
+        while not _played(server, state, given, options, result):
+            result.rounds += 1
+            result.tally.counts["MySQL has ended by itself"] += 1
+            print(f"MySQL has ended by itself: make oracle SEED={given.seed + result.rounds - 1} ROUNDS=1", flush=True)
+            server.start()
     print(result)
     if given.keep:
         keep(given.keep, result.small)
     return int(result.found)
+
+
+def _played(server: Server, state: Path, given: argparse.Namespace, options: Mapping[str, str], result: Result) -> bool:
+    """Whether MySQL was there to the end. Some of what it is asked makes it fail: what comes after is asked of it when
+    it has started again."""
+    kinds, there = tuple(given.only or KINDS), True
+    try:
+        with asker_beside(server, DATABASE, state, **options) as asker:
+            try:
+                oracle(
+                    asker,
+                    given.seed,
+                    seconds=given.seconds,
+                    rounds=given.rounds,
+                    kinds=kinds,
+                    focus=EVERYTHING,
+                    result=result,
+                )
+            except pymysql.err.MySQLError:
+                there = not server.private or server.answers()
+                raise
+    except pymysql.err.MySQLError:
+        if there:
+            raise
+    return there
 
 
 if __name__ == "__main__":
