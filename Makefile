@@ -79,7 +79,7 @@ sim: $(DEV_READY)  ## random schedules of the engine against a model of MySQL: S
 	@$(PY) -m tests.simulation.run $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS)) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
 
 mutants: $(DEV_READY)  ## each rule of consistency switched off: the simulation must find out
-	@$(PY) -m tests.simulation.mutants $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@$(PY) -m tests.simulation.catch $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: differential
 differential: $(DEV_READY)  ## random queries and writes compared with MySQL: SECONDS=n FIRST=seed, or one SEED=n

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.catch import catch, remember, remembered
 from tests.simulation.mutant import Mutant
-from tests.simulation.mutants import MUTANTS, catch, remember, remembered
+from tests.simulation.mutants import MUTANTS
 
 SEEDS = remembered()
 
