@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from planner.expressions import Collected, Expressions, Parameters, split_and
-from planner.keys import Name, equality_of, name_of, pin_of
+from planner.keys import Name, constant_of, equality_of, name_of, pin_of
 from planner.logical import NotMaintained, fresh_alias, parameters_of, to_own
 from planner.names import Catalogue, Scope, derived_entry, table_entry
 from planner.parse import parameter_number
@@ -185,6 +185,7 @@ class _Select:
         self._ctes = ctes
         self._facts = dict(facts)
         self._own: list[_Occurrence] = []
+        self._outer_queries: set[str] = set()  # aliases of derived tables that may be the inner side of an outer join
         self._conditions: list[tuple[exp.Expr, str | None]] = []  # and the only alias that it counts for
         self._uncounted: list[exp.Expr] = []
         self._aliased: dict[str, Expr] = {}  # what select aliases stand for, as far as it is typed
@@ -194,6 +195,7 @@ class _Select:
         where = argument(self._tree, "where")
         self._conditions += [(part, None) for part in split_and(where.this if where is not None else None)]
         typed = [(self._typed(node), node, only) for node, only in self._conditions]
+        self._refuse_concat_of_one_row([expr for expr, _, _ in typed if expr is not None])
         self._count([(expr, only) for expr, _, only in typed if expr is not None])
         for expr, node, only in typed:
             if expr is None:
@@ -243,6 +245,7 @@ class _Select:
         else:
             columns = self._walk.derived(node, self._scope, self._ctes)
             refs = [ColumnRef(alias, column.name, column.type, True) for column in columns]
+            self._outer_queries |= {alias} if outer else set()
             database = relation.schema if relation is not None and not node.alias else ""
             self._scope.add(derived_entry(name, refs, database))
         return alias
@@ -276,9 +279,11 @@ class _Select:
         """The typed condition, or None where it has no typed form; its parameters are typed if only one side allows
         it."""
         try:
-            return self._expressions().convert(node)
+            expr = self._expressions().convert(node)
         except (NotMaintained, UnsupportedQuery):
             return None
+        # Whether a row passes a condition on a FLOAT(m,d) depends on MySQL's plan.
+        return None if any(map(_has_fixed_digits, (column.type for column in columns_of(expr)))) else expr
 
     def _counts(self, expr: Expr, only: str | None, occurrence: _Occurrence) -> bool:
         """Whether rows of the occurrence that fail the condition cannot matter."""
@@ -410,8 +415,29 @@ class _Select:
         if isinstance(node, exp.Connector) or node.find(exp.Placeholder, exp.Parameter) is None:
             return
         types = map(self._type_of, node.find_all(exp.Column))
-        if any(type_.is_approximate and type_.scale is not None for type_ in types):
+        if any(map(_has_fixed_digits, types)):
             raise refuse("fixed_digits", node.sql("mysql")[:60])
+
+    def _refuse_concat_of_one_row(self, conditions: Sequence[Expr]) -> None:
+        """Raises UnsupportedQuery for a GROUP_CONCAT where constants tell the one row of an outer join's inner side. If
+        there is none, MySQL says '' where the constants are written, and NULL where they are bound."""
+        if self._tree.find(exp.GroupConcat) is None:
+            return
+        known, before = set(self._facts), -1
+        while len(known) > before:
+            before = len(known)
+            for expr in conditions:
+                pin, constant, pair = pin_of(expr), constant_of(expr), equality_of(expr)
+                known |= {name_of(column) for column in (constant, pin.column if pin else None) if column is not None}
+                if pair is not None and known & {*map(name_of, pair)}:
+                    known |= {*map(name_of, pair)}
+        for occurrence in self._own:
+            names = {name for alias, name in known if alias == occurrence.alias}
+            keys = (occurrence.table.primary_key, *occurrence.table.unique_keys)
+            if occurrence.outer and any(key and names.issuperset(map(str.lower, key)) for key in keys):
+                raise refuse("concat_of_one_row", occurrence.table.name)
+        for alias in self._outer_queries & {alias for alias, _ in known}:
+            raise refuse("concat_of_one_row", alias)
 
     def _may_show_zeros(self, value: exp.Expr) -> bool:
         """Whether it is a ZEROFILL column that a choice, an aggregate or a window gives."""
@@ -446,6 +472,10 @@ class _Select:
         if isinstance(node, exp.Alias):
             self._aliased.setdefault(name, expr)
         return [ColumnRef("", name, expr.type, True)]
+
+
+def _has_fixed_digits(type_: SqlType) -> bool:
+    return type_.is_approximate and type_.scale is not None
 
 
 # What gives a value of a column as it is.
