@@ -166,22 +166,27 @@ def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> 
     layout = _table_layout(table)
     group = [own(name, table) for name in plan.group]
     positions = [column.position for column in (table.column(name) for name in plan.group)]
-    types = [] if plan.of_one_row else [column.type for column in group]
+    by = [at for at, column in enumerate(group) if column.name.lower() in plan.told_by]
     items = accumulators(plan.aggregates, [_order_of(aggregate) for aggregate in plan.aggregates])
     program = GroupProgram(
         locate=_locate(table, plan.key, plan.filter),
-        group_key=of_whole_strings(_key_of_columns(group, positions), types, _columns_of_row(positions)),
+        group_key=_group_key([group[at] for at in by], [positions[at] for at in by]),
         group_values=_columns_of_row(positions),
         arguments=compile_row([_argument(aggregate) for aggregate in plan.aggregates], layout),
         add=_folding(plan.aggregates, items, layout, add_value, "+", EXACT.add),
         subtract=_folding(plan.aggregates, items, layout, subtract_value, "-", EXACT.subtract),
         accumulators=items,
         group_width=len(group),
-        answer_group_key=of_whole_strings(_key_of_columns(group, range(len(group))), types, lambda row: row),
+        answer_group_key=_group_key([group[at] for at in by], by),
         spelled=tuple(plan.group.index(name) for name in plan.spelled),
         dated=dated_places(plan),
     )
     return AggregateNode(plan, number, memory, program)
+
+
+def _group_key(columns: Sequence[ColumnRef], positions: Sequence[int]) -> Callable[[Row], Key]:
+    types = [column.type for column in columns]
+    return of_whole_strings(_key_of_columns(columns, positions), types, _columns_of_row(positions))
 
 
 def _folding(

@@ -69,6 +69,7 @@ STATISTICS = sa.table(
             "INDEX_NAME",
             "SEQ_IN_INDEX",
             "COLUMN_NAME",
+            "SUB_PART",
             "INDEX_TYPE",
             "IS_VISIBLE",
         ),
@@ -96,15 +97,16 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Of one table: the unique keys but the primary one, and the leading columns of each index that a search can
-    use.
+    """Of one table: the primary key and the other unique ones, those left out that hold a part of a column, and the
+    leading columns of each index that a search can use.
     """
 
+    primary: tuple[str, ...]
     unique: tuple[tuple[str, ...], ...]
     searchable: tuple[tuple[str, ...], ...]
 
 
-NO_KEYS = Keys((), ())
+NO_KEYS = Keys((), (), ())
 
 
 class Opaque(sa.types.NullType):
@@ -245,16 +247,21 @@ def _keys(connection: sa.Connection, schema: str, wanted: list[str]) -> dict[Nam
         parts.setdefault((row["TABLE_SCHEMA"], row["TABLE_NAME"]), {}).setdefault(row["INDEX_NAME"], []).append(row)
     keys = {}
     for name, by_index in parts.items():
+        primary: tuple[str, ...] = ()
         unique: list[tuple[str, ...]] = []
         searchable: list[tuple[str, ...]] = []
         for index, rows in sorted(by_index.items(), key=lambda item: (item[0] != "PRIMARY", item[0])):
             # A part that is an expression has no column's name: what stands before it can still be searched.
             leading = tuple(row["COLUMN_NAME"] for row in takewhile(lambda row: row["COLUMN_NAME"] is not None, rows))
-            if index != "PRIMARY" and not rows[0]["NON_UNIQUE"] and len(leading) == len(rows):
+            # Nor do two rows differ in a column because they differ in its first letters: 'ß' and 'ss' are equal.
+            whole = len(leading) == len(rows) and all(row["SUB_PART"] is None for row in rows)
+            if whole and index == "PRIMARY":
+                primary = leading
+            elif whole and not rows[0]["NON_UNIQUE"]:
                 unique.append(leading)
             if leading and rows[0]["INDEX_TYPE"] == "BTREE" and rows[0]["IS_VISIBLE"] == "YES":
                 searchable.append(leading)
-        keys[name] = Keys(tuple(unique), tuple(searchable))
+        keys[name] = Keys(primary, tuple(unique), tuple(searchable))
     return keys
 
 
@@ -288,7 +295,6 @@ def _table(
     facts: ServerFacts,
 ) -> Table:
     schema, table = name
-    primary = tuple(inspector.get_pk_constraint(table, schema)["constrained_columns"])
     cascades = any(
         str(rule).upper() in CASCADES
         for key in inspector.get_foreign_keys(table, schema)
@@ -299,7 +305,7 @@ def _table(
         schema=schema,
         name=table,
         columns=columns,
-        primary_key=primary,
+        primary_key=keys.primary,
         unique_keys=keys.unique,
         indexes=keys.searchable,
         engine=row["ENGINE"] or "",

@@ -16,7 +16,7 @@ from planner.current_date import check_current_date
 from planner.evict import Analysis
 from planner.expressions import Parameters
 from planner.logical import NotMaintained
-from planner.names import Catalogue
+from planner.names import Catalogue, view_columns
 from planner.parse import ParsedQuery, parse
 from planner.pinned import check_pinned
 from planner.plan import (
@@ -109,7 +109,8 @@ def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQ
     _check_text(query, snapshot)
     catalogue = Catalogue(snapshot, database)
     catalogue.require(query.tree)
-    views = [view for _, view in catalogue.views(query.tree)]
+    pairs = list(catalogue.views(query.tree))
+    views = [view for _, view in pairs]
     for view in views:
         _check_text(view, snapshot)
     check_timestamps([query.tree, *(view.tree for view in views)])
@@ -117,7 +118,8 @@ def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQ
     tables = _tables(query, catalogue)
     if not tables:
         raise refuse("no_table")
-    check_pinned([query.tree, *(view.tree for view in views)], tables)
+    renamed = [pair for view, parsed in pairs for pair in view_columns(view, parsed.tree)]
+    check_pinned(query.tree, [view.tree for view in views], renamed, tables)
     return query, catalogue
 
 

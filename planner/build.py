@@ -114,9 +114,10 @@ def _require_fixed_digits_alone(block: Block) -> None:
     """Raises NotMaintained where a FLOAT(m,d) or DOUBLE(m,d) is more than shown or ordered by: what MySQL computes from
     it has d digits behind the point or all of them, FLOAT or DOUBLE, by its plan."""
     below = [join.source for join in block.joins if isinstance(join.source, Grouped)]
-    computed = [*expressions(replace(block, outputs=(), order=())), *(expr for each in below for expr in each.filter)]
+    computed = expressions(replace(block, group=(), outputs=(), order=()))
+    computed += [expr for each in below for expr in each.filter]
     computed += [aggregate.argument for each in below for aggregate in each.aggregates if aggregate.argument]
-    shown = [*(output.expr for output in block.outputs), *(term.expr for term in block.order)]
+    shown = [*block.group, *(output.expr for output in block.outputs), *(term.expr for term in block.order)]
     computed += [expr for expr in shown if not isinstance(expr, ColumnRef)]
     for expr in computed:
         if any(ref.type.is_approximate and ref.type.scale is not None for ref in columns_of(expr)):

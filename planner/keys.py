@@ -7,10 +7,11 @@ Equality classes hold for rows of the query's answer, so they are built from con
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from planner.logical import Base, Block, Grouped, Join, hashes_alike
-from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef
+from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef, columns_of
 
 Name = tuple[str, str]  # (alias, column in lower case)
 
@@ -101,9 +102,9 @@ def determined(block: Block, start: Iterable[ColumnRef], pinned: Iterable[Column
     pairs = _equal_pairs(block)
     while True:
         size = len(known)
-        for left, right in pairs:
-            if left in known:
-                known.add(right)
+        for needed, name in pairs:
+            if needed <= known:
+                known.add(name)
         for join in block.joins:
             if is_unique_in(join, {name for alias, name in known if alias == join.alias}):
                 known |= {(join.alias, name.lower()) for name in column_names(join)}
@@ -112,9 +113,9 @@ def determined(block: Block, start: Iterable[ColumnRef], pinned: Iterable[Column
 
 
 def telling(block: Block, exprs: Sequence[Expr]) -> tuple[int, ...]:
-    """Positions of what tells rows of these values apart. The rest are columns of rows that it determines: a text
-    beside its table's primary key need not be compared."""
-    start = [expr for expr in exprs if isinstance(expr, ColumnRef) and _is_compared(block, expr)]
+    """Positions of the expressions that tell rows of them apart. The rest are columns of rows that those determine: a
+    text beside its table's primary key need not be compared."""
+    start = [expr for expr in exprs if isinstance(expr, ColumnRef) and _may_determine(block, expr)]
     known = determined(block, start, ())
     one_row = {
         join.alias for join in block.joins if is_unique_in(join, {name for alias, name in known if alias == join.alias})
@@ -122,12 +123,12 @@ def telling(block: Block, exprs: Sequence[Expr]) -> tuple[int, ...]:
     return tuple(
         at
         for at, expr in enumerate(exprs)
-        if not (isinstance(expr, ColumnRef) and expr.source in one_row and not _is_compared(block, expr))
+        if not (isinstance(expr, ColumnRef) and expr.source in one_row and not _may_determine(block, expr))
     )
 
 
-def _is_compared(block: Block, column: ColumnRef) -> bool:
-    """Whether the column may tell rows apart: an integer, or part of a unique key."""
+def _may_determine(block: Block, column: ColumnRef) -> bool:
+    """Whether the column is cheap to compare, and may determine others: an integer, or part of a unique key."""
     if column.type.is_integer:
         return True
     sources = (join.source for join in block.joins if join.alias == column.source)
@@ -135,21 +136,24 @@ def _is_compared(block: Block, column: ColumnRef) -> bool:
     return any(column.name.lower() in key for key in keys)
 
 
-def _equal_pairs(block: Block) -> list[tuple[Name, Name]]:
-    """(if this is known, so is that)."""
-    pairs: list[tuple[Name, Name]] = []
+def _equal_pairs(block: Block) -> list[tuple[AbstractSet[Name], Name]]:
+    """(if all these are known, so is that)."""
+    pairs: list[tuple[AbstractSet[Name], Name]] = []
     for condition in certain_conditions(block):
         pair = equality_of(condition)
         if pair is not None:
             left, right = map(name_of, pair)
-            pairs += [(left, right), (right, left)]
+            pairs += [({left}, right), ({right}, left)]
     for join in block.joins:
-        for condition in join.on if join.outer else ():
+        if not join.outer:
+            continue
+        # The inner side is equal or NULL, by whether there is a partner at all: all that ON asks of other rows tells.
+        asked = {name_of(column) for part in join.on for column in columns_of(part) if column.source != join.alias}
+        for condition in join.on:
             pair = equality_of(condition)
-            if pair is not None:
-                left, right = map(name_of, pair)
-                # The inner side is equal or NULL, by whether there is a partner at all: the outer row determines which.
-                pairs.append((left, right) if right[0] == join.alias else (right, left))
+            inner = [name_of(column) for column in pair or () if column.source == join.alias]
+            if len(inner) == 1:
+                pairs.append((asked, inner[0]))
     return pairs
 
 

@@ -1,16 +1,17 @@
-"""Columns that a condition sets equal to a constant, and another condition reads as text.
+"""Columns that one condition sets equal to a constant, and that are read as text.
 
 MySQL may put the constant in the column's place: 1.5 for a DECIMAL that is shown as 1.50, the digits of a number for a
 BIT, whose text is its bytes. Whether it does depends on how the constant is written or bound, and on whether a prepared
-statement was executed before. So what is told of one spelling is nothing that another has.
+statement was executed before. So the answer for one spelling of the constant is not that for another, which has the
+same key.
 
-Told by names alone: a name that means columns of several kinds is each of them.
+Columns are told by their names alone: those of one name are taken for one, and a name may be of several kinds.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
@@ -19,41 +20,45 @@ from planner.string_kinds import DATE_PARTS, NUMERIC, OPERATORS, TO_NUMBER, TRUT
 from planner.support import refuse
 from sqltypes.schema import SqlType, Table
 
-ROUNDS = 10  # aliases of aliases are followed so deep
+Renamed = Sequence[tuple[str, exp.Expr | None]]  # a column of a view, and what it stands for if that is known
 NUMBERS = frozenset({"bit", "decimal", "float", "zerofill", "integer"})
-ANY = NUMBERS | {"time", ""}
+ALL = NUMBERS | {"time"}
 
-_CHOOSING = (
+_EQUAL = (exp.EQ, exp.NullSafeEQ, exp.NEQ, exp.In)  # NOT (a <> 1) is a = 1
+_COMPARED: tuple[type[exp.Expr], ...] = (*_EQUAL, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
+_CHOOSING: tuple[type[exp.Expr], ...] = (
     *(exp.Case, exp.If, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif),
     *(exp.Min, exp.Max, exp.AnyValue),
 )
+_COMPUTED: tuple[type[exp.Expr], ...] = (exp.Add, exp.Sub, *NUMERIC, *OPERATORS)
 _READING_TEXT: tuple[type[exp.Expr], ...] = (exp.Like, exp.RegexpLike, exp.Escape, exp.Length)
 _READING_VALUES: tuple[type[exp.Expr], ...] = (
-    *(exp.Query, exp.Where, exp.Having, exp.Join, exp.Add, exp.Sub, exp.Case, exp.If, exp.Tuple),
-    *(*NUMERIC, *DATE_PARTS, *OPERATORS, *TRUTHS),
+    *(exp.Query, exp.Where, exp.Having, exp.Join, exp.Group, exp.Ordered, exp.Alias, exp.Distinct, exp.Tuple),
+    *(exp.Case, exp.If, exp.Interval, exp.Trunc),
+    *(*_COMPUTED, *DATE_PARTS, *TRUTHS),
 )
-_EQUAL = (exp.EQ, exp.NullSafeEQ, exp.In)
 
 
-def check_pinned(trees: Iterable[exp.Expr], tables: Iterable[Table]) -> None:
-    """Raises UnsupportedQuery where that happens. `trees`: the query and its views."""
-    trees = list(trees)
-    kinds = _kinds(trees, tables)
+def check_pinned(query: exp.Expr, views: Sequence[exp.Expr], renamed: Renamed, tables: Iterable[Table]) -> None:
+    """Raises UnsupportedQuery where a column that a condition sets equal to a constant is read as text, in a condition
+    or below one."""
+    trees = [query, *views]
+    names = _Names(trees, renamed, tables)
     pinned: set[str] = set()
     as_text: dict[str, exp.Expr] = {}
-    for condition in (part for tree in trees for part in _conditions(tree)):
-        for column in condition.find_all(exp.Column):
-            for kind in kinds[column.name.lower()]:
+    for part in (*_conditions(trees), *_items(query, views)):
+        for column in part.find_all(exp.Column):
+            for kind in names.kinds[column.name.lower()]:
                 if _is_pinned(column, kind):
-                    pinned.add(kind)
-                if kind and _is_text(column, kind, kinds):
-                    as_text[kind] = condition
-    for kind in pinned & as_text.keys():
-        raise refuse("pinned_as_text", as_text[kind].sql("mysql")[:60])
+                    pinned.add(names.root(column.name))
+                if _is_text(column, kind, names):
+                    as_text.setdefault(names.root(column.name), part)
+    for name in pinned & as_text.keys():
+        raise refuse("pinned_as_text", as_text[name].sql("mysql")[:60])
 
 
 def _kind(type_: SqlType) -> str:
-    """Of a type whose constants have several spellings; "" of any other."""
+    """What the type is here; "" where its values have the text of any constant that they equal."""
     if type_.name in ("bit", "decimal", "time"):
         return type_.name
     if type_.zerofill:
@@ -61,32 +66,80 @@ def _kind(type_: SqlType) -> str:
     return "float" if type_.is_approximate else "integer" if type_.is_integer else ""
 
 
-def _kinds(trees: Iterable[exp.Expr], tables: Iterable[Table]) -> defaultdict[str, set[str]]:
-    """What the columns of each name may be, with those of derived tables and views."""
-    kinds: defaultdict[str, set[str]] = defaultdict(set)
-    for table in tables:
-        for column in table.columns:
-            kinds[column.name.lower()].add(_kind(column.type))
-    named: list[exp.Alias] = []
+class _Names:
+    """The columns by their names in lower case. `kinds`: of which kinds those of a name may be; `root`: one name for
+    all that may have the same value."""
+
+    def __init__(self, trees: Sequence[exp.Expr], renamed: Renamed, tables: Iterable[Table]) -> None:
+        self.kinds: defaultdict[str, set[str]] = defaultdict(set)
+        self._parent: dict[str, str] = {}
+        for table in tables:
+            for column in table.columns:
+                self.kinds[column.name.lower()].add(_kind(column.type))
+        given = [*renamed, *(pair for tree in trees for pair in _given_names(tree))]
+        while any([self._give(name.lower(), value) for name, value in given]):
+            pass
+        for name, value in given:
+            for below in value.find_all(exp.Column) if value is not None else ():
+                self._parent[self.root(name)] = self.root(below.name)
+        for tree in trees:
+            for equal in tree.find_all(exp.EQ):
+                left, right = equal.this.unnest(), equal.expression.unnest()
+                if isinstance(left, exp.Column) and isinstance(right, exp.Column):
+                    self._parent[self.root(left.name)] = self.root(right.name)
+
+    def _give(self, name: str, value: exp.Expr | None) -> bool:
+        """Adds the kinds of a value to those of the name. Whether there were new ones."""
+        known, before = self.kinds[name], len(self.kinds[name])
+        if value is None:
+            known |= ALL
+        else:
+            for below in value.find_all(exp.Column):
+                known |= self.kinds[below.name.lower()]
+            if isinstance(value.unnest(), (*_COMPUTED, *_CHOOSING, exp.Literal)):
+                known.add("decimal")
+        return len(known) > before
+
+    def root(self, name: str) -> str:
+        found = name.lower()
+        while (parent := self._parent.get(found, found)) != found:
+            found = parent
+        return found
+
+
+def _given_names(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr | None]]:
+    """Names that the text gives, each with what it stands for; None: something that is not known."""
+    for alias in tree.find_all(exp.Alias):
+        yield alias.alias, alias.this
+    for union in tree.find_all(exp.SetOperation):
+        branches = [union.this.unnest(), union.expression.unnest()]
+        names = branches[0].named_selects if isinstance(branches[0], exp.Query) else []
+        for branch in branches:
+            items = branch.selects if isinstance(branch, exp.Query) else []
+            yield from zip(names, items if len(items) == len(names) else [None] * len(names), strict=True)
+    for table in tree.find_all(exp.TableAlias):
+        below = table.parent.this if table.parent is not None else None
+        below = below.unnest() if isinstance(below, exp.Expr) else None
+        items = below.selects if isinstance(below, exp.Query) else []
+        known = len(items) == len(table.columns) and not any(item.is_star for item in items)
+        for at, name in enumerate(table.columns):
+            yield name.name, items[at].unalias() if known else None
+
+
+def _conditions(trees: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
     for tree in trees:
-        named += tree.find_all(exp.Alias)
-        for table_alias in tree.find_all(exp.TableAlias):
-            for name in table_alias.columns:
-                kinds[name.name.lower()] |= ANY
-    for _ in range(ROUNDS):
-        before = sum(map(len, kinds.values()))
-        for alias in named:
-            kinds[alias.alias.lower()].update(*(kinds[column.name.lower()] for column in alias.find_all(exp.Column)))
-        if before == sum(map(len, kinds.values())):
-            break
-    return kinds
+        for node in tree.find_all(exp.Where, exp.Having):
+            yield from split_and(node.this)
+        for node in tree.find_all(exp.Join):
+            yield from split_and(node.args.get("on"))
 
 
-def _conditions(tree: exp.Expr) -> Iterator[exp.Expr]:
-    for node in tree.find_all(exp.Where, exp.Having):
-        yield from split_and(node.this)
-    for node in tree.find_all(exp.Join):
-        yield from split_and(node.args.get("on"))
+def _items(query: exp.Expr, views: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
+    """What is selected below the outermost SELECT: a condition may name it."""
+    for tree in (query, *views):
+        for select in tree.find_all(exp.Select):
+            if select is not query:
+                yield from select.expressions
 
 
 def _around(node: exp.Expr) -> exp.Expr | None:
@@ -98,10 +151,12 @@ def _around(node: exp.Expr) -> exp.Expr | None:
 
 
 def _is_pinned(column: exp.Expr, kind: str) -> bool:
-    """Whether it is set equal to something that no row decides, and has other text."""
+    """Whether it is set equal to something that no row decides, and that may have other text."""
     around = _around(column)
-    if kind == "integer":
+    if kind == "integer":  # only JSON tells TRUE and 1 apart
         return isinstance(around, _EQUAL) and around.find(exp.Boolean) is not None
+    if not kind:
+        return False
     if isinstance(around, exp.Tuple):
         return isinstance(_around(around), _EQUAL)
     if isinstance(around, exp.In):
@@ -111,18 +166,21 @@ def _is_pinned(column: exp.Expr, kind: str) -> bool:
     return any(side.find(exp.Column) is None for side in (around.this, around.expression))
 
 
-def _is_text(value: exp.Expr, kind: str, kinds: defaultdict[str, set[str]]) -> bool:
+def _is_text(value: exp.Expr, kind: str, names: _Names) -> bool:
     """Whether what is around a value of the kind may read it as text."""
     around = _around(value)
-    if kind == "integer":  # its digits are the same; only JSON tells TRUE and 1 apart
-        return _is_json(around)
+    if kind and _is_json(around):
+        return True
+    if kind in ("", "integer"):
+        return False
     if isinstance(around, exp.Cast):
         return around.args["to"].this.name not in TO_NUMBER
     if isinstance(around, _CHOOSING) and any(value is part.unnest() for part in results_of(around)):
-        alike = {kind} if kind == "time" else NUMBERS
-        if not all(_is_of(part.unnest(), alike, kinds) for part in results_of(around)):
+        if not all(_is_like(part.unnest(), kind, names) for part in results_of(around)):
             return True
-        return _is_text(around, kind, kinds)
+        return _is_text(around, kind, names)
+    if kind == "time" and isinstance(around, _COMPARED):
+        return not all(_is_like(part, kind, names) or _is_constant(part) for part in _operands(around))
     return not isinstance(around, _READING_VALUES) or isinstance(around, _READING_TEXT)
 
 
@@ -133,9 +191,22 @@ def _is_json(node: exp.Expr | None) -> bool:
     return name.lower().startswith("json")
 
 
-def _is_of(node: exp.Expr, alike: frozenset[str] | set[str], kinds: defaultdict[str, set[str]]) -> bool:
+def _operands(node: exp.Expr) -> Iterator[exp.Expr]:
+    return (part.unnest() for part in node.iter_expressions())
+
+
+def _is_constant(node: exp.Expr) -> bool:
+    return node.find(exp.Column) is None
+
+
+def _is_like(node: exp.Expr, kind: str, names: _Names) -> bool:
+    """Whether it is a time beside a time, or a number beside any other kind."""
+    if isinstance(node, exp.Null):
+        return True
     if isinstance(node, exp.Column):
-        return kinds[node.name.lower()] <= alike
+        return names.kinds[node.name.lower()] <= ({"time"} if kind == "time" else NUMBERS)
+    if kind == "time":
+        return False
     if isinstance(node, exp.Literal):
-        return not node.is_string and "time" not in alike
-    return isinstance(node, exp.Null) or ("time" not in alike and isinstance(node, exp.Neg | exp.Boolean))
+        return not node.is_string
+    return isinstance(node, (exp.Boolean, exp.BitString, *_COMPUTED))

@@ -106,13 +106,14 @@ class AggregateArrangement:
     @property
     def spelled(self) -> tuple[str, ...]:
         """The group's columns whose equal values may be spelled otherwise in its rows."""
-        names = () if self.of_one_row else self.group
+        names = () if self.table.is_unique_in(self.group) else self.group
         return tuple(name for name in names if not shows_as_is(self.table.column(name).type))
 
     @property
-    def of_one_row(self) -> bool:
-        """Whether no group has two rows: it contains a unique key."""
-        return self.table.is_unique_in(self.group)
+    def told_by(self) -> frozenset[str]:
+        """The group's columns, in lower case, that tell groups apart: those of a unique key if it contains one."""
+        names = frozenset(name.lower() for name in self.group)
+        return next((key for key in self.table.certain_keys if key <= names), names)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from planner.fingerprint import unquote
-from planner.names import Catalogue
+from planner.names import Catalogue, view_columns
 from planner.parse import parse
 from planner.plan import QueryPlan
 from planner.resolve import argument, ordinal
@@ -45,7 +45,7 @@ from planner.string_kinds import (
     results_of,
 )
 from planner.support import misread
-from sqltypes.schema import SchemaSnapshot, View
+from sqltypes.schema import SchemaSnapshot
 
 TIME_ZONE, COLLATION, AUTO_IS_NULL = "time_zone", "collation_connection", "sql_auto_is_null"
 BY_WORD: dict[str, frozenset[str]] = {
@@ -76,7 +76,7 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
     tokens = [scan(text.text) for text in texts]
     if any(misread(text.tree, found) for text, found in zip(texts, tokens, strict=True)):
         return SESSION_NEEDS
-    renamed = [pair for view, parsed in views for pair in _columns(view, parsed.tree)]
+    renamed = [pair for view, parsed in views for pair in view_columns(view, parsed.tree)]
     kinds = Kinds(plan.tables, [text.tree for text in texts], renamed)
     zoned = frozenset(
         column.name.lower() for table in plan.tables for column in table.columns if column.type.name == "timestamp"
@@ -93,13 +93,6 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
     for text in texts:
         finder.tree(text.tree, shown=text is query)
     return frozenset(finder.needs)
-
-
-def _columns(view: View, tree: exp.Query) -> Iterable[tuple[str, exp.Expr | None]]:
-    items = tree.expressions if isinstance(tree, exp.Select) else []
-    if len(items) != len(view.columns):
-        return [(name, None) for name in view.columns]
-    return list(zip(view.columns, items, strict=True))
 
 
 @dataclass

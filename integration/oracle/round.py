@@ -39,7 +39,7 @@ PLAINLY = (  # an index is read for its key alone, no other condition is looked 
     "SET_VAR(optimizer_switch = 'index_condition_pushdown=off') SET_VAR(range_optimizer_max_mem_size = 1)",
 )
 WHOLE_NUMBER = re.compile(r"((?:=|IN \(|,) )'?(-?\d+)(?:\.0+)?(?:e0)?'?(?![\w.':-])")  # 2.0e0 and '2' are asked as 2
-FROM_TABLE = re.compile(r" (\(?)([xp]\d) AS (?=\w)")  # of rows in memory none is looked at before the others
+FROM_TABLE = re.compile(r" (\(?)([xp]\d)(?: AS)? (?=[a-z]\w*\b)")  # in memory none of its rows is looked at early
 SHAPED = 0.25  # of the texts with literals: cached as the shape that automatic caching would make of them
 ROWS, LARGE_ROWS = 14, 70  # of a table: more of them than the rows that are held of a top-k
 LARGE = 0.06  # of the rounds
@@ -314,8 +314,9 @@ class Round:
         self.found("warnings", cached, ask, served, asked, shown, text)
 
     def is_mysqls_choice(self, cached: Cached, ask: Ask, wanted: Answer, found: Answer) -> bool:
-        """Whether an error comes and goes with the order in which MySQL looks at the conditions: it may look at rows of
-        other keys, and an error that they make is none of this key's."""
+        """Whether an error comes and goes with the order in which MySQL looks at the conditions: what was found is what
+        it says to another way to write the same. It may look at rows of other keys before it sees that these are not
+        meant."""
         if not {wanted.errno, found.errno} & OF_VALUES:
             return False
         if self.asker.automatic:
@@ -330,9 +331,14 @@ class Round:
         if ask.prepared:
             ways.append((prepared_text(tree, cached.twin, given), bound_values(tree, given)))
         ways += [(WHOLE_NUMBER.sub(r"\1\2", text), None) for text, _ in ways]
-        ways += [(FROM_TABLE.sub(r" \1(SELECT * FROM \2 LIMIT 1000) AS ", text), None) for text, _ in ways[:2]]
-        errors = [other.errno for other in self.asker.ask_all("direct", ways)]
-        return any(errno != wanted.errno and errno in OF_VALUES | {0} for errno in errors)
+        if not found.errno:
+            ways += [(FROM_TABLE.sub(r" \1(SELECT * FROM \2 LIMIT 1000) AS ", text), None) for text, _ in ways[:2]]
+        query = cached.query
+        differences = [
+            difference(other, found, ordered=query.ordered, free=query.free)
+            for other in self.asker.ask_all("direct", ways)
+        ]
+        return not {"", "columns"}.isdisjoint(differences)
 
     def count(self, cached: Cached, served: str, reason: str, stage: int, again: bool, wanted: Answer) -> None:
         counts = self.tally.counts

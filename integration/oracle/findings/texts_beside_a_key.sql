@@ -26,3 +26,16 @@ SELECT DISTINCT p1.* FROM p1 JOIN p2 ON p2.p = p1.id WHERE p2.tag = 7
 SELECT p1.tx, p1.id, p1.tu, COUNT(*) FROM p1 JOIN p2 ON p2.p = p1.id WHERE p1.k = 1 AND p2.tag > 6 AND p2.id > p1.id - 9 GROUP BY p1.id
 SELECT DISTINCT tx, tu, id FROM p1 WHERE k = 1
 SELECT tx, db, id, COUNT(*), MAX(tu) FROM p1 WHERE k = 1 GROUP BY id, tx, db
+CREATE TABLE p3 (id INT NOT NULL, k INT NOT NULL, tx TEXT COLLATE latin1_german2_ci, js JSON, ff FLOAT(7,2), un VARCHAR(9) COLLATE utf8mb4_unicode_ci, PRIMARY KEY (id), KEY (k), UNIQUE KEY (un(1)))
+REPLACE INTO p3 VALUES (1, 1, 'a', '[1]', 1.1, 'ß'), (2, 1, 'a', '[1]', 1.1, 'ss'), (3, 2, 'A', '[2]', 1.2, 'x')
+CREATE CACHE e1 FROM SELECT id, tx, js, COUNT(*), MAX(ff) FROM p3 WHERE k = ? GROUP BY id
+CREATE CACHE e2 FROM SELECT id, ff, COUNT(*) FROM p3 WHERE k = ? GROUP BY id, ff
+CREATE CACHE e3 FROM SELECT COUNT(*), un FROM p3 WHERE k = ? GROUP BY un
+SELECT id, tx, js, COUNT(*), MAX(ff) FROM p3 WHERE k = 1 GROUP BY id
+SELECT id, ff, COUNT(*) FROM p3 WHERE k = 1 GROUP BY id, ff
+SELECT COUNT(*), un FROM p3 WHERE k = 1 GROUP BY un
+UPDATE p3 SET tx = 'b', js = '[3]', ff = 3.3 WHERE id = 1
+UPDATE p3 SET id = id + 5 ORDER BY id DESC
+SELECT id, tx, js, COUNT(*), MAX(ff) FROM p3 WHERE k = 1 GROUP BY id
+SELECT id, ff, COUNT(*) FROM p3 WHERE k = 1 GROUP BY id, ff
+SELECT COUNT(*), un FROM p3 WHERE k = 1 GROUP BY un
