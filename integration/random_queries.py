@@ -300,6 +300,29 @@ class QueryWriter:
             text += " HAVING COUNT(*) >= 1"
         return self.done(text, spelling_free=frozenset(range(1, len(columns))))
 
+    def groups_of_joins(self) -> RandomQuery:
+        """Groups or DISTINCT rows of any columns, of joins whose ON says anything of the tables."""
+        rng = self.rng
+        places = [("a", rng.choice(self.tables))]
+        source = f"{places[0][1].name} a"
+        for alias in ("b", "c")[: rng.choice((1, 1, 2))]:
+            table = rng.choice(self.tables)
+            on = [self.join_condition(*rng.choice(places), alias, table) for _ in range(rng.choice((1, 1, 2)))]
+            places.append((alias, table))
+            on += [self.maybe(*rng.choice(places), 0.5, False) for _ in range(2)]
+            source += f" {rng.choice(('JOIN', 'LEFT JOIN'))} {table.name} {alias} ON {' AND '.join(filter(None, on))}"
+        names = []
+        for _ in range(rng.choice((1, 2, 2, 3))):
+            alias, table = rng.choice(places)
+            names.append(f"{alias}.{'id' if rng.random() < 0.4 else rng.choice(table.columns).name}")
+        where = self.where(self.key("a", places[0][1]))
+        if rng.random() < 0.4:
+            text = f"SELECT DISTINCT {', '.join(names)} FROM {source}{where}"
+            return self.done(text, spelling_free=frozenset(range(len(names))))
+        columns = [*names, *(self.aggregate(*rng.choice(places))[0] for _ in range(rng.choice((1, 2))))]
+        text = f"SELECT {', '.join(columns)} FROM {source}{where} GROUP BY {', '.join(names)}"
+        return self.done(text, spelling_free=frozenset(range(len(columns))))
+
     def scalar_subquery(self) -> RandomQuery:
         rng = self.rng
         one, two = rng.choice(self.tables), rng.choice(self.tables)
@@ -409,7 +432,7 @@ def views(tables: Sequence[RandomTable]) -> list[str]:
 
 SHAPES = (
     *("rows", "joined", "grouped") * 3,
-    *("joined_groups", "ordered_groups", "ordered_join") * 2,
+    *("joined_groups", "groups_of_joins", "ordered_groups", "ordered_join") * 2,
     *("scalar_subquery", "derived", "derived_rows", "of_view", "united", "held_whole"),
 )
 

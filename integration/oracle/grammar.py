@@ -201,6 +201,10 @@ class QueryWriter(Writer):
 
     def joined_groups(self) -> tuple[Node, bool, bool]:
         rng = self.rng
+        apart = random.Random()
+        apart.setstate(rng.getstate())  # so that the other shapes of a seed stay as they are
+        if apart.random() < 0.5:
+            return self.groups_of_joins()
         one, table = self.source("a")
         two, other = self.source("b")
         keys: list[Part] = [f"{one.id}"]
@@ -213,6 +217,34 @@ class QueryWriter(Writer):
         tail = f" ORDER BY 1{rng.choice(('', ' DESC'))}" if rng.random() < 0.4 else ""
         tree = Node([select, " FROM ", self.join(one, table, two, other), where, group, tail])
         return tree, bool(tail), True
+
+    def groups_of_joins(self) -> tuple[Node, bool, bool]:
+        """Groups or DISTINCT rows of any columns, of joins whose ON says anything of the tables."""
+        rng = self.rng
+        scope: list[Source] = []
+        tree: list[Part] = []
+        for alias in ("a", "b", "c")[: rng.choice((2, 2, 3))]:
+            source, table = self.source(alias)
+            if scope:
+                on: list[Part] = [self.tie(scope, source)]
+                if rng.random() < 0.3:
+                    on.append(self.tie(scope, source))
+                for _ in range(rng.choice((0, 0, 1, 1, 2))):
+                    on.append(self.condition([rng.choice([*scope, source])], 1))
+                rng.shuffle(on)
+                tree += [rng.choice((" JOIN ", " LEFT JOIN ", " LEFT JOIN ")), table, clause(" ON ", " AND ", on, 1)]
+            else:
+                tree.append(table)
+            scope.append(source)
+        keys: list[Part] = [
+            rng.choice(scope).id if rng.random() < 0.4 else self.name(scope) for _ in range(rng.choice((1, 2, 2, 3)))
+        ]
+        where = self.where(*([self.key(scope[:1])] if rng.random() < 0.9 else []))
+        if rng.random() < 0.4:
+            return Node([clause("SELECT DISTINCT ", ", ", keys, 1), " FROM ", *tree, where]), False, True
+        aggregates = [self.aggregate(scope) for _ in range(rng.choice((1, 2)))]
+        select = clause("SELECT ", ", ", [*keys, *aggregates], len(keys) + 1)
+        return Node([select, " FROM ", *tree, where, clause(" GROUP BY ", ", ", keys, len(keys))]), False, True
 
     def scalar(self) -> tuple[Node, bool, bool]:
         source, table = self.source("a")
