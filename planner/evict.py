@@ -192,6 +192,7 @@ class _Select:
 
     def visit(self) -> list[ColumnRef]:
         self._from()
+        self._refuse_fixed_digits()
         where = argument(self._tree, "where")
         self._conditions += [(part, None) for part in split_and(where.this if where is not None else None)]
         typed = [(self._typed(node), node, only) for node, only in self._conditions]
@@ -279,11 +280,9 @@ class _Select:
         """The typed condition, or None where it has no typed form; its parameters are typed if only one side allows
         it."""
         try:
-            expr = self._expressions().convert(node)
+            return self._expressions().convert(node)
         except (NotMaintained, UnsupportedQuery):
             return None
-        # Whether a row passes a condition on a FLOAT(m,d) depends on MySQL's plan.
-        return None if any(map(_has_fixed_digits, (column.type for column in columns_of(expr)))) else expr
 
     def _counts(self, expr: Expr, only: str | None, occurrence: _Occurrence) -> bool:
         """Whether rows of the occurrence that fail the condition cannot matter."""
@@ -360,7 +359,6 @@ class _Select:
             self._use_column(node, aliases)
             return
         if isinstance(node, exp.Predicate | exp.Binary | exp.In | exp.Between):
-            self._refuse_fixed_digits(node)
             self._type_parameters(node)
         for child in node.iter_expressions():
             self._use_node(child, aliases)
@@ -409,14 +407,14 @@ class _Select:
         if _looked_up(self._tree) and any(map(self._is_bit, value.find_all(exp.Column))):
             raise refuse("bit_looked_up", self._tree.sql("mysql")[:60])
 
-    def _refuse_fixed_digits(self, node: exp.Expr) -> None:
-        """Raises UnsupportedQuery for a FLOAT(m,d) that is compared with a parameter: a bound value is exact or not by
-        what else is compared with the column, and by MySQL's plan."""
-        if isinstance(node, exp.Connector) or node.find(exp.Placeholder, exp.Parameter) is None:
-            return
-        types = map(self._type_of, node.find_all(exp.Column))
-        if any(map(_has_fixed_digits, types)):
-            raise refuse("fixed_digits", node.sql("mysql")[:60])
+    def _refuse_fixed_digits(self) -> None:
+        """Raises UnsupportedQuery for a FLOAT(m,d) that is more than shown: what MySQL computes from it, and what it is
+        equal to, depends on the plan and on how a constant is bound."""
+        for column in self._tree.find_all(exp.Column):
+            below = column.parent.parent if isinstance(column.parent, exp.Alias) else column.parent
+            own = column.find_ancestor(exp.Select) is self._tree
+            if own and below is not self._tree and _has_fixed_digits(self._type_of(column)):
+                raise refuse("fixed_digits", column.sql("mysql")[:60])
 
     def _refuse_concat_of_one_row(self, conditions: Sequence[Expr]) -> None:
         """Raises UnsupportedQuery for a GROUP_CONCAT where constants tell the one row of an outer join's inner side. If

@@ -92,7 +92,11 @@ def _int_divide(call: Call) -> Function:
 
     def divide(left: int | Decimal, right: int | Decimal) -> int | None:
         quotient = arithmetic.int_divide(left, right)
-        return None if quotient is None else within(quotient)
+        if quotient is None:
+            return None
+        if quotient == arithmetic.SIGNED_MIN and isinstance(left, int) and isinstance(right, int):
+            arithmetic.out_of_range("BIGINT")  # MySQL divides the absolute values, and none has this one
+        return within(quotient)
 
     return divide
 

@@ -56,3 +56,14 @@ SELECT ABS(ff), dd + 1, IF(id, ff, dd) FROM p2 WHERE k = ?
 SELECT ABS(ff), dd + 1, IF(id, ff, dd) FROM p2 WHERE k = ?
 -- bound: 8=0000000000000000
 SELECT ABS(ff), dd + 1, IF(id, ff, dd) FROM p2 WHERE k = ?
+CREATE TABLE p3 (id INT NOT NULL, ff FLOAT(7,2), PRIMARY KEY (id))
+REPLACE INTO p3 VALUES (13, 1e15)
+CREATE CACHE c5 FROM SELECT (SEC_TO_TIME(a.ff)) FROM p3 AS a
+-- bound:
+SELECT (SEC_TO_TIME(a.ff)) FROM p3 AS a
+-- bound:
+SELECT (SEC_TO_TIME(a.ff)) FROM p3 AS a
+-- bound:
+SELECT (SEC_TO_TIME(a.ff)) FROM p3 AS a
+CREATE CACHE c6 FROM SELECT ff, ff AS f FROM p3 WHERE id IN (?, ?)
+SELECT ff, ff AS f FROM p3 WHERE id IN (13, 14)
