@@ -109,7 +109,7 @@ FAULTS = (
         "an inner join's ON that speaks of another table is lost",
         edit(PUSH_DOWN, "_push", ("*others,", "")),
         GROUPED_JOINS,
-        9,
+        92,
     ),
     Fault("a NULL in NOT IN is passed over", special("in", ('"None" if None in held else "0"', '"0"')), LISTS, 44),
     Fault("CASE takes its first value always", special("case", ("self.truth(condition, ref)", "str(True)")), ROWS, 4),
