@@ -478,7 +478,7 @@ def _has_fixed_digits(type_: SqlType) -> bool:
 
 # What gives a value of a column as it is.
 _GIVING = (
-    *(exp.Case, exp.If, exp.Min, exp.Max, exp.AnyValue, exp.Window),
+    *(exp.Case, exp.If, exp.Nullif, exp.Min, exp.Max, exp.AnyValue, exp.Window),
     *(exp.FirstValue, exp.LastValue, exp.NthValue, exp.Lag, exp.Lead),
 )
 

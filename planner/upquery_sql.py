@@ -33,7 +33,8 @@ from planner.plan import (
     own,
 )
 from planner.sql_text import condition_sql, expr_sql, quoted_name, table_name
-from sqltypes.expression import ColumnRef, Expr, Literal, ParamRef, Value, columns_of, walk
+from sqltypes.collation import character_set
+from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef, Value, columns_of, walk
 from sqltypes.schema import BIGINT, SqlType, Table
 from sqltypes.values import sql_literal
 
@@ -301,7 +302,7 @@ def _reachable(plan: QueryPlan, index: int, steps: Sequence[int], keys: Sequence
     keys_on_the_way = [expr for step in (*steps, index) for expr in reader.lookups[step].key]
     # COALESCE(b.x, 1) is a key also where b has no partner; a column of b is none then.
     may_lead_from_nothing = not all(isinstance(expr, ColumnRef | ParamRef | Literal) for expr in keys_on_the_way)
-    selected = ", ".join(expr_sql(expr, column, parameter) for expr in reader.lookups[index].key)
+    selected = ", ".join(_as_compared(expr, expr_sql(expr, column, parameter)) for expr in reader.lookups[index].key)
     text = f"SELECT {selected} FROM {_source_sql(root, reader.alias)}"
     for step in steps:
         lookup = reader.lookups[step]
@@ -321,6 +322,18 @@ def _reachable(plan: QueryPlan, index: int, steps: Sequence[int], keys: Sequence
     types = [root.table.column(name).type for name in root.key]
     condition = key_condition(names, types, [tuple(key[part] for part in reader.root_key) for key in keys])
     return text + (f" WHERE {condition}" if condition else "")
+
+
+def _as_compared(expr: Expr, text: str) -> str:
+    """A key in the character set and collation in which it is compared. Where MySQL puts the subquery's rows into a
+    table of its own, it misses those of another character set."""
+    if not isinstance(expr, Call) or expr.op != "collate":
+        return text
+    collation = expr.type.collation or ""
+    target = character_set(collation)
+    if target != character_set(expr.args[0].type.collation or ""):
+        text = f"CONVERT({text} USING {target})"
+    return f"{text} COLLATE {collation}"
 
 
 def _source_sql(arrangement: Filling, alias: str) -> str:

@@ -6,6 +6,7 @@ from planner.api import plan_query
 from planner.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
 from planner.upquery_sql import answer_sql, fill_columns, fill_sql, semijoin_sql, topk_fetch
 from sqltypes.expression import Value
+from sqltypes.schema import Column, SchemaSnapshot, SqlType, Table
 from tests.support.goldens import PLANS, snapshot
 
 DATABASE, SCHEMA = snapshot(PLANS / "rows.sql")
@@ -115,3 +116,24 @@ def test_an_answer_is_the_clients_text_with_values() -> None:
         "SELECT DISTINCT status, '{x}' FROM orders WHERE customer_id IN (1, 2) AND total > 5"
     )
     assert "IN (NULL)" in answer_sql(arrangement, ((), 5))
+
+
+def test_what_is_looked_up_has_the_character_set_and_collation_of_the_column() -> None:
+    """MySQL misses rows of another one that it has put into a table of its own."""
+    integer = SqlType("int")
+    utf16 = SqlType("varchar", length=12, collation="utf16_general_ci")
+    general = SqlType("varchar", length=12, collation="utf8mb4_general_ci")
+    binary = SqlType("varchar", length=12, collation="utf8mb4_bin")
+    left = Table(
+        "d",
+        "l",
+        (Column("k", integer, True, 0), Column("u", utf16, True, 1), Column("g", general, True, 2)),
+    )
+    right = Table("d", "r", (Column("v", binary, True, 0), Column("n", integer, True, 1)))
+    schema = SchemaSnapshot({("d", "l"): left, ("d", "r"): right}, (9, 7, 0))
+    for name, read in (
+        ("u", "CONVERT(`l`.`u` USING utf8mb4) COLLATE utf8mb4_bin"),
+        ("g", "`l`.`g` COLLATE utf8mb4_bin"),
+    ):
+        plan = plan_query(f"SELECT r.n FROM l JOIN r ON r.v = l.{name} WHERE l.k = ?", "d", schema)
+        assert f" IN (SELECT {read} FROM " in semijoin_sql(plan, 0, [(1,)])
