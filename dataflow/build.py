@@ -179,6 +179,7 @@ def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> 
         group_width=len(group),
         answer_group_key=_group_key([group[at] for at in by], by),
         spelled=tuple(plan.group.index(name) for name in plan.spelled),
+        of_one_row=table.is_unique_in(plan.group),
         dated=dated_places(plan),
     )
     return AggregateNode(plan, number, memory, program)

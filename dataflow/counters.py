@@ -37,6 +37,7 @@ ENGINE: dict[str, str] = {
     # Holes made because a change could not be computed
     "evicted_by_change": "Answers of evict mode that a change concerned",
     "removed_row_not_held": "Keys dropped because a change took away a row that they did not have",
+    "two_rows_of_a_key": "Keys dropped because a change added a second row of one unique key",
     "extreme_underflow": "Keys dropped because the row of a MIN or MAX went, and the next is not known",
     "top_k_underflow": "Keys dropped because fewer of the first rows were left than the query shows",
     "spelling_underflow": "Keys dropped because a row went from a group whose rows are spelled otherwise",

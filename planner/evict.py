@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from planner.expressions import Collected, Expressions, Parameters, split_and
-from planner.keys import Name, constant_of, equality_of, name_of, pin_of
+from planner.keys import Name, equality_of, name_of, pin_of
 from planner.logical import NotMaintained, fresh_alias, parameters_of, to_own
 from planner.names import Catalogue, Scope, derived_entry, table_entry
 from planner.parse import parameter_number
@@ -196,7 +196,7 @@ class _Select:
         where = argument(self._tree, "where")
         self._conditions += [(part, None) for part in split_and(where.this if where is not None else None)]
         typed = [(self._typed(node), node, only) for node, only in self._conditions]
-        self._refuse_concat_of_one_row([expr for expr, _, _ in typed if expr is not None])
+        self._refuse_concat_of_one_row()
         self._count([(expr, only) for expr, _, only in typed if expr is not None])
         for expr, node, only in typed:
             if expr is None:
@@ -269,6 +269,8 @@ class _Select:
                 column = entry.columns.get(name.name.lower())
                 if column is not None:
                     self._use(column)
+                    if _has_fixed_digits(column.type):
+                        raise refuse("fixed_digits", column.name)
             self._scope.merged.add(name.name.lower())
 
     # -- conditions
@@ -410,32 +412,58 @@ class _Select:
     def _refuse_fixed_digits(self) -> None:
         """Raises UnsupportedQuery for a FLOAT(m,d) that is more than shown: what MySQL computes from it, and what it is
         equal to, depends on the plan and on how a constant is bound."""
+        united = self._tree.find_ancestor(exp.SetOperation) is not None
+        free = self._scope.parent is None and not united
+        given = {node.alias.lower(): node.this for node in self._tree.expressions if isinstance(node, exp.Alias)}
         for column in self._tree.find_all(exp.Column):
+            if column.find_ancestor(exp.Select) is not self._tree:
+                continue
             below = column.parent.parent if isinstance(column.parent, exp.Alias) else column.parent
-            own = column.find_ancestor(exp.Select) is self._tree
-            if own and below is not self._tree and _has_fixed_digits(self._type_of(column)):
+            meant = given.get(column.name.lower()) if not column.table else None
+            types = [self._type_of(column)] + ([self._type_of(meant)] if meant is not None else [])
+            if not (free and below is self._tree) and any(map(_has_fixed_digits, types)):
                 raise refuse("fixed_digits", column.sql("mysql")[:60])
 
-    def _refuse_concat_of_one_row(self, conditions: Sequence[Expr]) -> None:
+    def _refuse_concat_of_one_row(self) -> None:
         """Raises UnsupportedQuery for a GROUP_CONCAT where constants tell the one row of an outer join's inner side. If
         there is none, MySQL says '' where the constants are written, and NULL where they are bound."""
-        if self._tree.find(exp.GroupConcat) is None:
-            return
+        read = {
+            name[0]
+            for concat in self._tree.find_all(exp.GroupConcat)
+            if concat.find_ancestor(exp.Select) is self._tree
+            for column in concat.find_all(exp.Column)
+            for name in self._named(column)
+        }
         known, before = set(self._facts), -1
-        while len(known) > before:
+        conditions = [*(node for node, _ in self._conditions), *self._uncounted]
+        while read and len(known) > before:
             before = len(known)
-            for expr in conditions:
-                pin, constant, pair = pin_of(expr), constant_of(expr), equality_of(expr)
-                known |= {name_of(column) for column in (constant, pin.column if pin else None) if column is not None}
-                if pair is not None and known & {*map(name_of, pair)}:
-                    known |= {*map(name_of, pair)}
+            for condition in conditions:
+                if isinstance(condition, exp.EQ | exp.NullSafeEQ):
+                    known |= self._told(condition.this.unnest(), condition.expression.unnest(), known)
         for occurrence in self._own:
             names = {name for alias, name in known if alias == occurrence.alias}
             keys = (occurrence.table.primary_key, *occurrence.table.unique_keys)
-            if occurrence.outer and any(key and names.issuperset(map(str.lower, key)) for key in keys):
+            one_row = any(key and names.issuperset(map(str.lower, key)) for key in keys)
+            if occurrence.outer and occurrence.alias in read and one_row:
                 raise refuse("concat_of_one_row", occurrence.table.name)
-        for alias in self._outer_queries & {alias for alias, _ in known}:
+        for alias in self._outer_queries & read & {alias for alias, _ in known}:
             raise refuse("concat_of_one_row", alias)
+
+    def _named(self, node: exp.Expr) -> set[Name]:
+        with suppress(UnknownName):
+            if isinstance(node, exp.Column):
+                return {name_of(self._scope.column(node))}
+        return set()
+
+    def _told(self, left: exp.Expr, right: exp.Expr, known: set[Name]) -> set[Name]:
+        """Columns of an equality that constants tell, these `known`."""
+        if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+            pairs = zip(left.expressions, right.expressions, strict=False)
+            return {name for one, other in pairs for name in self._told(one.unnest(), other.unnest(), known)}
+        names = self._named(left) | self._named(right)
+        constant = any(side.find(exp.Column) is None for side in (left, right))
+        return names if constant or names & known else set()
 
     def _may_show_zeros(self, value: exp.Expr) -> bool:
         """Whether it is a ZEROFILL column that a choice, an aggregate or a window gives."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from planner.logical import Base, Block, Grouped, Join, hashes_alike
 from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef, columns_of
+from sqltypes.spellings import shows_as_is
 
 Name = tuple[str, str]  # (alias, column in lower case)
 
@@ -147,7 +148,13 @@ def _equal_pairs(block: Block) -> list[tuple[AbstractSet[Name], Name]]:
     for join in block.joins:
         if not join.outer:
             continue
-        # The inner side is equal or NULL, by whether there is a partner at all: all that ON asks of other rows tells.
+        # The inner side is equal or NULL, by whether there is a partner at all: all that ON asks of other rows tells,
+        # if it asks nothing that tells equal spellings apart.
+        rest = (part for part in join.on if equality_of(part) is None)
+        if any(
+            column.source != join.alias and not shows_as_is(column.type) for part in rest for column in columns_of(part)
+        ):
+            continue
         asked = {name_of(column) for part in join.on for column in columns_of(part) if column.source != join.alias}
         for condition in join.on:
             pair = equality_of(condition)

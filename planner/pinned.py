@@ -33,8 +33,8 @@ _CHOOSING: tuple[type[exp.Expr], ...] = (
 _COMPUTED: tuple[type[exp.Expr], ...] = (exp.Add, exp.Sub, *NUMERIC, *OPERATORS)
 _READING_TEXT: tuple[type[exp.Expr], ...] = (exp.Like, exp.RegexpLike, exp.Escape, exp.Length)
 _READING_VALUES: tuple[type[exp.Expr], ...] = (
-    *(exp.Query, exp.Where, exp.Having, exp.Join, exp.Group, exp.Ordered, exp.Alias, exp.Distinct, exp.Tuple),
-    *(exp.Case, exp.If, exp.Interval, exp.Trunc),
+    *(exp.Query, exp.Where, exp.Having, exp.Join, exp.Group, exp.Ordered, exp.Alias, exp.Tuple),
+    *(exp.Case, exp.If, exp.Trunc),
     *(*_COMPUTED, *DATE_PARTS, *TRUTHS),
 )
 
@@ -77,27 +77,32 @@ class _Names:
             for column in table.columns:
                 self.kinds[column.name.lower()].add(_kind(column.type))
         given = [*renamed, *(pair for tree in trees for pair in _given_names(tree))]
-        while any([self._give(name.lower(), value) for name, value in given]):
-            pass
         for name, value in given:
-            for below in value.find_all(exp.Column) if value is not None else ():
-                self._parent[self.root(name)] = self.root(below.name)
+            if value is None:
+                self.kinds[name.lower()] |= ALL
+        values = [
+            (name.lower(), [column.name.lower() for column in value.find_all(exp.Column)], _is_computed(value))
+            for name, value in given
+            if value is not None
+        ]
+        while any([self._give(*each) for each in values]):
+            pass
+        for name, below, _ in values:
+            for other in below:
+                self._parent[self.root(name)] = self.root(other)
         for tree in trees:
-            for equal in tree.find_all(exp.EQ):
+            for equal in tree.find_all(exp.EQ, exp.NEQ):
                 left, right = equal.this.unnest(), equal.expression.unnest()
                 if isinstance(left, exp.Column) and isinstance(right, exp.Column):
                     self._parent[self.root(left.name)] = self.root(right.name)
 
-    def _give(self, name: str, value: exp.Expr | None) -> bool:
-        """Adds the kinds of a value to those of the name. Whether there were new ones."""
+    def _give(self, name: str, below: Sequence[str], computed: bool) -> bool:
+        """Adds the kinds of a value of these columns to those of the name. Whether there were new ones."""
         known, before = self.kinds[name], len(self.kinds[name])
-        if value is None:
-            known |= ALL
-        else:
-            for below in value.find_all(exp.Column):
-                known |= self.kinds[below.name.lower()]
-            if isinstance(value.unnest(), (*_COMPUTED, *_CHOOSING, exp.Literal)):
-                known.add("decimal")
+        for column in below:
+            known |= self.kinds[column]
+        if computed:
+            known.add("decimal")
         return len(known) > before
 
     def root(self, name: str) -> str:
@@ -105,6 +110,16 @@ class _Names:
         while (parent := self._parent.get(found, found)) != found:
             found = parent
         return found
+
+
+def _is_computed(value: exp.Expr) -> bool:
+    """Whether the value may be a number that no column is."""
+    value = value.unnest()
+    if isinstance(value, exp.Literal):
+        return not value.is_string
+    if isinstance(value, _CHOOSING):
+        return any(map(_is_computed, results_of(value)))
+    return isinstance(value, _COMPUTED)
 
 
 def _given_names(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr | None]]:
@@ -143,9 +158,9 @@ def _items(query: exp.Expr, views: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
 
 
 def _around(node: exp.Expr) -> exp.Expr | None:
-    """What stands around an expression, beyond its parentheses."""
+    """What stands around an expression, beyond its parentheses and DISTINCT."""
     around = node.parent
-    while isinstance(around, exp.Paren):
+    while isinstance(around, exp.Paren | exp.Distinct):
         around = around.parent
     return around
 
@@ -175,6 +190,8 @@ def _is_text(value: exp.Expr, kind: str, names: _Names) -> bool:
         return False
     if isinstance(around, exp.Cast):
         return around.args["to"].this.name not in TO_NUMBER
+    if isinstance(around, exp.Interval):  # 1.50 MINUTE_SECOND is 1:50
+        return "_" in str(around.args.get("unit"))
     if isinstance(around, _CHOOSING) and any(value is part.unnest() for part in results_of(around)):
         if not all(_is_like(part.unnest(), kind, names) for part in results_of(around)):
             return True

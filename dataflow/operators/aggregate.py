@@ -70,6 +70,7 @@ class GroupProgram:
     group_width: int
     answer_group_key: Callable[[Row], Key]  # of an upquery's row, key columns cut off
     spelled: tuple[int, ...]  # places among the group values where rows of one group may differ ('a' and 'A' are equal)
+    of_one_row: bool = False  # a group contains a unique key
     dated: tuple[int, ...] = ()  # of a group's row, where dates must be whole (`dataflow.whole_dates`)
 
     @property
@@ -144,6 +145,9 @@ class AggregateNode(LinearArrangement):
                 state.append((True,) * len(program.spelled))
             entry.content[group] = state
             self._resize(entries, entry, self._group_bytes)
+        elif program.of_one_row:
+            self.fail(entries, entry, "two_rows_of_a_key")
+            return
         elif program.spelled:
             state[ALIKE] = _alike(state, program.spelled, program.group_values(row))
         state[COUNT_STAR] += 1

@@ -25,3 +25,9 @@ SELECT DISTINCT a.bid, b.price FROM a1 a LEFT JOIN b1 b ON b.id = a.bid AND b.te
 SELECT a.bid, b.price, COUNT(*) FROM a1 a LEFT JOIN b1 b ON b.id = a.bid AND a.tenant = 1 WHERE a.k = 7 GROUP BY a.bid, b.price
 SELECT a.bid, b.price, SUM(a.id) FROM a1 a LEFT JOIN b1 b ON b.id = a.bid AND a.id < 2 WHERE a.k = 7 GROUP BY a.bid, b.price
 SELECT c.id, COUNT(v.id) FROM c1 c JOIN a1 a ON a.k = c.aid LEFT JOIN b1 b ON b.id = c.id AND a.id = c.y JOIN v1 v ON v.cid = c.id WHERE c.k = 1 GROUP BY c.id, c.y
+CREATE TABLE c2 (id INT NOT NULL, k INT NOT NULL, bid INT NOT NULL, name VARCHAR(9), PRIMARY KEY (id), KEY (k))
+CREATE TABLE a2 (id INT NOT NULL, name VARCHAR(9), PRIMARY KEY (id), KEY (name))
+REPLACE INTO c2 VALUES (1, 7, 5, 'e')
+REPLACE INTO a2 VALUES (1, 'e'), (2, 'é')
+CREATE CACHE h1 FROM SELECT c.id, b.price, COUNT(*) FROM c2 c JOIN a2 a ON a.name = c.name LEFT JOIN b1 b ON b.id = c.bid AND LENGTH(a.name) = 1 WHERE c.k = ? GROUP BY c.id, b.price
+SELECT c.id, b.price, COUNT(*) FROM c2 c JOIN a2 a ON a.name = c.name LEFT JOIN b1 b ON b.id = c.bid AND LENGTH(a.name) = 1 WHERE c.k = 7 GROUP BY c.id, b.price
