@@ -158,11 +158,11 @@ def _items(query: exp.Expr, views: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
 
 
 def _around(node: exp.Expr) -> exp.Expr | None:
-    """What stands around an expression, beyond its parentheses and DISTINCT."""
+    """What stands around an expression, beyond its parentheses and DISTINCT; around a branch of CASE the whole."""
     around = node.parent
     while isinstance(around, exp.Paren | exp.Distinct):
         around = around.parent
-    return around
+    return around.parent if isinstance(around, exp.If) and isinstance(around.parent, exp.Case) else around
 
 
 def _is_pinned(column: exp.Expr, kind: str) -> bool:
