@@ -120,7 +120,7 @@ def _require_fixed_digits_alone(block: Block) -> None:
     shown = [*block.group, *(output.expr for output in block.outputs), *(term.expr for term in block.order)]
     computed += [expr for expr in shown if not isinstance(expr, ColumnRef)]
     for expr in computed:
-        if any(ref.type.is_approximate and ref.type.scale is not None for ref in columns_of(expr)):
+        if any(ref.type.has_fixed_digits for ref in columns_of(expr)):
             raise NotMaintained(because("expression", "a FLOAT(m,d) or DOUBLE(m,d) that is computed with"))
 
 

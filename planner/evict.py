@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from planner.by_plan import ByPlan
 from planner.expressions import Collected, Expressions, Parameters, split_and
 from planner.keys import Name, equality_of, name_of, pin_of
 from planner.logical import NotMaintained, fresh_alias, parameters_of, to_own
@@ -28,13 +29,12 @@ from planner.parse import parameter_number
 from planner.plan import AnswerInput, Caution, own
 from planner.resolve import Ctes, argument, ctes_before
 from planner.rewrites.outer_to_inner import rejects_missing
-from planner.string_kinds import results_of
 from planner.support import refuse
 from sqltypes import build
 from sqltypes.errors import UnknownName, UnsupportedQuery
 from sqltypes.expression import Call, ColumnRef, Expr, columns_of, sources_of
 from sqltypes.functions import BOOLEANS
-from sqltypes.schema import NULL, SqlType, Table, View
+from sqltypes.schema import NULL, Table, View
 
 Facts = dict[Name, int]  # column -> the parameter that it equals wherever its row matters
 
@@ -182,6 +182,7 @@ class _Select:
         self._all = walk_.analysis.occurrences
         self._tree = tree
         self._scope = Scope(walk_.catalogue.fold_names, parent)
+        self._by_plan = ByPlan(tree, self._scope)
         self._ctes = ctes
         self._facts = dict(facts)
         self._own: list[_Occurrence] = []
@@ -192,11 +193,13 @@ class _Select:
 
     def visit(self) -> list[ColumnRef]:
         self._from()
-        self._refuse_fixed_digits()
+        self._by_plan.fixed_digits()
         where = argument(self._tree, "where")
         self._conditions += [(part, None) for part in split_and(where.this if where is not None else None)]
         typed = [(self._typed(node), node, only) for node, only in self._conditions]
-        self._refuse_concat_of_one_row()
+        raw = [*(node for node, _ in self._conditions), *self._uncounted]
+        inner: dict[str, Table | None] = {each.alias: each.table for each in self._own if each.outer}
+        self._by_plan.concat_of_one_row(raw, self._facts, inner | dict.fromkeys(self._outer_queries))
         self._count([(expr, only) for expr, _, only in typed if expr is not None])
         for expr, node, only in typed:
             if expr is None:
@@ -269,7 +272,7 @@ class _Select:
                 column = entry.columns.get(name.name.lower())
                 if column is not None:
                     self._use(column)
-                    if _has_fixed_digits(column.type):
+                    if column.type.has_fixed_digits:
                         raise refuse("fixed_digits", column.name)
             self._scope.merged.add(name.name.lower())
 
@@ -398,89 +401,6 @@ class _Select:
                     self._use_node(clause, aliases)
         return columns
 
-    def _refuse_bits(self, value: exp.Expr) -> None:
-        """Raises UnsupportedQuery for a BIT that is one of several values: MySQL announces a DECIMAL, of its bytes. And
-        for one among which IN, ANY or ALL look another up: where MySQL has made a table of them NULL may be no NULL."""
-        for node in value.find_all(exp.Case, exp.If, exp.Coalesce, exp.Greatest, exp.Least, exp.AnyValue):
-            if any(self._is_bit(result.unnest()) for result in results_of(node)):
-                raise refuse("bit_result", node.sql("mysql")[:60])
-        if self._may_show_zeros(value):
-            raise refuse("zerofill_result", value.sql("mysql")[:60])
-        if _looked_up(self._tree) and any(map(self._is_bit, value.find_all(exp.Column))):
-            raise refuse("bit_looked_up", self._tree.sql("mysql")[:60])
-
-    def _refuse_fixed_digits(self) -> None:
-        """Raises UnsupportedQuery for a FLOAT(m,d) that is more than shown: what MySQL computes from it, and what it is
-        equal to, depends on the plan and on how a constant is bound."""
-        united = self._tree.find_ancestor(exp.SetOperation) is not None
-        free = self._scope.parent is None and not united
-        given = {node.alias.lower(): node.this for node in self._tree.expressions if isinstance(node, exp.Alias)}
-        for column in self._tree.find_all(exp.Column):
-            if column.find_ancestor(exp.Select) is not self._tree:
-                continue
-            below = column.parent.parent if isinstance(column.parent, exp.Alias) else column.parent
-            meant = given.get(column.name.lower()) if not column.table else None
-            types = [self._type_of(column)] + ([self._type_of(meant)] if meant is not None else [])
-            if not (free and below is self._tree) and any(map(_has_fixed_digits, types)):
-                raise refuse("fixed_digits", column.sql("mysql")[:60])
-
-    def _refuse_concat_of_one_row(self) -> None:
-        """Raises UnsupportedQuery for a GROUP_CONCAT where constants tell the one row of an outer join's inner side. If
-        there is none, MySQL says '' where the constants are written, and NULL where they are bound."""
-        read = {
-            name[0]
-            for concat in self._tree.find_all(exp.GroupConcat)
-            if concat.find_ancestor(exp.Select) is self._tree
-            for column in concat.find_all(exp.Column)
-            for name in self._named(column)
-        }
-        known, before = set(self._facts), -1
-        conditions = [*(node for node, _ in self._conditions), *self._uncounted]
-        while read and len(known) > before:
-            before = len(known)
-            for condition in conditions:
-                if isinstance(condition, exp.EQ | exp.NullSafeEQ):
-                    known |= self._told(condition.this.unnest(), condition.expression.unnest(), known)
-        for occurrence in self._own:
-            names = {name for alias, name in known if alias == occurrence.alias}
-            keys = (occurrence.table.primary_key, *occurrence.table.unique_keys)
-            one_row = any(key and names.issuperset(map(str.lower, key)) for key in keys)
-            if occurrence.outer and occurrence.alias in read and one_row:
-                raise refuse("concat_of_one_row", occurrence.table.name)
-        for alias in self._outer_queries & read & {alias for alias, _ in known}:
-            raise refuse("concat_of_one_row", alias)
-
-    def _named(self, node: exp.Expr) -> set[Name]:
-        with suppress(UnknownName):
-            if isinstance(node, exp.Column):
-                return {name_of(self._scope.column(node))}
-        return set()
-
-    def _told(self, left: exp.Expr, right: exp.Expr, known: set[Name]) -> set[Name]:
-        """Columns of an equality that constants tell, these `known`."""
-        if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
-            pairs = zip(left.expressions, right.expressions, strict=False)
-            return {name for one, other in pairs for name in self._told(one.unnest(), other.unnest(), known)}
-        names = self._named(left) | self._named(right)
-        constant = any(side.find(exp.Column) is None for side in (left, right))
-        return names if constant or names & known else set()
-
-    def _may_show_zeros(self, value: exp.Expr) -> bool:
-        """Whether it is a ZEROFILL column that a choice, an aggregate or a window gives."""
-        node = value.unnest()
-        parts = [part.unnest() for part in results_of(node)] if isinstance(node, _GIVING) else []
-        return any(self._type_of(part).zerofill or self._may_show_zeros(part) for part in parts)
-
-    def _is_bit(self, node: exp.Expr) -> bool:
-        return self._type_of(node).name == "bit"
-
-    def _type_of(self, node: exp.Expr) -> SqlType:
-        """A column's type, NULL's of what is none."""
-        with suppress(UnknownName):
-            if isinstance(node, exp.Column):
-                return self._scope.column(node).type
-        return NULL
-
     def _output(self, node: exp.Expr) -> list[ColumnRef]:
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
             star = self._scope.star("" if isinstance(node, exp.Star) else node.table)
@@ -489,7 +409,7 @@ class _Select:
             return list(star)
         value = node.this if isinstance(node, exp.Alias) else node
         self._use_node(value)
-        self._refuse_bits(value)
+        self._by_plan.output(value)
         name = node.alias if isinstance(node, exp.Alias) else node.name or "?"
         try:
             expr: Expr = Expressions(self._scope, self._walk.analysis.parameters, Collected()).convert(value)
@@ -498,22 +418,3 @@ class _Select:
         if isinstance(node, exp.Alias):
             self._aliased.setdefault(name, expr)
         return [ColumnRef("", name, expr.type, True)]
-
-
-def _has_fixed_digits(type_: SqlType) -> bool:
-    return type_.is_approximate and type_.scale is not None
-
-
-# What gives a value of a column as it is.
-_GIVING = (
-    *(exp.Case, exp.If, exp.Nullif, exp.Min, exp.Max, exp.AnyValue, exp.Window),
-    *(exp.FirstValue, exp.LastValue, exp.NthValue, exp.Lag, exp.Lead),
-)
-
-
-def _looked_up(tree: exp.Expr) -> bool:
-    """Whether an IN, ANY or ALL looks a value up among the query's rows."""
-    node = tree.parent
-    while isinstance(node, exp.Subquery | exp.SetOperation):
-        node = node.parent
-    return isinstance(node, exp.In | exp.Any | exp.All)

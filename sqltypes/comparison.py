@@ -138,12 +138,8 @@ def _small_literal(expr: Expr) -> bool:
 def refuse_tolerance(*exprs: Expr) -> None:
     """Raises UnsupportedQuery where a FLOAT(m,d) or DOUBLE(m,d), or what is made of one, is compared with numbers of a
     fixed number of digits: MySQL takes numbers that are less than half of the last digit apart for equal."""
-    if any(_fixed_digits(expr) for expr in exprs) and not any(_any_digits(expr) for expr in exprs):
+    if any(expr.type.has_fixed_digits for expr in exprs) and not any(_any_digits(expr) for expr in exprs):
         raise UnsupportedQuery("comparison_type", "MySQL compares a FLOAT(m,d) or DOUBLE(m,d) with a tolerance")
-
-
-def _fixed_digits(expr: Expr) -> bool:
-    return expr.type.is_approximate and expr.type.scale is not None
 
 
 def _any_digits(expr: Expr) -> bool:
@@ -152,7 +148,7 @@ def _any_digits(expr: Expr) -> bool:
 
 def double_of(args: Sequence[Expr]) -> SqlType:
     """The type of a DOUBLE that is made of these. Its `scale` tells that one of them has a fixed number of digits."""
-    scales = [arg.type.scale for arg in args if _fixed_digits(arg)]
+    scales = [arg.type.scale for arg in args if arg.type.has_fixed_digits]
     return replace(DOUBLE, scale=max(scale or 0 for scale in scales)) if scales else DOUBLE
 
 

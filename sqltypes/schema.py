@@ -70,6 +70,11 @@ class SqlType:
         return self.name in ("float", "double")
 
     @property
+    def has_fixed_digits(self) -> bool:
+        """FLOAT(m,d), DOUBLE(m,d)."""
+        return self.is_approximate and self.scale is not None
+
+    @property
     def is_numeric(self) -> bool:
         return self.is_integer or self.is_approximate or self.name in ("decimal", "bit")
 

@@ -1,0 +1,126 @@
+"""What of a SELECT depends on MySQL's plan, or on how a constant is written or bound, and so is MySQL's to answer.
+
+`planner/pinned.py` has what two conditions together make so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+
+from sqlglot import exp
+
+from planner.keys import Name, name_of
+from planner.names import Scope
+from planner.string_kinds import results_of
+from planner.support import refuse
+from sqltypes.errors import UnknownName
+from sqltypes.schema import NULL, SqlType, Table
+
+
+class ByPlan:
+    """Checks one SELECT, whose tables the scope has."""
+
+    def __init__(self, tree: exp.Select, scope: Scope) -> None:
+        self._tree = tree
+        self._scope = scope
+
+    def output(self, value: exp.Expr) -> None:
+        """Raises UnsupportedQuery for a BIT that is one of several values: MySQL announces a DECIMAL, of its bytes. And
+        for one among which IN, ANY or ALL look another up: where MySQL has made a table of them NULL may be no NULL."""
+        for node in value.find_all(exp.Case, exp.If, exp.Coalesce, exp.Greatest, exp.Least, exp.AnyValue):
+            if any(self._is_bit(result.unnest()) for result in results_of(node)):
+                raise refuse("bit_result", node.sql("mysql")[:60])
+        if self._may_show_zeros(value):
+            raise refuse("zerofill_result", value.sql("mysql")[:60])
+        if _looked_up(self._tree) and any(map(self._is_bit, value.find_all(exp.Column))):
+            raise refuse("bit_looked_up", self._tree.sql("mysql")[:60])
+
+    def fixed_digits(self) -> None:
+        """Raises UnsupportedQuery for a FLOAT(m,d) that is more than shown: what MySQL computes from it, and what it is
+        equal to, depends on the plan and on how a constant is bound."""
+        united = self._tree.find_ancestor(exp.SetOperation) is not None
+        free = self._scope.parent is None and not united
+        given = {node.alias.lower(): node.this for node in self._tree.expressions if isinstance(node, exp.Alias)}
+        for column in self._tree.find_all(exp.Column):
+            if column.find_ancestor(exp.Select) is not self._tree:
+                continue
+            below = column.parent.parent if isinstance(column.parent, exp.Alias) else column.parent
+            meant = given.get(column.name.lower()) if not column.table else None
+            types = [self._type_of(column)] + ([self._type_of(meant)] if meant is not None else [])
+            if not (free and below is self._tree) and any(type_.has_fixed_digits for type_ in types):
+                raise refuse("fixed_digits", column.sql("mysql")[:60])
+
+    def concat_of_one_row(
+        self, conditions: Sequence[exp.Expr], facts: Collection[Name], inner: Mapping[str, Table | None]
+    ) -> None:
+        """Raises UnsupportedQuery for a GROUP_CONCAT where constants tell the one row of an outer join's inner side. If
+        there is none, MySQL says '' where the constants are written, and NULL where they are bound.
+
+        `facts`: columns of SELECTs around that parameters tell. `inner`: by alias what may be the inner side; None: a
+        derived table.
+        """
+        read = {
+            name[0]
+            for concat in self._tree.find_all(exp.GroupConcat)
+            if concat.find_ancestor(exp.Select) is self._tree
+            for column in concat.find_all(exp.Column)
+            for name in self._named(column)
+        }
+        known, before = set(facts), -1
+        while read and len(known) > before:
+            before = len(known)
+            for condition in conditions:
+                if isinstance(condition, exp.EQ | exp.NullSafeEQ):
+                    known |= self._told(condition.this.unnest(), condition.expression.unnest(), known)
+        for alias in inner.keys() & read:
+            names, table = {name for source, name in known if source == alias}, inner[alias]
+            keys = (table.primary_key, *table.unique_keys) if table is not None else ()
+            if any(key and names.issuperset(map(str.lower, key)) for key in keys) or (names and table is None):
+                raise refuse("concat_of_one_row", alias)
+
+    def _named(self, node: exp.Expr) -> set[Name]:
+        with suppress(UnknownName):
+            if isinstance(node, exp.Column):
+                return {name_of(self._scope.column(node))}
+        return set()
+
+    def _told(self, left: exp.Expr, right: exp.Expr, known: set[Name]) -> set[Name]:
+        """Columns of an equality that constants tell, these `known`."""
+        if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+            pairs = zip(left.expressions, right.expressions, strict=False)
+            return {name for one, other in pairs for name in self._told(one.unnest(), other.unnest(), known)}
+        names = self._named(left) | self._named(right)
+        constant = any(side.find(exp.Column) is None for side in (left, right))
+        return names if constant or names & known else set()
+
+    def _may_show_zeros(self, value: exp.Expr) -> bool:
+        """Whether it is a ZEROFILL column that a choice, an aggregate or a window gives."""
+        node = value.unnest()
+        parts = [part.unnest() for part in results_of(node)] if isinstance(node, _GIVING) else []
+        return any(self._type_of(part).zerofill or self._may_show_zeros(part) for part in parts)
+
+    def _is_bit(self, node: exp.Expr) -> bool:
+        return self._type_of(node).name == "bit"
+
+    def _type_of(self, node: exp.Expr) -> SqlType:
+        """A column's type, NULL's of what is none."""
+        with suppress(UnknownName):
+            if isinstance(node, exp.Column):
+                return self._scope.column(node).type
+        return NULL
+
+
+# What gives a value of a column as it is.
+_GIVING = (
+    *(exp.Case, exp.If, exp.Nullif, exp.Min, exp.Max, exp.AnyValue, exp.Window),
+    *(exp.FirstValue, exp.LastValue, exp.NthValue, exp.Lag, exp.Lead),
+)
+
+
+def _looked_up(tree: exp.Expr) -> bool:
+    """Whether an IN, ANY or ALL looks a value up among the query's rows."""
+    node = tree.parent
+    while isinstance(node, exp.Subquery | exp.SetOperation):
+        node = node.parent
+    return isinstance(node, exp.In | exp.Any | exp.All)
