@@ -441,7 +441,7 @@ def _grouping(plan: QueryPlan, layout: Layout) -> Grouping:
         values=values,
         arguments=compile_row([_argument(aggregate) for aggregate in reader.aggregates], layout),
         accumulators=accumulators(reader.aggregates, [_order_of(aggregate) for aggregate in reader.aggregates]),
-        exact=all(shows_as_is(expr.type) for expr in group),
+        exact=len(by) == len(group) and all(shows_as_is(expr.type) for expr in group),
         implicit=not group,
     )
 

@@ -66,7 +66,7 @@ class Grouping:
     values: Callable[[Row, Params], Row]
     arguments: Callable[[Row, Params], Row]
     accumulators: tuple[Accumulator, ...]
-    exact: bool  # rows of one group show the same group values
+    exact: bool  # equal keys are the same group values
     implicit: bool  # no GROUP BY: one row even over nothing
 
 
