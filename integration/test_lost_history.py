@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,12 @@ from pathlib import Path
 import pytest
 import structlog
 
+from gtid_tracker.gtid import GtidSet
 from integration.conftest import OwnMySQL
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import PrivateMySQL, Server, free_port
 from proxy import source_watch
+from vstream.connection import Session
 
 SHOP = "shop"
 UPDATE = "UPDATE t SET v = v + 1 WHERE id = 1"
@@ -240,6 +243,34 @@ def test_a_server_that_comes_back_as_it_was_loses_nothing(own_mysql: OwnMySQL, t
             assert (counters["resets"], counters["restarts_of_source"]) == (0, 1)
 
     run(scenario)
+
+
+def test_a_doubt_that_comes_while_the_stream_logs_in_is_not_forgotten(
+    own_mysql: OwnMySQL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mysql = own_mysql()
+    mysql.execute(f"CREATE DATABASE {SHOP}")
+    asked, doubted = threading.Event(), threading.Event()
+    request_dump = Session.request_dump
+
+    def held_up(session: Session, position: GtidSet, server_id: int, heartbeat: float) -> None:
+        request_dump(session, position, server_id, heartbeat)
+        asked.set()
+        doubted.wait()
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, SHOP, tmp_path) as proxy:
+            stream = proxy.app.stream
+            monkeypatch.setattr(Session, "request_dump", held_up)
+            stream.reconnect("the first doubt")
+            await asyncio.to_thread(asked.wait)
+            first = stream.reconnects
+            stream.reconnect("a later doubt")
+            doubted.set()
+            while stream.reconnects == first or not stream.connected:
+                await asyncio.sleep(0.01)
+
+    run(scenario, seconds=60)
 
 
 def test_a_refused_stream_is_said_once_and_asked_for_less_and_less_often(own_mysql: OwnMySQL, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ class BinlogSource:
         self._current_at = wall_clock()  # when the position was the source's, as far as is known
         self._received = False  # anything, on the connection before this one
         self._refusals = 0
+        self._doubted = ""  # why the login under way is not to be followed
         self._refused = ""  # why MySQL did not give us its binlog the last time
         self._known: Known | None = None  # what the server told of itself at the last login
         self._broken_at: tuple[Gtid | None, int | None] | None = None
@@ -92,9 +93,12 @@ class BinlogSource:
         self._assembler.unwant(qualified)
 
     def reconnect(self, reason: str) -> None:
-        """Logs in anew and looks who answers; for one who doubts that this is the source that is asked elsewhere."""
+        """Logs in anew and looks who answers; for one who doubts that this is the source that is asked elsewhere.
+        A login that is under way has looked before the doubt came: another one follows it."""
         if self._reader is not None:
             self._reader.end(reason)
+        else:
+            self._doubted = reason
 
     def lag(self) -> float:
         reader = self._reader
@@ -152,6 +156,7 @@ class BinlogSource:
     # -- connections --------------------------------------------------------------------------------------------------
 
     async def _log_in(self) -> Session:
+        self._doubted = ""
         return await asyncio.get_running_loop().run_in_executor(None, log_in, self.account)
 
     async def _run(self, session: Session | None) -> None:
@@ -202,6 +207,8 @@ class BinlogSource:
             position = position.difference(GtidSet.of((last[0],)))
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, session.request_dump, position, self._server_id, self._heartbeat)
+        if self._doubted:
+            raise DumpLost(self._doubted)
         reader = DumpReader(
             session, self._assembler, self._heartbeat, self._clock, self._wall_clock, lambda: self.busy()
         )
