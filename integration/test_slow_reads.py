@@ -45,6 +45,7 @@ def test_a_miss_for_which_no_connection_is_free_is_passed_in_its_own_session(
                 cursor.execute("CREATE TABLE slow (id INT PRIMARY KEY, n INT)")
                 cursor.execute("INSERT INTO slow VALUES (1, 1), (2, 2)")
                 connection.commit()
+                await proxy.caught_up()  # a CREATE TABLE that comes later would have the rights asked for anew
                 await others[0].ask("CREATE CACHE slow FROM SELECT id, n FROM slow WHERE id = ?")
                 await others[0].ask("SELECT id, n FROM slow WHERE id = %s", 7)  # its rights are known
                 cursor.execute("LOCK TABLES slow WRITE")
