@@ -29,9 +29,18 @@ from dataflow.reads import Reads
 from dataflow.subscription import ENDED
 from gtid_tracker.gtid import GtidSet
 from planner.plan import QueryPlan
-from sqltypes.errors import EvaluationError, Fault, InvariantViolated, SourceDown, UpwellError
+from sqltypes.errors import (
+    AnswerTooLarge,
+    EvaluationError,
+    Fault,
+    InvariantViolated,
+    SourceDown,
+    SourceError,
+    UpwellError,
+)
 
 MOST_ARRIVED = 500  # answers whose wait ends with one event: of more, none is inserted in the same step
+OF_A_KEY = (SourceError, AnswerTooLarge)  # an upquery's errors that may be about one of its keys
 FILL_PATIENCE = 10.0  # seconds that an answer waits for the position; a timeout resolves nothing: the fill is dropped
 
 
@@ -267,13 +276,23 @@ class Engine(Reads):
         return []
 
     def on_failed(self, failed: UpqueryFailed) -> list[Effect]:
-        """An upquery failed: who waits gets the error as it is."""
+        """An upquery failed: who waits gets the error as it is. Where it may be about one of several keys, a read of
+        fewer asks again, by itself."""
         fill = self._fills.get(failed.id)
         if fill is None:
             return []
         self.memory.count("upqueries_failed")
         self._end(fill)
-        return self._fail(fill.reads, failed.error) + self.between()
+        effects: list[Effect] = []
+        for read in list(fill.reads):
+            if read.waiter not in self._reads:
+                continue
+            if isinstance(failed.error, OF_A_KEY) and not {key for key, _ in read.keys}.issuperset(fill.keys):
+                read.alone = True
+                effects += self._again(read, fill.id)
+            else:
+                effects += self._fail([read], failed.error)
+        return effects + self.between()
 
     def fail_lost(self, error: UpwellError) -> list[Effect]:
         """After a fault whose effects are lost: the reads that wait for nothing, as their fill was lost on the way, get

@@ -64,7 +64,8 @@ class Record:
 @dataclass(slots=True, eq=False)
 class Read:
     """A read that waits. `keys`: all of an IN-list's, each with its parameters. `check`: what its answer must pass
-    first. `doubted`: it has no check, and what is filled for it is to be compared before anybody else is given it."""
+    first. `doubted`: it has no check, and what is filled for it is to be compared before anybody else is given it.
+    `alone`: an upquery that it shared with others was refused, and has not to be about its keys."""
 
     waiter: int
     reader: ReaderNode
@@ -75,6 +76,7 @@ class Read:
     demand: Demand | None = None
     check: Check | None = None
     doubted: bool = False
+    alone: bool = False
 
 
 class Covered(dict[Key, Entry]):

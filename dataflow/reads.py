@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from dataflow.demand import BEHIND
 from dataflow.entries import Held
@@ -136,13 +136,14 @@ class Reads:
 
     def flush(self, failed: OnFailure | None = None) -> list[Effect]:
         """The upqueries for the misses since the last call, as many as a short step can: for each reader its keys
-        together, under one bracket. `misses_pending` tells whether there are more.
+        together, under one bracket, and those of a read that is `alone` by themselves. `misses_pending` tells whether
+        there are more.
 
         A read whose keys are all held by now is answered instead. `failed`: what becomes of a reader's fault.
         """
         effects = self._settle_next(failed)
         missed, self._missed = take(self._missed, ASKED)
-        for reader, reads in missed.items():
+        for reader, reads in in_groups(missed):
             begun = self._count
             try:
                 effects += self._ask_for(reader, reads)
@@ -390,3 +391,13 @@ class Reads:
     def _refill(self, numbers: Sequence[int]) -> list[Effect]:
         waiting = [number for number in numbers if number not in self._reads]
         return self.subscriptions.refill(waiting, self.hold, self.read)
+
+
+def in_groups(missed: dict[ReaderNode, list[Read]]) -> Iterator[tuple[ReaderNode, list[Read]]]:
+    """The reads that share upqueries."""
+    for reader, reads in missed.items():
+        if together := [read for read in reads if not read.alone]:
+            yield reader, together
+        for read in reads:
+            if read.alone:
+                yield reader, [read]

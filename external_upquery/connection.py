@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from external_upquery.login import Login
 from external_upquery.protocol import COM_INIT_DB, COM_QUIT, Answer, Answers, ProtocolBroken, command, query
-from sqltypes.errors import Fault, Overloaded, SourceDown, SourceError, UpwellError
+from sqltypes.errors import AnswerTooLarge, Fault, SourceDown, SourceError, UpwellError
 
 # Decoding so many bytes takes a millisecond or two at worst (rows of short columns); then the loop has its turn.
 CHUNK = 16 * 1024
@@ -73,7 +73,7 @@ class Connection:
         value is none of its type, once, on the loop.
 
         `database`: selected before where it is not already; "" keeps what is. `row_limit`: bytes of rows beyond which
-        the connection is dropped and `finished` gets Overloaded; 0 is no limit. Requires: `alive` and not `busy`.
+        the connection is dropped and `finished` gets AnswerTooLarge; 0 is no limit. Requires: `alive` and not `busy`.
         """
         assert self._finished is None, "one run at a time"
         self._skip = 0
@@ -178,7 +178,7 @@ class Connection:
             # What the TLS layer has already taken from the socket does not make it readable again.
             self._loop.call_soon(self._on_pending)
         if self._row_limit and self._decoder.row_bytes > self._row_limit:
-            self._lose(Overloaded(f"the answer is over {self._row_limit} bytes"))
+            self._lose(AnswerTooLarge(f"the answer is over {self._row_limit} bytes"))
             return
         if self._decoder.outstanding:
             # A socket that was reset behind these bytes is announced once: libuv stops looking at it.

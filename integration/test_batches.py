@@ -15,6 +15,7 @@ from proxy.api import ParameterValue
 from proxy.caches import OpenCache
 from proxy.grpc_rows import FORMAT
 from sqltypes.errors import BadParameters, UnknownCache
+from upwell.errors import SourceError
 
 BY_ID = "SELECT id, v FROM t WHERE id = ?"
 BY_NAME = "SELECT id, v FROM t WHERE name = ?"
@@ -137,5 +138,34 @@ def test_a_cache_that_goes_between_two_slices(mysql: Server, database: str, tmp_
             with pytest.raises(UnknownCache):
                 await opened.hit_batch(keys)
             assert between.action is None
+
+    asyncio.run(scenario())
+
+
+OUT_OF_RANGE = "SELECT COUNT(DISTINCT id), MAX(u - ?) FROM unsigned_numbers"
+NOT_HELD = "SELECT id, u - ? FROM unsigned_numbers WHERE id = ?"
+
+
+@pytest.mark.parametrize(("sql", "more"), [(OUT_OF_RANGE, ()), (NOT_HELD, (1,))], ids=["held whole", "by key"])
+def test_an_error_is_about_the_key_that_it_is_told_for(
+    mysql: Server, database: str, tmp_path: Path, sql: str, more: tuple[int, ...]
+) -> None:
+    """Upqueries ask for several keys: MySQL's error about one of them is not the others' answer."""
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path) as beside:
+            await beside.write("CREATE TABLE unsigned_numbers (id INT PRIMARY KEY, u BIGINT UNSIGNED)")
+            await beside.write("INSERT INTO unsigned_numbers VALUES (1, 10), (2, 20)")
+            await beside.caught_up()
+            await beside.client.create_cache(sql, name="subtracted", database=database)
+            cache = beside.client.cache("subtracted")
+            keys = [(value, *more) for value in (0, 1, 10, 511, None, 5)]
+            for _ in range(2):
+                several = await cache.try_many(keys)
+                at_once = await asyncio.gather(*(cache.get(*key) for key in keys), return_exceptions=True)
+                for answers in (several, at_once):
+                    assert [isinstance(answer, Exception) for answer in answers] == [key[0] == 511 for key in keys]
+                    refused = answers[3]
+                    assert isinstance(refused, SourceError) and "BIGINT UNSIGNED" in str(refused)
 
     asyncio.run(scenario())

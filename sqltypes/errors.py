@@ -185,6 +185,10 @@ class Overloaded(UpwellError):
     sqlstate = "42000"
 
 
+class AnswerTooLarge(Overloaded):
+    """The source's rows have more bytes than they may."""
+
+
 class MessageTooLarge(Overloaded):
     reason = "message_too_large"
     errno = 1153

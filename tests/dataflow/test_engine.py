@@ -9,11 +9,11 @@ import pytest
 import dataflow.engine
 import dataflow.reads
 from dataflow.fill import Read
-from dataflow.messages import Effect, Failed, Gap, Ready, Transaction, UpqueryAnswer, UpqueryRequest
+from dataflow.messages import Effect, Failed, Gap, Ready, Transaction, UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from dataflow.reader import Params, ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid
-from sqltypes.errors import Fault
+from sqltypes.errors import Fault, SourceDown, SourceError
 from sqltypes.expression import Key, Row
 from tests.support.engine_rig import NEW, OLD, ROWS, Rig, gtids
 
@@ -101,6 +101,32 @@ def test_read_of_held_keys_beside_a_miss_of_the_same_batch_is_answered() -> None
     rig.read(8, reader=1)
     effects = rig.engine.flush()
     assert [effect.waiter for effect in effects if isinstance(effect, Ready)] == [2]
+
+
+def test_what_mysql_says_of_several_keys_together_is_told_nobody_whose_key_it_may_not_be_about() -> None:
+    rig = Rig(ROWS)
+    for key in (7, 8, 9):
+        rig.read(key)
+    (together,) = rig.asked()
+    refused = SourceError(1690, "22003", "out of range")
+    assert rig.engine.on_failed(UpqueryFailed(together.id, refused)) == []
+    requests = rig.asked()
+    assert len(requests) == 3, "each asks by itself"
+    assert rig.engine.on_failed(UpqueryFailed(requests[1].id, refused)) == [Failed(2, refused)]
+    for request, waiter, key in ((requests[0], 1, 7), (requests[2], 3, 9)):
+        (ready,) = rig.answer(request, [(key, 1, 10)], lower=gtids(1))
+        assert isinstance(ready, Ready) and (ready.waiter, ready.rows) == (waiter, [(1, 10)])
+    assert rig.held(7) == rig.held(9) == [(1, 10)] and rig.held(8) is None
+    assert rig.engine.upqueries_in_flight == 0 and not rig.engine.misses_pending
+
+
+def test_a_source_that_is_away_is_told_everybody_at_once() -> None:
+    rig = Rig(ROWS)
+    rig.read(7)
+    rig.read(8)
+    (request,) = rig.asked()
+    failed = rig.engine.on_failed(UpqueryFailed(request.id, SourceDown("gone")))
+    assert [effect.waiter for effect in failed if isinstance(effect, Failed)] == [1, 2]
 
 
 def test_a_flush_asks_for_as_much_as_a_step_can(monkeypatch: pytest.MonkeyPatch) -> None:

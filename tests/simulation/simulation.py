@@ -43,7 +43,7 @@ from planner import upquery_sql
 from proxy.app import stream_doubt
 from proxy.misses import Misses
 from proxy.router import Router
-from sqltypes.errors import EvaluationError, SourceDown
+from sqltypes.errors import EvaluationError, SourceDown, SourceError, UpwellError
 from sqltypes.expression import Row
 from tests.simulation.checks import Checks
 from tests.simulation.desk import Desk, unpacked
@@ -61,6 +61,7 @@ CLIENTS = ("look", "read", "demand", "check", "compare")
 LOOK_BACK = 8  # hits from one that is compared with earlier positions to the next
 PAST = 12  # earlier positions
 BETWEEN_STEPS = 0.01  # seconds
+LOST, REFUSED = SourceDown("connection lost"), SourceError(1690, "22003", "out of range")
 Results = list[list[Row]]
 
 
@@ -335,10 +336,11 @@ class Simulation:
 
     def do_fail_upquery(self, at: int) -> None:
         if self.flights:
-            self._fail(self.flights.pop(at % len(self.flights)))
+            flight = self.flights.pop(at % len(self.flights))
+            self._fail(flight, REFUSED if flight.request.id % 2 else LOST)
 
-    def _fail(self, flight: Flight) -> None:
-        self.handle(self.engine.on_failed(UpqueryFailed(flight.request.id, SourceDown("connection lost"))))
+    def _fail(self, flight: Flight, error: UpwellError = LOST) -> None:
+        self.handle(self.engine.on_failed(UpqueryFailed(flight.request.id, error)))
 
     def do_upquery(self, at: int, moments: int) -> None:
         """The next moments of an upquery under way."""
