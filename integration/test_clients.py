@@ -80,17 +80,13 @@ def test_common_work_through_upwell_has_the_outcome_that_it_has_directly(client:
 
 
 @pytest.mark.parametrize("client", READERS, ids=lambda client: client.name)
-def test_repeated_reads_through_upwell_give_the_rows_that_they_give_directly(client: Client, ways: Ways) -> None:
+def test_repeated_reads_give_the_rows_that_they_give_directly_and_are_hits(client: Client, ways: Ways) -> None:
+    """Of a client with its own defaults."""
     directly = lines_or_skip(client, client.reads, ways.direct)
     through = run(client, client.reads, ways.through)
     assert directly == through
     assert len(through) >= 5
     assert all(line["rounds"] == 50 and line["rows"] for line in through)
-
-
-@pytest.mark.parametrize("client", READERS, ids=lambda client: client.name)
-def test_repeated_reads_of_a_client_with_its_own_defaults_are_hits(client: Client, ways: Ways) -> None:
-    lines_or_skip(client, client.reads, ways.through)
     upwell = ways.upwell()
     listed = upwell.execute("SHOW PROXIED QUERIES")
     cacheable = [

@@ -107,11 +107,7 @@ def queries(lists: bool) -> list[Case]:
     for file in sorted(PLANS.glob("*.sql")):
         if file.stem in ("lobsters", "refused"):
             continue
-        database, schema = snapshot(file)
-        for case in cases(file):
-            plan = plan_query(case.sql, database, schema)
-            if any(parameter.list for parameter in plan.parameters) == lists:
-                found.append(case)
+        found += [case for case in cases(file) if (" IN (?" in case.sql) == lists]
     return found
 
 
