@@ -30,8 +30,9 @@ from upwell.rows import Answer
 
 TIMEOUT = 20.0  # seconds that a read may take, reconnections included
 FRESH = tuple(name for name, versioned in VERSIONED.items() if "?" in versioned.sql)
-# What MySQL says of a statement that was killed, was under way when it shut down, or met a DDL statement.
-INTERRUPTED = frozenset({1053, 1317, 1412, 3169})
+# What MySQL says of a statement that was killed, also while it waited for the accounts' lock (3547), was under way when
+# it shut down, or met a DDL statement.
+INTERRUPTED = frozenset({1053, 1317, 1412, 3169, 3547})
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from collections.abc import Collection, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
@@ -55,6 +56,16 @@ def in_order(text: str) -> str:
     """The text with the hint to read in the order that it asks for: so MySQL ends before it sees all rows."""
     by = re.search(r" ORDER BY a\.(\w+)", text)
     return text if by is None else re.sub(r"( x\d(?: AS)? a)\b", rf"\1 FORCE INDEX ({by[1]})", text, count=1)
+
+
+def by_index(text: str, column: str, tables: Collection[int]) -> str:
+    """The text with the hint to read these tables by their index of that column: no row that it leaves out is looked
+    at."""
+    return re.sub(
+        r" (x(\d)(?: AS)? [a-z]\w*)\b",
+        lambda found: f" {found[1]} FORCE INDEX ({column})" if int(found[2]) in tables else found[0],
+        text,
+    )
 
 
 @dataclass
@@ -351,12 +362,24 @@ class Round:
         if not found.errno:
             ways += [(FROM_TABLE.sub(r" \1(SELECT * FROM \2 LIMIT 1000) AS ", text), None) for text, _ in ways[:4]]
             ways += [(in_order(text), None) for text, _ in ways[:4]]
+            ways += [(forced, None) for text, _ in ways[:4] for forced in self.by_each_index(text)]
         query = cached.query
         differences = [
             difference(other, found, ordered=query.ordered, free=query.free)
             for other in self.asker.ask_all("direct", ways)
         ]
         return not {"", "columns"}.isdisjoint(differences)
+
+    def by_each_index(self, text: str) -> Iterator[str]:
+        """The text with the hint to use one index, for each column that has one in a table of the text."""
+        indexed: dict[str, set[int]] = {}
+        for table in self.world.tables:
+            for column in table.columns[1:]:
+                if column.kind.index == "":
+                    indexed.setdefault(column.name, set()).add(table.number)
+        for name, tables in indexed.items():
+            if (forced := by_index(text, name, tables)) != text:
+                yield forced
 
     def count(self, cached: Cached, served: str, reason: str, stage: int, again: bool, wanted: Answer) -> None:
         counts = self.tally.counts
