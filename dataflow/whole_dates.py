@@ -3,8 +3,8 @@
 MySQL's default sql_mode stores 0000-00-00 for them: in the temporary table of a GROUP BY, a DISTINCT or the ORDER BY of
 a join, and in the key by which it looks a row up in an index. Whether there is such a table or key, the plan says. So
 there such a date is not computed with: the read is MySQL's to answer. Where what was filled may be what such a table
-gave, 0000-00-00 itself is no better. Nor is it where an aggregate is compared: of a DATETIME that is no plain column
-MySQL may make NULL then.
+gave, 0000-00-00 itself is no better. Nor is it where an aggregate is compared, or is the least or largest, of a
+DATETIME or TIMESTAMP that is no plain column: MySQL may make NULL of it then.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from sqltypes.functions import COMPARISONS
 from sqltypes.schema import SqlType
 
 DATED = frozenset({"date", "datetime"})
+MOMENTS = frozenset({"datetime", "timestamp"})
 COMPARED = COMPARISONS | {"in"}
 EXTREMES = (AggregateFunction.MIN, AggregateFunction.MAX)
 
@@ -81,7 +82,14 @@ def _lookup(lookup: Lookup) -> Lookup:
 def _aggregate(aggregate: Aggregate) -> Aggregate:
     if aggregate.argument is None or aggregate.function not in EXTREMES:
         return aggregate
+    if _is_computed_moment(aggregate):
+        return replace(aggregate, argument=_refused(aggregate.argument, "no_zero"))
     return replace(aggregate, argument=_in_table(aggregate.argument))
+
+
+def _is_computed_moment(aggregate: Aggregate) -> bool:
+    argument = aggregate.argument
+    return argument is not None and not isinstance(argument, ColumnRef) and argument.type.name in MOMENTS
 
 
 def _shown(reader: Reader) -> Reader:
@@ -113,6 +121,6 @@ def dated_places(plan: AggregateArrangement) -> tuple[int, ...]:
     types: list[SqlType | None] = [None if name in plan.key else plan.table.column(name).type for name in plan.group]
     places = [at for at, type_ in enumerate(types) if type_ is not None and type_.name in DATED]
     for at, aggregate in enumerate(plan.aggregates, len(types)):
-        if aggregate.function in EXTREMES and aggregate.type.name in DATED:
+        if aggregate.function in EXTREMES and (aggregate.type.name in DATED or _is_computed_moment(aggregate)):
             places.append(at)
     return tuple(places)

@@ -10,7 +10,7 @@ import pytest
 
 from integration.mysql_server import Server
 from integration.oracle.asker import Asker, asker_beside
-from integration.oracle.mutants import FAULTS, differs, planted
+from integration.oracle.mutants import FAULTS, Fault, differs, planted
 from integration.oracle.run import AUTOMATIC, EVERYTHING, oracle
 from integration.oracle.script import play, read
 
@@ -58,6 +58,13 @@ def test_a_planted_fault_is_found(mysql: Server, name: str) -> None:
         assert differs(mysql, fault.seed, 0, fault.focus, f"t{os.getpid()}_planted")
 
 
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_every_fault_can_be_planted(fault: Fault) -> None:
+    """What it changes is still in the code."""
+    with planted(fault):
+        pass
+
+
 def test_what_is_found_is_made_small(asker: Asker) -> None:
     """To the few lines that show it, which play again."""
     fault = next(fault for fault in FAULTS if fault.name == "NOT LIKE is read as LIKE")
@@ -75,7 +82,12 @@ def test_the_rule_for_dates_with_a_zero_is_needed(asker: Asker, monkeypatch: pyt
     """Without it the scripts that are about it differ."""
     monkeypatch.setattr("dataflow.build.with_whole_dates", lambda plan: plan)
     monkeypatch.setattr("dataflow.build.dated_places", lambda plan: ())
-    for name in ("distinct_partial_date", "partial_date_as_a_key", "partial_dates_in_temporary_tables"):
+    for name in (
+        "datetime_extremes_of_expressions",
+        "distinct_partial_date",
+        "partial_date_as_a_key",
+        "partial_dates_in_temporary_tables",
+    ):
         played = play(asker, read(Path(__file__).parent / "oracle" / "findings" / f"{name}.sql"))
         assert {found.kind for found in played.differences} == {"rows"}, name
 
