@@ -189,7 +189,7 @@ FAULTS = (
     ),
     Fault(
         "what a query reads of a changed row does not count",
-        edit(AnswerNode, "_images", ("watch.used(old) == watch.used(new) and", "True and")),
+        edit(AnswerNode, "_images", ("identical(watch.used(old), watch.used(new))", "True")),
         HELD,
         5,
     ),
