@@ -95,10 +95,23 @@ class ByPlan:
         return names if constant or names & known else set()
 
     def _may_show_zeros(self, value: exp.Expr) -> bool:
-        """Whether it is a ZEROFILL column that a choice, an aggregate or a window gives."""
+        """Whether it is a ZEROFILL column that a choice, an aggregate or a window gives, or a YEAR beside a DECIMAL."""
         node = value.unnest()
         parts = [part.unnest() for part in results_of(node)] if isinstance(node, _GIVING) else []
+        if isinstance(node, exp.Case | exp.If) and self._is_year_or_decimal(parts):
+            return True
         return any(self._type_of(part).zerofill or self._may_show_zeros(part) for part in parts)
+
+    def _is_year_or_decimal(self, parts: Sequence[exp.Expr]) -> bool:
+        """Whether a choice has a YEAR, whose 0 MySQL shows as 0000, and what may be a DECIMAL."""
+        return any(self._type_of(part).name == "year" for part in parts) and any(map(self._may_be_decimal, parts))
+
+    def _may_be_decimal(self, part: exp.Expr) -> bool:
+        if isinstance(part, exp.Column):
+            return self._type_of(part).name == "decimal"
+        return not isinstance(part, exp.Null | exp.Boolean) and not (
+            isinstance(part, exp.Literal) and (part.is_string or part.is_int)
+        )
 
     def _is_bit(self, node: exp.Expr) -> bool:
         return self._type_of(node).name == "bit"

@@ -37,7 +37,8 @@ REFUSED: dict[str, str] = {
     "unknown_function": "the function is not one of MySQL's own, or is not known to be deterministic",
     "recursive": "WITH RECURSIVE is not supported, nor a name that is defined later in the same WITH",
     "bit_result": "of a BIT that goes through a function MySQL gives now its bytes, now digits",
-    "zerofill_result": "of a ZEROFILL number that IF, CASE, MIN or MAX gives MySQL shows zeros, or not, by its plan",
+    "zerofill_result": "of a ZEROFILL number that IF, CASE, MIN or MAX gives, or a YEAR beside a DECIMAL, MySQL shows"
+    " zeros, or not, by its plan",
     "fixed_digits": "what MySQL computes from a FLOAT(m,d) or DOUBLE(m,d), and what that equals, depends on its plan",
     "concat_of_one_row": "GROUP_CONCAT of a LEFT JOIN's missing row is NULL or '' by how its key is written or bound",
     "pinned_as_text": "a condition reads as text what another sets equal to a constant: MySQL may read the constant",
