@@ -25,7 +25,7 @@ from sqltypes.expression import Call, ColumnRef, Expr, columns_of
 from sqltypes.functions import COMPARISONS
 from sqltypes.schema import SqlType
 
-DATED = frozenset({"date", "datetime"})
+DATED = frozenset({"date", "datetime", "timestamp"})
 MOMENTS = frozenset({"datetime", "timestamp"})
 COMPARED = COMPARISONS | {"in"}
 EXTREMES = (AggregateFunction.MIN, AggregateFunction.MAX)

@@ -30,6 +30,8 @@ def cast_call(arg: Expr, target: SqlType) -> Expr:
         raise UnsupportedQuery("function", "CAST AS CHAR of a DECIMAL whose scale varies from row to row")
     if target.is_string and any(part.type.zerofill for part in walk(arg)):
         raise UnsupportedQuery("function", "CAST AS CHAR of a number that is filled with zeros")
+    if target.is_string and arg.type.name != "year" and any(part.type.name == "year" for part in walk(arg)):
+        raise UnsupportedQuery("function", "CAST AS CHAR of what is computed from a YEAR, whose 0 may be 0000")
     conversion(arg.type, target)
     return Call("cast", (arg,), target, arg.nullable or target.name in ("date", "datetime"))
 

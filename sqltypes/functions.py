@@ -268,9 +268,10 @@ def _if(op: str, args: Args) -> Expr:
 
 
 def _nullif(op: str, args: Args) -> Expr:
-    """Of a TIME it is a string, which orders in another way; of an ENUM or SET its text."""
+    """Of a TIME it is a string, which orders in another way; of an ENUM or SET its text; of a ZEROFILL number with
+    zeros, or without."""
     value, other = args
-    if value.type.name in ("null", "time"):
+    if value.type.name in ("null", "time") or value.type.zerofill:
         raise refuse(op, *args)
     type_ = replace(value.type, name="varchar", members=()) if value.type.members else value.type
     return Call("case", (call("=", [value, other]), Literal(None, NULL), value), type_, True)
