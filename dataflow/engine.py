@@ -41,6 +41,7 @@ from sqltypes.errors import (
 
 MOST_ARRIVED = 500  # answers whose wait ends with one event: of more, none is inserted in the same step
 OF_A_KEY = (SourceError, AnswerTooLarge)  # an upquery's errors that may be about one of its keys
+MOST_SPLITS = 16  # of a read's upqueries that count as no attempt: more than halve the largest one
 FILL_PATIENCE = 10.0  # seconds that an answer waits for the position; a timeout resolves nothing: the fill is dropped
 
 
@@ -276,22 +277,27 @@ class Engine(Reads):
         return []
 
     def on_failed(self, failed: UpqueryFailed) -> list[Effect]:
-        """An upquery failed: who waits gets the error as it is. Where it may be about one of several keys, a read of
-        fewer asks again, by itself."""
+        """An upquery failed: who waits gets the error as it is. Where it may be about one of several keys, reads of
+        fewer ask again, in two halves: one bad key among a hundred costs some dozen upqueries."""
         fill = self._fills.get(failed.id)
         if fill is None:
             return []
         self.memory.count("upqueries_failed")
         self._end(fill)
-        effects: list[Effect] = []
-        for read in list(fill.reads):
-            if read.waiter not in self._reads:
-                continue
-            if isinstance(failed.error, OF_A_KEY) and not {key for key, _ in read.keys}.issuperset(fill.keys):
-                read.alone = True
+        reads = [read for read in fill.reads if read.waiter in self._reads]
+        again: list[Read] = []
+        if isinstance(failed.error, OF_A_KEY):
+            again = [read for read in reads if not {key for key, _ in read.keys}.issuperset(fill.keys)]
+        effects = self._fail([read for read in reads if read not in again], failed.error)
+        middle = (len(again) + 1) // 2
+        for half in (again[:middle], again[middle:]):
+            self._groups += 1
+            for read in half:
+                read.group = self._groups
+                read.splits += 1
+                if read.splits <= MOST_SPLITS:
+                    read.attempts -= 1
                 effects += self._again(read, fill.id)
-            else:
-                effects += self._fail([read], failed.error)
         return effects + self.between()
 
     def fail_lost(self, error: UpwellError) -> list[Effect]:

@@ -65,7 +65,8 @@ class Record:
 class Read:
     """A read that waits. `keys`: all of an IN-list's, each with its parameters. `check`: what its answer must pass
     first. `doubted`: it has no check, and what is filled for it is to be compared before anybody else is given it.
-    `alone`: an upquery that it shared with others was refused, and has not to be about its keys."""
+    `group`: an upquery that it shared with others was refused, which has not to be about its keys; those of one number
+    share another. `splits`: how often that was so."""
 
     waiter: int
     reader: ReaderNode
@@ -76,7 +77,8 @@ class Read:
     demand: Demand | None = None
     check: Check | None = None
     doubted: bool = False
-    alone: bool = False
+    group: int = 0
+    splits: int = 0
 
 
 class Covered(dict[Key, Entry]):

@@ -73,6 +73,7 @@ class Reads:
         self.latency: dict[int, float] = {}  # by tag: seconds that its upqueries take, smoothed
         self.source = SourceHistory()
         self._count = 0
+        self._groups = 0
         self._evicting = False  # `tidy` goes on
         self.on_broken: OnBroken | None = None  # what becomes of a fill whose insertion fails; None: the step fails
 
@@ -136,8 +137,8 @@ class Reads:
 
     def flush(self, failed: OnFailure | None = None) -> list[Effect]:
         """The upqueries for the misses since the last call, as many as a short step can: for each reader its keys
-        together, under one bracket, and those of a read that is `alone` by themselves. `misses_pending` tells whether
-        there are more.
+        together, under one bracket, and those of each `Read.group` by themselves. `misses_pending` tells whether there
+        are more.
 
         A read whose keys are all held by now is answered instead. `failed`: what becomes of a reader's fault.
         """
@@ -396,8 +397,8 @@ class Reads:
 def in_groups(missed: dict[ReaderNode, list[Read]]) -> Iterator[tuple[ReaderNode, list[Read]]]:
     """The reads that share upqueries."""
     for reader, reads in missed.items():
-        if together := [read for read in reads if not read.alone]:
-            yield reader, together
+        groups: dict[int, list[Read]] = {}
         for read in reads:
-            if read.alone:
-                yield reader, [read]
+            groups.setdefault(read.group, []).append(read)
+        for group in groups.values():
+            yield reader, group

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,9 @@ from proxy.api import ParameterValue
 from proxy.caches import OpenCache
 from proxy.grpc_rows import FORMAT
 from sqltypes.errors import BadParameters, UnknownCache
-from upwell.errors import SourceError
+from upwell.errors import BadParameters as BadClientParameters
+from upwell.errors import MessageTooLarge, SourceError, UpwellError
+from upwell.rows import Answer
 
 BY_ID = "SELECT id, v FROM t WHERE id = ?"
 BY_NAME = "SELECT id, v FROM t WHERE name = ?"
@@ -169,3 +173,111 @@ def test_an_error_is_about_the_key_that_it_is_told_for(
                     assert isinstance(refused, SourceError) and "BIGINT UNSIGNED" in str(refused)
 
     asyncio.run(scenario())
+
+
+def rows_of(outcomes: list[Answer | UpwellError]) -> list[Answer]:
+    assert all(isinstance(outcome, Answer) for outcome in outcomes), outcomes
+    return [outcome for outcome in outcomes if isinstance(outcome, Answer)]
+
+
+STAR = "SELECT * FROM t WHERE id = ?"
+
+
+@contextmanager
+def locked(mysql: Server, database: str, table: str) -> Iterator[Any]:
+    """A session that has locked the table: what reads it waits."""
+    with mysql.connect(database=database) as connection, connection.cursor() as cursor:
+        cursor.execute(f"LOCK TABLES {table} WRITE")
+        yield cursor
+
+
+async def waits(mysql: Server) -> None:
+    while not await asyncio.to_thread(mysql.execute, LOCKED_OUT):
+        await asyncio.sleep(0.01)
+
+
+LOCKED_OUT = "SELECT 1 FROM information_schema.processlist WHERE state LIKE 'Waiting for table%'"
+
+
+def test_a_batch_is_told_under_the_columns_that_its_rows_have(mysql: Server, database: str, tmp_path: Path) -> None:
+    """A DDL statement that comes while a batch waits moves a column to the front."""
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path) as beside:
+            await beside.write("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 10), (2, 20)")
+            await beside.caught_up()
+            await beside.client.create_cache(STAR, name="star", database=database)
+            cache = beside.client.cache("star")
+            await cache.get(1)
+            with locked(mysql, database, "t") as cursor:
+                batch = asyncio.create_task(cache.try_many([1, 2]))
+                await waits(mysql)
+                await asyncio.to_thread(cursor.execute, "ALTER TABLE t MODIFY COLUMN v INT FIRST")
+            answers = rows_of(await batch)
+            assert [(row.id, row.v) for (row,) in answers] == [(1, 10), (2, 20)]
+
+    asyncio.run(asyncio.wait_for(scenario(), 120))
+
+
+def test_a_batch_is_of_one_cache(mysql: Server, database: str, tmp_path: Path) -> None:
+    """Another cache gets its name while it waits."""
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path) as beside:
+            rows = ", ".join(f"({id}, 10)" for id in range(1, 300))
+            await beside.write("CREATE TABLE t (id INT PRIMARY KEY, v INT)", f"INSERT INTO t VALUES {rows}")
+            await beside.write("CREATE TABLE t2 (id INT PRIMARY KEY, w VARCHAR(9))")
+            await beside.write("INSERT INTO t2 SELECT id, CONCAT('s', id) FROM t")
+            await beside.caught_up()
+            await beside.client.create_cache("SELECT id, v FROM t WHERE id IN (?...)", name="c", database=database)
+            cache = beside.client.cache("c")
+            with locked(mysql, database, "t"):
+                batch = asyncio.create_task(cache.try_many([([id, id + 1],) for id in range(1, 299)], timeout=60))
+                await waits(mysql)
+                await beside.client.drop_cache("c")
+                other = "SELECT w, id FROM t2 WHERE id IN (?...)"
+                await beside.client.create_cache(other, name="c", database=database)
+            answers = rows_of(await batch)
+            assert len({tuple(answer.columns) for answer in answers}) == 1
+            for answer in answers:
+                named = "w" in answer.columns
+                assert all(row.w == f"s{row.id}" if named else row.v == 10 for row in answer)
+
+    asyncio.run(asyncio.wait_for(scenario(), 120))
+
+
+def test_a_subscription_has_the_columns_of_the_cache_of_now(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path) as beside:
+            await beside.write("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 10)")
+            await beside.caught_up()
+            await beside.client.create_cache("SELECT id, v FROM t WHERE id = ?", name="c", database=database)
+            assert (await beside.client.cache("c").get(1))[0].v == 10
+            await beside.app.router.drop_cache("c")  # not through gRPC
+            await beside.app.router.create_cache("c", "SELECT v, id FROM t WHERE id = ?", database)
+            async with aclosing(beside.client.cache("c").subscribe(1)) as events:
+                first = await anext(events)
+            assert [(row.id, row.v) for row in first.added] == [(1, 10)]
+
+    asyncio.run(asyncio.wait_for(scenario(), 120))
+
+
+def test_a_request_of_a_stream_that_is_too_long_or_none_fails_alone(
+    mysql: Server, database: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, max_message_size="64KiB") as beside:
+            await beside.write("CREATE TABLE t (id INT PRIMARY KEY, v INT, name VARCHAR(9), KEY (name))")
+            await beside.write("INSERT INTO t VALUES (1, 10, 'a'), (2, 20, 'b')")
+            await beside.caught_up()
+            await beside.client.create_cache(BY_NAME, name="by_name", database=database)
+            outcomes: dict[int, Any] = {}
+            async for place, outcome in beside.client.cache("by_name").stream(
+                ["a", "x" * 70_000, "b", 2**64, object()]
+            ):
+                outcomes[place] = outcome
+            assert isinstance(outcomes[1], MessageTooLarge)
+            assert all(isinstance(outcomes[place], BadClientParameters) for place in (3, 4))  # of the client itself
+            assert [list(map(tuple, outcomes[place])) for place in (0, 2)] == [[(1, 10)], [(2, 20)]]
+
+    asyncio.run(asyncio.wait_for(scenario(), 120))

@@ -38,6 +38,7 @@ from proxy.grpc_rows import FORMAT, column_messages, columns_id, encoder_for, va
 from proxy.grpc_values import (
     AT_ONCE,
     VALUES_AT_ONCE,
+    BatchTwin,
     FreshnessMemo,
     KeyMemo,
     StreamTwin,
@@ -70,6 +71,8 @@ BATCH_KEYS = 20_000
 """The most keys of one ExecuteBatch."""
 KNOWN_REQUESTS, KNOWN_LENGTH = 1 << 15, 256
 """How many requests that were hits are known by their bytes, and of how many bytes at most: 20 MiB at worst."""
+BATCH_TRIES, BATCH_PAUSE = 100, 0.05
+"""How often, and after how many seconds, a batch is answered anew whose cache has become another one meanwhile."""
 PARTS_AT_ONCE = 1_000
 """How many answers of one ExecuteBatch are put together from one look at the clock to the next."""
 COLUMNS_AT_ONCE = 200
@@ -240,10 +243,21 @@ class UpwellService:
             raise Overloaded(f"{len(keys)} keys in one batch: up to {BATCH_KEYS} are accepted")
         parameters = await self._parameters(keys)
         demand = self._demand(message.freshness) if message.freshness else None
+        for _ in range(BATCH_TRIES):
+            answer = await self._batch(message, parameters, demand, context)
+            if answer is not None:
+                return answer
+            await asyncio.sleep(BATCH_PAUSE)  # what has changed the tables is on its way through the stream
+        raise Overloaded(f"cache {message.cache!r} was made or planned anew during each of {BATCH_TRIES} attempts")
+
+    async def _batch(
+        self, message: BatchTwin, parameters: Sequence[Parameters], demand: Demand | None, context: Context
+    ) -> bytes | None:
+        """The whole answer; None where the cache, or its columns, became others meanwhile: one header is for all."""
         try:
             opened = self._opened(message.cache)
             met = demand is None or demand.met()
-            bodies = await opened.cache.hit_batch(parameters) if met else [None] * len(keys)
+            bodies = await opened.cache.hit_batch(parameters) if met else [None] * len(parameters)
         except UnknownCache:
             self._open.pop(message.cache, None)
             opened = self._opened(message.cache)
@@ -251,6 +265,7 @@ class UpwellService:
         # Nothing has run since the answers were looked up: the header tells their position.
         # First the header, then two parts for each key.
         parts = [opened.batch_header(message.columns_id)]
+        columns = names_of(opened.cache.columns)
         missed: list[int] = []
         append = parts.append
         slices = Slices()
@@ -264,8 +279,11 @@ class UpwellService:
             append(body)
         if missed:
             reads = [(message.cache, parameters[index], demand) for index in missed]
-            answers = await within_deadline(context, self._key_answers(reads))
+            answers = await within_deadline(context, self._key_answers(reads, columns))
+            if None in answers or self._opened(message.cache) is not opened:
+                return None
             for index, answer in zip(missed, answers, strict=True):
+                assert answer is not None
                 parts[2 * index + 1] = ANSWER_HEADS[len(answer)]
                 parts[2 * index + 2] = answer
         return b"".join(parts)
@@ -287,14 +305,16 @@ class UpwellService:
             raise BadParameters(f"key {len(parameters) + 1} of {len(keys)}: {error}") from error
         return parameters
 
-    async def _key_answers(self, reads: Sequence[tuple[str, Parameters, Demand | None]]) -> list[bytes]:
+    async def _key_answers(
+        self, reads: Sequence[tuple[str, Parameters, Demand | None]], columns: Sequence[str]
+    ) -> list[bytes | None]:
         """The answers of many misses. Some are begun at a time: others have their turn in between."""
-        tasks: list[asyncio.Task[bytes]] = []
+        tasks: list[asyncio.Task[bytes | None]] = []
         lists = asyncio.Semaphore(LISTS_AT_ONCE)
 
-        async def answer(cache: str, parameters: Parameters, demand: Demand | None) -> bytes:
+        async def answer(cache: str, parameters: Parameters, demand: Demand | None) -> bytes | None:
             async with lists if any(isinstance(value, tuple) for value in parameters) else nullcontext():
-                return await self._key_answer(cache, parameters, demand)
+                return await self._key_answer(cache, parameters, demand, columns)
 
         async with asyncio.TaskGroup() as group:
             for number, read in enumerate(reads, 1):
@@ -303,12 +323,16 @@ class UpwellService:
                     await asyncio.sleep(0)
         return [task.result() for task in tasks]
 
-    async def _key_answer(self, cache: str, parameters: Parameters, demand: Demand | None) -> bytes:
-        """A serialised KeyAnswer of one miss: its failure fails no other key."""
+    async def _key_answer(
+        self, cache: str, parameters: Parameters, demand: Demand | None, columns: Sequence[str]
+    ) -> bytes | None:
+        """A serialised KeyAnswer of one miss: its failure fails no other key. None where it has other columns."""
         try:
             answer = await self._read(cache, parameters, demand)
         except Exception as error:  # noqa: BLE001 - the top level of one key's task; logged by as_upwell_error
             return pb.KeyAnswer(failure=failure(as_upwell_error(error))).SerializeToString()
+        if names_of(answer.columns) != columns:
+            return None
         served, position, horizon = SERVED[answer.served], answer.position, answer.horizon
         head = pb.KeyAnswer(served=served, position=position, why=answer.why, horizon=horizon)
         return head.SerializeToString() + answer.body
@@ -332,9 +356,9 @@ class UpwellService:
 
         async with asyncio.TaskGroup() as misses:
             async for request in requests:
-                self._check_size(len(request), "request")
                 message = parse_stream(request)
                 try:
+                    self._check_size(len(request), "request")
                     parameters = await self._keys.parsed(message.key)
                     demand = self._demand(message.freshness) if message.freshness else None
                     body = self._hit(message.cache, parameters) if demand is None or demand.met() else None
@@ -357,10 +381,13 @@ class UpwellService:
     async def subscribe(self, request: bytes, context: Context) -> None:
         message = parse_subscribe(request)
         parameters = await long_key_parameters(message.key)
-        columns = self._opened(message.cache).cache.info.columns
+        columns: tuple[ResultColumn, ...] = ()
         encode = encoder_for(columns)
         async with aclosing(self._system.subscribe(message.cache, parameters)) as events:
             async for event in events:
+                if event.snapshot:  # the cache may be another one than when it was last opened here
+                    columns = self._system.open_cache(message.cache, FORMAT).info.columns
+                    encode = encoder_for(columns)
                 data = await event_bytes(event, columns, encode)
                 self._check_size(len(data), "event")
                 try:
@@ -491,6 +518,12 @@ class UpwellService:
                     return
                 raise Unauthenticated(f"the token is not this proxy's: {WHO_MAY_CALL}")
         raise Unauthenticated(f"no credentials: {WHO_MAY_CALL}")
+
+
+def names_of(columns: Sequence[ResultColumn]) -> list[str]:
+    """By which the values of rows are told, each of which says its type itself. What is computed is named by its text,
+    values included: nothing of it counts but its place."""
+    return [column.name if column.table else "" for column in columns]
 
 
 async def abort(context: Context, error: Exception) -> NoReturn:

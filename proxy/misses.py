@@ -21,14 +21,19 @@ from proxy.freshness import CallDemand
 from proxy.keys import Binding
 from proxy.pump import NO_CONNECTION, NOT_COMPARED, SUSPECTED, Behind, PassThrough
 from proxy.slices import encode_in_slices, run_in_slices
-from sqltypes.errors import Fault, SourceError
+from sqltypes.errors import Fault, Overloaded, SourceDown, SourceError
 from sqltypes.expression import Row
 
 if TYPE_CHECKING:
     from proxy.caches import OpenCache
     from proxy.router import Router
 
-REFUSED = "MySQL refuses the query that fills the key"
+NOT_FILLED = {
+    "source_error": "MySQL refuses the query that fills the key",
+    "source_down": "the query that fills the key does not reach MySQL",
+    "overloaded": "the query that fills the key is too much",
+}
+"""Why a fill has failed, which may be for a key beside this one, or for what was asked beside the client's own text."""
 MOST_LARGE = 20
 """How many large answers of one list are derived, or one that changes all the time, before MySQL is asked."""
 
@@ -59,8 +64,8 @@ class Misses:
     async def fill(
         self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "", *, wait: bool = True
     ) -> Answer | str:
-        """As `hit`, else by an upquery; the reason where MySQL itself is to answer: also where it refuses the upquery,
-        which is not the client's text. Raises TooStale."""
+        """As `hit`, else by an upquery; the reason where MySQL itself is to answer: also where the upquery fails, which
+        is not the client's text alone. Raises TooStale."""
         try:
             if demand is None:
                 return await self._fill(parameters, text)
@@ -68,8 +73,8 @@ class Misses:
             return await self._fill_fresh(parameters, demand, text, wait=wait)
         except Fault as fault:
             return f"{fault.reason}: {fault.message}"
-        except SourceError:
-            return REFUSED
+        except (SourceError, SourceDown, Overloaded) as error:
+            return NOT_FILLED.get(error.reason, error.reason)
 
     @guarded_async
     async def _fill(self, parameters: Sequence[ParameterValue], text: str) -> Answer | str:

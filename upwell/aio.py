@@ -210,7 +210,8 @@ class Cache:
     ) -> AsyncGenerator[tuple[int, Answer | UpwellError], None]:
         """Pipelined reads: (place of the key, answer or error) as they come, in any order. `keys` is read ahead."""
         asked: dict[int, int] = {}
-        requests = wire.stream_requests(self.name, keys, self._shapes, self._token, fresh, asked)
+        unsent: list[tuple[int, UpwellError]] = []
+        requests = wire.stream_requests(self.name, keys, self._shapes, self._token, fresh, asked, unsent)
         call = self._client._stream(requests, timeout)
         try:
             async for message in call:
@@ -223,6 +224,8 @@ class Cache:
             raise from_rpc_error(failed) from None
         finally:
             call.cancel()
+        for unsent_key in unsent:
+            yield unsent_key
 
     async def subscribe(self, *parameters: object, timeout: float | None = None) -> AsyncGenerator[Event, None]:
         """The rows for these parameters, then every change of them. Raises SubscriptionEnded; close it to stop."""

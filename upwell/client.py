@@ -211,7 +211,8 @@ class Cache:
     ) -> Iterator[tuple[int, Answer | UpwellError]]:
         """Pipelined reads: (place of the key, answer or error) as they come, in any order. `keys` is read ahead."""
         asked: dict[int, int] = {}
-        requests = wire.stream_requests(self.name, keys, self._shapes, self._token, fresh, asked)
+        unsent: list[tuple[int, UpwellError]] = []
+        requests = wire.stream_requests(self.name, keys, self._shapes, self._token, fresh, asked, unsent)
         call = self._client._stream(requests, timeout)
         try:
             for message in call:
@@ -224,6 +225,7 @@ class Cache:
             raise from_rpc_error(failed) from None
         finally:
             call.cancel()
+        yield from unsent
 
     def subscribe(self, *parameters: object, timeout: float | None = None) -> Iterator[Event]:
         """The rows for these parameters, then every change of them. Raises SubscriptionEnded; close it to stop."""

@@ -173,12 +173,25 @@ def stream_request(
 
 
 def stream_requests(
-    cache: str, keys: Iterable[object], shapes: Shapes, token: Token, fresh: Freshness | None, asked: dict[int, int]
+    cache: str,
+    keys: Iterable[object],
+    shapes: Shapes,
+    token: Token,
+    fresh: Freshness | None,
+    asked: dict[int, int],
+    unsent: list[tuple[int, UpwellError]],
 ) -> Iterator[pb.StreamRequest]:
-    """One request a key, each made when it is sent; `asked` gets what the token said of it, by the key's place."""
+    """One request a key, each made when it is sent; `asked` gets what the token said of it, by the key's place.
+    `unsent` gets the keys that no request can hold: what is raised here would end the whole stream."""
     for id, key in enumerate(keys):
-        message, asked[id] = token.ask(fresh)
-        yield stream_request(id, cache, key, shapes, message)
+        try:
+            message, number = token.ask(fresh)
+            request = stream_request(id, cache, key, shapes, message)
+        except UpwellError as error:
+            unsent.append((id, error))
+            continue
+        asked[id] = number
+        yield request
 
 
 def horizon_of(outcomes: Iterable[Answer | UpwellError]) -> str:

@@ -110,14 +110,33 @@ def test_what_mysql_says_of_several_keys_together_is_told_nobody_whose_key_it_ma
     (together,) = rig.asked()
     refused = SourceError(1690, "22003", "out of range")
     assert rig.engine.on_failed(UpqueryFailed(together.id, refused)) == []
-    requests = rig.asked()
-    assert len(requests) == 3, "each asks by itself"
-    assert rig.engine.on_failed(UpqueryFailed(requests[1].id, refused)) == [Failed(2, refused)]
-    for request, waiter, key in ((requests[0], 1, 7), (requests[2], 3, 9)):
-        (ready,) = rig.answer(request, [(key, 1, 10)], lower=gtids(1))
-        assert isinstance(ready, Ready) and (ready.waiter, ready.rows) == (waiter, [(1, 10)])
+    first, last = rig.asked()  # in two halves
+    assert rig.engine.on_failed(UpqueryFailed(first.id, refused)) == []
+    (ready,) = rig.answer(last, [(9, 1, 10)], lower=gtids(1))
+    assert isinstance(ready, Ready) and (ready.waiter, ready.rows) == (3, [(1, 10)])
+    good, bad = rig.asked()
+    assert rig.engine.on_failed(UpqueryFailed(bad.id, refused)) == [Failed(2, refused)]
+    (ready,) = rig.answer(good, [(7, 1, 10)], lower=gtids(1))
+    assert isinstance(ready, Ready) and (ready.waiter, ready.rows) == (1, [(1, 10)])
     assert rig.held(7) == rig.held(9) == [(1, 10)] and rig.held(8) is None
     assert rig.engine.upqueries_in_flight == 0 and not rig.engine.misses_pending
+
+
+def test_one_key_among_many_that_mysql_refuses_costs_some_dozen_upqueries() -> None:
+    rig = Rig(ROWS)
+    for key in range(100):
+        rig.read(key)
+    asked, told = 0, 0
+    while requests := rig.asked():
+        for request in requests:
+            asked += 1
+            fill = rig.engine.fill_of(request.id)
+            assert fill is not None
+            if 66 in fill.keys:
+                told += len(rig.engine.on_failed(UpqueryFailed(request.id, SourceError(1690, "22003", "no"))))
+            else:
+                told += len(rig.answer(request, [(key, 1, 10) for key in fill.keys], lower=gtids(1)))
+    assert told == 100 and asked < 20
 
 
 def test_a_source_that_is_away_is_told_everybody_at_once() -> None:
