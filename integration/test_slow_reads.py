@@ -8,10 +8,9 @@ from pathlib import Path
 from integration.grpc_app import run
 from integration.mysql_clients import connected, until
 from integration.mysql_server import Server
-from integration.mysql_shop import BY_ID, shop
+from integration.mysql_shop import BY_ID, shop, waits_for_tables
 
 SLEEPERS = 20
-LOCKED_OUT = "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table%'"
 
 
 def test_a_miss_does_not_wait_for_slow_reads_over_grpc(mysql: Server, database: str, tmp_path: Path) -> None:
@@ -53,10 +52,9 @@ def test_a_miss_for_which_no_connection_is_free_is_passed_in_its_own_session(
                     asyncio.ensure_future(other.served("SELECT id, n FROM slow WHERE id = %s", key))
                     for key, other in enumerate(others, 1)
                 ]
-                async with asyncio.timeout(60):
-                    while await asyncio.to_thread(mysql.execute, LOCKED_OUT) != ((1,),):
-                        pass
-                assert proxy.app.executor.full
+                async with asyncio.timeout(60):  # a fill waits, of key 1 or still of key 7, and has the connection
+                    await waits_for_tables(mysql, database)
+                    await until(lambda: proxy.app.executor.full)
                 rows, served, why = await asker.read(BY_ID, 2)
                 assert (rows, served, why) == (((2, 20, "item 2"),), "passed", "no connection is free for the fill")
                 await asker.until_hit(BY_ID, 1)
