@@ -284,21 +284,22 @@ class Engine(Reads):
             return []
         self.memory.count("upqueries_failed")
         self._end(fill)
-        reads = [read for read in fill.reads if read.waiter in self._reads]
-        again: list[Read] = []
-        if isinstance(failed.error, OF_A_KEY):
-            again = [read for read in reads if not {key for key, _ in read.keys}.issuperset(fill.keys)]
-        effects = self._fail([read for read in reads if read not in again], failed.error)
-        middle = (len(again) + 1) // 2
-        for half in (again[:middle], again[middle:]):
+        alone: list[Read] = []
+        shared: list[Read] = []
+        for read in fill.reads:
+            if read.waiter in self._reads:
+                (alone if not isinstance(failed.error, OF_A_KEY) or read.covers(fill) else shared).append(read)
+        middle = (len(shared) + 1) // 2
+        for half in (shared[:middle], shared[middle:]):
             self._groups += 1
             for read in half:
                 read.group = self._groups
                 read.splits += 1
                 if read.splits <= MOST_SPLITS:
                     read.attempts -= 1
-                effects += self._again(read, fill.id)
-        return effects + self.between()
+                read.fills.discard(fill.id)
+                self._unsettled[read.waiter] = read
+        return self._fail(alone, failed.error) + self.between()
 
     def fail_lost(self, error: UpwellError) -> list[Effect]:
         """After a fault whose effects are lost: the reads that wait for nothing, as their fill was lost on the way, get

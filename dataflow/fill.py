@@ -80,6 +80,11 @@ class Read:
     group: int = 0
     splits: int = 0
 
+    def covers(self, fill: Fill) -> bool:
+        """Whether it asks for all keys that the fill does."""
+        asked = len(fill.whole) + len(fill.partial)
+        return len(self.keys) >= asked and {key for key, _ in self.keys}.issuperset(fill.keys)
+
 
 class Covered(dict[Key, Entry]):
     """The overlay of a level that was filled by a semi-join: a key without rows, to which the overlay's rows lead, is
