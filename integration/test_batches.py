@@ -219,6 +219,27 @@ def test_a_batch_is_told_under_the_columns_that_its_rows_have(mysql: Server, dat
     asyncio.run(asyncio.wait_for(scenario(), 120))
 
 
+def test_a_batch_of_a_cache_that_is_passed_since_a_ddl_statement(mysql: Server, database: str, tmp_path: Path) -> None:
+    """A cache that cannot be planned any more still has the columns of before: MySQL's answers have others."""
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path) as beside:
+            await beside.write("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 10), (2, 20)")
+            await beside.caught_up()
+            await beside.client.create_cache(STAR, name="star", database=database)
+            cache = beside.client.cache("star")
+            await cache.get(1)
+            await beside.write("RENAME TABLE t TO base", "CREATE VIEW t AS SELECT v, id FROM base WHERE RAND() < 2")
+            await beside.caught_up()
+            one = await cache.get(1)
+            assert [(row.id, row.v) for row in one] == [(1, 10)] and one.served == "passed"
+            answers = rows_of(await cache.try_many([1, 2, 3]))
+            assert [[(row.id, row.v) for row in answer] for answer in answers] == [[(1, 10)], [(2, 20)], []]
+            assert [answer.served for answer in answers] == ["passed"] * 3
+
+    asyncio.run(asyncio.wait_for(scenario(), 120))
+
+
 def test_a_batch_is_of_one_cache(mysql: Server, database: str, tmp_path: Path) -> None:
     """Another cache gets its name while it waits."""
 

@@ -10,22 +10,16 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing
 from typing import Any, NoReturn, TypeVar
 
 import grpc
 
 from proxy.api import (
-    ANSWERED_BY_MYSQL,
-    Answer,
-    Cache,
     Demand,
-    ParameterValue,
     System,
 )
 from proxy.grpc_answers import (
-    ANSWER_HEADS,
-    SERVED,
     answer_bytes,
     cache_message,
     event_bytes,
@@ -33,12 +27,13 @@ from proxy.grpc_answers import (
     stream_failure,
     wide_answer_bytes,
 )
-from proxy.grpc_errors import as_upwell_error, failure, sentence, status_code, trailing_metadata
-from proxy.grpc_rows import FORMAT, column_messages, columns_id, encoder_for, varint
+from proxy.grpc_batch import batch
+from proxy.grpc_errors import as_upwell_error, sentence, status_code, trailing_metadata
+from proxy.grpc_opened import OpenCache, OpenCaches, Parameters
+from proxy.grpc_rows import FORMAT, encoder_for, varint
 from proxy.grpc_values import (
     AT_ONCE,
     VALUES_AT_ONCE,
-    BatchTwin,
     FreshnessMemo,
     KeyMemo,
     StreamTwin,
@@ -51,7 +46,6 @@ from proxy.grpc_values import (
     parse_stream,
     parse_subscribe,
 )
-from proxy.memo import Memo
 from proxy.slices import Slices, in_slices
 from sqltypes.errors import (
     BadParameters,
@@ -60,7 +54,6 @@ from sqltypes.errors import (
     NotPermitted,
     Overloaded,
     Unauthenticated,
-    UnknownCache,
     UpwellError,
 )
 from sqltypes.schema import ResultColumn
@@ -71,15 +64,8 @@ BATCH_KEYS = 20_000
 """The most keys of one ExecuteBatch."""
 KNOWN_REQUESTS, KNOWN_LENGTH = 1 << 15, 256
 """How many requests that were hits are known by their bytes, and of how many bytes at most: 20 MiB at worst."""
-BATCH_TRIES, BATCH_PAUSE = 100, 0.05
-"""How often, and after how many seconds, a batch is answered anew whose cache has become another one meanwhile."""
-PARTS_AT_ONCE = 1_000
-"""How many answers of one ExecuteBatch are put together from one look at the clock to the next."""
 COLUMNS_AT_ONCE = 200
 """How many columns of an answer are described in one turn of the loop."""
-MISSES_AT_ONCE = 50
-"""How many misses of one ExecuteBatch are begun in one turn of the loop."""
-LISTS_AT_ONCE = 100  # misses with lists that one ExecuteBatch waits for; each may take ten upqueries
 STREAM_MISSES = 1_000
 """How many misses one ExecuteStream may wait for before it stops reading requests."""
 SLOW_SUBSCRIBER_SECONDS = 10.0
@@ -92,54 +78,6 @@ WHO_MAY_CALL = (
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Result = TypeVar("Result")
-Parameters = tuple[ParameterValue, ...]
-
-# A KeyAnswer of a hit inside a BatchAnswer: the field's head, then `served: HIT`, then the rows' bytes.
-_KEY_HIT = b"\x10\x01"
-_hit_heads: Memo[int] = Memo(lambda length: b"\x0a" + varint(length + len(_KEY_HIT)) + _KEY_HIT)
-
-
-class OpenCache:
-    """A cache as opened for this service, with the part of its answers that does not depend on the key.
-
-    Invariants:
-    1. `_full` and `_bare` (without columns) are the headers of a hit for `_columns` at `_position`; both are compared
-       by identity.
-    """
-
-    __slots__ = ("_bare", "_columns", "_full", "_id", "_name", "_position", "_system", "cache", "hit")
-
-    def __init__(self, system: System, name: str, cache: Cache) -> None:
-        self._system = system
-        self._name = name
-        self.cache = cache
-        self.hit = cache.hit
-        self._position: str | None = None
-        self._columns: tuple[ResultColumn, ...] = ()
-        self._id = 0
-        self._full = self._bare = b""
-
-    def header(self, known_columns: int) -> bytes:
-        """What stands before the rows of a hit; `known_columns` is the id that the caller has. Fit for Answer and
-        BatchAnswer.
-        """
-        if self._system.position() is not self._position or self.cache.columns is not self._columns:
-            self._renew()
-        return self._bare if known_columns == self._id else self._full
-
-    def batch_header(self, known_columns: int) -> bytes:
-        """As `header` without `served`, which each key of a batch has for itself."""
-        return self.header(known_columns)[len(_KEY_HIT) :]
-
-    def _renew(self) -> None:
-        if self.cache.columns is not self._columns:
-            self._columns = self.cache.columns
-            self._id = columns_id(column_messages(self._columns))
-        self._position = self._system.position()
-        # Field 2 comes first when serialised, so that a batch cuts it off.
-        common = {"cache": self._name, "position": self._position, "columns_id": self._id}
-        self._bare = _KEY_HIT + pb.Answer(**common).SerializeToString()  # type: ignore[arg-type]  # a str and an int
-        self._full = self._bare + pb.Answer(columns=column_messages(self._columns)).SerializeToString()
 
 
 async def within_deadline(context: Context, wait: Awaitable[Result]) -> Result:
@@ -166,29 +104,12 @@ class UpwellService:
         self._own_sql = own_sql
         self._limit = message_limit
         self._authorization = None if token is None else f"Bearer {token}"
-        self._open: dict[str, OpenCache] = {}
+        self._open = OpenCaches(system)
         self._keys = KeyMemo()
         self._known: dict[bytes, tuple[OpenCache, Parameters, int]] = {}  # requests that were hits; columns_id
         self._freshness = FreshnessMemo()
 
     # -- hot: caches by name -------------------------------------------------------------------------------------------
-
-    def _opened(self, name: str) -> OpenCache:
-        opened = self._open.get(name)
-        if opened is None:
-            opened = self._open[name] = OpenCache(self._system, name, self._system.open_cache(name, FORMAT))
-        return opened
-
-    def _hit(self, name: str, parameters: Parameters) -> bytes | None:
-        """`Cache.hit`, also where the cache was dropped and made anew since it was opened."""
-        try:
-            try:
-                return self._opened(name).hit(parameters)
-            except UnknownCache:
-                self._open.pop(name, None)
-                return self._opened(name).hit(parameters)
-        except ANSWERED_BY_MYSQL:
-            return None
 
     def known_hit(self, request: bytes) -> bytes | None:
         """The answer to a request that was a hit before and is one again; None: `execute` has to look at it.
@@ -213,28 +134,20 @@ class UpwellService:
         demand = None
         if message.freshness:
             demand = self._demand(message.freshness)
-            body = self._hit(name, parameters) if demand.met() else None
+            body = self._open.hit(name, parameters) if demand.met() else None
         else:
-            body = self._hit(name, parameters)
+            body = self._open.hit(name, parameters)
             if body is not None and len(request) <= KNOWN_LENGTH:
                 if len(self._known) >= KNOWN_REQUESTS:
                     self._known.clear()
-                self._known[request] = self._open[name], parameters, message.columns_id
+                self._known[request] = self._open.of(name), parameters, message.columns_id
         if body is not None:
-            return self._open[name].header(message.columns_id) + body
-        answer = await within_deadline(context, self._read(name, parameters, demand))
+            return self._open.of(name).header(message.columns_id) + body
+        answer = await within_deadline(context, self._open.read(name, parameters, demand))
         return answer_bytes(answer, message.columns_id)
 
     def _demand(self, freshness: bytes) -> Demand:
         return self._system.demand(self._freshness[freshness])
-
-    async def _read(self, name: str, parameters: Parameters, demand: Demand | None) -> Answer:
-        """`Cache.read`, also where the cache was dropped and made anew since it was opened."""
-        try:
-            return await self._opened(name).cache.read(parameters, demand)
-        except UnknownCache:
-            self._open.pop(name, None)
-            return await self._opened(name).cache.read(parameters, demand)
 
     async def execute_batch(self, request: bytes, context: Context) -> bytes:
         message = parse_batch(request)
@@ -243,50 +156,8 @@ class UpwellService:
             raise Overloaded(f"{len(keys)} keys in one batch: up to {BATCH_KEYS} are accepted")
         parameters = await self._parameters(keys)
         demand = self._demand(message.freshness) if message.freshness else None
-        for _ in range(BATCH_TRIES):
-            answer = await self._batch(message, parameters, demand, context)
-            if answer is not None:
-                return answer
-            await asyncio.sleep(BATCH_PAUSE)  # what has changed the tables is on its way through the stream
-        raise Overloaded(f"cache {message.cache!r} was made or planned anew during each of {BATCH_TRIES} attempts")
-
-    async def _batch(
-        self, message: BatchTwin, parameters: Sequence[Parameters], demand: Demand | None, context: Context
-    ) -> bytes | None:
-        """The whole answer; None where the cache, or its columns, became others meanwhile: one header is for all."""
-        try:
-            opened = self._opened(message.cache)
-            met = demand is None or demand.met()
-            bodies = await opened.cache.hit_batch(parameters) if met else [None] * len(parameters)
-        except UnknownCache:
-            self._open.pop(message.cache, None)
-            opened = self._opened(message.cache)
-            bodies = await opened.cache.hit_batch(parameters)
-        # Nothing has run since the answers were looked up: the header tells their position.
-        # First the header, then two parts for each key.
-        parts = [opened.batch_header(message.columns_id)]
-        columns = names_of(opened.cache.columns)
-        missed: list[int] = []
-        append = parts.append
-        slices = Slices()
-        for index, body in enumerate(bodies):
-            if index % PARTS_AT_ONCE == 0:
-                await slices.turn()
-            if body is None:
-                missed.append(index)
-                body = b""
-            append(_hit_heads[len(body)])
-            append(body)
-        if missed:
-            reads = [(message.cache, parameters[index], demand) for index in missed]
-            answers = await within_deadline(context, self._key_answers(reads, columns))
-            if None in answers or self._opened(message.cache) is not opened:
-                return None
-            for index, answer in zip(missed, answers, strict=True):
-                assert answer is not None
-                parts[2 * index + 1] = ANSWER_HEADS[len(answer)]
-                parts[2 * index + 2] = answer
-        return b"".join(parts)
+        wait = batch(self._open, message.cache, parameters, demand, message.columns_id)
+        return await within_deadline(context, wait)
 
     async def _parameters(self, keys: Sequence[bytes]) -> list[Parameters]:
         memo = self._keys
@@ -304,38 +175,6 @@ class UpwellService:
         except BadParameters as error:
             raise BadParameters(f"key {len(parameters) + 1} of {len(keys)}: {error}") from error
         return parameters
-
-    async def _key_answers(
-        self, reads: Sequence[tuple[str, Parameters, Demand | None]], columns: Sequence[str]
-    ) -> list[bytes | None]:
-        """The answers of many misses. Some are begun at a time: others have their turn in between."""
-        tasks: list[asyncio.Task[bytes | None]] = []
-        lists = asyncio.Semaphore(LISTS_AT_ONCE)
-
-        async def answer(cache: str, parameters: Parameters, demand: Demand | None) -> bytes | None:
-            async with lists if any(isinstance(value, tuple) for value in parameters) else nullcontext():
-                return await self._key_answer(cache, parameters, demand, columns)
-
-        async with asyncio.TaskGroup() as group:
-            for number, read in enumerate(reads, 1):
-                tasks.append(group.create_task(answer(*read)))
-                if number % MISSES_AT_ONCE == 0:
-                    await asyncio.sleep(0)
-        return [task.result() for task in tasks]
-
-    async def _key_answer(
-        self, cache: str, parameters: Parameters, demand: Demand | None, columns: Sequence[str]
-    ) -> bytes | None:
-        """A serialised KeyAnswer of one miss: its failure fails no other key. None where it has other columns."""
-        try:
-            answer = await self._read(cache, parameters, demand)
-        except Exception as error:  # noqa: BLE001 - the top level of one key's task; logged by as_upwell_error
-            return pb.KeyAnswer(failure=failure(as_upwell_error(error))).SerializeToString()
-        if names_of(answer.columns) != columns:
-            return None
-        served, position, horizon = SERVED[answer.served], answer.position, answer.horizon
-        head = pb.KeyAnswer(served=served, position=position, why=answer.why, horizon=horizon)
-        return head.SerializeToString() + answer.body
 
     # -- streams -------------------------------------------------------------------------------------------------------
 
@@ -361,19 +200,21 @@ class UpwellService:
                     self._check_size(len(request), "request")
                     parameters = await self._keys.parsed(message.key)
                     demand = self._demand(message.freshness) if message.freshness else None
-                    body = self._hit(message.cache, parameters) if demand is None or demand.met() else None
+                    body = self._open.hit(message.cache, parameters) if demand is None or demand.met() else None
                 except UpwellError as error:
                     await send(message.id, stream_failure(error))
                     continue
                 if body is not None:
-                    await send(message.id, stream_answer(self._open[message.cache].header(message.columns_id) + body))
+                    await send(
+                        message.id, stream_answer(self._open.of(message.cache).header(message.columns_id) + body)
+                    )
                     continue
                 await waiting.acquire()
                 misses.create_task(miss(message, parameters, demand))
 
     async def _stream_miss(self, message: StreamTwin, parameters: Parameters, demand: Demand | None) -> bytes:
         try:
-            answer = await self._read(message.cache, parameters, demand)
+            answer = await self._open.read(message.cache, parameters, demand)
         except Exception as error:  # noqa: BLE001 - the top level of one request's task; logged by as_upwell_error
             return stream_failure(error)
         return stream_answer(answer_bytes(answer, message.columns_id))
@@ -425,7 +266,7 @@ class UpwellService:
         self._check_own_sql("DropCache")
         name = pb.DropCacheRequest.FromString(request).name
         await self._system.drop_cache(name)
-        self._open.pop(name, None)
+        self._open.forget(name)
         return pb.DropCacheResponse().SerializeToString()
 
     async def list_caches(self, request: bytes, context: Context) -> bytes:
@@ -518,12 +359,6 @@ class UpwellService:
                     return
                 raise Unauthenticated(f"the token is not this proxy's: {WHO_MAY_CALL}")
         raise Unauthenticated(f"no credentials: {WHO_MAY_CALL}")
-
-
-def names_of(columns: Sequence[ResultColumn]) -> list[str]:
-    """By which the values of rows are told, each of which says its type itself. What is computed is named by its text,
-    values included: nothing of it counts but its place."""
-    return [column.name if column.table else "" for column in columns]
 
 
 async def abort(context: Context, error: Exception) -> NoReturn:

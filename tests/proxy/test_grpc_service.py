@@ -112,7 +112,7 @@ def test_a_parameter_that_mysql_compares_in_another_type_is_mysqls_to_answer() -
 
 def test_a_batch_waits_for_so_many_lists_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand lists of 1,000 keys were 10,000 upqueries at once: more than the queue takes."""
-    monkeypatch.setattr("proxy.grpc_service.LISTS_AT_ONCE", 3)
+    monkeypatch.setattr("proxy.grpc_batch.LISTS_AT_ONCE", 3)
     under_way = most = 0
     read = FakeCache.read
 
