@@ -26,7 +26,6 @@ from sqltypes.functions import COMPARISONS
 from sqltypes.schema import SqlType
 
 DATED = frozenset({"date", "datetime", "timestamp"})
-MOMENTS = frozenset({"datetime", "timestamp"})
 COMPARED = COMPARISONS | {"in"}
 EXTREMES = (AggregateFunction.MIN, AggregateFunction.MAX)
 
@@ -89,7 +88,7 @@ def _aggregate(aggregate: Aggregate) -> Aggregate:
 
 def _is_computed_moment(aggregate: Aggregate) -> bool:
     argument = aggregate.argument
-    return argument is not None and not isinstance(argument, ColumnRef) and argument.type.name in MOMENTS
+    return argument is not None and not isinstance(argument, ColumnRef) and argument.type.is_moment
 
 
 def _shown(reader: Reader) -> Reader:

@@ -56,9 +56,6 @@ class Built:
     notes: list[str] = field(default_factory=list)
 
 
-MOMENTS = frozenset({"datetime", "timestamp"})
-
-
 def build(block: Block, parameters: Parameters) -> Built:
     """Requires: the block is rewritten, without derived tables and scalar subqueries."""
     if not block.joins:
@@ -101,7 +98,7 @@ def _require_comparable(block: Block) -> None:
     if any(expr.type.is_approximate for expr in grouped):
         # MySQL keeps them apart in a hash table and together in a sort.
         raise NotMaintained(because("expression", "0 and -0 in GROUP BY or DISTINCT"))
-    if any(not isinstance(term.expr, ColumnRef) and term.expr.type.name in MOMENTS for term in block.order):
+    if any(not isinstance(term.expr, ColumnRef) and term.expr.type.is_moment for term in block.order):
         raise NotMaintained(because("expression", "an order by a computed DATETIME, in which 0000-00-00 is NULL"))
     if any("" in expr.type.members for expr in compared):
         # An ENUM's own '' and that of a value that it does not have are apart in MySQL's order, and alike as texts.

@@ -75,6 +75,11 @@ class SqlType:
         return self.is_approximate and self.scale is not None
 
     @property
+    def is_moment(self) -> bool:
+        """DATETIME, TIMESTAMP."""
+        return self.name in ("datetime", "timestamp")
+
+    @property
     def is_numeric(self) -> bool:
         return self.is_integer or self.is_approximate or self.name in ("decimal", "bit")
 

@@ -442,8 +442,6 @@ class CachedReads(SessionBase):
         try:
             filling = read.cache.fill(read.values, demand, _own_text(read), wait=read.forced)
             return await (self._while_patient(filling) if state.touched else filling)
-        except SourceDown:  # the session's own connection may be whole
-            return "the query that fills the key does not reach MySQL"
         except UnknownCache:  # dropped while the read waited
             return OTHER_CACHES
         except UpwellError as error:  # limits of ours: without them MySQL would have answered
