@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from dataflow.messages import Changes, Ready
+from dataflow.fill import Fill
+from dataflow.messages import Changes, Effect, Failed, Ready
 from gtid_tracker.gtid import GtidSet
 from sqltypes.expression import Row
 from tests.simulation.flights import Flight, Subscriber, Told, Waiting
@@ -46,6 +47,16 @@ class Checks:
         if not query(name).agrees(rows, simulation.at_position, parameters):
             expected = query(name).truth(simulation.at_position, parameters)
             raise Wrong(f"{name} {parameters}: hit {rows}, at P it is {expected}")
+
+    def refused(self, fill: Fill, effects: list[Effect]) -> None:
+        """What the source refuses is told to the reads that ask for all of the upquery's keys: to another read it may
+        be about a key that is not its own."""
+        failed = [effect.waiter for effect in effects if isinstance(effect, Failed) and effect.error is not None]
+        for waiting in [self._simulation.waiting[waiter] for waiter in failed if waiter in self._simulation.waiting]:
+            self._simulation.counts["refused"] += 1
+            lacking = set(fill.keys) - {key for key, _ in waiting.read.keys}
+            if lacking:
+                raise Wrong(f"{waiting.name} {waiting.parameters}: gets the error of an upquery for {lacking}, too")
 
     def hit_before(self, name: str, parameters: Parameters, rows: list[Row], tables: Rows) -> None:
         """What is the same as at an earlier position equals the query over the tables there."""

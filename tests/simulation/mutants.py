@@ -443,6 +443,11 @@ MUTANTS = (
         script="difference_ends_a_waiting_subscription",
     ),
     Mutant("since", "every key of a list counts", edit(OpenCache, "peek_since", (".keys:", ".keys[:1]:"))),
+    Mutant(
+        "refused",
+        "an error goes to the reads of all keys of its upquery",
+        edit(Engine, "on_failed", ("or read.covers(fill)", "or True")),
+    ),
     *LARGE_CHANGES,
     *SPELLINGS,
 )

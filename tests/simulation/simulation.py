@@ -340,7 +340,11 @@ class Simulation:
             self._fail(flight, REFUSED if flight.request.id % 2 else LOST)
 
     def _fail(self, flight: Flight, error: UpwellError = LOST) -> None:
-        self.handle(self.engine.on_failed(UpqueryFailed(flight.request.id, error)))
+        fill = self.engine._fills.get(flight.request.id)
+        effects = self.engine.on_failed(UpqueryFailed(flight.request.id, error))
+        if fill is not None and error is REFUSED:
+            self.checks.refused(fill, effects)
+        self.handle(effects)
 
     def do_upquery(self, at: int, moments: int) -> None:
         """The next moments of an upquery under way."""
