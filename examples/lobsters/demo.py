@@ -131,7 +131,9 @@ class Demo:
                 lines += ["", *screen.next_steps(serving)]
         # Not by the console: Ctrl-C in the middle of its work would have it print the screen once more.
         print("", *lines, sep="\n", flush=True)
-        if not self.options.demo:
+        if self.options.demo:
+            print("\nThe demo ends here, and the proxy with it. `make run` goes on serving.")
+        else:
             code = proxy.wait()
             raise proxy.failure(f"the proxy has ended by itself, with status {code}")
         return not self.different

@@ -9,8 +9,9 @@
     SELECT a.id FROM x1 a WHERE a.va = 'A'
 
 A SELECT is asked of MySQL and twice through the proxy, and compared. `-- bound: fd=0161 06=NULL` before it: it is
-prepared, with these parameters (type and bytes as the protocol has them). `-- ordered`, `-- free` say how rows are
-compared from there on; `-- expected: why` that MySQL's own choice differs and nothing is wrong.
+prepared, with these parameters (type and bytes as the protocol has them). `-- again`: all reads above are asked once
+more. `-- ordered`, `-- free` say how rows are compared from there on; `-- expected: why` that MySQL's own choice
+differs and nothing is wrong.
 """
 
 from __future__ import annotations
@@ -62,15 +63,21 @@ def read(path: Path) -> Script:
     script = Script("", [])
     title: list[str] = []
     values: list[Spelled] | None = None
+    reads: list[Step] = []
     for line in path.read_text().splitlines():
         if line.startswith("-- bound:"):
             values = [_bound(item) for item in line[9:].split()]
         elif line in ("-- ordered", "-- free"):
             setattr(script, line[3:], True)
+        elif line == "-- again":
+            script.steps += reads
         elif line.startswith("--"):
             title.append(line[2:].strip())
         elif line:
-            script.steps.append(Step(line, values))
+            step = Step(line, values)
+            script.steps.append(step)
+            if line.startswith(READS):
+                reads.append(step)
             values = None
     script.title = "\n".join(title)
     return script
