@@ -462,7 +462,7 @@ class CachedReads(SessionBase):
             self.state.shown, self.state.behind = shown, None
 
     def _send(self, read: CachedRead, body: bytes) -> None:
-        status, start = self.status, read.head
+        status, start = self.state.status, read.head
         if status != PLAIN_STATUS:
             body = with_status(body, status, eof=self.eof)
             if self.eof:  # the packet behind the column definitions has them too

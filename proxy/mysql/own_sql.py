@@ -27,9 +27,9 @@ class OwnSql(QuickHits):
             await refresh(self)
         result = await run(command, self.shared.system, self)
         if isinstance(result, Done):
-            self.ok(self.status, result.info)
+            self.ok(self.state.status, result.info)
         else:
-            self.answer(await text_result(result.columns, result.rows, eof=self.eof, status=self.status))
+            self.answer(await text_result(result.columns, result.rows, eof=self.eof, status=self.state.status))
 
     @property
     def account(self) -> str:

@@ -63,9 +63,12 @@ STATUS_AUTOCOMMIT = 0x0002
 STATUS_MORE_RESULTS = 0x0008
 STATUS_CURSOR_EXISTS = 0x0040
 STATUS_LAST_ROW_SENT = 0x0080
+STATUS_NO_BACKSLASH_ESCAPES = 0x0200
 STATUS_PS_OUT_PARAMS = 0x1000
 STATUS_IN_TRANS_READONLY = 0x2000
 STATUS_SESSION_STATE_CHANGED = 0x4000
+STATUS_OF_SESSION = STATUS_IN_TRANS | STATUS_AUTOCOMMIT | STATUS_NO_BACKSLASH_ESCAPES | STATUS_IN_TRANS_READONLY
+"""The flags that go on from one answer to the next; the others are of one answer."""
 
 # -- first bytes of answers --------------------------------------------------------------------------------------------
 

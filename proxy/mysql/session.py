@@ -29,7 +29,6 @@ from proxy.mysql.packets import (
     COM_STMT_PREPARE,
     COM_STMT_RESET,
     COM_STMT_SEND_LONG_DATA,
-    STATUS_AUTOCOMMIT,
     Malformed,
 )
 from proxy.mysql.prepared import CURSOR, MOST_UNSEEN, NotDecoded, PreparedStatement, text_at
@@ -225,7 +224,7 @@ class Session(OwnSql):
         self.quick_cache = None
         self.last = "answered", "", ENDED_HERE, ""
         self.shared.system.count("empty_transactions")
-        self.ok(STATUS_AUTOCOMMIT if self.state.autocommit else 0)
+        self.ok(self.state.flags)
 
     def _done(self, route: Route, status: int) -> None:
         """A statement was done, or ended with an error."""
@@ -443,7 +442,7 @@ class Session(OwnSql):
             self.forward(data, Kind.ONE, _nothing)
             self.state.vacant = vacant
         else:  # the session still has its hits
-            self.ok(self.status)
+            self.ok(self.state.status)
 
     def _reset_connection(self, data: bytes) -> None:
         def after(outcome: Outcome) -> None:

@@ -25,9 +25,6 @@ from proxy.mysql.packets import (
     CLIENT_SESSION_TRACK,
     COM_PING,
     OK,
-    STATUS_AUTOCOMMIT,
-    STATUS_IN_TRANS,
-    STATUS_IN_TRANS_READONLY,
     Malformed,
     OkAnswer,
     error_payload,
@@ -165,15 +162,6 @@ class SessionBase(SessionSockets):
     def ok(self, status: int, info: str = "") -> None:
         answer = OkAnswer(0, 0, status, 0, info.encode())
         self.answer(packet(ok_bytes(answer, OK, session_track=self._client_tracks), 1))
-
-    @property
-    def status(self) -> int:
-        """The status flags of an answer of our own: what MySQL's would be after a read."""
-        state = self.state
-        if state.autocommit and not state.in_transaction:
-            return STATUS_AUTOCOMMIT
-        read_only = STATUS_IN_TRANS_READONLY if state.read_only else 0
-        return STATUS_IN_TRANS | read_only | (STATUS_AUTOCOMMIT if state.autocommit else 0)
 
     # -- what is under way ---------------------------------------------------------------------------------------------
 

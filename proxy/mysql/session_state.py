@@ -23,6 +23,7 @@ from proxy.mysql.packets import (
     STATUS_AUTOCOMMIT,
     STATUS_IN_TRANS,
     STATUS_IN_TRANS_READONLY,
+    STATUS_OF_SESSION,
     Malformed,
     lenenc,
     read_lenenc,
@@ -65,13 +66,15 @@ TRACKS = (
     "session_track_transaction_info",
 )
 LOG_BIN = "sql_log_bin"
+READ_ONLY = "transaction_read_only"
 TRACKED = (
-    *ALWAYS, *SOMETIMES, "autocommit", "transaction_isolation", "completion_type", "wait_timeout", LOG_BIN, *TRACKS,
+    *ALWAYS, *SOMETIMES, "autocommit", "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout", LOG_BIN,
+    *TRACKS,
 )  # fmt: skip
 WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
 ASKED = (
-    *ALWAYS, *SOMETIMES, "transaction_isolation", "completion_type", "wait_timeout", "max_allowed_packet", LOG_BIN,
-    *TRACKS,
+    *ALWAYS, *SOMETIMES, "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout", "max_allowed_packet",
+    LOG_BIN, *TRACKS,
 )  # fmt: skip
 OF_THE_SERVER = "of the server"
 # How a value is asked for where not by its name: what older servers do not know; what fills have of the server.
@@ -163,9 +166,9 @@ class SessionState:
     # As of which of them MySQL has read the session's rights: at the login, of its database, of its roles.
     rights: tuple[int, int, int] = (0, 0, 0)
     values: dict[str, str] = field(default_factory=dict)
+    flags: int = STATUS_AUTOCOMMIT  # of MySQL's last answer, those that go on to the next one
     autocommit: bool = True
     in_transaction: bool = False
-    read_only: bool = False  # the transaction, by its own word
     vacant: bool = False  # nothing of the client has reached MySQL since it ended the transaction before
     touched: bool = False  # a statement of this transaction has gone to a table at MySQL
     wrote: bool = False  # one of them may have written or locked
@@ -212,6 +215,14 @@ class SessionState:
         )
 
     @property
+    def status(self) -> int:
+        """The status flags that MySQL's answer would have behind a read."""
+        if self.in_transaction or self.autocommit:
+            return self.flags
+        reads_only = self.values.get(READ_ONLY, "").upper() in ("1", "ON")
+        return self.flags | STATUS_IN_TRANS | (STATUS_IN_TRANS_READONLY if reads_only else 0)
+
+    @property
     def unlogged(self) -> bool:
         """Whether what the session writes is in no binlog."""
         return self.values.get(LOG_BIN, "1").lower() in ("0", "off")
@@ -231,9 +242,9 @@ class SessionState:
             self.on_trackers(outcome.state)
 
     def on_status(self, status: int) -> None:
+        self.flags = status & STATUS_OF_SESSION
         self.autocommit = bool(status & STATUS_AUTOCOMMIT)
         self.in_transaction = bool(status & STATUS_IN_TRANS)
-        self.read_only = bool(status & STATUS_IN_TRANS_READONLY)
         if not self.in_transaction:
             self.touched = self.wrote = False
 

@@ -53,14 +53,16 @@ class Fuzzed:
 
 
 def cases_of(seed: int) -> Iterator[Case]:
-    """The cases of one seed."""
-    rng = random.Random(seed)
+    """The cases of one seed. What one kind draws does not change the cases of another."""
+    decoders, texts, logins, sessions = (
+        random.Random(f"{kind} {seed}") for kind in ("decoders", "texts", "logins", "sessions")
+    )
     for _ in range(DECODERS_PER_SESSION):
-        yield bytes_case(rng)
+        yield bytes_case(decoders)
     for _ in range(2):
-        yield texts_case(rng)
-    yield login_case(rng)
-    yield session_case(rng)
+        yield texts_case(texts)
+    yield login_case(logins)
+    yield session_case(sessions)
 
 
 def watched(case: Case, counts: Counts) -> Finding | None:

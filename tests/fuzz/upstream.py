@@ -41,6 +41,7 @@ from tests.support.mysql_packets import column, eof, error, packet, prepared, te
 LIKE_CACHES = {
     "time_zone": "+00:00",
     "transaction_isolation": "REPEATABLE-READ",
+    "transaction_read_only": "0",
     "max_allowed_packet": "67108864",
     "wait_timeout": "28800",
     **switched_on({}),

@@ -11,6 +11,7 @@ from proxy.mysql.packets import (
     STATUS_AUTOCOMMIT,
     STATUS_IN_TRANS,
     STATUS_IN_TRANS_READONLY,
+    STATUS_NO_BACKSLASH_ESCAPES,
     ErrorAnswer,
     Malformed,
     lenenc,
@@ -71,12 +72,25 @@ def test_each_of_these_keeps_a_session_from_the_quick_way(name: str, value: Any)
 def test_an_answer_tells_its_status_and_what_was_tracked() -> None:
     state = plain()
     state.absorb(Outcome(STATUS_IN_TRANS | STATUS_IN_TRANS_READONLY, None, variable("time_zone", "+01:00"), []))
-    assert (state.autocommit, state.in_transaction, state.read_only) == (False, True, True)
+    assert (state.autocommit, state.in_transaction) == (False, True)
+    assert state.status == STATUS_IN_TRANS | STATUS_IN_TRANS_READONLY
     assert state.values["time_zone"] == "+01:00"
     state.absorb(Outcome(NO_STATUS, ErrorAnswer(1064, "42000", "no"), b"", []))
     assert state.in_transaction, "an error tells nothing"
     state.absorb(Outcome(STATUS_AUTOCOMMIT, None, b"", []))
-    assert (state.autocommit, state.in_transaction, state.read_only) == (True, False, False)
+    assert (state.autocommit, state.in_transaction) == (True, False)
+    assert state.status == STATUS_AUTOCOMMIT
+
+
+def test_flags_of_one_answer_are_not_those_of_the_next() -> None:
+    state = plain()
+    state.on_status(0xFFFF)
+    assert state.status == 0x2203, "in a transaction that reads only, autocommit, no backslash escapes"
+    state.on_status(STATUS_NO_BACKSLASH_ESCAPES | 0x0430)
+    assert state.flags == STATUS_NO_BACKSLASH_ESCAPES
+    assert state.status == STATUS_NO_BACKSLASH_ESCAPES | STATUS_IN_TRANS, "a read begins a transaction"
+    state.values["transaction_read_only"] = "ON"
+    assert state.status == STATUS_NO_BACKSLASH_ESCAPES | STATUS_IN_TRANS | STATUS_IN_TRANS_READONLY
 
 
 def test_what_a_transaction_has_done_ends_with_it() -> None:
