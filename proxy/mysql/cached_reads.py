@@ -462,6 +462,7 @@ class CachedReads(SessionBase):
             self.state.shown, self.state.behind = shown, None
 
     def _send(self, read: CachedRead, body: bytes) -> None:
+        self.state.begin_with_hit()
         status, start = self.state.status, read.head
         if status != PLAIN_STATUS:
             body = with_status(body, status, eof=self.eof)

@@ -151,6 +151,8 @@ class Session(OwnSql):
         if not self.server.alive:
             self._lost()
             return
+        if not route.bounds:
+            self.begin_at_mysql()
         if self.replay or self.shown.answers:
             self._before(route)
         self._executed = self.statements.get(data[5:9]) if data[4] == COM_STMT_EXECUTE else None
@@ -202,6 +204,7 @@ class Session(OwnSql):
         if route.bounds and not failed:
             state.touched = state.wrote = False  # they were the transaction's before
             state.vacant = route.ends_only and not state.in_transaction
+            state.begun = 0
         if route.touches and (state.in_transaction or (failed and (was or route.error_hides))):
             state.touched = True
             state.wrote |= route.locks
@@ -224,7 +227,8 @@ class Session(OwnSql):
         self.quick_cache = None
         self.last = "answered", "", ENDED_HERE, ""
         self.shared.system.count("empty_transactions")
-        self.ok(self.state.flags)
+        self.state.begun = 0
+        self.ok(self.state.status)
 
     def _done(self, route: Route, status: int) -> None:
         """A statement was done, or ended with an error."""
@@ -437,7 +441,9 @@ class Session(OwnSql):
         self.close()
 
     def _ping(self, data: bytes) -> None:
-        if self.server.alive:
+        if self.server.alive and self.state.begun:
+            self._start(self.ping_unbegun(data))
+        elif self.server.alive:
             vacant = self.state.vacant
             self.forward(data, Kind.ONE, _nothing)
             self.state.vacant = vacant

@@ -176,6 +176,7 @@ class SessionBase(SessionSockets):
         self.heads.clear()
         self.state.vacant = False
         self.server_used_at = self.active_at
+        self.begin_at_mysql()
 
         def done(outcome: Outcome) -> None:
             self._busy = False
@@ -184,6 +185,21 @@ class SessionBase(SessionSockets):
             self.ended_exchange()
 
         self.server.send(data, Exchange(kind, done, unwarned=bool(self.replay)))
+
+    def begin_at_mysql(self) -> None:
+        """Has MySQL begin the transaction that has begun with hits, before it answers anything in it: it refuses some
+        statements there, and its flags tell of it."""
+        if self.state.begun:
+            self.server.send(self.query("BEGIN"), self.unseen(lambda _: None))
+
+    async def ping_unbegun(self, data: bytes) -> None:
+        """The client's COM_PING in a transaction of which MySQL knows nothing: it need not begin for this."""
+        self.server_used_at = self.active_at
+        outcome = await self.server.ask(data, Kind.ONE)
+        if outcome.error is None:
+            self.ok(self.state.status)
+        else:
+            self.answer(packet(outcome.payloads[0], 1))
 
     def ended_exchange(self) -> None:
         """A command of the client has been answered by MySQL."""

@@ -169,6 +169,7 @@ class SessionState:
     flags: int = STATUS_AUTOCOMMIT  # of MySQL's last answer, those that go on to the next one
     autocommit: bool = True
     in_transaction: bool = False
+    begun: int = 0  # the flags of a transaction that has begun with hits, of which MySQL knows nothing
     vacant: bool = False  # nothing of the client has reached MySQL since it ended the transaction before
     touched: bool = False  # a statement of this transaction has gone to a table at MySQL
     wrote: bool = False  # one of them may have written or locked
@@ -216,11 +217,14 @@ class SessionState:
 
     @property
     def status(self) -> int:
-        """The status flags that MySQL's answer would have behind a read."""
-        if self.in_transaction or self.autocommit:
-            return self.flags
-        reads_only = self.values.get(READ_ONLY, "").upper() in ("1", "ON")
-        return self.flags | STATUS_IN_TRANS | (STATUS_IN_TRANS_READONLY if reads_only else 0)
+        """The status flags of an answer of our own."""
+        return self.flags | self.begun
+
+    def begin_with_hit(self) -> None:
+        """A cache answers a read: at MySQL it would begin a transaction where autocommit is off."""
+        if not (self.autocommit or self.in_transaction or self.begun):
+            reads_only = self.values.get(READ_ONLY, "").upper() in ("1", "ON")
+            self.begun = STATUS_IN_TRANS | (STATUS_IN_TRANS_READONLY if reads_only else 0)
 
     @property
     def unlogged(self) -> bool:
@@ -247,6 +251,8 @@ class SessionState:
         self.in_transaction = bool(status & STATUS_IN_TRANS)
         if not self.in_transaction:
             self.touched = self.wrote = False
+        if self.in_transaction or self.autocommit:
+            self.begun = 0
 
     def on_trackers(self, state: bytes) -> None:
         """The session-state information of an answer. Raises Malformed."""
@@ -347,6 +353,7 @@ class SessionState:
         self.known = self.hiding = self.locks = self.locked = self.changed = self.vacant = False
         self.not_hidden.clear()
         self.one_shot = ""
+        self.begun = 0
         self.touched = self.wrote = False
         self.client_tracks = {}
         self.set_tracks.clear()

@@ -87,10 +87,27 @@ def test_flags_of_one_answer_are_not_those_of_the_next() -> None:
     state.on_status(0xFFFF)
     assert state.status == 0x2203, "in a transaction that reads only, autocommit, no backslash escapes"
     state.on_status(STATUS_NO_BACKSLASH_ESCAPES | 0x0430)
-    assert state.flags == STATUS_NO_BACKSLASH_ESCAPES
-    assert state.status == STATUS_NO_BACKSLASH_ESCAPES | STATUS_IN_TRANS, "a read begins a transaction"
+    assert state.status == STATUS_NO_BACKSLASH_ESCAPES
+
+
+def test_a_hit_begins_a_transaction_where_autocommit_is_off() -> None:
+    state = plain()
+    state.begin_with_hit()
+    assert state.status == STATUS_AUTOCOMMIT
+    state.on_status(0)
+    assert state.status == 0
+    state.begin_with_hit()
+    assert state.status == STATUS_IN_TRANS
     state.values["transaction_read_only"] = "ON"
-    assert state.status == STATUS_NO_BACKSLASH_ESCAPES | STATUS_IN_TRANS | STATUS_IN_TRANS_READONLY
+    state.begin_with_hit()
+    assert state.status == STATUS_IN_TRANS, "it has begun already"
+    state.on_status(STATUS_IN_TRANS)
+    assert not state.begun, "MySQL knows of it"
+    state.on_status(0)
+    state.begin_with_hit()
+    assert state.status == STATUS_IN_TRANS | STATUS_IN_TRANS_READONLY
+    state.on_status(STATUS_AUTOCOMMIT)
+    assert state.status == STATUS_AUTOCOMMIT
 
 
 def test_what_a_transaction_has_done_ends_with_it() -> None:
