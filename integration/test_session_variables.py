@@ -23,12 +23,13 @@ from proxy.mysql.session_state import ALWAYS, SOMETIMES
 
 TABLES = (
     "CREATE TABLE a (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, n INT, d DECIMAL(9,2), t TIMESTAMP NULL,"
-    " w DATE, s VARCHAR(40), l TEXT, f FLOAT, tm TIME, g VARCHAR(9) COLLATE utf8mb4_general_ci, KEY (k))",
+    " w DATE, s VARCHAR(40), l TEXT, f FLOAT, tm TIME, g VARCHAR(9) COLLATE utf8mb4_general_ci,"
+    " u VARCHAR(9), KEY (k))",
     "CREATE TABLE b (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, s VARCHAR(40), KEY (k))",
     *(
-        f"INSERT INTO a (k, n, d, t, w, s, l, f, tm, g) VALUES"
+        f"INSERT INTO a (k, n, d, t, w, s, l, f, tm, g, u) VALUES"
         f" (1, {n}, {n}.25, '2024-03-0{n} 12:00:00', '2024-12-2{n}',"
-        f" 'Nr {n % 2}', CONCAT(REPEAT('x', 2000), {9 - n}), {n}.1, '0{n}:00:00', 'xyz{9 - n}')"
+        f" 'Nr {n % 2}', CONCAT(REPEAT('x', 2000), {9 - n}), {n}.1, '0{n}:00:00', 'xyz{9 - n}', x'f09f9880')"
         for n in range(1, 8)
     ),
     *(f"INSERT INTO b (k, s) VALUES ({n % 3}, 'nr {n % 2}')" for n in range(1, 8)),
@@ -58,11 +59,13 @@ QUERIES = (
     "SELECT id, FROM_UNIXTIME(n * 1000), UNIX_TIMESTAMP(t) FROM a WHERE id = 3",
     "SELECT id, 0.1 + f, f, d * 1.10 FROM a WHERE id = 4",
     "SELECT id, _utf8mb4 x'c39f' = _utf8mb4'ss' FROM a WHERE id = 4",
+    "SELECT id, CAST(s AS CHAR), CONCAT(s, n), u, CONCAT(u, 'é') FROM a WHERE id = 5",
+    "SELECT id, s LIKE 'nr%', UPPER(s), s < 'z' FROM a WHERE id = 5",
 )
 VALUES = (
     "ON", "OFF", "0", "1", "2", "4", "8", "100", "1000", "100000", "'NONE'", "'FORCED'", "''", "'utf8mb4_general_ci'",
-    "'utf8mb4_bin'", "latin1", "'latin1_swedish_ci'", "'de_DE'", "'+05:00'", "'aes-256-ecb'", "'ANSI'",
-    "'PIPES_AS_CONCAT'", "'NO_UNSIGNED_SUBTRACTION'", "'TIME_TRUNCATE_FRACTIONAL'", "'REAL_AS_FLOAT'",
+    "'utf8mb4_bin'", "latin1", "'latin1_swedish_ci'", "utf8mb3", "ascii", "'de_DE'", "'+05:00'", "'aes-256-ecb'",
+    "'ANSI'", "'PIPES_AS_CONCAT'", "'NO_UNSIGNED_SUBTRACTION'", "'TIME_TRUNCATE_FRACTIONAL'", "'REAL_AS_FLOAT'",
     "'PAD_CHAR_TO_FULL_LENGTH'", "'NO_BACKSLASH_ESCAPES'", "'HIGH_NOT_PRECEDENCE'", "'MEMORY'", "'READ-COMMITTED'",
     "'materialization=off,semijoin=off'", "'derived_merge=off,hash_join=off'", "'index_merge=off,mrr=off'",
     "'prefer_ordering_index=off,use_index_extensions=off'", "'subquery_to_derived=on'", "'hypergraph_optimizer=on'",

@@ -44,6 +44,7 @@ NOT_BROUGHT = "the stream has not brought what the session was shown"
 NOT_TOLD = "MySQL does not tell what its answers may have shown the session"
 AHEAD = "held ahead of the position"
 ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
+NARROW = "the session's character sets lack characters of the text or its values: they have those of"
 OTHER_CACHES = "the cache was planned again, or dropped, while the read waited"
 
 
@@ -142,6 +143,8 @@ class CachedReads(SessionBase):
         reason = refusal(state, cache.needs)
         if reason:
             return reason
+        if state.narrow and state.misreads(read.text, read.values):
+            return f"{NARROW} {state.narrow}"
         if read.announced is None and not self._hides(read):
             read.announced = read.kind.heads.get(state.announces)
             if read.announced is None and not read.refused and read.database == state.database:
@@ -471,7 +474,8 @@ class CachedReads(SessionBase):
         self.answer(start + body)
         self.replay = read.data
         announced = read.announced
-        if self.state.plain and announced is not None:
+        # Where it depends on the characters whether a read may be a hit, each one is looked at.
+        if self.state.plain and announced is not None and not self.state.narrow:
             if announced.uniform:
                 self.heads[read.kind] = read.head
             elif announced.filled is not None:

@@ -335,7 +335,7 @@ class Session(OwnSql):
 
     def _send_prepare(self, data: bytes) -> None:
         text, database = data[5:], self.state.database
-        differed = self.state.differences()
+        differed = self.state.differences(text)
         announced = (self.state.announces, self.shared.system.caches_version)
 
         def after(outcome: Outcome) -> None:

@@ -14,7 +14,7 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from external_upquery.login import PINNED
@@ -108,6 +108,9 @@ PINNED_VALUES = {name: value.strip("'") for name, value in PINNED.items()} | {
     "optimizer_switch": OF_THE_SERVER,
     "max_sort_length": OF_THE_SERVER,
 }
+ASCII, BMP = "ascii", "utf8mb3"
+_OUTSIDE = {ASCII: re.compile(rb"[\x80-\xff]"), BMP: re.compile(rb"[\xf0-\xff]")}  # bytes that no such text has
+_OF_BMP = ("utf8mb3", "utf8")  # as older servers call it
 UTC = frozenset({"+00:00", "-00:00", "utc", "gmt", "etc/utc", "universal", "zulu"})
 SAME = {"on": "1", "off": "0"}
 
@@ -191,9 +194,12 @@ class SessionState:
     may_be_unlogged: bool = False
     set_tracks: set[str] = field(default_factory=set)  # which of them it has set, as far as it is known
     eof: bool = False  # the client has no CLIENT_DEPRECATE_EOF
+    # Which texts and strings MySQL reads as in the sessions that fill caches: "" all, else those of this character set.
+    narrow: str = ""
     # On what it depends how MySQL announces a result's columns: `eof`, the number of the character set of results (its
-    # name does not tell the collation, which a client may have chosen as it logged in), collation_connection.
-    announces: tuple[bool, int, str] = (False, 0, "")
+    # name does not tell the collation, which a client may have chosen as it logged in), collation_connection, which
+    # tells character_set_connection, too, and character_set_client.
+    announces: tuple[bool, int, str, str] = (False, 0, "", "")
     keep_alive: float = KEEP_ALIVE
     _refusals: dict[frozenset[str], str] = field(default_factory=dict)
 
@@ -304,7 +310,14 @@ class SessionState:
         self.keep_alive = min(KEEP_ALIVE, int(waits) / 2) if waits.isdigit() else KEEP_ALIVE
 
     def _note_announces(self, character_set: int) -> None:
-        self.announces = self.eof, character_set, self.values.get("collation_connection", "")
+        values = self.values
+        client = values.get("character_set_client", "")
+        self.announces = self.eof, character_set, values.get("collation_connection", ""), client
+        self.narrow = (
+            ASCII if client == ASCII
+            else BMP if client in _OF_BMP or values.get("character_set_connection", "") in _OF_BMP
+            else ""
+        )  # fmt: skip
 
     def learn(self, row: Sequence[str | None], definition: bytes) -> None:
         """The answer to ASK: the row of ASK_COLUMNS values, and the first column's definition."""
@@ -334,6 +347,7 @@ class SessionState:
         self.values = {}
         self._refusals.clear()
         self._note_wait()
+        self.narrow = ""
         self.known = self.token_known = True
 
     def learn_tracks(self, values: Mapping[str, str]) -> None:
@@ -368,9 +382,22 @@ class SessionState:
             found = self._refusals[needs] = self._differing(needs)
         return found
 
-    def differences(self) -> frozenset[str]:
-        """All variables whose values are not the ones that caches are filled with. Requires: `known`."""
-        return frozenset(name for name in (*ALWAYS, *SOMETIMES) if not same(name, self.values.get(name, "")))
+    def differences(self, text: bytes = b"") -> frozenset[str]:
+        """All variables by whose values this text means something else than where caches are filled. Requires:
+        `known`."""
+        found = {name for name in (*ALWAYS, *SOMETIMES) if not same(name, self.values.get(name, ""))}
+        if self.misreads(text):
+            found.add("character_set_client")
+        return frozenset(found)
+
+    def misreads(self, text: bytes, values: Sequence[object] = ()) -> bool:
+        """Whether MySQL may read a text, or strings that are bound beside it, otherwise than in the sessions that fill
+        caches: what the session's character sets lack becomes `?`, or an error. `values`: strings, lists of them, and
+        what is none."""
+        if not self.narrow:
+            return False
+        outside = _OUTSIDE[self.narrow].search
+        return outside(text) is not None or any(outside(string.encode()) is not None for string in _strings(values))
 
     def untracked(self) -> list[str]:
         """The session trackers by which MySQL does not tell what must be known. Requires: `known`."""
@@ -432,8 +459,16 @@ def _string(data: bytes, at: int) -> str:
     return read_lenenc(data, at)[0].decode("utf-8", "replace")
 
 
+def _strings(values: Sequence[object]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, tuple):
+            yield from _strings(value)
+
+
 def same(name: str, value: str) -> bool:
-    """Whether a session's value gives the answers that caches are filled with."""
+    """Whether a session's value gives the answers that caches are filled with, to texts that it does not misread."""
     pinned = PINNED_VALUES[name]
     if name == "sql_mode":
         return _modes(value) == _modes(pinned)
@@ -442,9 +477,9 @@ def same(name: str, value: str) -> bool:
     if name == "time_zone":
         return value.lower() in UTC
     if name == "character_set_client":
-        return value in ("utf8mb4", "utf8mb3", "utf8", "ascii")  # the bytes of a text mean the same in all of them
+        return value in ("utf8mb4", *_OF_BMP, ASCII)  # of what they have, the bytes mean the same
     if name == "character_set_connection":
-        return value in ("utf8mb4", "utf8mb3", "utf8")
+        return value in ("utf8mb4", *_OF_BMP)
     value, pinned = value.lower(), pinned.lower()
     return SAME.get(value, value) == SAME.get(pinned, pinned)
 

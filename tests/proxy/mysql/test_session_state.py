@@ -18,6 +18,7 @@ from proxy.mysql.packets import (
 )
 from proxy.mysql.responses import NO_STATUS, Outcome
 from proxy.mysql.session_state import (
+    ASKED,
     CHARACTERISTICS,
     GTIDS,
     LOG_BIN,
@@ -27,6 +28,7 @@ from proxy.mysql.session_state import (
     VARIABLE,
     SessionState,
     entries,
+    same,
     switched_on,
 )
 
@@ -173,6 +175,36 @@ def test_what_a_variable_changes() -> None:
     assert not state.token_known
     state.on_trackers(variable("collation_connection", "utf8mb4_bin"))
     assert state.announces[2] == "utf8mb4_bin"
+
+
+@pytest.mark.parametrize(
+    ("client", "connection", "lacks"),
+    [
+        ("utf8mb4", "utf8mb4", ""),
+        ("ascii", "utf8mb4", "é😀"),
+        ("ascii", "utf8mb3", "é😀"),
+        ("utf8mb3", "utf8mb4", "😀"),
+        ("utf8", "utf8", "😀"),
+        ("utf8mb4", "utf8mb3", "😀"),
+    ],
+)
+def test_texts_and_strings_with_characters_that_the_session_lacks_are_misread(
+    client: str, connection: str, lacks: str
+) -> None:
+    state = plain()
+    values = {"character_set_client": client, "character_set_connection": connection, "collation_connection": "c"}
+    assert same("character_set_client", client) and same("character_set_connection", connection)
+    state.learn(["u", "", "", "UTC", *(values.get(name, "") for name in ASKED)], bytes(16))
+    for character in "a\x7fé\uffff😀":
+        missing = character in lacks or (character == "\uffff" and lacks == "é😀")
+        assert state.misreads(f"SELECT '{character}'".encode()) == missing
+        assert state.misreads(b"?", (1, None, character)) == missing
+        assert state.misreads(b"?", ((1, "a"), ("b", character))) == missing
+        assert not state.misreads(b"?", (character.encode(), 1.5))
+        assert ("character_set_client" in state.differences(character.encode())) == missing
+    assert state.announces[2:] == ("c", client)
+    state.forget_values()
+    assert not state.misreads("😀".encode())
 
 
 @pytest.mark.parametrize("inside", [True, False])

@@ -1,0 +1,158 @@
+"""Sessions whose character sets lack characters that texts and strings have: MySQL reads `?` there, or refuses."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from integration.mysql_server import Server
+from integration.proxy_thread import Beside, proxy_in_thread
+from integration.raw_client import RawClient, bound
+from integration.served import last_served, read_until_hit
+from integration.test_hits_same_bytes import KINDS, comparable
+from proxy.mysql.packets import COM_CHANGE_USER, lenenc, packet
+
+TABLE = (
+    "CREATE TABLE a (id INT PRIMARY KEY, s VARCHAR(20), KEY (s)) CHARACTER SET utf8mb4",
+    "INSERT INTO a VALUES (1, 'é'), (2, 'b'), (4, '?'), (5, '😀'), (7, '??'), (8, '????')",
+)
+BY_STRING = "SELECT id, s FROM a WHERE s = ?"
+ASCII = ("SELECT id, s FROM a WHERE s = 'b'", "SELECT id, s FROM a WHERE s = '?'", "SELECT id, s FROM a WHERE id = 5")
+BMP = (
+    "SELECT id, s FROM a WHERE s = 'é'",
+    "SELECT id, 'é' AS x FROM a WHERE id = 1",
+    "SELECT id, CONCAT(s, 'é') AS x FROM a WHERE id = 2",
+    "SELECT id AS é FROM a WHERE id = 2",
+    "SELECT id, s FROM a WHERE id IN (1, 2) /* é */ ORDER BY id",
+)
+ASTRAL = ("SELECT id, s FROM a WHERE s = '😀'", "SELECT id, CONCAT(s, '😀') AS x FROM a WHERE id = 2")
+BY_ID = "SELECT id, s FROM a WHERE id = ?"
+CACHES = (BY_STRING, BY_ID, *BMP[1:], *ASTRAL[1:])
+STRINGS = ("b", "?", "é", "😀")
+STRING, BLOB = 0xFD, 0xFC
+SETTINGS = {
+    "SET character_set_client = ascii": ("b", "?"),
+    "SET character_set_client = utf8mb3": ("b", "?", "é"),
+    "SET character_set_connection = utf8mb3": ("b", "?", "é"),
+    "SET NAMES utf8mb3, character_set_results = utf8mb4": ("b", "?", "é"),
+    "SET NAMES ascii, character_set_results = utf8mb4": (),
+    "SET NAMES utf8mb4": STRINGS,
+    "SET NAMES utf8mb4 COLLATE utf8mb4_general_ci": STRINGS,
+    "SET NAMES utf8mb3": (),
+    "SET NAMES utf8": (),
+    "SET NAMES ascii": (),
+    "SET NAMES latin1": (),
+    "SET NAMES binary": (),
+    "SET character_set_client = binary": (),
+    "SET character_set_client = gb18030": (),
+    "SET CHARACTER SET utf8mb3": (),
+}
+"""What a session sets, and the strings by which a read is a hit then."""
+
+
+@pytest.fixture(scope="module")
+def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
+    database = f"t{os.getpid()}_character_sets"
+    mysql.execute(f"CREATE DATABASE {database}", f"USE {database}", *TABLE)
+    with proxy_in_thread(mysql, database, Path(tmp_path_factory.mktemp("state"))) as found:
+        with found.client() as client:
+            for sql in CACHES:
+                assert client.query(f"CREATE CACHE FROM {sql}")[4] == 0, client.transcript[-1]
+        yield found
+        found.at_rest()
+    mysql.execute(f"DROP DATABASE `{database}`")
+
+
+def agreeing(beside: Beside, direct: RawClient, client: RawClient, sql: str) -> str:
+    """How a text was served, which MySQL answers alike, at once and again."""
+    for _ in range(3):
+        assert comparable(client, client.query(sql)) == comparable(direct, direct.query(sql)), sql
+    return last_served(beside, client)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("setting", list(SETTINGS))
+def test_a_text_is_read_in_the_sessions_character_sets(beside: Beside, setting: str, kind: str) -> None:
+    hits = SETTINGS[setting]
+    with (
+        beside.direct(capabilities=KINDS[kind]) as direct,
+        beside.client(capabilities=KINDS[kind]) as client,
+    ):
+        for sql in (*ASCII, *BMP, *ASTRAL):
+            read_until_hit(beside, client, client.query, sql)
+        for one in (direct, client):
+            assert one.query(setting)[4] == 0
+        served = {sql: agreeing(beside, direct, client, sql) for sql in (*ASCII, *BMP, *ASTRAL, *ASCII, *BMP)}
+        for texts, needed in ((ASCII, "b"), (BMP, "é"), (ASTRAL, "😀")):
+            for sql in texts:
+                if needed in hits:
+                    read_until_hit(beside, client, client.query, sql)
+                    agreeing(beside, direct, client, sql)
+                else:
+                    assert served[sql].startswith("passed"), (sql, served[sql])
+        for one in (direct, client):
+            assert one.query("SET NAMES utf8mb4")[4] == 0
+        for sql in (*ASCII, *BMP, *ASTRAL):
+            assert agreeing(beside, direct, client, sql).startswith("hit")
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["prepared before", "prepared there"])
+@pytest.mark.parametrize("setting", list(SETTINGS))
+def test_strings_are_bound_in_the_sessions_character_sets(beside: Beside, setting: str, before: bool) -> None:
+    with beside.direct() as direct, beside.client() as client:
+        if not before:
+            for one in (direct, client):
+                one.query(setting)
+        texts = (BY_STRING, *ASCII[:1], *BMP[:1], *ASTRAL[:1])
+        statements = [(direct.prepare(sql).id, client.prepare(sql).id) for sql in texts]
+        if before:
+            for string in STRINGS:
+                given = bound([STRING], [lenenc(string.encode())])
+                read_until_hit(beside, client, client.execute, statements[0][1], given)
+                direct.execute(statements[0][0], given)
+        for after, allowed in (
+            (setting, SETTINGS[setting]),
+            ("SET NAMES utf8mb4", STRINGS),
+            (setting, SETTINGS[setting]),
+        ):
+            for one in (direct, client):
+                assert one.query(after)[4] == 0
+            for string, type_ in product((*STRINGS, *STRINGS), (STRING, BLOB)):
+                served = executed(beside, direct, client, statements[0], bound([type_], [lenenc(string.encode())]))
+                assert string in allowed or type_ == BLOB or served.startswith("passed"), (after, string, served)
+            for ids in statements[1:]:
+                executed(beside, direct, client, ids)
+
+
+def executed(beside: Beside, direct: RawClient, client: RawClient, ids: tuple[int, int], given: bytes = b"") -> str:
+    """As `agreeing`, of a prepared statement."""
+    for _ in range(3):
+        wanted, found = direct.execute(ids[0], given), client.execute(ids[1], given)
+        assert comparable(client, found) == comparable(direct, wanted), given
+    return last_served(beside, client)
+
+
+@pytest.mark.parametrize("collation", [11, 33, 8, 63, 255], ids=["ascii", "utf8mb3", "latin1", "binary", "utf8mb4"])
+@pytest.mark.parametrize("change", [False, True], ids=["login", "change user"])
+def test_a_login_says_the_character_sets(beside: Beside, collation: int, change: bool) -> None:
+    name = beside.proxy.database.encode()
+    with (
+        beside.direct(**({} if change else {"collation": collation})) as direct,
+        beside.client(**({} if change else {"collation": collation})) as client,
+    ):
+        if change:
+            for sql in (*ASCII, *BMP, *ASTRAL):
+                read_until_hit(beside, client, client.query, sql)
+            for one in (direct, client):
+                rest = b"root\0\0" + name + b"\0" + struct.pack("<H", collation) + b"caching_sha2_password\0"
+                one.write(packet(bytes((COM_CHANGE_USER,)) + rest, 0))
+                one.write(packet(b"", one.packet()[3] + 1))
+                assert one.authenticated()[4] == 0
+        for sql in (*ASCII, *BMP, *ASTRAL):
+            served = agreeing(beside, direct, client, sql)
+            assert served.startswith("hit" if collation == 255 and change else ("hit", "passed")), (sql, served)
