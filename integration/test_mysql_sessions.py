@@ -238,21 +238,56 @@ def test_temporary_tables_beside_a_cached_view(mysql: Server, database: str, tmp
     run(scenario)
 
 
+LOCKS = (
+    "LOCK TABLES item READ",
+    "FLUSH TABLES item WITH READ LOCK",
+    "FLUSH LOCAL TABLE item FOR EXPORT",
+    "/*! FLUSH */ TABLES item /*!50000 WITH READ LOCK */",
+    "EXECUTE locks",
+)
+
+
 @DIALECTS
+@pytest.mark.parametrize("lock", LOCKS)
 def test_locked_tables_are_locked_until_they_are_unlocked(
-    mysql: Server, database: str, tmp_path: Path, eof: bool
+    mysql: Server, database: str, tmp_path: Path, lock: str, eof: bool
 ) -> None:
     """MySQL tells of the end of locks where there is none: it means those of a transaction."""
     unlocks = (["UNLOCK TABLES"], ["BEGIN", "COMMIT"], ["SELECT 1; UNLOCK TABLES"])
 
     async def scenario() -> None:
         async with wired(mysql, database, tmp_path, eof=eof) as (_, client):
+            await client.try_("PREPARE locks FROM 'FLUSH TABLES item WITH READ LOCK'")
             for unlock in unlocks:
                 for between in ([], ["ANALYZE TABLE item"], ["COMMIT"], ["DROP TEMPORARY TABLE IF EXISTS item"]):
-                    await client.try_("LOCK TABLES item READ", *between)
+                    await client.try_(lock, *between)
                     assert (await client.read())[1:] == ("passed", "the session has locked tables"), between
                     await client.try_(*unlock)
                     assert (await client.read())[:2] == ([BEFORE], "hit"), unlock
+
+    run(scenario)
+
+
+@DIALECTS
+def test_a_table_that_is_not_among_the_locked_ones(mysql: Server, database: str, tmp_path: Path, eof: bool) -> None:
+    """MySQL's error, whatever comes in between."""
+
+    async def scenario() -> None:
+        async with wired(mysql, database, tmp_path, eof=eof) as (proxy, client):
+            await proxy.write("CREATE TABLE another (id INT PRIMARY KEY)")
+            await proxy.caught_up()
+            for lock in (
+                "LOCK TABLES another READ",
+                "FLUSH TABLES another WITH READ LOCK",
+                "FLUSH TABLES another FOR EXPORT",
+            ):
+                for between in ("ANALYZE TABLE another", "CREATE TEMPORARY TABLE own (id INT)", "COMMIT"):
+                    await client.ask(lock)
+                    await client.ask(between)
+                    with pytest.raises(pymysql.err.OperationalError, match="was not locked with LOCK TABLES"):
+                        await client.ask(READ)
+                    await client.ask("UNLOCK TABLES")
+                    await client.ask("DROP TEMPORARY TABLE IF EXISTS own")
 
     run(scenario)
 

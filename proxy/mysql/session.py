@@ -199,6 +199,8 @@ class Session(OwnSql):
             if state.token:
                 self.lacks_own_writes()  # or they would gather in a session that never reads
             state.on_trackers(outcome.state)
+        if route.locks_tables is not None and not failed:
+            state.locked = route.locks_tables
         if noted is not None and route.noted is not None:
             route.noted.note((perf_counter_ns() - started) / 1000, state.account, noted)
         if route.bounds and not failed:
@@ -238,8 +240,6 @@ class Session(OwnSql):
             return
         state = self.state
         state.on_status(status)
-        if route.locks_tables is not None:
-            state.locked = route.locks_tables
         if state.one_shot and self.eof:  # rows that end with EOF do not tell that its transaction has been
             state.known = False
 

@@ -179,7 +179,9 @@ class SessionState:
     hiding: bool = False
     not_hidden: set[tuple[str, str]] = field(default_factory=set)
     locks: bool = False
-    locked: bool = False  # by LOCK TABLES: of some statements that end a transaction, the tracker says that locks ended
+    locked: bool = (
+        False  # as `locks`, until UNLOCK TABLES or BEGIN: of other ends the tracker tells where there is none
+    )
     one_shot: str = ""
     token: GtidSet = field(default_factory=GtidSet.empty)
     token_known: bool = True
@@ -277,6 +279,7 @@ class SessionState:
                 self.one_shot = text if text.startswith("SET TRANSACTION") else ""
             elif kind == TRANSACTION:
                 self._on_transaction(_string(data, 0))
+        self.locked |= self.locks
 
     def _on_transaction(self, told: str) -> None:
         """What the transaction under way has done, a letter each, in the order TrRwWsSL: read (R) and written or locked

@@ -31,7 +31,7 @@ class Kind(Enum):
     SET = "set"
     USE = "use"
     HARMLESS = "harmless"  # SHOW, DESCRIBE, EXPLAIN: reads no rows, but perhaps those of MySQL's dictionary
-    LOCK_TABLES = "lock tables"
+    LOCK_TABLES = "lock tables"  # also FLUSH TABLES ... WITH READ LOCK, FOR EXPORT
     UNLOCK_TABLES = "unlock tables"
     DDL = "ddl"  # everything that commits what is open: also GRANT, ANALYZE TABLE, CREATE USER
     TEMPORARY = "temporary"  # CREATE or DROP TEMPORARY TABLE
@@ -250,6 +250,14 @@ def _unlock(tokens: Sequence[Token]) -> Statement:
     return Statement(Kind.UNLOCK_TABLES) if word(tokens, 1) in ("TABLE", "TABLES") else ANYTHING
 
 
+def _flush(tokens: Sequence[Token]) -> Statement:
+    at = 2 if word(tokens, 1) in ("LOCAL", "NO_WRITE_TO_BINLOG") else 1
+    named = word(tokens, at) in ("TABLE", "TABLES") and word(tokens, at + 1) != "WITH"
+    if named and (_has(tokens, "READ", "LOCK") or _has(tokens, "FOR", "EXPORT")):
+        return Statement(Kind.LOCK_TABLES, tables=True)
+    return ANYTHING
+
+
 def _show(tokens: Sequence[Token]) -> Statement:
     of_last = any(_has(tokens, name) for name in ("WARNINGS", "ERRORS"))
     return Statement(Kind.HARMLESS, tables=word(tokens, 1) not in _NO_DICTIONARY, of_last=of_last)
@@ -326,6 +334,7 @@ _KINDS: dict[str, Callable[[Sequence[Token]], Statement]] = {
     **dict.fromkeys(("EXPLAIN", "DESCRIBE", "DESC"), _explain),
     "HELP": _harmless,
     "LOCK": _lock,
+    "FLUSH": _flush,
     "UNLOCK": _unlock,
     **dict.fromkeys(("CREATE", "DROP"), _create_or_drop),
     **dict.fromkeys(
