@@ -341,8 +341,8 @@ class Assembler:
         if data[end - 6 : end] == b"\0BEGIN":
             self._block = True
             return
-        database, text = ev.read_query(data, at, end)
-        statement = classify(text, database) if text is not None else Statement(Kind.DDL, None)
+        database, text, mode = ev.read_query(data, at, end)
+        statement = classify(text, database, mode) if text is not None else Statement(Kind.DDL, None)
         if statement.kind is Kind.ROWS:
             databases = ev.updated_databases(data, at)
             if databases is not None:

@@ -285,4 +285,4 @@ class BinlogSource:
 
 
 def _known(session: Session) -> Known:
-    return Known(session.server_uuid, session.executed, session.purged, session.started)
+    return Known(session.server_uuid, session.executed, session.purged, session.started, session.settings)

@@ -27,13 +27,14 @@ from sqltypes.source_checks import (
     stream_findings,
     why_unfit,
 )
+from vstream.history import PLANNED_BY
 
 _COM_BINLOG_DUMP_GTID = 0x1E
 _FIRST_POSITION = 4
 _FACTS = (
     "SELECT @@server_uuid, @@global.gtid_executed, @@global.gtid_purged, UNIX_TIMESTAMP(SYSDATE(6)), CURRENT_USER()"
 )
-_VARIABLES = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN {VARIABLES}"
+_VARIABLES = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN {(*VARIABLES, *PLANNED_BY)}"
 _SYNTAX_ERROR = 1064
 _ACCESS_DENIED = 1227
 # What PyMySQL raises where a connection ends: it asserts, or cannot read on, if that is in the middle of an answer.
@@ -65,6 +66,7 @@ class Session:
     charsets: Mapping[int, str]
     findings: Sequence[Finding] = ()  # what it should be and is not, though it can be followed
     no_right: str = ""  # why it will refuse the dump
+    settings: tuple[str, ...] = ()  # of PLANNED_BY
 
     @property
     def socket(self) -> socket.socket:
@@ -146,18 +148,24 @@ def _ask(connection: Any) -> Session:
         uptime = cursor.fetchone()
         assert uptime is not None
         started = float(server_time) - float(uptime[1])
-        findings = _judge(cursor, str(account))
+        variables = _variables(cursor)
+        findings = _judge(cursor, str(account), variables)
         no_right = _no_right(cursor, str(account))
         cursor.execute("SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS")
         charsets = {int(number): str(name) for number, name in cursor.fetchall() if number is not None}
     history = GtidSet.parse(executed), GtidSet.parse(purged)
-    return Session(connection, str(server_uuid).lower(), *history, skew, started, charsets, findings, no_right)
+    settings = tuple(variables.get(name, "") for name in PLANNED_BY)
+    uuid_ = str(server_uuid).lower()
+    return Session(connection, uuid_, *history, skew, started, charsets, findings, no_right, settings)
 
 
-def _judge(cursor: Any, account: str) -> list[Finding]:
-    """What the doctor would find wrong with the stream. Raises ConfigError where it would lack changes."""
+def _variables(cursor: Any) -> dict[str, str]:
     cursor.execute(_VARIABLES)
-    variables = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+    return {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+
+
+def _judge(cursor: Any, account: str, variables: dict[str, str]) -> list[Finding]:
+    """What the doctor would find wrong with the stream. Raises ConfigError where it would lack changes."""
     logged = variables.get("log_bin") == "ON"
     facts = SourceFacts(
         as_granted(account),

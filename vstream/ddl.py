@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import cache
 
-_TOKEN = re.compile(
-    r"""\s+|--[ \t][^\n]*|\#[^\n]*|/\*(?!!).*?\*/|(?P<open>/\*!\d*)|(?P<close>\*/)
-    |(?P<quoted>`(?:[^`]|``)*`)|(?P<text>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
-    |(?P<word>[\w$\u0080-\uffff]+)|(?P<mark>.)""",
-    re.VERBOSE | re.DOTALL,
-)
+ANSI_QUOTES, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20  # of sql_mode
+_VERSION = re.compile(r"/\*!(\d*)")
+_STRING, _STRING_AS_IT_IS = r"{0}(?:[^{0}\\]|\\.|{0}{0})*{0}", r"{0}(?:[^{0}]|{0}{0})*{0}"
 _XID = re.compile(rb"XA\s+(COMMIT|ROLLBACK|START|END|PREPARE)\s+(.*?)\s*(ONE\s+PHASE)?\s*$", re.IGNORECASE | re.DOTALL)
 
 _NAME = re.compile(r"[\w$\u0080-\uffff]+")
@@ -35,8 +33,12 @@ _ACCOUNTS = frozenset({"GRANT", "REVOKE", "FLUSH", "SET"})
 _ACCOUNT_OBJECTS = frozenset({"USER", "ROLE", "DEFAULT", "PASSWORD"})
 _HARMLESS_OBJECTS = frozenset({
     "FUNCTION", "PROCEDURE", "TRIGGER", "EVENT", "SERVER", "TABLESPACE", "LOGFILE", "UNDO", "RESOURCE",
-    "SPATIAL", "INSTANCE", "LIBRARY", "TEMPORARY", "PREPARE",
+    "INSTANCE", "LIBRARY", "TEMPORARY", "PREPARE",
 })  # fmt: skip
+_TABLES_OBJECTS = frozenset({
+    "TABLE", "TABLES", "VIEW", "INDEX", "UNIQUE", "FULLTEXT", "SPATIAL", "DATABASE", "SCHEMA",
+})  # fmt: skip
+_ALWAYS_RUN = 80000  # what stands in a comment of this version, or an older one, is run by every server followed
 
 
 class Kind(Enum):
@@ -73,17 +75,26 @@ class _Word:
     plain: bool  # not quoted: may be a keyword
 
     def __str__(self) -> str:
-        return self.text.upper() if self.plain else ""
+        """As a keyword. None has other letters than ASCII's, though `upper` makes some of them ASCII."""
+        return self.text.upper() if self.plain and self.text.isascii() else ""
 
 
-def classify(query: str, database: str) -> Statement:
-    """`database`: the session's default, for names without one."""
-    first = str(next(_words(query), ""))
+def classify(query: str, database: str, mode: int | None = 0) -> Statement:
+    """`database`: the session's default, for names without one. `mode`: the bits of its sql_mode; None: not known."""
+    doubtful = _is_doubtful(query, mode)
+    statement = _classified(query, database, mode or 0)
+    if not doubtful or statement.kind not in (Kind.DDL, Kind.HARMLESS):
+        return statement
+    return replace(statement, kind=Kind.DDL, tables=None, schema=True)
+
+
+def _classified(query: str, database: str, mode: int) -> Statement:
+    first = str(next(_words(query, mode), ""))
     if first in _ROWS_BY_STATEMENT:  # before the rest is read: it may be megabytes
         return Statement(Kind.ROWS, None)
     if not first or first in _HARMLESS:
         return Statement(Kind.HARMLESS, accounts=first in _ACCOUNTS)
-    words = list(_words(query))
+    words = list(_words(query, mode))
     second = str(words[1]) if len(words) > 1 else ""
     if first in ("BEGIN", "START"):
         return Statement(Kind.BEGIN)
@@ -99,6 +110,18 @@ def classify(query: str, database: str) -> Statement:
         names = _names(words, 2 if second == "TABLE" else 1, database)
         return Statement(Kind.DDL, names, schema=False)
     return Statement(Kind.DDL, None)
+
+
+def _is_doubtful(query: str, mode: int | None) -> bool:
+    """Whether some words may not be what MySQL has read: a version comment that not every server runs, a quote that
+    ends nowhere, quotes whose meaning is not known."""
+    if "/*!" in query:
+        numbers = _VERSION.findall(query)
+        if any(len(number) > 6 or int(number or 0) > _ALWAYS_RUN for number in numbers):
+            return True
+    if mode is None and ('"' in query or "\\" in query):
+        return True
+    return "\0" in query
 
 
 def _xa(query: str) -> Statement:
@@ -119,28 +142,47 @@ def _definition(verb: str, words: Sequence[_Word], database: str) -> Statement:
         return Statement(Kind.HARMLESS)
     if what in ("DATABASE", "SCHEMA"):
         return Statement(Kind.DDL, _of_schema(words, at + 1))
-    if what in ("INDEX", "UNIQUE", "FULLTEXT"):
+    if what == "SPATIAL" and [str(word) for word in words[at + 1 : at + 2]] != ["INDEX"]:
+        return Statement(Kind.DDL, None)  # a reference system, by which distances are measured
+    if what in ("INDEX", "UNIQUE", "FULLTEXT", "SPATIAL"):
         if verb == "CREATE":  # nothing of what is held depends on an index that comes
             return Statement(Kind.HARMLESS)
         on = next((n for n, word in enumerate(words) if str(word) == "ON"), None)
-        return Statement(Kind.DDL, _names(words, on + 1, database) if on is not None else None)
+        return Statement(Kind.DDL, _names(words, on + 1, database, one=True) if on is not None else None)
     if what == "TABLE" and verb == "ALTER":
         return Statement(Kind.DDL, _altered(words, at + 1, database))
     if what in ("TABLE", "TABLES", "VIEW"):
         starts = verb == "CREATE" and [str(w) for w in words[-2:]] == ["START", "TRANSACTION"]
-        return Statement(Kind.DDL, _names(words, at + 1, database), starts_transaction=starts)
+        names = _names(words, at + 1, database, one=verb in ("CREATE", "ALTER"))
+        return Statement(Kind.DDL, names, starts_transaction=starts)
     return Statement(Kind.DDL, None)
 
 
 def _object_at(words: Sequence[_Word]) -> int | None:
-    """Where the kind of object is named, behind OR REPLACE, ALGORITHM = ..., DEFINER = ... and the like."""
-    for at, word in enumerate(words[1:], 1):
-        text = str(word)
-        if text in ("TABLE", "TABLES", "VIEW", "INDEX", "UNIQUE", "FULLTEXT", "DATABASE", "SCHEMA"):
+    """Where the kind of object is named, behind OR REPLACE, ALGORITHM = ..., DEFINER = ... and SQL SECURITY ...; None
+    where anything else stands before it."""
+    at = 1
+    while at < len(words):
+        text, next_ = str(words[at]), str(words[at + 1]) if at + 1 < len(words) else ""
+        if text in _TABLES_OBJECTS or text in _HARMLESS_OBJECTS or text in _ACCOUNT_OBJECTS:
             return at
-        if text in _HARMLESS_OBJECTS or text in _ACCOUNT_OBJECTS:
-            return at
+        if (text, next_) == ("OR", "REPLACE"):
+            at += 2
+        elif text == "AGGREGATE":
+            at += 1
+        elif (text, next_) == ("ALGORITHM", "=") or (text, next_) == ("SQL", "SECURITY"):
+            at += 3
+        elif (text, next_) == ("DEFINER", "="):
+            at = _behind_account(words, at + 2)
+        else:
+            return None
     return None
+
+
+def _behind_account(words: Sequence[_Word], at: int) -> int:
+    """user, user@host, CURRENT_USER, CURRENT_USER()."""
+    rest = [word.text if word.plain else "" for word in words[at + 1 : at + 3]]
+    return at + (3 if rest[:1] == ["@"] or rest == ["(", ")"] else 1)
 
 
 def _altered(words: Sequence[_Word], at: int, database: str) -> frozenset[str] | None:
@@ -166,42 +208,77 @@ def _of_schema(words: Sequence[_Word], at: int) -> frozenset[str] | None:
     """DROP DATABASE [IF EXISTS] d."""
     if [str(word) for word in words[at : at + 2]] == ["IF", "EXISTS"]:
         at += 2
-    if len(words) != at + 1 or (words[at].plain and not _NAME.fullmatch(words[at].text)):
+    if len(words) != at + 1 or not _is_name(words[at]):
         return None
     return frozenset({f"{words[at].text}.{ALL}"})
 
 
 def _names(words: Sequence[_Word], at: int, database: str, one: bool = False) -> frozenset[str] | None:
-    """The names that stand from `at`: a, b.c or, for RENAME, a TO b, c TO d. None if what stands there is no name."""
+    """The names that stand from `at`: a, b.c or, for RENAME, a TO b, c TO d. `one`: of the first, whatever follows.
+    None if what stands there is no name, or anything else stands behind the last."""
     found = set()
-    while at < len(words) and words[at].plain and str(words[at]) in ("IF", "NOT", "EXISTS", "ONLY"):
-        at += 1
+    ahead = [str(word) for word in words[at : at + 3]]
+    if ahead[:2] == ["IF", "EXISTS"]:
+        at += 2
+    elif ahead == ["IF", "NOT", "EXISTS"]:
+        at += 3
     while at < len(words):
-        name = words[at]
-        if name.plain and not _NAME.fullmatch(name.text):
+        name, table = words[at], words[at + 2] if at + 2 < len(words) and _is_mark(words[at + 1], ".") else None
+        if not _is_name(name) or not (table is None or _is_name(table)):
             return None
-        at += 1
-        if at + 1 < len(words) and words[at].plain and words[at].text == ".":
-            found.add(f"{name.text}.{words[at + 1].text}")
-            at += 2
+        if table is not None:
+            found.add(f"{name.text}.{table.text}")
         elif database:
             found.add(f"{database}.{name.text}")
         else:
             return None
-        if one or at >= len(words) or not (words[at].text == "," or str(words[at]) == "TO") or not words[at].plain:
+        at += 1 if table is None else 3
+        if one:
+            return frozenset(found) if at >= len(words) or _may_follow(words[at]) else None
+        if at >= len(words) or not (_is_mark(words[at], ",") or str(words[at]) == "TO"):
             break
         at += 1
-    return frozenset(found) or None
+    rest = [str(word) for word in words[at:]]
+    return frozenset(found) or None if rest in ([], [";"], ["RESTRICT"], ["CASCADE"]) else None
 
 
-def _words(query: str) -> Iterator[_Word]:
+def _is_mark(word: _Word, mark: str) -> bool:
+    return word.plain and word.text == mark
+
+
+def _is_name(word: _Word) -> bool:
+    return bool(word.text) and (not word.plain or _NAME.fullmatch(word.text) is not None)
+
+
+def _may_follow(word: _Word) -> bool:
+    """Whether a name may have ended before it."""
+    return word.plain and (word.text in ("(", ",", ";") or _NAME.fullmatch(word.text) is not None)
+
+
+@cache
+def _token(mode: int) -> re.Pattern[str]:
+    """What stands behind a quote without an end is marks: no names."""
+    string = _STRING_AS_IT_IS if mode & NO_BACKSLASH_ESCAPES else _STRING
+    quoted, texts = [_STRING_AS_IT_IS.format("`")], [string.format("'")]
+    if mode & ANSI_QUOTES:
+        quoted.append(_STRING_AS_IT_IS.format('"'))
+    else:
+        texts.append(string.format('"'))
+    return re.compile(
+        rf"""[ \t\n\v\f\r]+|--(?=[\x00-\x20\x7f]|\Z)[^\n]*|\#[^\n]*|/\*(?!!).*?\*/|/\*!\d*|\*/
+        |(?P<quoted>{"|".join(quoted)})|(?P<text>{"|".join(texts)})
+        |(?P<word>[\w$\u0080-\uffff]+)|(?P<mark>.)""",
+        re.VERBOSE | re.DOTALL,
+    )
+
+
+def _words(query: str, mode: int) -> Iterator[_Word]:
     """Tokens without comments; what stands in a version comment counts as if it stood outside."""
-    for match in _TOKEN.finditer(query):
-        kind = match.lastgroup
+    for match in _token(mode & (ANSI_QUOTES | NO_BACKSLASH_ESCAPES)).finditer(query):
+        kind, found = match.lastgroup, match[0]
         if kind in ("word", "mark"):
-            yield _Word(match[0], True)
+            yield _Word(found, True)
         elif kind == "quoted":
-            yield _Word(match[0][1:-1].replace("``", "`"), False)
+            yield _Word(found[1:-1].replace(found[0] * 2, found[0]), False)
         elif kind == "text":
-            # With ANSI_QUOTES a name may stand in double quotes.
-            yield _Word(match[0][1:-1], False)
+            yield _Word("", False)

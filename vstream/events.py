@@ -7,6 +7,7 @@ here take the body's bounds inside a larger buffer.
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gtid_tracker.gtid import Gtid
@@ -25,9 +26,10 @@ _XA = struct.Struct("<BIII")
 _ORIGINAL = 1 << 55
 _MICROSECONDS = (1 << 55) - 1
 _UTF8_CLIENTS = frozenset({33, 45, 46, 76, 83, 192, 223, 224, 247, *range(224, 248), *range(255, 324)})
+_NOT_ASCII = frozenset({10, 82})  # swe7, in which [ is a letter
 # Lengths of the status variables that may stand before the client's character set; None: a length byte follows.
 _STATUS_SIZES: dict[int, int | None] = {0: 4, 1: 8, 3: 4, 6: None}
-_STATUS_CHARSET = 4
+_STATUS_MODE, _STATUS_CHARSET = 1, 4
 # All that MySQL 8.0 to 9 writes there, with the lengths that are fixed; what is not among it ends the reading.
 _ALL_STATUS_SIZES: dict[int, int | None] = _STATUS_SIZES | {
     4: 6, 5: None, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1,
@@ -90,20 +92,20 @@ def read_tagged_gtid(data: bytes, at: int, end: int) -> tuple[Gtid, float]:
     return Gtid(source, number), (original or immediate) / 1e6
 
 
-def read_query(data: bytes, at: int, end: int) -> tuple[str, str | None]:
-    """(default database, statement) of a QUERY event; statement None: in a character set that is not read."""
+def read_query(data: bytes, at: int, end: int) -> tuple[str, str | None, int | None]:
+    """(default database, statement, the bits of its sql_mode) of a QUERY event; statement None: in a character set that
+    is not read; sql_mode None: not told."""
     schema_size, _, status_size = _QUERY.unpack_from(data, at)
     at += 13
     status = data[at : at + status_size]
     at += status_size
     database = data[at : at + schema_size].decode()
     raw = data[at + schema_size + 1 : end]
-    if raw.isascii():
-        return database, raw.decode()
-    try:
-        return database, raw.decode() if _client_collation(status) in _UTF8_CLIENTS else None
-    except UnicodeDecodeError:
-        return database, None
+    mode, collation = _mode_and_collation(status)
+    if collation in _UTF8_CLIENTS or (raw.isascii() and collation not in _NOT_ASCII):
+        with suppress(UnicodeDecodeError):
+            return database, raw.decode(), mode
+    return database, None, mode
 
 
 def updated_databases(data: bytes, at: int) -> frozenset[str] | None:
@@ -129,17 +131,20 @@ def updated_databases(data: bytes, at: int) -> frozenset[str] | None:
     return None
 
 
-def _client_collation(status: bytes) -> int | None:
-    at = 0
+def _mode_and_collation(status: bytes) -> tuple[int | None, int | None]:
+    """The bits of sql_mode and the number of character_set_client's collation, None where they are not told."""
+    at, mode = 0, None
     while at < len(status):
         code = status[at]
+        if code == _STATUS_MODE:
+            mode = int.from_bytes(status[at + 1 : at + 9], "little")
         if code == _STATUS_CHARSET:
-            return int.from_bytes(status[at + 1 : at + 3], "little")
+            return mode, int.from_bytes(status[at + 1 : at + 3], "little")
         if code not in _STATUS_SIZES:
-            return None
+            break
         size = _STATUS_SIZES[code]
         at += 1 + (status[at + 1] + 1 if size is None else size)
-    return None
+    return mode, None
 
 
 def read_xa_prepare(data: bytes, at: int) -> tuple[bool, bytes]:

@@ -11,17 +11,21 @@ from dataclasses import dataclass
 
 from gtid_tracker.gtid import Gtid, GtidSet
 
+PLANNED_BY = ("version", "innodb_native_foreign_keys")
+"""Variables that plans were made by, and that another start may change."""
 SAME_START = 3.0  # seconds by which two tellings of one start may differ: MySQL tells whole seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a server told of itself at a login. `started`: when it was started, by its own clock."""
+    """What a server told of itself at a login. `started`: when it was started, by its own clock. `settings`: of
+    `PLANNED_BY`, "" what it does not have."""
 
     server_uuid: str
     executed: GtidSet
     purged: GtidSet
     started: float
+    settings: tuple[str, ...] = ()
 
     def restarted(self, later: Known) -> bool:
         """Whether the server was started anew since. If its clock was set, it seems so."""
@@ -43,6 +47,9 @@ def why_lost(position: GtidSet, last: tuple[Gtid, bytes] | None, before: Known |
     if before.server_uuid != now.server_uuid:
         # It has all of our position; but who fills from it compares with what was read of another.
         return f"another server answers: {now.server_uuid} instead of {before.server_uuid}"
+    for name, old, new in zip(PLANNED_BY, before.settings, now.settings, strict=False):
+        if old != new:
+            return f"the source was started anew with {name}={new}, and caches were planned for {name}={old}"
     if last is not None and last[0] in now.purged:
         return f"{last[0]}, the last transaction that was read, is in no binlog any more: it cannot be compared"
     if last is None and (before.restarted(now) or before.purged != now.purged):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vstream.ddl import Kind, classify
+from vstream.ddl import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Kind, classify
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,31 @@ from vstream.ddl import Kind, classify
         ("DROP /*!50000 TABLE */ t", {"d.t"}),
         ("DROP DATABASE e", {"e.*"}),
         ("drop schema if exists `e.f`", {"e.f.*"}),
+        ("DROP TABLE `a` CASCADE", {"d.a"}),
+        ("DROP VIEW v, w;", {"d.v", "d.w"}),
+        # what stands behind two dashes and any white space or control character is a comment
+        ("RENAME TABLE a TO b --\n, c TO d", {"d.a", "d.b", "d.c", "d.d"}),
+        ("ALTER TABLE t EXCHANGE PARTITION p WITH --\r\n TABLE u", {"d.t", "d.u"}),
+        ("TRUNCATE t --", {"d.t"}),
+        ("DROP VIEW v --\x0b x\n, w", {"d.v", "d.w"}),
+        ("RENAME TABLE a TO b -1, c TO d", None),
+        ("DROP TABLE a, b ! c", None),
+        ("TRUNCATE a b", None),
+        # names that look like keywords, or that a keyword's letters make
+        ("ALTER TABLE only TRUNCATE PARTITION ALL", {"d.only"}),
+        ("RENAME TABLE only TO x, other TO only, x TO other", {"d.only", "d.x", "d.other"}),
+        ("ALTER TABLE \u0131f ADD x INT", {"d.\u0131f"}),
+        ("TRUNCATE \u3000t", {"d.\u3000t"}),
+        ("CREATE OR REPLACE DEFINER = event@localhost VIEW v AS SELECT 1", {"d.v"}),
+        ("CREATE DEFINER = CURRENT_USER() SQL SECURITY DEFINER VIEW v AS SELECT 1", {"d.v"}),
+        ("CREATE ANYTHING EVENT VIEW v AS SELECT 1", None),
+        ("CREATE TABLE t[ (a INT)", None),
+        ('TRUNCATE "a"', None),
+        ("CREATE OR REPLACE SPATIAL REFERENCE SYSTEM 1 NAME 'x'", None),
+        # what not every server runs
+        ("DROP /*!99999 TEMPORARY */ TABLE t", None),
+        ("ALTER TABLE /*!99999 x, */ t ADD y INT", None),
+        ("/*!99999 ANALYZE */ TRUNCATE t", None),
         ("DROP DATABASE ?", None),
         ("SOMETHING NEW", None),
         ("ALTER SOMETHING NEW", None),
@@ -40,6 +65,28 @@ def test_definitions_name_what_they_concern(text: str, tables: set[str] | None) 
     found = classify(text, "d")
     assert found.kind is Kind.DDL
     assert found.tables == (None if tables is None else frozenset(tables))
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "tables"),
+    [
+        ('TRUNCATE TABLE "a""b"', ANSI_QUOTES, {'d.a"b'}),
+        ('DROP TABLE "a\\", "b"', ANSI_QUOTES, {"d.a\\", "d.b"}),
+        ("ALTER TABLE a COMMENT 'x\\', RENAME TO b, ALTER v SET DEFAULT '3'", NO_BACKSLASH_ESCAPES, {"d.a", "d.b"}),
+        ("ALTER TABLE a COMMENT 'x\\', RENAME TO b'", 0, {"d.a"}),
+        ("ALTER TABLE a COMMENT 'x\\', RENAME TO b'", None, None),
+        ('ALTER TABLE a COMMENT "x"', None, None),
+        ("ALTER TABLE a COMMENT 'x'", None, {"d.a"}),
+    ],
+)
+def test_quotes_are_read_in_the_sessions_sql_mode(text: str, mode: int | None, tables: set[str] | None) -> None:
+    found = classify(text, "d", mode)
+    assert (found.kind, found.tables) == (Kind.DDL, None if tables is None else frozenset(tables))
+
+
+def test_a_table_that_is_made_from_a_select_starts_a_transaction_whatever_its_comments() -> None:
+    found = classify("CREATE TABLE t (a INT /*!80023 INVISIBLE */) START TRANSACTION", "d")
+    assert found.starts_transaction and found.tables is None
 
 
 def test_an_unqualified_name_without_a_database_concerns_all() -> None:

@@ -16,12 +16,14 @@ def gtids(numbers: str) -> GtidSet:
     return GtidSet.parse(f"{SERVER}:{numbers}") if numbers else GtidSet.empty()
 
 
-BEFORE = Known(SERVER, gtids("1-5"), gtids(""), 1000.0)
+BEFORE = Known(SERVER, gtids("1-5"), gtids(""), 1000.0, ("9.7.0", "OFF"))
 LAST = Gtid(SERVER, 5), b"its event"
 
 
-def later(executed: str = "1-5", purged: str = "", started: float = 1000.4, server: str = SERVER) -> Known:
-    return Known(server, gtids(executed), gtids(purged), started)
+def later(
+    executed: str = "1-5", purged: str = "", started: float = 1000.4, server: str = SERVER, cascades: str = "OFF"
+) -> Known:
+    return Known(server, gtids(executed), gtids(purged), started, ("9.7.0", cascades))
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,7 @@ def test_the_same_history(now: Known, last: tuple[Gtid, bytes] | None) -> None:
         (later(started=2000.0), None, "no transaction to compare"),
         (later(started=500.0), None, "no transaction to compare"),
         (later(purged="1-5"), None, "no transaction to compare"),
+        (later(started=2000.0, cascades="ON"), LAST, "started anew with innodb_native_foreign_keys=ON"),
     ],
 )
 def test_another_history_or_one_that_cannot_be_told(now: Known, last: tuple[Gtid, bytes] | None, why: str) -> None:
