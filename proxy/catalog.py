@@ -407,6 +407,14 @@ class Catalog:
         if self.auditor is not None:
             self.auditor.end(cache)
 
+    def check_anew(self) -> None:
+        """The server was started anew, and may have been written to meanwhile without a binlog: what is held stays, and
+        the next answers of each cache are compared."""
+        if self.auditor is not None:
+            for cache in self.caches.values():
+                if cache.reader is not None:
+                    self.auditor.begin(cache)
+
     def written_unlogged(self, account: str, *, schema: bool) -> None:
         """What no change stream will tell was written: everything becomes a hole."""
         if account not in self._unlogged:
@@ -452,6 +460,7 @@ class Catalog:
                 return True
             why = error.message if isinstance(error, UpwellError) else f"an internal error: {error!r}"
             cache.state, cache.why = "refused", why
+            cache.names = frozenset()  # those of the plan before may not be what its text means now: any DDL counts
             if isinstance(error, FOR_GOOD) and getattr(error, "code", "") != TOO_COSTLY:
                 self._again.done(name)
                 log.warning("cache_refused", cache=name, why=why)
