@@ -29,6 +29,7 @@ REFUSED: dict[str, str] = {
     "temporary_table": "temporary tables belong to one session and have no change stream",
     "engine": "only InnoDB tables can be cached: changes of other engines appear even if the transaction rolls back",
     "cascade_child": "rows of the table change by foreign key cascades, which the change stream may not show",
+    "dotted_name": "the name of the table or of its database has a dot in it: in the change stream two names are one",
     "table_function": "JSON_TABLE and other table functions are not supported",
     "mixed_list": "an IN-list of placeholders or one of constants can be cached, not a mixture",
     "list_outside_in": "?... is the list of an IN (?...)",
@@ -258,6 +259,8 @@ def check_table(table: Table) -> None:
         raise refuse("temporary_table", table.qualified)
     if table.engine.lower() != "innodb":
         raise refuse("engine", f"{table.qualified} is {table.engine}")
+    if "." in table.schema or "." in table.name:
+        raise refuse("dotted_name", table.qualified)
     if table.cascade_child:
         raise refuse("cascade_child", table.qualified)
 
