@@ -5,6 +5,8 @@ a join, and in the key by which it looks a row up in an index. Whether there is 
 there such a date is not computed with: the read is MySQL's to answer. Where what was filled may be what such a table
 gave, 0000-00-00 itself is no better. Nor is it where an aggregate is compared, or is the least or largest, of a
 DATETIME or TIMESTAMP that is no plain column: MySQL may make NULL of it then.
+
+The least or largest of YEARs, if it is zero, MySQL shows as 0000 from such a table, and else as 0.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ def _lookup(lookup: Lookup) -> Lookup:
 def _aggregate(aggregate: Aggregate) -> Aggregate:
     if aggregate.argument is None or aggregate.function not in EXTREMES:
         return aggregate
-    if _is_computed_moment(aggregate):
+    if _is_computed_moment(aggregate) or aggregate.argument.type.name == "year":
         return replace(aggregate, argument=_refused(aggregate.argument, "no_zero"))
     return replace(aggregate, argument=_in_table(aggregate.argument))
 
@@ -120,6 +122,7 @@ def dated_places(plan: AggregateArrangement) -> tuple[int, ...]:
     types: list[SqlType | None] = [None if name in plan.key else plan.table.column(name).type for name in plan.group]
     places = [at for at, type_ in enumerate(types) if type_ is not None and type_.name in DATED]
     for at, aggregate in enumerate(plan.aggregates, len(types)):
-        if aggregate.function in EXTREMES and (aggregate.type.name in DATED or _is_computed_moment(aggregate)):
+        dated = aggregate.type.name in DATED or aggregate.type.name == "year" or _is_computed_moment(aggregate)
+        if aggregate.function in EXTREMES and dated:
             places.append(at)
     return tuple(places)

@@ -304,3 +304,37 @@ def test_a_refused_stream_is_said_once_and_asked_for_less_and_less_often(own_mys
     with structlog.testing.capture_logs() as logged:
         run(scenario)
     assert [line["log_level"] for line in logged if "refuses" in line["event"]] == ["warning"]
+
+
+def test_a_server_that_comes_back_with_other_settings_is_planned_for_anew(own_mysql: OwnMySQL, tmp_path: Path) -> None:
+    """Rows that foreign keys change are in its binlog no more."""
+    mysql = own_mysql("--innodb-native-foreign-keys=OFF")
+    assert isinstance(mysql, PrivateMySQL)
+    mysql.execute(
+        f"CREATE DATABASE {SHOP}",
+        f"CREATE TABLE {SHOP}.parent (id INT PRIMARY KEY)",
+        f"CREATE TABLE {SHOP}.t (id INT PRIMARY KEY, v INT, FOREIGN KEY (v) REFERENCES parent (id) ON DELETE CASCADE)",
+        f"INSERT INTO {SHOP}.parent VALUES (10), (20)",
+        f"INSERT INTO {SHOP}.t VALUES (1, 10), (2, 20)",
+    )
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, SHOP, tmp_path) as proxy:
+            await proxy.client.create_cache("SELECT v FROM t WHERE id = ?", name="by_id", database=SHOP)
+            cache = proxy.client.cache("by_id")
+            await proxy.write(f"INSERT INTO {SHOP}.parent VALUES (30)")
+            await proxy.caught_up()
+            while (await cache.get(2)).served != "hit":
+                pass
+            await asyncio.to_thread(mysql.halt)
+            flags = mysql.flags
+            mysql.flags = (*flags, "--innodb-native-foreign-keys=ON")
+            await asyncio.to_thread(mysql.start)
+            mysql.flags = flags
+            mysql.execute(f"DELETE FROM {SHOP}.parent WHERE id = 20")
+            await proxy.caught_up()
+            for _ in range(3):
+                answer = await cache.get(2)
+                assert (list(answer), answer.served) == ([], "passed")
+
+    run(scenario)

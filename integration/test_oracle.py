@@ -87,6 +87,7 @@ def test_the_rule_for_dates_with_a_zero_is_needed(asker: Asker, monkeypatch: pyt
         "distinct_partial_date",
         "partial_date_as_a_key",
         "partial_dates_in_temporary_tables",
+        "year_of_zero_by_the_plan",
     ):
         played = play(asker, read(Path(__file__).parent / "oracle" / "findings" / f"{name}.sql"))
         assert {found.kind for found in played.differences} == {"rows"}, name

@@ -22,7 +22,7 @@ from time import monotonic
 import structlog
 
 from dataflow.engine import FILL_PATIENCE, Engine
-from dataflow.messages import Ddl, Gap, StreamEvent
+from dataflow.messages import Ddl, Gap, Restarted, StreamEvent
 from external_upquery.executor import Executor
 from external_upquery.schema_source import SchemaSource
 from external_upquery.upstream import Upstream, is_loopback, parse_upstream
@@ -216,6 +216,8 @@ class StreamEvents:
         elif isinstance(event, Gap):
             log.warning("stream_gap", reason=event.reason, position=str(event.position))
             self._catalog.schema_changed(None)
+        elif isinstance(event, Restarted):
+            self._catalog.check_anew()
 
 
 async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Listener]:

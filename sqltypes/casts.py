@@ -123,16 +123,18 @@ def _incomplete(value: str) -> bool:
     return value[5:7] == "00" or value[8:10] == "00"
 
 
-def no_zero(value: str) -> str:
-    """The date, if it has no zero in it."""
-    if _incomplete(value):
-        raise EvaluationError(f"MySQL may make another date of {value}, as its plan is")
+def no_zero(value: str | int) -> str | int:
+    """The date, if it has no zero in it; the YEAR, if it is not zero."""
+    if _incomplete(value) if isinstance(value, str) else value == 0:
+        raise EvaluationError(f"MySQL may make another date of {value}, or show it otherwise, as its plan is")
     return value
 
 
 def no_partial(value: str) -> str:
     """The date, if it is a whole one or 0000-00-00."""
-    return value if value.startswith("0000-00-00") else no_zero(value)
+    if not value.startswith("0000-00-00"):
+        no_zero(value)
+    return value
 
 
 def _to_signed(value: int | Decimal) -> int:
