@@ -13,7 +13,7 @@ from gtid_tracker.gtid import Gtid, GtidSet
 
 PLANNED_BY = ("version", "innodb_native_foreign_keys")
 """Variables that plans were made by, and that another start may change."""
-SAME_START = 3.0  # seconds by which two tellings of one start may differ: MySQL tells whole seconds
+SAME_START = 1.5  # seconds by which two tellings of one start may differ: MySQL tells whole seconds
 
 
 @dataclass(frozen=True, slots=True)
