@@ -29,7 +29,7 @@ from vstream.source import Sink
 _log = structlog.get_logger(__name__)
 
 _SMALLEST_PAUSE, _LARGEST_PAUSE = 0.2, 10.0  # seconds before the next connection
-_PAUSE_WHILE_DOWN = 2.0  # the largest where nobody answers: to try again costs nobody anything
+_COUNTED_WHILE_DOWN = 4  # failures, which make it 1.6: where nobody answers, to try again costs nobody anything
 _NO_RIGHT = frozenset({1044, 1045, 1142, 1227, 3118})  # also: the account is locked
 _HISTORY_LOST = 1236  # MySQL refuses the dump: purged binlogs, or a position that it does not have
 
@@ -163,7 +163,6 @@ class BinlogSource:
     async def _run(self, session: Session | None) -> None:
         failures = 0
         while True:
-            largest = _LARGEST_PAUSE
             try:
                 session = session or await self._log_in()
                 self._tell(session)
@@ -188,8 +187,7 @@ class BinlogSource:
                 failures += 1
                 self._on_refused(str(error))
             except UpwellError as error:
-                failures += 1
-                largest = _PAUSE_WHILE_DOWN
+                failures = min(failures + 1, _COUNTED_WHILE_DOWN)
                 _log.warning("the change stream cannot connect", error=str(error), reason=error.reason)
             finally:
                 if session is not None:
@@ -199,7 +197,7 @@ class BinlogSource:
                 failures, self._received = 1, False
                 self._on_refused("")
             self.reconnects += 1
-            pause = min(_SMALLEST_PAUSE * 2 ** (failures - 1), largest)
+            pause = min(_SMALLEST_PAUSE * 2 ** (failures - 1), _LARGEST_PAUSE)
             await asyncio.sleep(pause * (0.5 + self._chance() / 2))
 
     async def _follow(self, session: Session) -> None:
