@@ -15,6 +15,7 @@ from proxy.mysql.announced import definitions_in
 from proxy.mysql.cached_reads import VISIBLE_SOON, CachedRead
 from proxy.mysql.own_sql import OwnSql
 from proxy.mysql.packets import (
+    CLIENT_MULTI_STATEMENTS,
     COM_BINLOG_DUMP,
     COM_BINLOG_DUMP_GTID,
     COM_CHANGE_USER,
@@ -23,6 +24,7 @@ from proxy.mysql.packets import (
     COM_QUERY,
     COM_QUIT,
     COM_RESET_CONNECTION,
+    COM_SET_OPTION,
     COM_STMT_CLOSE,
     COM_STMT_EXECUTE,
     COM_STMT_FETCH,
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from proxy.mysql.routes import Target
 
 MAY_BE_CACHED = (StatementKind.READ, StatementKind.OTHER)
+MORE = "MySQL has a result for what stands behind the semicolon, too"
+STATEMENTS_OFF = b"\1\0"
 ENDED_HERE = "nothing of the transaction has reached MySQL"
 COMMANDS = {COM_QUERY: "a text", COM_STMT_EXECUTE: "an execution", COM_STMT_PREPARE: "a statement to prepare"}
 RECENT = 1.0
@@ -62,6 +66,7 @@ class Session(OwnSql):
         # transaction or had autocommit off, and had it on; when it was sent.
         self._passing: tuple[Route, bytes | None, bool, bool, int] = shared.large, None, False, True, 0
         self._executed: PreparedStatement | None = None  # which one that is
+        self.several = bool(self.capabilities & CLIENT_MULTI_STATEMENTS)  # a text may hold several statements
         self._passed_exchange = Exchange(Kind.RESULT, self._passed)
 
     def _ended(self) -> None:
@@ -111,14 +116,16 @@ class Session(OwnSql):
         route = entry.attached or self.shared.attach(entry, text, self.state.database)
         if route.is_command and self._command(text):
             return
-        if entry.cache is None or entry.steer is Steer.SKIP:
+        more = entry.more and self.several
+        if entry.cache is None or more or entry.steer is Steer.SKIP:
+            why = NO_CACHE if entry.cache is None else MORE
             if entry.steer is Steer.FORCE:
-                self.fail_command(self.shared.forced(NO_CACHE))
-                return
-            if entry.steer is Steer.SKIP:
+                self.fail_command(self.shared.forced(why))
+            elif entry.steer is Steer.SKIP:
                 self.pass_statement(data, route, SKIPPED)
-            elif not (route.ends_only and ends_here(self.state)):
-                self.pass_statement(data, route, NO_CACHE, noted=text)
+            elif more or not (route.ends_only and ends_here(self.state)):
+                noted = text if entry.cache is None else None
+                self.pass_statement(data, route, why, cache=entry.cache or "", noted=noted)
             else:
                 self._end_here(data)
             return
@@ -465,6 +472,13 @@ class Session(OwnSql):
         self.replay = b""
         self.state.renew()
 
+    def _set_option(self, data: bytes) -> None:
+        def after(outcome: Outcome) -> None:
+            self.several = outcome.error is not None or data[5:] != STATEMENTS_OFF
+
+        self.several = True
+        self.forward(data, Kind.ONE, after)
+
     def _field_list(self, data: bytes) -> None:
         self.forward(data, Kind.ROWS, _nothing)
 
@@ -514,6 +528,7 @@ HANDLERS: dict[int, Callable[[Session, bytes], None]] = {
     COM_QUIT: Session._quit,
     COM_PING: Session._ping,
     COM_RESET_CONNECTION: Session._reset_connection,
+    COM_SET_OPTION: Session._set_option,
     COM_CHANGE_USER: SessionBase.change_account,
     COM_BINLOG_DUMP: Session._dump,
     COM_BINLOG_DUMP_GTID: Session._dump,

@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import dropwhile
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
@@ -59,12 +60,16 @@ class Entry(Generic[A]):
     `attached` is the caller's own: what it has found out about all of them, whatever literals and comments they have.
     It is forgotten with the entry. An entry without cache stands for texts whose literals may differ in number and
     string, so nothing that depends on a literal's value (SET autocommit = 0) can be attached to it.
+
+    `more`: more than spaces may stand behind a semicolon. To a comment there MySQL gives a result of its own, where
+    the session may send several statements.
     """
 
     cache: str | None
     steer: Steer = Steer.NOT
     attached: A | None = None
     large: bool = False  # too large to be looked at
+    more: bool = True
 
 
 Found = tuple[Entry[A], tuple[ParameterValue, ...]]
@@ -165,6 +170,7 @@ class TextMatcher(Generic[A]):
         try:
             sql = b"".join(short).decode()
             tokens = scan_all(sql)
+            entry.more = has_more(tokens)
             spans = ranges(short, tokens)
             if spans is None and short != parts:  # perhaps lists that stand in comments or names
                 sql = text.decode()
@@ -251,6 +257,12 @@ def _group(known: _Known[A], compared: list[int], roles: list[Role]) -> _Group[A
     made: _Group[A] = _Group(identity, frozenset(compared), itemgetter(*compared) if compared else _nothing)
     known.groups.append(made)
     return made
+
+
+def has_more(tokens: Sequence[Token]) -> bool:
+    """Whether anything but semicolons stands behind one. `tokens`: of `scan_all`."""
+    behind = dropwhile(lambda token: token.text != ";", tokens)
+    return any(token.text != ";" for token in behind)
 
 
 def _nothing(parts: list[bytes]) -> None:

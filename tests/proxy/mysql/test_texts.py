@@ -400,3 +400,16 @@ def test_no_text_is_gone_over_twice(name: str) -> None:
         shortened(text, str)
         with suppress(ParseError):
             scan_all(text)
+
+
+@pytest.mark.parametrize(
+    ("behind", "more"),
+    [("", False), (";", False), ("; ;\n", False), (" -- ;", False), ("/* ; */;", False)]
+    + [(text, True) for text in (";-- ", "; #", ";/* */", ";/* */;", ";/*! */", "; SELECT 1", ";\0", "; 'a")],
+)
+def test_a_text_tells_what_stands_behind_its_semicolon(behind: str, more: bool) -> None:
+    texts, _ = matchers()
+    for verb in (CACHES[0].replace("?", "{}"), "SELECT c FROM other WHERE id = {}", "COMMIT"):
+        for key in (1, 2, 1):
+            assert texts.find(f"{verb.format(key)}{behind}".encode(), "d")[0].more == more
+    assert texts.find(b"COMMIT" + b" " * LONGEST_OTHER, "d")[0].more, "it is not looked at"
