@@ -32,6 +32,7 @@ CACHES = (
     "SELECT id, \"s\" AS s FROM item WHERE id = ?",
 )  # fmt: skip
 LONGLONG, STRING, DOUBLE, DECIMAL, DATE, DATETIME, YEAR, NULL = 0x08, 0xFD, 0x05, 0xF6, 0x0A, 0x0C, 0x0D, 0x06
+CURSOR_READ_ONLY = 1
 HIDE = "CREATE TEMPORARY TABLE item SELECT 1 id, 'hidden' s"
 
 
@@ -102,6 +103,40 @@ def test_what_asks_about_a_prepared_hit_finds_its_rows(items: Beside) -> None:
         client.execute(statement.id, parameters(client, [number(1)], [LONGLONG]))
         read_until_hit(items, client, client.execute, statement.id, parameters(client, [number(1)], None))
         assert client.query("SELECT FOUND_ROWS()").count(b"\x011") == 1
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize(
+    "closes", ["an execution", "an execution of another text", "a reset", "the last row", "nothing"]
+)
+def test_an_execution_closes_the_cursor_of_the_one_before(items: Beside, closes: str, kind: str) -> None:
+    def fetched(client: RawClient, *, hits: bool) -> list[object]:
+        statement, other = client.prepare(BY_ID), client.prepare(BY_ID + " ")
+        given = parameters(client, [number(1)], [LONGLONG])
+        for one in (statement, other):
+            client.execute(one.id, given)
+            if hits:
+                read_until_hit(items, client, client.execute, one.id, given)
+        client.execute(statement.id, given, flags=CURSOR_READ_ONLY)
+        told: list[object] = []
+        if closes == "a reset":
+            client.reset_statement(statement.id)
+        elif closes == "the last row":
+            told += [client.fetch(statement.id, 5)]
+        elif closes == "an execution of another text":
+            client.execute(other.id, given)
+        elif closes == "an execution":
+            for _ in range(2):
+                told.append(comparable(client, client.execute(statement.id, given)))
+            assert not hits or last_served(items, client) == "hit"
+        told.append(client.fetch(statement.id, 1))
+        client.query(HIDE)  # MySQL answers
+        told.append(comparable(client, client.execute(statement.id, given)))
+        client.query("DROP TEMPORARY TABLE item")
+        return [*told, client.fetch(statement.id, 1)]
+
+    with items.direct(capabilities=KINDS[kind]) as direct, items.client(capabilities=KINDS[kind]) as client:
+        assert fetched(client, hits=True) == fetched(direct, hits=False)
 
 
 @pytest.mark.parametrize("eof", [False, True], ids=["ok", "eof"])

@@ -165,7 +165,10 @@ class PreparedStatement:
     list is compared with values of the one before. `rebound`: by hits, and not as MySQL was told; `recoded`: strings
     are read in another character set than the session's by now, for it was that when they were bound. `failed`: MySQL
     has answered with an error, and goes on so where it could not convert a string for a column. `unshown`: settings
-    have changed by which MySQL resolves it, before it was shown what hits had answered.
+    have changed by which MySQL resolves it, before it was shown what hits had answered. `cursor`: MySQL may have one
+    open; `closed`: it would have closed it at an execution that was a hit. `ran`: MySQL has executed it without a
+    cursor; where a cursor is the first that it sees, it answers the next execution in a broken way (9.7). `looked`: a
+    cache may have answered one.
     """
 
     def __init__(self, text: bytes, database: str, answer: Sequence[bytes], *, attributes: bool) -> None:
@@ -193,6 +196,7 @@ class PreparedStatement:
         self._once = (NULL_TYPE,) * self.parameters  # the first kind of each parameter but NULL
         self.turned = False
         self.failed = self.rebound = self.recoded = self.unshown = False
+        self.cursor = self.closed = self.ran = self.looked = False
         self.long_data = False  # sent since the last execution or reset
 
     @property
@@ -251,9 +255,16 @@ class PreparedStatement:
         """The executions that MySQL must be shown before what comes next, which is an execution, or b"" for other
         commands. Requires: what it binds has been noted."""
         unseen, last, self.unseen, self.last = self.unseen, self.last, [], b""
-        if unseen and data and (unseen[-1][0][4:] == data[4:] or self._binds_all(data)):
+        cursor = len(data) > 9 and bool(data[9] & CURSOR)
+        first = cursor and not self.ran
+        if unseen and data and (unseen[-1][0][4:] == data[4:] or (self._binds_all(data) and not first)):
             unseen.pop()
         found = [self._typed(*one) for one in unseen]
+        if first and self.looked and not self.parameters:
+            found = [packet(b"\x17%b\0\1\0\0\0" % self.id, 0)]
+        if data:
+            self.ran |= bool(found) or not cursor
+            self.cursor, self.closed = cursor, False
         if not data and self.rebound and last and self.types is not None:
             found.append(self._typed(packet(last, 0), self.types))
         return found
@@ -261,6 +272,11 @@ class PreparedStatement:
     def resolve_unshown(self) -> None:
         """MySQL may resolve it anew, and is not shown before what it was owed."""
         self.unshown |= bool(self.unseen) or (self.rebound and self.last != b"")
+
+    def note_looked(self) -> None:
+        """A cache may answer the execution that comes."""
+        self.closed = self.cursor
+        self.looked = True
 
     def recode(self) -> None:
         """The session's character set becomes another one: strings are read in the one in which types were bound."""

@@ -199,6 +199,7 @@ class Target:
         statement: PreparedStatement,
     ) -> None:
         """An execution is about to be answered. `given`: its values; `values`: the cache's."""
+        statement.note_looked()
         if self.cache is None or len(payload) > LONGEST_KEY or self.list_end or self.compared.are_too_fine(given):
             return
         key = self.cache.bound(values)

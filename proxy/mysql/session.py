@@ -32,6 +32,7 @@ from proxy.mysql.packets import (
     COM_STMT_RESET,
     COM_STMT_SEND_LONG_DATA,
     Malformed,
+    packet,
 )
 from proxy.mysql.prepared import CURSOR, MOST_UNSEEN, NotDecoded, PreparedStatement, text_at
 from proxy.mysql.reads import ends_here
@@ -437,7 +438,7 @@ class Session(OwnSql):
     def _reset_statement(self, data: bytes) -> None:
         statement = self.statements.get(data[5:9])
         if statement is not None:
-            statement.long_data = False
+            statement.long_data = statement.cursor = statement.closed = False
         self.forward(data, Kind.ONE, _nothing)
 
     # -- other commands ------------------------------------------------------------------------------------------------
@@ -483,6 +484,10 @@ class Session(OwnSql):
         self.forward(data, Kind.ROWS, _nothing)
 
     def _fetch(self, data: bytes) -> None:
+        statement = self.statements.get(data[5:9])
+        if statement is not None and statement.closed and self.server.alive:
+            self.server.send(packet(bytes((COM_STMT_RESET,)) + statement.id, 0), self.unseen(_nothing))
+            statement.cursor = statement.closed = False
         self.forward(data, Kind.ROWS, _nothing)
 
     def _dump(self, data: bytes) -> None:
