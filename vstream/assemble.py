@@ -19,14 +19,14 @@ from collections.abc import Callable
 import structlog
 import zstandard
 
-from dataflow.messages import Ddl, Gap, Progress, StreamEvent, TableChanges, Transaction
+from dataflow.messages import Gap, Progress, StreamEvent, TableChanges, Transaction
 from gtid_tracker.gtid import Gtid, MutableGtidSet
 from sqltypes.schema import Table
 from vstream import events as ev
 from vstream.ddl import ALL, Kind, Statement, classify
 from vstream.decode import MappedTable, TableDecoders
 from vstream.inflate import Inflating
-from vstream.odd import Odd, Prepared, why
+from vstream.odd import Odd, Prepared, announced_twice, told
 from vstream.rows import RowsDecoder
 from vstream.source import Sink
 from vstream.whole import whole_transaction
@@ -37,6 +37,8 @@ MALFORMED = (ValueError, LookupError, OverflowError, struct.error, zstandard.Zst
 
 Handler = Callable[[bytes, int, int], None]
 
+ENDS_STATEMENT = 1  # of the flags of rows
+NOT_ALL = "rows that MySQL has announced are not in its binlog"
 _DUMMY_TABLE = b"\xff\xff\xff\x00\x00\x00"  # ends a statement that changed no row of a logged table
 
 
@@ -81,6 +83,8 @@ class Assembler:
         self._weight = 0
         self._changes: list[TableChanges] = []
         self._seen: list[MappedTable] = []
+        self._announced: list[MappedTable] = []  # by the statement of which rows are to come
+        self._rows_end: int | None = None  # whether its last rows say that they are; None: there are none yet
         self._odd: Odd | None = None
         self._inflating: Inflating | None = None
         self._handlers = self._handler_table()
@@ -136,6 +140,8 @@ class Assembler:
         table_id = body[:6]
         mapped = self.tables.by_id.get(table_id)
         if mapped is None or mapped.body != body or mapped.untrusted or data[at : at + 6] != table_id:
+            return 0
+        if not data[at + 6] & ENDS_STATEMENT:
             return 0
         uuid, number, stamp = ev.read_gtid(data, start + ev.HEADER)
         source = self._sources.get(uuid)
@@ -197,6 +203,7 @@ class Assembler:
         self._gtid = None
         self._skip = self._block = False
         self._changes, self._seen, self._odd, self._weight = [], [], None, 0
+        self._announced, self._rows_end = [], None
 
     def begin_anew(self, position: MutableGtidSet) -> None:
         """Another server or lost history: the stream goes on there. An XA COMMIT that comes now is of an unknown
@@ -262,9 +269,23 @@ class Assembler:
         mapped = self.tables.by_id.get(body[:6])
         if mapped is None or mapped.body != body:
             mapped = self.tables.map(body)
+        if self._rows_end is not None:
+            self._end_statement()
         self._seen.append(mapped)
+        self._announced.append(mapped)
+
+    def _end_statement(self) -> None:
+        """Have its rows come? It announces its tables, then come rows, the last ones of which say that they are. (Under
+        LOCK TABLES MySQL can commit changes of which its binlog has the tables only.)"""
+        announced, ended = self._announced, self._rows_end
+        self._announced, self._rows_end = [], None
+        if not ended or (len(announced) > 1 and announced_twice(announced)):
+            for mapped in announced:
+                if mapped.decoders is not None or mapped.untrusted:
+                    self._distrust(mapped, NOT_ALL)
 
     def _on_insert(self, data: bytes, at: int, end: int) -> None:
+        self._rows_end = data[at + 6] & ENDS_STATEMENT
         mapped = self.tables.by_id.get(data[at : at + 6])
         if mapped is None or mapped.decoders is None or self._skip:
             self._not_decoded(mapped, data, at)
@@ -272,6 +293,7 @@ class Assembler:
             self._decode(mapped, mapped.decoders.inserts, data, mapped.rows_at(data, at, 1), end)
 
     def _on_delete(self, data: bytes, at: int, end: int) -> None:
+        self._rows_end = data[at + 6] & ENDS_STATEMENT
         mapped = self.tables.by_id.get(data[at : at + 6])
         if mapped is None or mapped.decoders is None or self._skip:
             self._not_decoded(mapped, data, at)
@@ -279,6 +301,7 @@ class Assembler:
             self._decode(mapped, mapped.decoders.deletes, data, mapped.rows_at(data, at, 1), end)
 
     def _on_update(self, data: bytes, at: int, end: int) -> None:
+        self._rows_end = data[at + 6] & ENDS_STATEMENT
         mapped = self.tables.by_id.get(data[at : at + 6])
         if mapped is None or mapped.decoders is None or self._skip:
             self._not_decoded(mapped, data, at)
@@ -286,6 +309,7 @@ class Assembler:
             self._decode(mapped, mapped.decoders.updates, data, mapped.rows_at(data, at, 2), end)
 
     def _on_partial_update(self, data: bytes, at: int, end: int) -> None:
+        self._rows_end = data[at + 6] & ENDS_STATEMENT
         mapped = self.tables.by_id.get(data[at : at + 6])
         if mapped is None or mapped.decoders is None or self._skip:
             self._not_decoded(mapped, data, at)
@@ -341,6 +365,8 @@ class Assembler:
         if data[end - 6 : end] == b"\0BEGIN":
             self._block = True
             return
+        if self._announced:
+            self._end_statement()
         database, text, mode = ev.read_query(data, at, end)
         statement = classify(text, database, mode) if text is not None else Statement(Kind.DDL, None)
         if statement.kind is Kind.ROWS:
@@ -402,6 +428,8 @@ class Assembler:
 
     def _on_xa_prepare(self, data: bytes, at: int, end: int) -> None:
         one_phase, xid = ev.read_xa_prepare(data, at)
+        if self._announced:
+            self._end_statement()
         if not one_phase and not self._skip:
             self._prepared[xid] = Prepared(self._changes, self._seen, self._odd)
             self._changes, self._seen, self._odd = [], [], None
@@ -416,6 +444,8 @@ class Assembler:
         gtid = self._gtid
         if gtid is None:
             raise StreamBroken("a transaction ends that never began", None)
+        if self._announced:
+            self._end_statement()
         changes = self._changes
         odd, seen, skip = self._odd, self._seen, self._skip
         accounts, self._accounts = self._accounts, False
@@ -429,30 +459,14 @@ class Assembler:
         self.committed_at = self._stamp
         self.last = gtid, self._told
         if odd is not None:
-            self._end_odd(gtid, changes, seen, odd, size)
+            self._changes = []
+            freeze = self.position.freeze
+            self.sink(Gap(odd.gap, freeze()) if odd.gap else told(odd, gtid, changes, seen, self._stamp, size))
         elif changes:
             self._changes = []
             self.sink(Transaction(gtid, changes, self._stamp, size))
         else:
             self.sink(Progress(gtid, accounts))
-
-    def _end_odd(self, gtid: Gtid, changes: list[TableChanges], seen: list[MappedTable], odd: Odd, size: int) -> None:
-        self._changes = []
-        if odd.gap:
-            self.sink(Gap(odd.gap, self.position.freeze()))
-            return
-        names = {mapped.name for mapped in seen}
-        if odd.statement or odd.written or odd.untrusted or odd.heavy or odd.rewanted & names:
-            touched = {mapped.name for mapped in seen if mapped.decoders is not None or mapped.untrusted}
-            touched |= odd.untrusted.keys() | odd.rewanted & names
-            tables = odd.tables | touched if odd.tables is not None else None
-            # Where rows do not fit what is known of their table, another one may be there by that name.
-            schema = odd.schema or any(mapped.untrusted for mapped in seen)
-            self.sink(Ddl(gtid, odd.statement or why(odd), tables, schema))
-        elif changes:
-            self.sink(Transaction(gtid, changes, self._stamp, size))
-        else:
-            self.sink(Progress(gtid))
 
     # -- all else -----------------------------------------------------------------------------------------------------
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dataflow.messages import TableChanges
+from dataflow.messages import Ddl, Progress, TableChanges, Transaction
+from gtid_tracker.gtid import Gtid
 from vstream.decode import MappedTable
 
 
@@ -34,6 +36,31 @@ class Prepared:
     changes: list[TableChanges]
     seen: list[MappedTable]
     odd: Odd | None
+
+
+def announced_twice(tables: Sequence[MappedTable]) -> bool:
+    """Whether the tables that were announced before rows came are those of several statements with the same tables: the
+    rows of all but the last one are missing. So it is under LOCK TABLES, of which each statement announces all."""
+    count = len(tables)
+    if len({mapped.name for mapped in tables}) * 2 > count:
+        return False
+    return any(list(tables[size:]) == list(tables[:-size]) for size in range(1, count // 2 + 1) if count % size == 0)
+
+
+def told(
+    odd: Odd, gtid: Gtid, changes: list[TableChanges], seen: Sequence[MappedTable], stamp: float, size: int
+) -> Ddl | Transaction | Progress:
+    """What is said of the transaction at its end. Requires: it has no gap. `seen`: the tables that it announces;
+    `stamp`: when it was committed; `size`: of its rows, in bytes."""
+    names = {mapped.name for mapped in seen}
+    if odd.statement or odd.written or odd.untrusted or odd.heavy or odd.rewanted & names:
+        touched = {mapped.name for mapped in seen if mapped.decoders is not None or mapped.untrusted}
+        touched |= odd.untrusted.keys() | odd.rewanted & names
+        tables = odd.tables | touched if odd.tables is not None else None
+        # Where rows do not fit what is known of their table, another one may be there by that name.
+        schema = odd.schema or any(mapped.untrusted for mapped in seen)
+        return Ddl(gtid, odd.statement or why(odd), tables, schema)
+    return Transaction(gtid, changes, stamp, size) if changes else Progress(gtid)
 
 
 def why(odd: Odd) -> str:

@@ -92,6 +92,11 @@ def event(kind: int, body: bytes) -> bytes:
     return struct.pack("<IBIIIH", 1_700_000_000, kind, 1, 19 + len(body), 0, 0) + body
 
 
+def unended(rows: bytes) -> bytes:
+    """An event of rows behind which more of the same statement come."""
+    return rows[:25] + b"\0" + rows[26:]
+
+
 def gtid(number: int, server: str = SERVER) -> bytes:
     body = b"\0" + bytes.fromhex(server.replace("-", "")) + struct.pack("<QBQQ", number, 2, number - 1, number)
     return event(33, body + int(COMMITTED_AT * 1e6).to_bytes(7, "little") + b"\xc8" + struct.pack("<I", 90704))

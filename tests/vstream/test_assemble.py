@@ -20,6 +20,7 @@ from tests.support.binlog_bytes import (
     gtid,
     query,
     transaction,
+    unended,
     xid,
 )
 from vstream.assemble import Assembler, StreamBroken
@@ -317,3 +318,65 @@ def test_heartbeats_are_heard_between_transactions() -> None:
     stream.assembler.heard = lambda: heard.append(1)
     assert stream.feed([event(27, b"binlog.000001"), event(41, b"")]) == []
     assert len(heard) == 2
+
+
+A, B, C = T.inserts((1, "a")), unended(T.inserts((1, "a"))), U.inserts((1, 2))
+LOST = "rows not decoded: d.t: rows that MySQL has announced are not in its binlog"
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        [T.map()],
+        [T.map(), U.map(), T.map()],
+        [T.map(), B],
+        [T.map(), A, T.map()],
+        [T.map(), A, U.map(), T.map()],
+        [T.map(), B, U.map(), C],
+        [T.map(), U.map(), T.map(), U.map(), C],
+        [T.map(), T.map(), A],
+        [T.map(), U.map(), B, T.map(), U.map(), B, C],
+        [T.map(), query("SAVEPOINT a"), U.map(), C],
+    ],
+)
+@pytest.mark.parametrize("compress", [True, False])
+def test_rows_that_were_announced_and_do_not_come_empty_their_table(inner: list[bytes], compress: bool) -> None:
+    stream = Stream()
+    stream.feed(transaction(1, T.map(), A))  # the table is known
+    first, *rest = transaction(2, *inner)
+    assert stream.feed([first, binlog.payload(rest, None)] if compress else [first, *rest]) == [
+        Ddl(id_of(2), LOST, frozenset({"d.t"}), schema=False)
+    ]
+    assert stream.feed(transaction(3, T.map(), A)) == [inserted(3, (1, "a"))]
+
+
+@pytest.mark.parametrize(
+    ("inner", "rows"),
+    [
+        ([T.map(), B, B, A], 3),
+        ([U.map(), T.map(), T.map(), A], 1),  # foreign keys and triggers name a table twice
+        ([T.map(), T.map(), U.map(), A], 1),
+        ([U.map(), T.map(), U.map(), B, C, T.map(), A], 2),
+        ([T.map(), A, query("SAVEPOINT a"), T.map(), B, A], 3),
+        ([T.map(), A, U.map(), unended(C)], 1),  # of a table that is not wanted
+        ([U.map(), U.map(), C, T.map(), A], 1),
+        ([T.map(), B, event(31, b"\xff\xff\xff\0\0\0\1\0\2\0\0")], 1),
+    ],
+)
+def test_statements_whose_rows_are_all_there(inner: list[bytes], rows: int) -> None:
+    stream = Stream()
+    assert stream.feed(transaction(1, *inner)) == [inserted(1, *[(1, "a")] * rows)]
+
+
+def test_a_connection_that_ends_behind_what_was_announced_leaves_no_doubt() -> None:
+    stream = Stream()
+    stream.feed([gtid(1), query("BEGIN"), T.map()])
+    stream.assembler.reset()
+    assert stream.feed(transaction(1, T.map(), A)) == [inserted(1, (1, "a"))]
+
+
+def test_a_prepared_transaction_of_which_rows_are_missing_empties_their_table_as_it_is_committed() -> None:
+    stream = Stream()
+    assert stream.feed(xa(1, 7, T.map())) == [Progress(id_of(1))]
+    (given,) = stream.feed([gtid(2), query("XA COMMIT X'37',X'',1")])
+    assert given == Ddl(id_of(2), LOST, frozenset({"d.t"}), schema=False)

@@ -22,6 +22,7 @@ from tests.support.binlog_bytes import (
     payload,
     query,
     transaction,
+    unended,
     xid,
 )
 from vstream.assemble import Assembler, StreamBroken
@@ -60,6 +61,8 @@ SHAPES: dict[str, Callable[[int], list[bytes]]] = {
     "heavy": lambda n: transaction(n, T.map(), T.inserts((1, "a" * 190), (2, "b" * 190))),
     "a column is missing": lambda n: transaction(n, T.map(), T.inserts(ROW).replace(b"\2\xff", b"\2\xfd")),
     "rows that end early": lambda n: transaction(n, T.map(), T.inserts(ROW)[:-1]),
+    "rows that are not the last": lambda n: transaction(n, T.map(), unended(T.inserts(ROW))),
+    "no rows": lambda n: transaction(n, T.map()),
     "nothing": lambda n: transaction(n),
     "ddl": lambda n: [gtid(n), query("ALTER TABLE t ADD x INT")],
     "committed by a statement": lambda n: [gtid(n), query("BEGIN"), T.map(), T.inserts(ROW), query("COMMIT")],
