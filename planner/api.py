@@ -151,7 +151,8 @@ def _parameters(query: ParsedQuery, parameters: Parameters, catalogue: Catalogue
         column = parameters.columns.get(index, "")
         out.append(Parameter(index, type_, is_list, column, index in parameters.operands))
     binary = {parameter.index for parameter in out if parameter.type.is_binary}
-    require_strings([query.tree, *(view.tree for _, view in catalogue.views(query.tree))], binary)
+    trees = [query.tree, *(view.tree for _, view in catalogue.views(query.tree))]
+    require_strings(trees, binary, _tables(query, catalogue))
     return tuple(out)
 
 

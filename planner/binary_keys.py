@@ -6,24 +6,27 @@ MySQL puts a value that a column must equal into the other conditions on the col
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 
 from sqlglot import exp
 
 from planner.parse import parameter_number
 from planner.support import refuse
+from sqltypes.schema import Table
 
 _COMPARED = (exp.EQ, exp.NullSafeEQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Is)
 _AS_STRINGS = (exp.Column, exp.Placeholder, exp.Null, exp.HexString)
 _CONDITIONS = (exp.Where, exp.Having, exp.Join)
 
 
-def require_strings(trees: Sequence[exp.Query], binary: Collection[int]) -> None:
+def require_strings(trees: Sequence[exp.Query], binary: Collection[int], tables: Iterable[Table]) -> None:
     """Raises UnsupportedQuery where a condition computes with a column that must equal a parameter of `binary`, the
     numbers of the parameters of binary types. Columns of one name are taken for one. `trees`: the query and its views,
-    which MySQL merges."""
+    which MySQL merges; `tables`: all that they read."""
     if not binary:
         return
+    others = _Others(trees, tables)
     names = {
         column.name.lower()
         for tree in trees
@@ -41,8 +44,29 @@ def require_strings(trees: Sequence[exp.Query], binary: Collection[int]) -> None
         names.update(*(pair for pair in renamed if pair & names))
     for tree in trees:
         for column in tree.find_all(exp.Column):
-            if column.name.lower() in names and _in_condition(column) and not _compared_as_string(column):
+            if column.name.lower() in names and _in_condition(column) and not _compared_as_string(column, others):
                 raise refuse("binary_as_number", column.name)
+
+
+class _Others:
+    """Columns of other types than strings, beside which MySQL compares numbers."""
+
+    def __init__(self, trees: Sequence[exp.Query], tables: Iterable[Table]) -> None:
+        self._known = {
+            (table.name.lower(), column.name.lower()): not (column.type.is_string or column.type.is_binary)
+            for table in tables
+            for column in table.columns
+        }
+        self._meant: defaultdict[str, set[str]] = defaultdict(set)
+        for tree in trees:
+            for node in tree.find_all(exp.Table):
+                self._meant[node.alias_or_name.lower()].add(node.name.lower())
+
+    def __contains__(self, column: exp.Column) -> bool:
+        meant, name = self._meant.get(column.table.lower()), column.name.lower()
+        return any(
+            other for (table, known), other in self._known.items() if known == name and (not meant or table in meant)
+        )
 
 
 def _in_condition(column: exp.Column) -> bool:
@@ -50,19 +74,21 @@ def _in_condition(column: exp.Column) -> bool:
     return isinstance(above, _CONDITIONS)
 
 
-def _compared_as_string(column: exp.Column) -> bool:
+def _compared_as_string(column: exp.Column, others: _Others) -> bool:
     above = column.parent
     while isinstance(above, exp.Paren):
         above = above.parent
     if not isinstance(above, _COMPARED):
         return isinstance(above, exp.Join)  # USING
-    others = [part for value in above.args.values() for part in (value if isinstance(value, list) else [value])]
-    return all(_is_string(part) for part in others if isinstance(part, exp.Expr))
+    parts = [part for value in above.args.values() for part in (value if isinstance(value, list) else [value])]
+    return all(part is column or _is_string(part, others) for part in parts if isinstance(part, exp.Expr))
 
 
-def _is_string(part: exp.Expr) -> bool:
+def _is_string(part: exp.Expr, others: _Others) -> bool:
     while isinstance(part, exp.Paren):
         part = part.this
     if isinstance(part, exp.Tuple):
-        return all(_is_string(item) for item in part.expressions)
+        return all(_is_string(item, others) for item in part.expressions)
+    if isinstance(part, exp.Column) and part in others:
+        return False
     return isinstance(part, _AS_STRINGS) or (isinstance(part, exp.Literal) and part.is_string)

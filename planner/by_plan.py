@@ -33,8 +33,28 @@ class ByPlan:
                 raise refuse("bit_result", node.sql("mysql")[:60])
         if self._may_show_zeros(value):
             raise refuse("zerofill_result", value.sql("mysql")[:60])
-        if _looked_up(self._tree) and any(map(self._is_bit, value.find_all(exp.Column))):
+        sought = _sought(self._tree)
+        if sought is None:
+            return
+        if any(map(self._is_bit, value.find_all(exp.Column))):
             raise refuse("bit_looked_up", self._tree.sql("mysql")[:60])
+        items = [item.unalias() for item in self._tree.expressions]
+        parts = [part for part, item in zip(_parts(sought), items, strict=False) if item is value]
+        type_ = self._type_of(value)
+        if any(_equal_by_plan(self._type_of(part, self._scope.parent), type_) for part in parts):
+            raise refuse("equal_by_plan", self._tree.sql("mysql")[:60])
+
+    def equal_columns(self) -> None:
+        """Raises UnsupportedQuery for a BIT or YEAR that a column of text is to equal: by an index MySQL finds other
+        rows than without."""
+        for node in self._tree.find_all(exp.EQ, exp.NullSafeEQ):
+            if node.find_ancestor(exp.Select) is not self._tree:
+                continue
+            sides = [side.unnest() for side in (node.this, node.expression)]
+            types = [self._type_of(side) for side in sides if isinstance(side, exp.Column)]
+            odd = any(type_.name in ("bit", "year") for type_ in types)
+            if len(types) == 2 and odd and any(_family(type_) == "text" for type_ in types):
+                raise refuse("equal_by_plan", node.sql("mysql")[:60])
 
     def fixed_digits(self) -> None:
         """Raises UnsupportedQuery for a FLOAT(m,d) that is more than shown: what MySQL computes from it, and what it is
@@ -116,11 +136,11 @@ class ByPlan:
     def _is_bit(self, node: exp.Expr) -> bool:
         return self._type_of(node).name == "bit"
 
-    def _type_of(self, node: exp.Expr) -> SqlType:
-        """A column's type, NULL's of what is none."""
+    def _type_of(self, node: exp.Expr, scope: Scope | None = None) -> SqlType:
+        """A column's type, in the SELECT's own scope or another; NULL's of what is none."""
         with suppress(UnknownName):
             if isinstance(node, exp.Column):
-                return self._scope.column(node).type
+                return (scope or self._scope).column(node).type
         return NULL
 
 
@@ -131,9 +151,39 @@ _GIVING = (
 )
 
 
-def _looked_up(tree: exp.Expr) -> bool:
-    """Whether an IN, ANY or ALL looks a value up among the query's rows."""
+def _sought(tree: exp.Expr) -> exp.Expr | None:
+    """What an IN, ANY or ALL looks up among the query's rows."""
     node = tree.parent
     while isinstance(node, exp.Subquery | exp.SetOperation):
         node = node.parent
-    return isinstance(node, exp.In | exp.Any | exp.All)
+    if isinstance(node, exp.In):
+        found: exp.Expr = node.this
+        return found
+    if isinstance(node, exp.Any | exp.All) and isinstance(node.parent, exp.Binary):
+        binary = node.parent
+        other: exp.Expr = binary.expression if binary.this is node else binary.this
+        return other
+    return None
+
+
+def _parts(value: exp.Expr) -> list[exp.Expr]:
+    value = value.unnest()
+    return [part.unnest() for part in value.expressions] if isinstance(value, exp.Tuple) else [value]
+
+
+def _family(type_: SqlType) -> str:
+    """ "" where it is not known."""
+    if type_ == NULL:
+        return ""
+    if type_.is_numeric:
+        return "number"
+    return "moment" if type_.name in ("date", "datetime", "timestamp", "time") else "text"
+
+
+def _equal_by_plan(sought: SqlType, found: SqlType) -> bool:
+    """Whether MySQL compares the two in one way where it makes a table of the rows found, or uses their index, and in
+    another where it does not: an ENUM by its number or as a text, for one."""
+    names = {sought.name, found.name}
+    if names & {"enum", "set"} and (sought.is_binary or found.is_binary):
+        return True
+    return bool(names & {"enum", "set", "bit", "year", "time"}) and _family(sought) != _family(found)

@@ -194,6 +194,7 @@ class _Select:
     def visit(self) -> list[ColumnRef]:
         self._from()
         self._by_plan.fixed_digits()
+        self._by_plan.equal_columns()
         where = argument(self._tree, "where")
         self._conditions += [(part, None) for part in split_and(where.this if where is not None else None)]
         typed = [(self._typed(node), node, only) for node, only in self._conditions]

@@ -196,6 +196,15 @@ def _is_text(value: exp.Expr, kind: str, names: _Names) -> bool:
         if not all(_is_like(part.unnest(), kind, names) for part in results_of(around)):
             return True
         return _is_text(around, kind, names)
+    if kind == "zerofill" and isinstance(around, _COMPARED):  # MySQL puts a padded text in its place
+        beside = [
+            item.unalias()
+            for part in _operands(around)
+            for item in (part.selects if isinstance(part, exp.Query) else [part])
+        ]
+        others = [part for part in beside if part is not value and not _is_like(part, kind, names)]
+        constant = (exp.Placeholder, exp.Literal) if isinstance(around, _EQUAL) else exp.Placeholder
+        return not all(isinstance(part, constant) for part in others)
     if kind == "time" and isinstance(around, _COMPARED):
         return not all(_is_like(part, kind, names) or _is_constant(part) for part in _operands(around))
     return not isinstance(around, _READING_VALUES) or isinstance(around, _READING_TEXT)

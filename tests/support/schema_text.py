@@ -63,7 +63,7 @@ def _column(item: str, position: int) -> Column:
 
 def _type(kind: str, size: str | None, unsigned: bool, rest: str) -> SqlType:
     if kind in _SIGNED:
-        return SqlType(kind, unsigned, int(size) if size else None)
+        return SqlType(kind, unsigned, int(size) if size else None, zerofill="ZEROFILL" in rest)
     if kind == "decimal":
         precision, scale = (int(part) for part in (size or "10,0").split(","))
         return SqlType("decimal", unsigned, precision=precision, scale=scale)
@@ -74,4 +74,7 @@ def _type(kind: str, size: str | None, unsigned: bool, rest: str) -> SqlType:
         return SqlType(
             kind, length=int(size) if size else None, collation=collation.group(1) if collation else DEFAULT_COLLATION
         )
+    if kind in ("enum", "set"):
+        members = tuple(member.strip(" '") for member in (size or "").split(","))
+        return SqlType(kind, collation=DEFAULT_COLLATION, members=members)
     return SqlType(kind, unsigned, int(size) if size else None)
