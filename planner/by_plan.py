@@ -51,10 +51,12 @@ class ByPlan:
             if node.find_ancestor(exp.Select) is not self._tree:
                 continue
             sides = [side.unnest() for side in (node.this, node.expression)]
-            types = [self._type_of(side) for side in sides if isinstance(side, exp.Column)]
-            odd = any(type_.name in ("bit", "year") for type_ in types)
-            if len(types) == 2 and odd and any(_family(type_) == "text" for type_ in types):
-                raise refuse("equal_by_plan", node.sql("mysql")[:60])
+            self.equal_types([self._type_of(side) for side in sides], node.sql("mysql")[:60])
+
+    def equal_types(self, types: Collection[SqlType], text: str) -> None:
+        """Likewise, of the types of the columns that are to be equal."""
+        if any(type_.name in ("bit", "year") for type_ in types) and any(_family(type_) == "text" for type_ in types):
+            raise refuse("equal_by_plan", text)
 
     def fixed_digits(self) -> None:
         """Raises UnsupportedQuery for a FLOAT(m,d) that is more than shown: what MySQL computes from it, and what it is

@@ -269,6 +269,8 @@ class _Select:
 
     def _using(self, node: exp.Expr) -> None:
         for name in node.args.get("using") or ():
+            found = [entry.columns.get(name.name.lower()) for entry in self._scope.entries]
+            self._by_plan.equal_types([column.type for column in found if column is not None], name.name)
             for entry in self._scope.entries:
                 column = entry.columns.get(name.name.lower())
                 if column is not None:

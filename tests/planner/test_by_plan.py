@@ -58,6 +58,13 @@ def test_columns_that_are_joined(on: str, why: str) -> None:
     assert code(f"SELECT x.id FROM x JOIN w ON {on} WHERE x.id = ?") == why
 
 
+def test_columns_of_using() -> None:
+    """A derived table's column has another column's name."""
+    joined = "SELECT x.id FROM x JOIN (SELECT {} AS {} FROM w) q USING ({}) WHERE x.id = ?"
+    assert code(joined.format("y", "s", "s")) == "equal_by_plan"
+    assert code(joined.format("v", "s", "s")) == ""
+
+
 @pytest.mark.parametrize(
     ("condition", "why"),
     [
