@@ -18,6 +18,7 @@ from planner.expressions import Parameters
 from planner.logical import NotMaintained
 from planner.names import Catalogue, view_columns
 from planner.parse import ParsedQuery, parse
+from planner.padding import check_padding
 from planner.pinned import check_pinned
 from planner.plan import (
     AnswerArrangement,
@@ -119,7 +120,8 @@ def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQ
     if not tables:
         raise refuse("no_table")
     renamed = [pair for view, parsed in pairs for pair in view_columns(view, parsed.tree)]
-    check_pinned(query.tree, [view.tree for view in views], renamed, tables)
+    for check in (check_pinned, check_padding):
+        check(query.tree, [view.tree for view in views], renamed, tables)
     return query, catalogue
 
 

@@ -76,7 +76,7 @@ class _Names:
         for table in tables:
             for column in table.columns:
                 self.kinds[column.name.lower()].add(_kind(column.type))
-        given = [*renamed, *(pair for tree in trees for pair in _given_names(tree))]
+        given = [*renamed, *(pair for tree in trees for pair in given_names(tree))]
         for name, value in given:
             if value is None:
                 self.kinds[name.lower()] |= ALL
@@ -122,7 +122,7 @@ def _is_computed(value: exp.Expr) -> bool:
     return isinstance(value, _COMPUTED)
 
 
-def _given_names(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr | None]]:
+def given_names(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr | None]]:
     """Names that the text gives, each with what it stands for; None: something that is not known."""
     for alias in tree.find_all(exp.Alias):
         yield alias.alias, alias.this

@@ -78,3 +78,65 @@ def test_columns_of_using() -> None:
 )
 def test_a_zerofill_that_equals_a_constant_beside_texts(condition: str, why: str) -> None:
     assert code(f"SELECT id FROM x WHERE z = ? AND {condition}") == why
+
+
+STRINGS = """CREATE TABLE q (
+  id INT NOT NULL,
+  v VARCHAR(9) COLLATE utf8mb4_0900_ai_ci,
+  w VARCHAR(9) COLLATE utf8mb4_bin,
+  g VARCHAR(9) COLLATE utf8mb4_general_ci,
+  z VARCHAR(9) COLLATE utf8mb4_0900_bin,
+  PRIMARY KEY (id)
+);
+"""
+
+
+def of_strings(sql: str) -> str:
+    try:
+        plan_query(sql, "d", snapshot_of(STRINGS, "d"))
+    except UnsupportedQuery as error:
+        return error.code
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("v = w", "padding"),
+        ("w <=> z", "padding"),
+        ("NOT w <> v", "padding"),
+        ("v = 'a' COLLATE utf8mb4_bin", "padding"),
+        ("v IN ('a' COLLATE UTF8MB4_BIN, 'b')", "padding"),
+        ("v BETWEEN 'a' COLLATE utf8mb4_bin AND 'a'", "padding"),
+        ("(id, v) = (1, CONCAT(w, ''))", "padding"),
+        ("v IN (SELECT w FROM q x)", "padding"),
+        ("v IN (SELECT * FROM (SELECT w FROM q y) x)", "padding"),
+        ("NOT v <> ALL (SELECT w FROM q x)", "padding"),
+        ("v = (SELECT MAX(w) FROM q x)", "padding"),
+        ("EXISTS (SELECT 1 FROM q x WHERE x.w = q.v)", "padding"),
+        ("v = 'a' AND w = 'b'", ""),
+        ("id IN (SELECT id FROM q x WHERE x.v = 'a' AND x.w = 'a')", ""),
+        ("g = w", ""),
+        ("v < w", ""),
+    ],
+)
+def test_strings_of_which_only_one_pads(condition: str, why: str) -> None:
+    assert of_strings(f"SELECT id FROM q WHERE id = ? AND {condition}") == why
+
+
+@pytest.mark.parametrize(
+    ("joined", "why"),
+    [
+        ("q a JOIN q b ON a.v = b.w", "padding"),
+        ("q a LEFT JOIN q b ON a.v = b.w", "padding"),
+        ("q a JOIN (SELECT CONCAT(w, '') AS c FROM q) b ON a.v = b.c", "padding"),
+        ("q a JOIN (SELECT w FROM q) b(c) ON a.v = b.c", "padding"),
+        ("q a JOIN (SELECT v FROM q UNION SELECT w FROM q) b ON a.v = b.v", "padding"),
+        ("q a JOIN (SELECT id, w AS v FROM q) b USING (v)", "padding"),
+        ("q a NATURAL JOIN (SELECT w AS v FROM q) b", "padding"),
+        ("q a JOIN q b USING (v)", ""),
+        ("q a JOIN q b ON a.w = b.g", ""),
+    ],
+)
+def test_joined_strings_of_which_only_one_pads(joined: str, why: str) -> None:
+    assert of_strings(f"SELECT a.id FROM {joined} WHERE a.id = ?") == why
