@@ -17,8 +17,8 @@ from planner.evict import Analysis
 from planner.expressions import Parameters
 from planner.logical import NotMaintained
 from planner.names import Catalogue, view_columns
-from planner.parse import ParsedQuery, parse
 from planner.padding import check_padding
+from planner.parse import ParsedQuery, parse
 from planner.pinned import check_pinned
 from planner.plan import (
     AnswerArrangement,

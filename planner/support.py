@@ -46,8 +46,8 @@ REFUSED: dict[str, str] = {
     "bit_looked_up": "whether a BIT is IN a subquery's rows depends on how MySQL runs it, where one of these is NULL",
     "equal_by_plan": "which values of another kind an ENUM, SET, BIT, YEAR or TIME equals depends on how MySQL looks"
     " them up",
-    "padding": "whether 'a' equals 'a ' under a collation of bytes that pads, where a column's own does not pad, depends"
-    " on MySQL's plan",
+    "padding": "whether 'a' equals 'a ' under a collation of bytes that pads, where a column's own does not, depends on"
+    " MySQL's plan",
     "timestamp_as_number": "BIN, OCT and CONV read a TIMESTAMP literal otherwise when MySQL runs a statement again",
     "binary_as_number": "a binary string that a column must equal is another number as 'a' than as x'61'",
     "null_bound": "whether a TIME is between a literal and NULL, MySQL says by the kind of the literal",

@@ -39,6 +39,10 @@ PLAINLY = (  # an index is read for its key alone, no other condition is looked 
     "SET_VAR(optimizer_switch = 'index_condition_pushdown=off')",
     "SET_VAR(optimizer_switch = 'index_condition_pushdown=off') SET_VAR(range_optimizer_max_mem_size = 1)",
 )
+OTHERWISE = (  # in another order rows come to their groups, of which MySQL shows the first
+    *(f"/*+ JOIN_PREFIX({alias}){more} */" for alias in "abc" for more in ("", " NO_BNL()")),
+    "SQL_BIG_RESULT",
+)
 WHOLE_NUMBER = re.compile(r"((?:=|IN \(|,) )'?(-?\d+)(?:\.0+)?(?:e0)?'?(?![\w.':-])")  # 2.0e0 and '2' are asked as 2
 FROM_TABLE = re.compile(r" (\(?)([xp]\d)(?: AS)? (?=[a-z]\w*\b)")  # in memory none of its rows is looked at early
 SHAPED = 0.25  # of the texts with literals: cached as the shape that automatic caching would make of them
@@ -293,6 +297,9 @@ class Round:
         ways = [("MySQL said something else when asked again", text)]
         if ask.prepared:
             ways.append(("MySQL said something else when prepared anew", self.asker.anew(text)))
+        if kind == "spelling":
+            hinted = [text.replace("SELECT ", f"SELECT {way} ", 1) for way in OTHERWISE]
+            ways += [("MySQL chose so by another plan", way) for way in hinted]
         for name, way in ways:
             other = self.asker.ask("direct", way, values)
             cached.announced.note(other)
