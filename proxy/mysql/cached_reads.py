@@ -24,7 +24,7 @@ from proxy.mysql.announced import FIRST, SEVERAL, Announced, definitions_in
 from proxy.mysql.grants import NO_RIGHT
 from proxy.mysql.packets import COM_STMT_CLOSE, COM_STMT_PREPARE, Malformed, packet
 from proxy.mysql.prepared import PreparedStatement
-from proxy.mysql.reads import AGAIN, CHANGED, COMMITTED, UNCHANGED, hit_rule, refusal, transaction_rule
+from proxy.mysql.reads import AGAIN, CHANGED, COMMITTED, UNCHANGED, Command, Said, hit_rule, refusal, transaction_rule
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
 from proxy.mysql.routes import Route
 from proxy.mysql.rows import with_status
@@ -62,6 +62,7 @@ class CachedRead:
     database: str
     route: Route
     kind: Route | PreparedStatement  # what reads that are hits in the same way have in common
+    bound: object = None  # what is bound to the text: types, and values of the client's
     announced: Announced | None = None
     head: bytes = b""  # of the answer that is given
     body: bytes | None = None  # the answer of a REPEATABLE READ transaction that does not stand at the position
@@ -373,7 +374,7 @@ class CachedReads(SessionBase):
         position = self.shared.position()
         if self._one_state():
             self.shown.holds(self.shared.sequence(), position)  # the gate has seen that it does
-            self.shown.note(read.cache, read.values, body)
+            self._remember(read, body)
         self._send(read, body)
         self.note(served, read.cache.name, hit_rule(self.state), position)
 
@@ -391,9 +392,38 @@ class CachedReads(SessionBase):
         """Answers a REPEATABLE READ transaction from where it stands, which is not the position."""
         read.cache.count_hit()
         if self._headed(read, body):
-            self.shown.note(read.cache, read.values, body)
+            self._remember(read, body)
             self._send(read, body)
             self.note(Served.HIT, read.cache.name, read.rule, self.shown.position)
+
+    def _remember(self, read: CachedRead, body: bytes) -> None:
+        """The transaction is shown this."""
+        cache = read.cache
+        self.shown.note(cache, read.values, body)
+        said = Said(read.head, body, cache.name, cache.needs, cache.relations, self.shared.grants.version[1])
+        self.shown.say(self._command_of(read.text, read.bound), said)
+
+    def _command_of(self, text: bytes, bound: object) -> Command:
+        return text, None if bound is None else repr(bound), self.state.database, self.state.announces
+
+    def says_again(self, data: bytes, text: bytes, bound: object) -> bool:
+        """Whether the transaction was shown the answer to the same command before, and is shown it again: its cache is
+        no more, or another one, and MySQL's snapshot would be of another state."""
+        state, shared = self.state, self.shared
+        said = self.shown.said.get(self._command_of(text, bound)) if self.shown.said else None
+        if (
+            said is None
+            or not (state.known and state.transactional)
+            or state.narrow
+            or (state.hiding and not said.relations <= state.not_hidden)
+            or said.accounts != shared.grants.version[1]
+            or refusal(state, said.needs)
+            or transaction_rule(state, shared.options.transactions, self.shown, (), again=True)
+        ):
+            return False
+        self._give(data, said.head, said.body)
+        self.note(Served.HIT, said.cache, AGAIN, self.shown.position)
+        return True
 
     def _headed(self, read: CachedRead, body: bytes) -> bool:
         """Finds what stands before the answer; has MySQL answer where that is not known."""
@@ -464,15 +494,19 @@ class CachedReads(SessionBase):
         if not self._has(shown):
             self.state.shown, self.state.behind = shown, None
 
-    def _send(self, read: CachedRead, body: bytes) -> None:
+    def _give(self, data: bytes, head: bytes, body: bytes) -> None:
+        """Answers the command."""
         self.state.begin_with_hit()
-        status, start = self.state.status, read.head
+        status = self.state.status
         if status != PLAIN_STATUS:
             body = with_status(body, status, eof=self.eof)
             if self.eof:  # the packet behind the column definitions has them too
-                start = start[:-2] + body[-2:]
-        self.answer(start + body)
-        self.replay = read.data
+                head = head[:-2] + body[-2:]
+        self.answer(head + body)
+        self.replay = data
+
+    def _send(self, read: CachedRead, body: bytes) -> None:
+        self._give(read.data, read.head, body)
         announced = read.announced
         # Where it depends on the characters whether a read may be a hit, each one is looked at.
         if self.state.plain and announced is not None and not self.state.narrow:

@@ -48,16 +48,34 @@ def _asked(cache: SessionCache, parameters: Sequence[ParameterValue]) -> Asked:
     return cache, cache.generation, tuple(parameters), types
 
 
+Command = tuple[bytes, object, str, object]
+"""A read as the client sent it: its text, what is bound to it, the database, and by what the columns are announced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a hit has answered, and what the session and its account had to be for that. `accounts`: their version."""
+
+    head: bytes
+    body: bytes
+    cache: str
+    needs: frozenset[str]
+    relations: frozenset[tuple[str, str]]
+    accounts: int
+
+
 @dataclass(slots=True)
 class Shown:
     """What hits have shown one transaction, and where it stands.
 
-    `answers`: the bytes that were shown. `position`, `sequence`: the newest position, and its number, at which all of
-    them are known to be the answers. `settled`: MySQL has a snapshot of its own for the transaction, or it was found
-    that this will be another state. `keys`, `size` in bytes: of all answers together.
+    `answers`: the bytes that were shown. `said`: the same, by the command: they outlive their cache. `position`,
+    `sequence`: the newest position, and its number, at which all of them are known to be the answers. `settled`: MySQL
+    has a snapshot of its own for the transaction, or it was found that this will be another state. `keys`, `size` in
+    bytes: of all answers together.
     """
 
     answers: dict[Asked, bytes] = field(default_factory=dict)
+    said: dict[Command, Said] = field(default_factory=dict)
     keys: int = 0
     size: int = 0
     position: str = ""
@@ -71,6 +89,11 @@ class Shown:
             self.keys += keys_in(parameters)
             self.size += len(body)
         self.answers[asked] = body
+
+    def say(self, command: Command, said: Said) -> None:
+        """It has been said. Of many ways to ask the same not all are remembered."""
+        if len(self.said) < SHOWN_KEYS:
+            self.said[command] = said
 
     def again(self, cache: SessionCache, parameters: Sequence[ParameterValue]) -> bytes | None:
         """What was shown for this before."""
@@ -96,6 +119,7 @@ class Shown:
         self.settled = False
         if self.answers:
             self.answers.clear()
+            self.said.clear()
             self.keys = self.size = 0
 
 

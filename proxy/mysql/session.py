@@ -45,9 +45,11 @@ from proxy.mysql.trackers import DEADLOCK, begin, refresh
 from sqltypes.errors import UpwellError
 
 if TYPE_CHECKING:
+    from proxy.api import ParameterValue
     from proxy.mysql.handshake import LoggedIn
     from proxy.mysql.listener import Shared
     from proxy.mysql.routes import Target
+    from sqltypes.expression import Value
 
 MAY_BE_CACHED = (StatementKind.READ, StatementKind.OTHER)
 MORE = "MySQL has a result for what stands behind the semicolon, too"
@@ -120,6 +122,9 @@ class Session(OwnSql):
         more = entry.more and self.several
         if entry.cache is None or more or entry.steer is Steer.SKIP:
             why = NO_CACHE if entry.cache is None else MORE
+            again = why is NO_CACHE and entry.steer is not Steer.SKIP and not more
+            if again and self.says_again(data, text, None):
+                return
             if entry.steer is Steer.FORCE:
                 self.fail_command(self.shared.forced(why))
             elif entry.steer is Steer.SKIP:
@@ -137,6 +142,8 @@ class Session(OwnSql):
         self.look(CachedRead(data, system.caches_version, cache, values, text, database, route, route, forced=forced))
 
     def pass_read(self, read: CachedRead, why: str) -> None:
+        if self.says_again(read.data, read.text, read.bound):
+            return
         if read.forced:
             self.fail_command(self.shared.forced(why))
             return
@@ -363,15 +370,37 @@ class Session(OwnSql):
             self.pass_statement(data, self.shared.large, "the prepared statement is not known here")
             return
         target = self._target(statement)
-        cache = target.cache
+        why, given, values = self._bind(statement, target, data)
+        route, cache, forced, text = target.route, target.cache, target.forced, statement.text
+        bound = statement.types, given
+        if values is None or cache is None:
+            if why == NO_CACHE and not statement.failed and self.says_again(data, text, bound):
+                return
+            if forced:
+                self._refuse(statement, why)
+                return
+            name, noted = cache.name if cache is not None else "", text if why == NO_CACHE else None
+            self.pass_statement(data, route, why, cache=name, noted=noted)
+            return
+        read = CachedRead(data, target.version, cache, values, text, statement.database, route, statement, bound)
+        read.forced = forced
+        self.look(read)
+
+    def _bind(
+        self, statement: PreparedStatement, target: Target, data: bytes
+    ) -> tuple[str, tuple[Value, ...], tuple[ParameterValue, ...] | None]:
+        """(why it is no cached read, the values of an execution, those of the cache's parameters or None)."""
         why = target.why or target.resolved_otherwise(statement)
+        given: tuple[Value, ...] = ()
         values = None
         try:
             if statement.long_data:
                 why = "a parameter was sent in pieces"
             elif data[9] & CURSOR:
                 why = "the rows are fetched by a cursor"
-            if why:
+            if why == NO_CACHE and self.shown.said:  # it may be shown again
+                given = statement.values(data[4:])
+            elif why:
                 if statement.binds_types(data):
                     statement.note_types(data[4:])
             else:
@@ -390,16 +419,7 @@ class Session(OwnSql):
         except UpwellError as error:
             why, values = self.shared.note_fault("an execution", error, text=repr(statement.text)[:2000]), None
         statement.long_data = False
-        route, forced = target.route, target.forced
-        if values is None or cache is None:
-            if forced:
-                self._refuse(statement, why)
-                return
-            name, noted = cache.name if cache is not None else "", statement.text if why == NO_CACHE else None
-            self.pass_statement(data, route, why, cache=name, noted=noted)
-            return
-        text, database = statement.text, statement.database
-        self.look(CachedRead(data, target.version, cache, values, text, database, route, statement, forced=forced))
+        return why, given, values
 
     def _refuse(self, statement: PreparedStatement, why: str) -> None:
         """An execution that must be a hit."""
