@@ -24,13 +24,26 @@ from proxy.mysql.announced import FIRST, SEVERAL, Announced, definitions_in
 from proxy.mysql.grants import NO_RIGHT
 from proxy.mysql.packets import COM_STMT_CLOSE, COM_STMT_PREPARE, Malformed, packet
 from proxy.mysql.prepared import PreparedStatement
-from proxy.mysql.reads import AGAIN, CHANGED, COMMITTED, UNCHANGED, Command, Said, hit_rule, refusal, transaction_rule
+from proxy.mysql.reads import (
+    AGAIN,
+    CHANGED,
+    COMMITTED,
+    FULL,
+    OPEN,
+    UNCHANGED,
+    Command,
+    Said,
+    hit_rule,
+    refusal,
+    transaction_rule,
+)
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
-from proxy.mysql.routes import Route
+from proxy.mysql.routes import Route, Target
 from proxy.mysql.rows import with_status
 from proxy.mysql.session_base import SessionBase
 from proxy.mysql.trackers import forget_lost, hidden_table, learn_shown, refresh, unless_ended
 from sqltypes.errors import SourceDown, SourceError, UnknownCache, UpwellError
+from sqltypes.expression import Value
 
 NOTHING = GtidSet.empty()
 PLAIN_STATUS = 2  # autocommit, and in no transaction: what stored answers end with
@@ -46,6 +59,8 @@ AHEAD = "held ahead of the position"
 ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
 NARROW = "the session's character sets lack characters of the text or its values: they have those of"
 OTHER_CACHES = "the cache was planned again, or dropped, while the read waited"
+OF_ANOTHER_STATE = frozenset({OTHER_CACHES, CHANGED, OPEN, FULL, NOT_AT_POSITION, FIRST, SEVERAL})
+"""Why a read of a transaction is passed, where the answer to the same one before would be as good."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +77,8 @@ class CachedRead:
     database: str
     route: Route
     kind: Route | PreparedStatement  # what reads that are hits in the same way have in common
-    bound: object = None  # what is bound to the text: types, and values of the client's
+    target: Target | None = None  # of a prepared statement
+    given: tuple[Value, ...] = ()  # what the client has bound to it
     announced: Announced | None = None
     head: bytes = b""  # of the answer that is given
     body: bytes | None = None  # the answer of a REPEATABLE READ transaction that does not stand at the position
@@ -207,6 +223,7 @@ class CachedReads(SessionBase):
         """Which rule keeps a read of a transaction from being a hit, "" if none does. In REPEATABLE READ `read.body` is
         the answer where the transaction stands, unless that is the position."""
         shown, cache, values = self.shown, read.cache, read.values
+        self._end_shown()
         again = shown.again(cache, values)
         mode = self.shared.options.transactions
         reason = transaction_rule(self.state, mode, shown, values, again=again is not None)
@@ -398,32 +415,51 @@ class CachedReads(SessionBase):
 
     def _remember(self, read: CachedRead, body: bytes) -> None:
         """The transaction is shown this."""
-        cache = read.cache
+        cache, statement = read.cache, read.kind if isinstance(read.kind, PreparedStatement) else None
         self.shown.note(cache, read.values, body)
-        said = Said(read.head, body, cache.name, cache.needs, cache.relations, self.shared.grants.version[1])
-        self.shown.say(self._command_of(read.text, read.bound), said)
+        said = Said(read.head, body, cache.name, cache.needs, cache.relations, self._rights(), read.target)
+        self.shown.say(self._command_of(read.text, statement, read.given), said)
 
-    def _command_of(self, text: bytes, bound: object) -> Command:
-        return text, None if bound is None else repr(bound), self.state.database, self.state.announces
+    def _rights(self) -> tuple[object, ...]:
+        """What the account may do is the same while this is."""
+        return self.shared.grants.version[1], self.state.identity, self.state.rights
 
-    def says_again(self, data: bytes, text: bytes, bound: object) -> bool:
+    def _command_of(self, text: bytes, statement: PreparedStatement | None, given: tuple[Value, ...]) -> Command:
+        bound = None if statement is None else (statement, statement.types, repr(given))
+        return blake2b(text, digest_size=16).digest(), bound, self.state.database, self.state.announces
+
+    def says_again(
+        self, data: bytes, text: bytes, statement: PreparedStatement | None = None, given: tuple[Value, ...] = ()
+    ) -> bool:
         """Whether the transaction was shown the answer to the same command before, and is shown it again: its cache is
         no more, or another one, and MySQL's snapshot would be of another state."""
-        state, shared = self.state, self.shared
-        said = self.shown.said.get(self._command_of(text, bound)) if self.shown.said else None
+        state = self.state
+        if not self.shown.said or not state.known:
+            return False
+        self._end_shown()
+        said = self.shown.said.get(self._command_of(text, statement, given))
         if (
             said is None
-            or not (state.known and state.transactional)
+            or not state.transactional
             or state.narrow
             or (state.hiding and not said.relations <= state.not_hidden)
-            or said.accounts != shared.grants.version[1]
+            or said.rights != self._rights()
             or refusal(state, said.needs)
-            or transaction_rule(state, shared.options.transactions, self.shown, (), again=True)
+            or transaction_rule(state, self.shared.options.transactions, self.shown, (), again=True)
+            or (statement is not None and (said.target is None or not said.target.takes(statement, given)))
         ):
             return False
+        if statement is not None:
+            statement.note_looked()
         self._give(data, said.head, said.body)
+        self.replay = self.query("SELECT 1")  # the table may be no more
         self.note(Served.HIT, said.cache, AGAIN, self.shown.position)
         return True
+
+    def _end_shown(self) -> None:
+        """What hits have shown is of one transaction."""
+        if not (self.state.in_transaction or self.state.begun):
+            self.shown.clear()
 
     def _headed(self, read: CachedRead, body: bytes) -> bool:
         """Finds what stands before the answer; has MySQL answer where that is not known."""

@@ -13,16 +13,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from proxy.api import ParameterValue, SessionCache
 from proxy.keys import keys_in
 from proxy.mysql.session_state import SessionState
+
+if TYPE_CHECKING:
+    from proxy.mysql.routes import Target
 
 SHOWN_KEYS, SHOWN_BYTES = 1000, 1 << 20
 """Of one transaction's answers that are remembered. What is read beyond them is MySQL's: they are looked at again after
 each event of the stream, 1,000 keys in 2 to 5 ms."""
 AGAIN = "the REPEATABLE READ transaction was shown this before"
 UNCHANGED = "in a REPEATABLE READ transaction: unchanged since the state that it was shown"
+OPEN = "the REPEATABLE READ transaction has its snapshot at MySQL"
 CHANGED = "what the REPEATABLE READ transaction was shown has changed"
 FULL = (
     f"the REPEATABLE READ transaction was shown all that is remembered of one, {SHOWN_KEYS} keys or {SHOWN_BYTES} bytes"
@@ -49,19 +54,22 @@ def _asked(cache: SessionCache, parameters: Sequence[ParameterValue]) -> Asked:
 
 
 Command = tuple[bytes, object, str, object]
-"""A read as the client sent it: its text, what is bound to it, the database, and by what the columns are announced."""
+"""A read as the client sent it: a digest of its text, what is bound to it and the statement that it is bound to, the
+database, and by what the columns are announced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a hit has answered, and what the session and its account had to be for that. `accounts`: their version."""
+    """What a hit has answered, and what the session and its account had to be for that. `rights`: of accounts and of
+    this session, as `Grants` has them. `target`: what a prepared statement was for."""
 
     head: bytes
     body: bytes
     cache: str
     needs: frozenset[str]
     relations: frozenset[tuple[str, str]]
-    accounts: int
+    rights: tuple[object, ...]
+    target: Target | None = None
 
 
 @dataclass(slots=True)
@@ -154,7 +162,7 @@ def transaction_rule(
     if again:
         return ""
     if state.touched:
-        return "the REPEATABLE READ transaction has its snapshot at MySQL"
+        return OPEN
     return FULL if shown.full(parameters) else ""
 
 

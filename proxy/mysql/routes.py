@@ -54,14 +54,15 @@ SNAPSHOT = "consistent snapshot"  # an option of START TRANSACTION
 
 @dataclass(slots=True, eq=False)
 class Route:
-    """`noted` None: no read that could be cached. What follows from the statement's kind is found out once: `touches`
-    a table; `ends_only` a transaction, and does no more; `opens_snapshot`; `locks` or writes; `ends` the
-    transaction before it, `bounds`: by saying so; `calls` a procedure; `hides_tables`: temporary tables may come or
-    go; `changes_state`: MySQL's report of a changed session needs no explanation; `error_hides`: something may have
-    been done before an error; `unsettles`: what the session may do is asked anew; `locks_tables`, or lets go of them;
-    `sets_roles`; `tracks`: variables session_track_... that it sets; `resolves`: MySQL may resolve prepared statements
-    otherwise behind it; `recodes`: or read strings otherwise that are bound; `simple`: nothing of that need be looked
-    at where there was no error, and no temporary table can have got another name."""
+    """`noted` None: no read that could be cached. What follows from the statement's kind is found out once:
+    `touches` a table; `ends_only` a transaction, and does no more; `opens_snapshot`; `locks` or writes; `ends` the
+    transaction before it, `bounds`: by saying so; `ends_within`: so does one of several, `sets_autocommit`: or it
+    may; `calls` a procedure; `hides_tables`: temporary tables may come or go; `changes_state`: MySQL's report of a
+    changed session needs no explanation; `error_hides`: something may have been done before an error; `unsettles`:
+    what the session may do is asked anew; `locks_tables`, or lets go of them; `sets_roles`; `tracks`: variables
+    session_track_... that it sets; `resolves`: MySQL may resolve prepared statements otherwise behind it;
+    `recodes`: or read strings otherwise that are bound; `simple`: nothing of that need be looked at where there was
+    no error, and no temporary table can have got another name."""
 
     statement: Statement
     is_command: bool = False
@@ -71,6 +72,8 @@ class Route:
     locks: bool = field(init=False)
     ends: bool = field(init=False)
     bounds: bool = field(init=False)
+    ends_within: bool = field(init=False)
+    sets_autocommit: bool = field(init=False)
     calls: bool = field(init=False)
     hides_tables: bool = field(init=False)
     changes_state: bool = field(init=False)
@@ -97,6 +100,8 @@ class Route:
         self.locks = unknown or (kind not in LOCKS_NOTHING and (kind is not Kind.SET or statement.tables))
         self.ends = kind in ENDS_TRANSACTION
         self.bounds = kind in BOUNDS
+        self.ends_within = any(part.kind in ENDS_TRANSACTION for part in statement.parts)
+        self.sets_autocommit = any(one.name == "autocommit" for part in statement.parts for one in part.settings or ())
         self.calls = kind is Kind.CALL
         kinds = {kind, *(part.kind for part in statement.parts)}
         self.hides_tables = unknown or Kind.TEMPORARY in kinds
@@ -220,6 +225,13 @@ class Target:
             return "MySQL has not been given a number for a BIT yet, by which it reads strings from then on"
         found = statement.differed.intersection((*ALWAYS, *self.cache.needs))
         return f"{min(found)} was another when the statement was prepared" if found else ""
+
+    def takes(self, statement: PreparedStatement, given: tuple[Value, ...]) -> bool:
+        """Whether an execution with these values is one of the cache's query."""
+        try:
+            return not self.resolved_otherwise(statement) and len(self.bind(given, statement)) >= 0
+        except UpwellError:
+            return False
 
     def bind(self, values: tuple[Value, ...], statement: PreparedStatement) -> tuple[ParameterValue, ...]:
         """The cache's parameters of an execution's. Raises ComparedElsewhere."""

@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from proxy.mysql.announced import definitions_in
-from proxy.mysql.cached_reads import VISIBLE_SOON, CachedRead
+from proxy.mysql.cached_reads import OF_ANOTHER_STATE, VISIBLE_SOON, CachedRead
 from proxy.mysql.own_sql import OwnSql
 from proxy.mysql.packets import (
     CLIENT_MULTI_STATEMENTS,
@@ -123,7 +123,7 @@ class Session(OwnSql):
         if entry.cache is None or more or entry.steer is Steer.SKIP:
             why = NO_CACHE if entry.cache is None else MORE
             again = why is NO_CACHE and entry.steer is not Steer.SKIP and not more
-            if again and self.says_again(data, text, None):
+            if again and self.says_again(data, text):
                 return
             if entry.steer is Steer.FORCE:
                 self.fail_command(self.shared.forced(why))
@@ -142,7 +142,8 @@ class Session(OwnSql):
         self.look(CachedRead(data, system.caches_version, cache, values, text, database, route, route, forced=forced))
 
     def pass_read(self, read: CachedRead, why: str) -> None:
-        if self.says_again(read.data, read.text, read.bound):
+        statement = read.kind if isinstance(read.kind, PreparedStatement) else None
+        if why in OF_ANOTHER_STATE and self.says_again(read.data, read.text, statement, read.given):
             return
         if read.forced:
             self.fail_command(self.shared.forced(why))
@@ -226,8 +227,8 @@ class Session(OwnSql):
             state.touched = True
             state.wrote |= route.locks
         if self.shown.answers:
-            ended = route.ends and not failed
-            if ended or autocommit != state.autocommit or not (was or state.in_transaction):
+            ended = not failed and (route.ends or not state.in_transaction)
+            if ended or route.ends_within or (not autocommit and (state.autocommit or route.sets_autocommit)):
                 self.shown.clear()
             elif route.touches:
                 self._compare_shown(opens_snapshot=route.opens_snapshot and not failed)
@@ -372,9 +373,8 @@ class Session(OwnSql):
         target = self._target(statement)
         why, given, values = self._bind(statement, target, data)
         route, cache, forced, text = target.route, target.cache, target.forced, statement.text
-        bound = statement.types, given
         if values is None or cache is None:
-            if why == NO_CACHE and not statement.failed and self.says_again(data, text, bound):
+            if why == NO_CACHE and not statement.failed and self.says_again(data, text, statement, given):
                 return
             if forced:
                 self._refuse(statement, why)
@@ -382,7 +382,9 @@ class Session(OwnSql):
             name, noted = cache.name if cache is not None else "", text if why == NO_CACHE else None
             self.pass_statement(data, route, why, cache=name, noted=noted)
             return
-        read = CachedRead(data, target.version, cache, values, text, statement.database, route, statement, bound)
+        read = CachedRead(
+            data, target.version, cache, values, text, statement.database, route, statement, target, given
+        )
         read.forced = forced
         self.look(read)
 

@@ -189,7 +189,10 @@ class SessionBase(SessionSockets):
     def begin_at_mysql(self) -> None:
         """Has MySQL begin the transaction that has begun with hits, before it answers anything in it: it refuses some
         statements there, and its flags tell of it."""
-        if self.state.begun:
+        state = self.state
+        if state.begun:
+            state.flags |= state.begun
+            state.begun, state.in_transaction = 0, True
             self.server.send(self.query("BEGIN"), self.unseen(lambda _: None))
 
     async def ping_unbegun(self, data: bytes) -> None:
