@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from integration.grpc_app import Proxy, run
-from integration.mysql_clients import Asker
+from integration.mysql_clients import Asker, until
 from integration.mysql_server import Server
 from integration.mysql_shop import BY_ID, OF_GROUP, shop
 from proxy.mysql.reads import AGAIN, CHANGED, UNCHANGED
@@ -129,6 +129,7 @@ def test_a_changed_table_is_shown_as_before_and_one_of_its_own_is_not(
 
     async def scenario() -> None:
         async with shop(mysql, database, tmp_path) as (proxy, asker):
+            await until(lambda: proxy.app.router.accounts_version > 0)  # the first look at rights
             await warm(asker, (BY_ID, (1,)))
             await asker.ask("BEGIN")
             await asker.ask(BY_ID, 1)

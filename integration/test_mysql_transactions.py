@@ -64,7 +64,7 @@ def test_a_mixture_is_counted_once_for_each_transaction(mysql: Server, database:
 def test_what_changes_after_mysql_has_its_snapshot_is_no_mixture(mysql: Server, database: str, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with shop(mysql, database, tmp_path) as (proxy, asker):
-            for before in ("SELECT COUNT(*) FROM item", "SELECT FOUND_ROWS()"):
+            for before in ("SELECT COUNT(*) FROM item", "SELECT ROW_COUNT()"):
                 await asker.ask(BY_ID, 1)
                 await asker.ask("BEGIN")
                 ((_, n, _),) = await asker.ask(BY_ID, 1)
@@ -269,7 +269,7 @@ def test_a_deadlock_behind_which_a_statement_is_sent_already_ends_the_session(
             session = await connected(proxy)
             async with half_of_a_deadlock(proxy, session):
                 with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
-                    await session.ask("SELECT FOUND_ROWS()")
+                    await session.ask("SELECT ROW_COUNT()")
             assert (await asker.ask(BY_ID, 1))[0][0] == 1
 
     run(scenario)

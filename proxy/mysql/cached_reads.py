@@ -540,6 +540,7 @@ class CachedReads(SessionBase):
                 head = head[:-2] + body[-2:]
         self.answer(head + body)
         self.replay = data
+        self.answered = body
 
     def _send(self, read: CachedRead, body: bytes) -> None:
         self._give(read.data, read.head, body)

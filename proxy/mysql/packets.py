@@ -125,6 +125,15 @@ def read_null_terminated(data: bytes, at: int) -> tuple[bytes, int]:
     return data[at:end], end + 1
 
 
+def count_packets(data: bytes) -> int:
+    """How many whole packets these bytes are."""
+    count = at = 0
+    while at < len(data):
+        at += 4 + int.from_bytes(data[at : at + 3], "little")
+        count += 1
+    return count
+
+
 def packet(payload: bytes, sequence: int) -> bytes:
     """The payload as one packet, or as several where it is too large for one."""
     size = len(payload)

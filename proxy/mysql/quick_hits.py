@@ -60,6 +60,7 @@ class QuickHits(CachedReads):
                 version, key, stored, cache, head = hot
                 if version == system.changes and (body := stored(*key(data))) is not None:
                     self.replay = data
+                    self.answered = body
                     self.quick_cache = cache
                     self.quick_moment = system.moment
                     write(head + body)
@@ -101,6 +102,7 @@ class QuickHits(CachedReads):
         if way == BY_BYTES and alone and plain:
             self._heat(data, cache, head)
         self.replay = data
+        self.answered = body
         self.quick_cache = cache
         self.quick_moment = system.moment
         return head + body

@@ -32,6 +32,7 @@ from proxy.mysql.packets import (
     COM_STMT_RESET,
     COM_STMT_SEND_LONG_DATA,
     Malformed,
+    count_packets,
     packet,
 )
 from proxy.mysql.prepared import CURSOR, MOST_UNSEEN, NotDecoded, PreparedStatement, text_at
@@ -53,6 +54,12 @@ if TYPE_CHECKING:
 
 MAY_BE_CACHED = (StatementKind.READ, StatementKind.OTHER)
 MORE = "MySQL has a result for what stands behind the semicolon, too"
+FOUND_NONE = "SELECT 1 LIMIT 0"
+FOUND = (
+    "SELECT SQL_CALC_FOUND_ROWS 1 FROM"
+    " JSON_TABLE(CONCAT('[', REPEAT('0,', {more}), '0]'), '$[*]' COLUMNS (a INT PATH '$')) AS t LIMIT 1"
+)
+MOST_FOUND = 1 << 16  # bytes of an answer whose rows are counted; of a longer one the read is run again
 STATEMENTS_OFF = b"\1\0"
 ENDED_HERE = "nothing of the transaction has reached MySQL"
 COMMANDS = {COM_QUERY: "a text", COM_STMT_EXECUTE: "an execution", COM_STMT_PREPARE: "a statement to prepare"}
@@ -169,7 +176,7 @@ class Session(OwnSql):
             return
         if not route.bounds:
             self.begin_at_mysql()
-        if self.replay or self.shown.answers:
+        if self.replay or self.shown.answers or (route.statement.of_found and self.answered):
             self._before(route)
         self._executed = self.statements.get(data[5:9]) if data[4] == COM_STMT_EXECUTE else None
         if self._executed is not None:
@@ -227,16 +234,24 @@ class Session(OwnSql):
             state.touched = True
             state.wrote |= route.locks
         if self.shown.answers:
-            ended = not failed and (route.ends or not state.in_transaction)
-            if ended or route.ends_within or (not autocommit and (state.autocommit or route.sets_autocommit)):
-                self.shown.clear()
-            elif route.touches:
-                self._compare_shown(opens_snapshot=route.opens_snapshot and not failed)
+            self._go_on_showing(route, autocommit=autocommit, failed=failed)
+        if not (failed or route.statement.keeps_found):
+            self.answered = b""
         if failed or state.changed or not route.simple:
             self._doubt(route, failed=failed)
         if (state.may_be_unlogged or state.unlogged) and (route.locks or route.bounds):
             self.wrote_unlogged(schema=route.statement.kind is not StatementKind.WRITE)
         self.ended_exchange()
+
+    def _go_on_showing(self, route: Route, *, autocommit: bool, failed: bool) -> None:
+        """Of a transaction that has had hits, once a statement was passed: it is over, or MySQL has looked at tables.
+        `autocommit`: as it was before."""
+        state = self.state
+        ended = not failed and (route.ends or not state.in_transaction)
+        if ended or route.ends_within or (not autocommit and (state.autocommit or route.sets_autocommit)):
+            self.shown.clear()
+        elif route.touches:
+            self._compare_shown(opens_snapshot=route.opens_snapshot and not failed)
 
     def _end_here(self, data: bytes) -> None:
         """COMMIT and ROLLBACK of a transaction of hits alone: MySQL has seen nothing of it."""
@@ -285,13 +300,24 @@ class Session(OwnSql):
             self.server.send(
                 self.query(f"DO WAIT_FOR_EXECUTED_GTID_SET('{position}', {VISIBLE_SOON})"), self.unseen(lambda _: None)
             )
-        replays = route.statement.of_last and self.replay != b""
-        if replays:
+        found = self._found_again() if route.statement.of_found else b""
+        replays = route.statement.of_last and self.replay != b"" and not found
+        if found:
+            self.server.send(found, self.unseen(lambda _: None))
+        elif replays:
             # FOUND_ROWS(), SHOW WARNINGS and their like are about a statement that MySQL has not seen.
             self.server.send(self.for_mysql(self.replay), self.unseen(self._replayed))
         self.replay = b""
         if replays or route.touches:
             self._compare_shown(opens_snapshot=replays)
+
+    def _found_again(self) -> bytes:
+        """What makes FOUND_ROWS() tell of the last hit, whatever stands between, and has become of its rows."""
+        if not 0 < len(self.answered) <= MOST_FOUND:
+            return b""
+        rows = count_packets(self.answered) - 1
+        text = FOUND_NONE if not rows else FOUND.format(more=rows - 1)
+        return self.query(text)
 
     def for_mysql(self, data: bytes) -> bytes:
         """A command, the hits before which MySQL has not seen. Shows it those by whose types it goes on comparing."""
@@ -492,7 +518,7 @@ class Session(OwnSql):
         """MySQL has begun a new session on this connection."""
         self.statements.clear()
         self.shown.clear()
-        self.replay = b""
+        self.replay = self.answered = b""
         self.state.renew()
 
     def _set_option(self, data: bytes) -> None:

@@ -54,6 +54,7 @@ class SessionBase(SessionSockets):
     """Order and the session's state; `proxy/mysql/session.py` says what each command does."""
 
     replay = b""  # the last command, where a cache has answered it
+    answered = b""  # the rows of the last answer of a cache, while FOUND_ROWS() is about them
 
     def __init__(self, shared: Shared, logged_in: LoggedIn) -> None:
         super().__init__(shared)

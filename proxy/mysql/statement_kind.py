@@ -48,7 +48,8 @@ class Kind(Enum):
 class Statement:
     """`calls_unknown`: it may call what writes, locks, waits or changes the session. `tables`: it may read or change
     rows of tables, those of MySQL's dictionary too, and so open a snapshot. `assigns`: it may assign user variables.
-    `of_last`: it asks about the statement before it (warnings, row counts).
+    `of_last`: it asks about the statement before it (warnings, row counts). `of_found`: about FOUND_ROWS() alone;
+    `keeps_found`: behind it FOUND_ROWS() tells of the statement before.
 
     `options`: of BEGIN "consistent snapshot", "read only", "read write"; of COMMIT and ROLLBACK "chain", "release"; of
     SAVEPOINT "rollback", "release". `settings`: of SET; None where it is not understood. `parts`: of SEVERAL, in order;
@@ -63,6 +64,8 @@ class Statement:
     options: frozenset[str] = frozenset()
     settings: tuple[Setting, ...] | None = ()
     parts: tuple[Statement, ...] = ()
+    of_found: bool = False
+    keeps_found: bool = False
 
 
 ANYTHING = Statement(Kind.OTHER, calls_unknown=True, tables=True, assigns=True, of_last=True, settings=None)
@@ -95,6 +98,9 @@ def _classified(sql: str, version: ServerVersion) -> Statement:
             any(statement.of_last for statement in statements),
             settings=None,
             parts=statements,
+            of_found=any(each.of_found for each in statements)
+            and all(each.of_found or not each.of_last for each in statements),
+            keeps_found=all(statement.keeps_found for statement in statements),
         )
     return _one(parts[0], version) if parts else Statement(Kind.HARMLESS)
 
@@ -116,11 +122,14 @@ def _one(tokens: Sequence[Token], version: ServerVersion) -> Statement:
     if made is None:
         return ANYTHING
     statement = made(tokens)
+    asked = _asked_of_last(tokens)
     return replace(
         statement,
         calls_unknown=statement.calls_unknown or unknown_call(tokens, version) is not None,
         assigns=statement.assigns or (statement.kind is not Kind.SET and any(token.text == ":=" for token in tokens)),
-        of_last=statement.of_last or _asks_of_last(tokens),
+        of_last=statement.of_last or bool(asked),
+        of_found=asked == {FOUND_ROWS} and not statement.of_last,
+        keeps_found=statement.settings is not None and _keeps_found(verb, tokens),
     )
 
 
@@ -352,13 +361,37 @@ _KINDS: dict[str, Callable[[Sequence[Token]], Statement]] = {
 # -- the statement before ----------------------------------------------------------------------------------------------
 
 
-_LAST = frozenset({"found_rows", "row_count"})
-_LAST_VARIABLES = frozenset({"@@warning_count", "@@error_count", "@@session.warning_count", "@@session.error_count"})
+FOUND_ROWS = "found_rows"
+_LAST = frozenset({FOUND_ROWS, "row_count"})
+_LAST_VARIABLES = frozenset({"warning_count", "error_count"})
 
 
-def _asks_of_last(tokens: Sequence[Token]) -> bool:
-    return any(
-        (token.kind == "word" and token.text.lower() in _LAST)
-        or (token.kind == "variable" and token.text.lower() in _LAST_VARIABLES)
-        for token in tokens
-    )
+def _asked_of_last(tokens: Sequence[Token]) -> set[str]:
+    """The functions and variables by which it asks."""
+    names = [(token.kind, token.text.lower()) for token in tokens]
+    found = {text.strip("`") for kind, text in names if kind in ("word", "quoted")} & _LAST
+    if any(kind == "variable" and text.startswith("@@") for kind, text in names):
+        texts = (part.strip("`") for _, text in names for part in text.removeprefix("@@").split("."))
+        found |= _LAST_VARIABLES.intersection(texts)
+    return found
+
+
+# Measured at MySQL 9.7: what leaves alone how many rows FOUND_ROWS() tells of.
+_KEEP_FOUND = frozenset({
+    "SET", "USE", "PREPARE", "DEALLOCATE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "LOCK",
+    "UNLOCK", "FLUSH", "HELP", "KILL", "CREATE", "DROP", "ALTER", "RENAME", "TRUNCATE", "ANALYZE", "CHECK", "GRANT",
+    "REVOKE",
+})  # fmt: skip
+_SHOWN_WITHOUT_COUNT = frozenset({"WARNINGS", "ERRORS", "CREATE", "GRANTS", "PROCESSLIST"})
+
+
+def _keeps_found(verb: str, tokens: Sequence[Token]) -> bool:
+    if verb == "SHOW":
+        return word(tokens, 2 if word(tokens, 1) == "FULL" else 1) in _SHOWN_WITHOUT_COUNT
+    if verb in ("EXPLAIN", "DESCRIBE", "DESC"):
+        return any(_has(tokens[1:], name) for name in _EXPLAINED) and not _has(tokens, "ANALYZE")
+    if verb in ("INSERT", "REPLACE", "DELETE"):
+        if verb == "DELETE" and word(tokens, 1) not in ("FROM", "LOW_PRIORITY", "QUICK", "IGNORE"):
+            return False  # of several tables
+        return not any(_has(tokens, name) for name in ("SELECT", "TABLE", "WITH", "JOIN", "USING"))
+    return verb in _KEEP_FOUND

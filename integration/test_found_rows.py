@@ -1,0 +1,193 @@
+"""What a statement asks about the one before it, with another one in between: as without Upwell.
+
+Each statement of `BETWEEN` stands between a SELECT that is a hit and FOUND_ROWS(), ROW_COUNT() or SHOW WARNINGS. The
+same session directly at MySQL is the judge.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.mysql_server import Server
+from integration.oracle.asker import Asker, asker_beside
+from integration.raw_client import RawClient
+from proxy.mysql.packets import COM_INIT_DB, COM_PING, packet
+
+READ = "SELECT id, g FROM t WHERE g = 1"
+BETWEEN = """
+SET @x = 1
+SET @x = (SELECT MAX(id) FROM t)
+SET @x = FOUND_ROWS()
+SET NAMES utf8mb4
+SET SESSION sql_mode = DEFAULT
+BEGIN
+COMMIT
+ROLLBACK
+START TRANSACTION READ ONLY
+SAVEPOINT a
+USE {database}
+INSERT INTO w VALUES (NULL, 1)
+INSERT INTO w SELECT NULL, id FROM t
+INSERT INTO w (n) VALUES ((SELECT MAX(id) FROM t))
+INSERT INTO w TABLE w2
+INSERT INTO w (n) WITH q AS (SELECT 1 AS n) SELECT n FROM q
+REPLACE INTO w VALUES (1, 2)
+INSERT INTO w SET n = 4
+INSERT INTO t VALUES (5, 1)
+INSERT INTO w VALUES (1, 5) ON DUPLICATE KEY UPDATE n = 6
+DELETE w FROM w JOIN t ON w.id = t.id
+DELETE FROM w USING w, t WHERE w.id = t.id
+DELETE FROM t WHERE id = 2
+DELETE w, w2 FROM w, w2 WHERE w.n = w2.n
+DELETE QUICK FROM w WHERE n = 2
+UPDATE w JOIN t ON w.id = t.id SET n = 7
+LOAD DATA INFILE 'nowhere' INTO TABLE w
+SET @x = 1; SET @y = 2
+SELECT 1; SET @y = 2
+REPLACE INTO w SELECT NULL, id FROM t
+UPDATE w SET n = 7
+DELETE FROM w WHERE n = 1
+DELETE FROM w WHERE n IN (SELECT id FROM t)
+SELECT 1
+SELECT id FROM t WHERE id > 1
+SELECT id FROM t WHERE g = 1 INTO @y
+SELECT 1 UNION SELECT 2
+(SELECT 1)
+TABLE w2
+VALUES ROW(1), ROW(2)
+WITH q AS (SELECT 1) SELECT * FROM q
+DO 1
+DO (SELECT MAX(id) FROM t)
+SHOW WARNINGS
+SHOW ERRORS
+SHOW COUNT(*) WARNINGS
+SHOW TABLES
+SHOW VARIABLES LIKE 'version'
+SHOW CREATE TABLE t
+SHOW GRANTS
+SHOW PROCESSLIST
+SHOW COLUMNS FROM t
+SHOW STATUS LIKE 'uptime'
+SHOW ENGINES
+SHOW INDEX FROM t
+SHOW DATABASES
+DESCRIBE t
+EXPLAIN SELECT * FROM t
+EXPLAIN FORMAT=TREE SELECT * FROM t
+EXPLAIN ANALYZE SELECT * FROM t
+HELP 'no such thing'
+LOCK TABLES w READ
+UNLOCK TABLES
+FLUSH STATUS
+CALL sets()
+CALL gives()
+PREPARE s FROM 'SELECT 1'
+DEALLOCATE PREPARE known
+EXECUTE known
+CREATE TABLE made (id INT)
+CREATE TABLE made AS SELECT id FROM t
+CREATE TEMPORARY TABLE made_for_me (id INT)
+CREATE TEMPORARY TABLE made_for_me SELECT id FROM t
+DROP TABLE w2
+ALTER TABLE w ADD COLUMN more INT
+TRUNCATE TABLE w
+ANALYZE TABLE t
+CHECK TABLE t
+CREATE VIEW seen AS SELECT 1
+SIGNAL SQLSTATE '01000'
+GET DIAGNOSTICS @n = NUMBER
+KILL 0
+XA RECOVER
+no statement
+SELECT no_such FROM t
+INSERT INTO w VALUES (1)
+SELECT adds(1)
+DO adds(1)
+SET @x = adds(1)
+SET @x = counts()
+""".strip().splitlines()
+ASKED = (
+    "SELECT FOUND_ROWS()",
+    "SELECT ROW_COUNT()",
+    "SHOW WARNINGS",
+    "SELECT `FOUND_ROWS`()",
+    "SELECT @@local.warning_count",
+)
+
+
+def initial_rows(asker: Asker) -> None:
+    asker.drop_caches()
+    asker.new_database()
+    asker.run(
+        [
+            "CREATE TABLE t (id INT PRIMARY KEY, g INT, KEY (g))",
+            "INSERT INTO t VALUES (1, 1), (2, 1), (3, 1), (4, 2)",
+            "CREATE TABLE w (id INT PRIMARY KEY AUTO_INCREMENT, n INT)",
+            "INSERT INTO w VALUES (1, 1), (2, 2)",
+            "CREATE TABLE w2 (id INT PRIMARY KEY AUTO_INCREMENT, n INT)",
+            "INSERT INTO w2 VALUES (11, 1), (12, 2)",
+            "CREATE PROCEDURE sets() SET @x = 1",
+            "CREATE PROCEDURE gives() SELECT id FROM t WHERE id > 2",
+            "CREATE FUNCTION adds(n INT) RETURNS INT DETERMINISTIC RETURN n + 1",
+            "CREATE FUNCTION counts() RETURNS INT READS SQL DATA RETURN (SELECT COUNT(*) FROM t)",
+        ]
+    )
+    asker.wait()
+
+
+@pytest.fixture(scope="module")
+def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
+    with asker_beside(mysql, f"t{os.getpid()}_found", Path(tmp_path_factory.mktemp("state"))) as found:
+        yield found
+
+
+def told(asker: Asker, name: str, between: str, asked: str) -> bytes:
+    """What the last of the three is answered."""
+    session = asker.session(name)
+    session.query("PREPARE known FROM 'SELECT 1 UNION SELECT 2'")
+    session.query("SET @x = 0, @y = 0")
+    for _ in range(100):
+        session.query(READ)
+        if name == "direct" or asker.served()[0] == "hit":
+            break
+    else:
+        pytest.fail("never a hit")
+    session.query("SELECT 1 UNION SELECT 2")  # of which MySQL's own FOUND_ROWS() tells from now on
+    session.query(READ)
+    stand_between(asker, session, between)
+    answer = session.query(asked)
+    if asked.startswith("SET"):
+        answer = session.query("SELECT @n")
+    for back in ("ROLLBACK", "UNLOCK TABLES", "DROP TEMPORARY TABLE IF EXISTS made_for_me"):
+        session.query(back)
+    return answer
+
+
+def stand_between(asker: Asker, session: RawClient, between: str) -> None:
+    match between:
+        case "PING":
+            session.write(packet(bytes((COM_PING,)), 0))
+            session.result()
+        case "INIT_DB":
+            session.write(packet(bytes((COM_INIT_DB,)) + asker.database.encode(), 0))
+            session.result()
+        case "PREPARED":
+            session.close_statement(session.prepare("SELECT id FROM t WHERE id > 0").id)
+        case _:
+            session.query(between.format(database=asker.database))
+
+
+@pytest.mark.parametrize("between", [*BETWEEN, "PING", "INIT_DB", "PREPARED"])
+def test_what_stands_between_does_not_hide_a_hit(asker: Asker, between: str) -> None:
+    found: dict[str, dict[str, bytes]] = {}
+    for name in ("direct", "through"):
+        initial_rows(asker)
+        if name == "through":
+            asker.create_cache("c", "SELECT id, g FROM t WHERE g = ?")
+        known = [asked for asked in ASKED if not (between in ("PING", "INIT_DB") and "ROW_COUNT" in asked)]
+        found[name] = {asked: told(asker, name, between, asked) for asked in known}
+    assert found["through"] == found["direct"]
