@@ -310,6 +310,7 @@ def _table(
         indexes=keys.searchable,
         engine=row["ENGINE"] or "",
         cascade_child=cascades and not facts.logs_cascades,
+        follows_parents=cascades and facts.logs_cascades,
         rows_estimate=int(row["TABLE_ROWS"] or 0),
     )
 

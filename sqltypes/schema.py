@@ -116,7 +116,8 @@ class Table:
     ] = ()  # leading columns of every index, the primary key and unique keys included
     engine: str = "InnoDB"
     temporary: bool = False
-    cascade_child: bool = False  # rows change by ON DELETE/UPDATE CASCADE or SET NULL of a parent
+    cascade_child: bool = False  # rows change by ON DELETE/UPDATE CASCADE or SET NULL of a parent, which is not logged
+    follows_parents: bool = False  # rows change so, and that is logged, but for sessions that were begun anew
     rows_estimate: int = 0  # information_schema.TABLES.TABLE_ROWS: an estimate
 
     def __hash__(self) -> int:

@@ -38,6 +38,11 @@ MALFORMED = (ValueError, LookupError, OverflowError, struct.error, zstandard.Zst
 Handler = Callable[[bytes, int, int], None]
 
 ENDS_STATEMENT = 1  # of the flags of rows
+FOLLOWED = 0x12  # MySQL followed the foreign keys itself, and logs what that changed; or nobody follows any
+UNFOLLOWED = (
+    "rows that foreign keys change are not in the binlog: it was a session begun anew (COM_RESET_CONNECTION or"
+    " COM_CHANGE_USER), in which InnoDB follows them"
+)
 NOT_ALL = "rows that MySQL has announced are not in its binlog"
 _DUMMY_TABLE = b"\xff\xff\xff\x00\x00\x00"  # ends a statement that changed no row of a logged table
 
@@ -294,6 +299,8 @@ class Assembler:
 
     def _on_delete(self, data: bytes, at: int, end: int) -> None:
         self._rows_end = data[at + 6] & ENDS_STATEMENT
+        if not data[at + 6] & FOLLOWED and self.tables.children and not self._skip:
+            self._unfollowed()
         mapped = self.tables.by_id.get(data[at : at + 6])
         if mapped is None or mapped.decoders is None or self._skip:
             self._not_decoded(mapped, data, at)
@@ -302,6 +309,8 @@ class Assembler:
 
     def _on_update(self, data: bytes, at: int, end: int) -> None:
         self._rows_end = data[at + 6] & ENDS_STATEMENT
+        if not data[at + 6] & FOLLOWED and self.tables.children and not self._skip:
+            self._unfollowed()
         mapped = self.tables.by_id.get(data[at : at + 6])
         if mapped is None or mapped.decoders is None or self._skip:
             self._not_decoded(mapped, data, at)
@@ -310,11 +319,20 @@ class Assembler:
 
     def _on_partial_update(self, data: bytes, at: int, end: int) -> None:
         self._rows_end = data[at + 6] & ENDS_STATEMENT
+        if not data[at + 6] & FOLLOWED and self.tables.children and not self._skip:
+            self._unfollowed()
         mapped = self.tables.by_id.get(data[at : at + 6])
         if mapped is None or mapped.decoders is None or self._skip:
             self._not_decoded(mapped, data, at)
         else:
             self._distrust(mapped, "partial JSON updates; binlog_row_value_options must be empty")
+
+    def _unfollowed(self) -> None:
+        """Rows were changed or deleted that other tables' rows may follow. Which, the parents' own keys tell, too: all
+        that follow any are taken."""
+        note = self._note()
+        note.written = UNFOLLOWED
+        self._note_tables(note, self.tables.children)
 
     def _decode(self, mapped: MappedTable, decode: RowsDecoder, data: bytes, first: int, end: int) -> None:
         if not first:

@@ -58,6 +58,7 @@ class TableDecoders:
     def __init__(self) -> None:
         self.by_id: dict[bytes, MappedTable] = {}
         self.charsets: Mapping[int, str] = {}  # collation id -> character set, as the server lists them
+        self.children: frozenset[str] = frozenset()  # those wanted whose rows foreign keys change
         self._wanted: dict[tuple[str, str], tuple[Table, frozenset[int]]] = {}
 
     def want(self, table: Table, columns: frozenset[str]) -> bool:
@@ -87,6 +88,7 @@ class TableDecoders:
                 self._parse_again()
 
     def _parse_again(self) -> None:
+        self.children = frozenset(table.qualified for table, _ in self._wanted.values() if table.follows_parents)
         # Rows whose TABLE_MAP is already read are still decoded as before; the next TABLE_MAP event is parsed.
         for mapped in self.by_id.values():
             mapped.body = b""

@@ -32,6 +32,8 @@ CHANGED = "what the REPEATABLE READ transaction was shown has changed"
 FULL = (
     f"the REPEATABLE READ transaction was shown all that is remembered of one, {SHOWN_KEYS} keys or {SHOWN_BYTES} bytes"
 )
+UNSETTLED = "the kind of transactions was changed in one, and MySQL has not ended a statement outside of it since"
+SAVED = "a savepoint may have been set, and no transaction has begun at MySQL since"
 COMMITTED = frozenset({"READ-COMMITTED", "READ-UNCOMMITTED"})
 
 
@@ -138,6 +140,10 @@ def refusal(state: SessionState, needs: frozenset[str]) -> str:
         return "the session has locked tables"
     if state.one_shot:
         return "SET TRANSACTION is in force for the next transaction"
+    if state.unsettled:
+        return UNSETTLED
+    if state.saved:
+        return SAVED
     return state.differing(needs)
 
 
@@ -171,7 +177,7 @@ def ends_here(state: SessionState) -> bool:
     return (
         state.vacant
         and state.known
-        and not (state.in_transaction or state.one_shot or state.locks)
+        and not (state.in_transaction or state.one_shot or state.locks or state.unsettled or state.saved)
         and state.values.get("completion_type") == "NO_CHAIN"
     )
 

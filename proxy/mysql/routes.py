@@ -47,6 +47,7 @@ DONE_NOTHING = CHANGES_STATE | {
 }  # fmt: skip
 """Kinds whose error means that nothing was done, unless they call what is unknown."""
 ENDS_TRANSACTION = frozenset({Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.DDL, Kind.LOCK_TABLES})
+MAY_SAVE = frozenset({Kind.SAVEPOINT, Kind.CALL, Kind.EXECUTE, Kind.OTHER})
 OF_CHARACTER_SETS = ("names", "char", "collation")
 OF_TRANSACTIONS = frozenset({"autocommit", "transaction_isolation", "transaction_read_only"})
 SNAPSHOT = "consistent snapshot"  # an option of START TRANSACTION
@@ -74,6 +75,7 @@ class Route:
     bounds: bool = field(init=False)
     ends_within: bool = field(init=False)
     sets_autocommit: bool = field(init=False)
+    saves: bool = field(init=False)
     calls: bool = field(init=False)
     hides_tables: bool = field(init=False)
     changes_state: bool = field(init=False)
@@ -104,6 +106,8 @@ class Route:
         self.sets_autocommit = any(one.name == "autocommit" for part in statement.parts for one in part.settings or ())
         self.calls = kind is Kind.CALL
         kinds = {kind, *(part.kind for part in statement.parts)}
+        told = kind is not Kind.SEVERAL or statement.parts != ()
+        self.saves = not told or (not kinds.isdisjoint(MAY_SAVE) and not (kind is Kind.SAVEPOINT and statement.options))
         self.hides_tables = unknown or Kind.TEMPORARY in kinds
         self.changes_state = kind in CHANGES_STATE
         self.error_hides = unknown or kind not in DONE_NOTHING

@@ -233,6 +233,7 @@ class Session(OwnSql):
         if route.touches and (state.in_transaction or (failed and (was or route.error_hides))):
             state.touched = True
             state.wrote |= route.locks
+        self._settle_kind(route, was=was, failed=failed)
         if self.shown.answers:
             self._go_on_showing(route, autocommit=autocommit, failed=failed)
         if not (failed or route.statement.keeps_found):
@@ -242,6 +243,14 @@ class Session(OwnSql):
         if (state.may_be_unlogged or state.unlogged) and (route.locks or route.bounds):
             self.wrote_unlogged(schema=route.statement.kind is not StatementKind.WRITE)
         self.ended_exchange()
+
+    def _settle_kind(self, route: Route, *, was: bool, failed: bool) -> None:
+        """`was`: in a transaction, or with autocommit off, before the statement."""
+        state = self.state
+        if not failed and (route.ends_only or not (was or state.in_transaction)):
+            state.unsettled = state.saved = False
+        elif route.saves and not (state.in_transaction or state.autocommit):
+            state.saved = True
 
     def _go_on_showing(self, route: Route, *, autocommit: bool, failed: bool) -> None:
         """Of a transaction that has had hits, once a statement was passed: it is over, or MySQL has looked at tables.

@@ -173,6 +173,8 @@ class SessionState:
     autocommit: bool = True
     in_transaction: bool = False
     begun: int = 0  # the flags of a transaction that has begun with hits, of which MySQL knows nothing
+    saved: bool = False  # a savepoint may have been set while MySQL had begun no transaction: BEGIN would end it
+    unsettled: bool = False  # the kind of transactions was changed in one: MySQL takes it over at its next end
     vacant: bool = False  # nothing of the client has reached MySQL since it ended the transaction before
     touched: bool = False  # a statement of this transaction has gone to a table at MySQL
     wrote: bool = False  # one of them may have written or locked
@@ -213,6 +215,7 @@ class SessionState:
             and self.autocommit
             and not (
                 self.in_transaction
+                or self.unsettled
                 or self.hiding
                 or self.locks
                 or self.locked
@@ -261,6 +264,7 @@ class SessionState:
             self.touched = self.wrote = False
         if self.in_transaction or self.autocommit:
             self.begun = 0
+            self.saved = False
 
     def on_trackers(self, state: bytes) -> None:
         """The session-state information of an answer. Raises Malformed."""
@@ -302,6 +306,7 @@ class SessionState:
         elif name != "autocommit":
             if name == "transaction_isolation" and self.in_transaction:
                 self.touched = self.wrote = True  # this one goes on as it began: let it be MySQL's
+            self.unsettled |= name in ("transaction_isolation", READ_ONLY) and self.in_transaction
             self.values[name] = _string(data, at)
             self.may_be_unlogged |= name == LOG_BIN
             self._refusals.clear()
@@ -371,7 +376,7 @@ class SessionState:
         self.not_hidden.clear()
         self.one_shot = ""
         self.begun = 0
-        self.touched = self.wrote = False
+        self.touched = self.wrote = self.saved = self.unsettled = False
         self.client_tracks = {}
         self.set_tracks.clear()
 

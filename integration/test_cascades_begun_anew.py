@@ -1,0 +1,92 @@
+"""MySQL 9.7 with innodb_native_foreign_keys=OFF: in a session that was begun anew (COM_RESET_CONNECTION,
+COM_CHANGE_USER) InnoDB itself follows foreign keys, and the binlog has nothing of the children's rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.mysql_server import Server
+from integration.oracle.answers import parse
+from integration.oracle.asker import Asker, asker_beside
+from integration.raw_client import RawClient
+from proxy.mysql.packets import (
+    CLIENT_DEPRECATE_EOF,
+    CLIENT_MULTI_STATEMENTS,
+    COM_CHANGE_USER,
+    COM_RESET_CONNECTION,
+    packet,
+)
+
+READ = "SELECT id, p FROM child WHERE id = 1"
+OTHER = "SELECT id, p FROM child WHERE id = 2"
+OF_PARENT = "SELECT COUNT(*) FROM child WHERE p = 1"
+WRITES = (
+    "DELETE FROM parent WHERE id = 1",
+    "UPDATE parent SET id = 9 WHERE id = 1",
+    "REPLACE INTO parent VALUES (1)",
+    "INSERT INTO parent VALUES (1) ON DUPLICATE KEY UPDATE id = 11",
+)
+
+
+@pytest.fixture(scope="module")
+def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
+    with asker_beside(mysql, f"t{os.getpid()}_rd2", Path(tmp_path_factory.mktemp("state"))) as found:
+        yield found
+
+
+def begun_anew(client: RawClient, how: str, database: str) -> None:
+    if how == "reset":
+        assert client.command(COM_RESET_CONNECTION)[4] == 0
+    elif how == "change":
+        account = b"root\0" + b"\0" + database.encode() + b"\0" + b"\xff\0" + b"caching_sha2_password\0"
+        client.write(packet(bytes((COM_CHANGE_USER,)) + account, 0))
+        answer = client.authenticated()
+        if answer[4] == 0xFE:
+            client.write(packet(b"", answer[3] + 1))
+            answer = client.authenticated()
+        assert answer[4] == 0
+    elif how == "statement":
+        client.query("SET binlog_format = 'STATEMENT'")
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["through", "beside"])
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("how", ["plain", "reset", "change", "statement"])
+def test_children_of_cascades(asker: Asker, how: str, write: str, beside: bool) -> None:
+    asker.drop_caches()
+    asker.new_database()
+    asker.run(
+        [
+            "CREATE TABLE parent (id INT PRIMARY KEY)",
+            "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id)"
+            " ON DELETE CASCADE ON UPDATE CASCADE)",
+            "INSERT INTO parent VALUES (1), (2)",
+            "INSERT INTO child VALUES (1, 1), (2, 2)",
+        ]
+    )
+    asker.wait()
+    answer = asker.create_cache("c", "SELECT id, p FROM child WHERE id = ?")
+    if answer.errno:
+        pytest.skip(answer.message)  # cascade_child
+    asker.create_cache("d", "SELECT COUNT(*) FROM child WHERE p = ?")
+    for text in (READ, OF_PARENT, OTHER):
+        for _ in range(100):
+            asker.ask("through", text, None)
+            if asker.served()[0] == "hit":
+                break
+    make = asker.beside.direct if beside else asker.beside.client
+    with make(database=asker.database, capabilities=CLIENT_DEPRECATE_EOF | CLIENT_MULTI_STATEMENTS) as client:
+        begun_anew(client, how, asker.database)
+        assert client.query(write)[4] == 0
+        asker.wait()
+        if not beside:  # the session's own writes
+            assert parse(client.query(READ), binary=False).rows == asker.ask("direct", READ, None).rows
+    if how == "plain":
+        asker.ask("through", OTHER, None)
+        assert asker.served()[0] == "hit", "the binlog has all that has changed"
+    for text in (READ, OF_PARENT):
+        assert asker.ask("through", text, None).rows == asker.ask("direct", text, None).rows
