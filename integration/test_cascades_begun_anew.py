@@ -80,6 +80,8 @@ def test_children_of_cascades(asker: Asker, how: str, write: str, beside: bool) 
                 break
     make = asker.beside.direct if beside else asker.beside.client
     with make(database=asker.database, capabilities=CLIENT_DEPRECATE_EOF | CLIENT_MULTI_STATEMENTS) as client:
+        assert client.query("DELETE FROM parent WHERE id = 7")[4] == 0  # and the stream knows the table
+        assert client.query("INSERT INTO parent VALUES (8)")[4] == 0
         begun_anew(client, how, asker.database)
         assert client.query(write)[4] == 0
         asker.wait()

@@ -48,6 +48,10 @@ UPDATE w JOIN t ON w.id = t.id SET n = 7
 LOAD DATA INFILE 'nowhere' INTO TABLE w
 SET @x = 1; SET @y = 2
 SELECT 1; SET @y = 2
+SELECT 1; no statement
+SELECT 1; SELECT no_such FROM t
+CALL fails()
+SET NAMES binary
 REPLACE INTO w SELECT NULL, id FROM t
 UPDATE w SET n = 7
 DELETE FROM w WHERE n = 1
@@ -131,6 +135,7 @@ def initial_rows(asker: Asker) -> None:
             "CREATE TABLE w2 (id INT PRIMARY KEY AUTO_INCREMENT, n INT)",
             "INSERT INTO w2 VALUES (11, 1), (12, 2)",
             "CREATE PROCEDURE sets() SET @x = 1",
+            "CREATE PROCEDURE fails() BEGIN SELECT 1; SIGNAL SQLSTATE '45000'; END",
             "CREATE PROCEDURE gives() SELECT id FROM t WHERE id > 2",
             "CREATE FUNCTION adds(n INT) RETURNS INT DETERMINISTIC RETURN n + 1",
             "CREATE FUNCTION counts() RETURNS INT READS SQL DATA RETURN (SELECT COUNT(*) FROM t)",
@@ -150,7 +155,7 @@ def told(asker: Asker, name: str, between: str, asked: str) -> bytes:
     session = asker.session(name)
     session.query("PREPARE known FROM 'SELECT 1 UNION SELECT 2'")
     session.query("SET @x = 0, @y = 0")
-    for _ in range(100):
+    for _ in range(5000):
         session.query(READ)
         if name == "direct" or asker.served()[0] == "hit":
             break
@@ -162,7 +167,7 @@ def told(asker: Asker, name: str, between: str, asked: str) -> bytes:
     answer = session.query(asked)
     if asked.startswith("SET"):
         answer = session.query("SELECT @n")
-    for back in ("ROLLBACK", "UNLOCK TABLES", "DROP TEMPORARY TABLE IF EXISTS made_for_me"):
+    for back in ("SET NAMES utf8mb4", "ROLLBACK", "UNLOCK TABLES", "DROP TEMPORARY TABLE IF EXISTS made_for_me"):
         session.query(back)
     return answer
 

@@ -108,6 +108,7 @@ def what_was_shown_may_change(patch: pytest.MonkeyPatch) -> None:
 
 def what_was_shown_is_not_shown_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Shown, "again", lambda self, *asked: None)
+    patch.setattr(CachedReads, "says_again", lambda self, *asked: False)
 
 
 def what_has_changed_since_is_a_hit(patch: pytest.MonkeyPatch) -> None:

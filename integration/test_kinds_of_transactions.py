@@ -104,3 +104,28 @@ def test_a_savepoint_before_a_hit(cached: Asker, level: str, end: str, before: l
     steps += ["SAVEPOINT a", R, "INSERT INTO w VALUES (1)", end, "COMMIT", "SELECT COUNT(*) FROM w", "ROLLBACK"]
     found = played(cached, steps)
     assert found["through"] == found["direct"]
+
+
+LEVEL = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [*BEGINS, LEVEL, "SET autocommit = 1", "SELECT 1", "BEGIN"],
+        [*BEGINS, LEVEL, "SET autocommit = 1", "SET @x = 1", "BEGIN"],
+        ["SET completion_type = 'CHAIN'", "BEGIN", "SELECT COUNT(*) FROM w", LEVEL, "COMMIT"],
+        [f"BEGIN; SELECT COUNT(*) FROM w; {LEVEL}; SET autocommit = 0; SET autocommit = 1", "BEGIN"],
+    ],
+)
+def test_what_has_not_made_mysql_take_the_level_over(cached: Asker, steps: list[str]) -> None:
+    found = played(cached, [*steps, R, f"! {OUTSIDE}", R, "ROLLBACK"])
+    assert found["through"] == found["direct"]
+
+
+@pytest.mark.parametrize("set_", [["SET autocommit = 0; SAVEPOINT a"], ["CALL saves()"]])
+def test_a_savepoint_that_comes_with_autocommit_off(cached: Asker, set_: list[str]) -> None:
+    cached.run(["CREATE PROCEDURE saves() BEGIN SET autocommit = 0; SAVEPOINT a; END"])
+    steps = [*set_, R, "INSERT INTO w VALUES (1)", "ROLLBACK TO SAVEPOINT a", "COMMIT", "SELECT COUNT(*) FROM w"]
+    found = played(cached, steps)
+    assert found["through"] == found["direct"]

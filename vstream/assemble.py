@@ -148,6 +148,8 @@ class Assembler:
             return 0
         if not data[at + 6] & ENDS_STATEMENT:
             return 0
+        if kind != ev.WRITE_ROWS and not data[at + 6] & FOLLOWED and self.tables.children:
+            return 0
         uuid, number, stamp = ev.read_gtid(data, start + ev.HEADER)
         source = self._sources.get(uuid)
         if source is None:

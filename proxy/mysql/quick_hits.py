@@ -17,6 +17,7 @@ from proxy.mysql.packets import COM_QUERY, COM_STMT_EXECUTE
 from proxy.mysql.prepared import CURSOR, LONGLONG, PreparedStatement
 from proxy.mysql.routes import Route
 from proxy.mysql.rows import end_size
+from proxy.mysql.session_base import MOST_FOUND
 from proxy.mysql.session_sockets import Hot
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class QuickHits(CachedReads):
                 version, key, stored, cache, head = hot
                 if version == system.changes and (body := stored(*key(data))) is not None:
                     self.replay = data
-                    self.answered = body
+                    self.answered = body if len(body) <= MOST_FOUND else b""
                     self.quick_cache = cache
                     self.quick_moment = system.moment
                     write(head + body)
@@ -102,7 +103,7 @@ class QuickHits(CachedReads):
         if way == BY_BYTES and alone and plain:
             self._heat(data, cache, head)
         self.replay = data
-        self.answered = body
+        self.answered = body if len(body) <= MOST_FOUND else b""
         self.quick_cache = cache
         self.quick_moment = system.moment
         return head + body

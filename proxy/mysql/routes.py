@@ -47,7 +47,7 @@ DONE_NOTHING = CHANGES_STATE | {
 }  # fmt: skip
 """Kinds whose error means that nothing was done, unless they call what is unknown."""
 ENDS_TRANSACTION = frozenset({Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.DDL, Kind.LOCK_TABLES})
-MAY_SAVE = frozenset({Kind.SAVEPOINT, Kind.CALL, Kind.EXECUTE, Kind.OTHER})
+MAY_SAVE = frozenset({Kind.SAVEPOINT, Kind.CALL, Kind.EXECUTE})
 OF_CHARACTER_SETS = ("names", "char", "collation")
 OF_TRANSACTIONS = frozenset({"autocommit", "transaction_isolation", "transaction_read_only"})
 SNAPSHOT = "consistent snapshot"  # an option of START TRANSACTION
@@ -76,6 +76,7 @@ class Route:
     ends_within: bool = field(init=False)
     sets_autocommit: bool = field(init=False)
     saves: bool = field(init=False)
+    single: bool = field(init=False)
     calls: bool = field(init=False)
     hides_tables: bool = field(init=False)
     changes_state: bool = field(init=False)
@@ -107,6 +108,7 @@ class Route:
         self.calls = kind is Kind.CALL
         kinds = {kind, *(part.kind for part in statement.parts)}
         told = kind is not Kind.SEVERAL or statement.parts != ()
+        self.single = kind not in (Kind.CALL, Kind.EXECUTE, Kind.SEVERAL)
         self.saves = not told or (not kinds.isdisjoint(MAY_SAVE) and not (kind is Kind.SAVEPOINT and statement.options))
         self.hides_tables = unknown or Kind.TEMPORARY in kinds
         self.changes_state = kind in CHANGES_STATE

@@ -56,10 +56,10 @@ MAY_BE_CACHED = (StatementKind.READ, StatementKind.OTHER)
 MORE = "MySQL has a result for what stands behind the semicolon, too"
 FOUND_NONE = "SELECT 1 LIMIT 0"
 FOUND = (
-    "SELECT SQL_CALC_FOUND_ROWS 1 FROM"
-    " JSON_TABLE(CONCAT('[', REPEAT('0,', {more}), '0]'), '$[*]' COLUMNS (a INT PATH '$')) AS t LIMIT 1"
+    "SELECT SQL_CALC_FOUND_ROWS 1 FROM JSON_TABLE(CONVERT(CONCAT('[', REPEAT('0,', {more}), '0]') USING utf8mb4),"
+    " _utf8mb4'$[*]' COLUMNS (a INT PATH _utf8mb4'$')) AS t LIMIT 1"
 )
-MOST_FOUND = 1 << 16  # bytes of an answer whose rows are counted; of a longer one the read is run again
+ROLLED_BACK = frozenset({1180, 1205, 1213, 1613, 1614, 3101})  # errors with which MySQL may roll a transaction back
 STATEMENTS_OFF = b"\1\0"
 ENDED_HERE = "nothing of the transaction has reached MySQL"
 COMMANDS = {COM_QUERY: "a text", COM_STMT_EXECUTE: "an execution", COM_STMT_PREPARE: "a statement to prepare"}
@@ -236,8 +236,11 @@ class Session(OwnSql):
         self._settle_kind(route, was=was, failed=failed)
         if self.shown.answers:
             self._go_on_showing(route, autocommit=autocommit, failed=failed)
-        if not (failed or route.statement.keeps_found):
+        kept = route.single or (bool(route.statement.parts) and not self.several)  # which is an error of syntax
+        if not (kept if failed else route.statement.keeps_found):
             self.answered = b""
+        if outcome.error is not None and outcome.error.errno in ROLLED_BACK:
+            state.known = False  # whether the transaction is over, is asked
         if failed or state.changed or not route.simple:
             self._doubt(route, failed=failed)
         if (state.may_be_unlogged or state.unlogged) and (route.locks or route.bounds):
@@ -247,9 +250,12 @@ class Session(OwnSql):
     def _settle_kind(self, route: Route, *, was: bool, failed: bool) -> None:
         """`was`: in a transaction, or with autocommit off, before the statement."""
         state = self.state
-        if not failed and (route.ends_only or not (was or state.in_transaction)):
+        if state.kind_changed:
+            state.kind_changed = False
+            state.unsettled |= was or state.in_transaction or bool(route.statement.parts) or not route.simple
+        if not failed and route.ends_only and state.values.get("completion_type") == "NO_CHAIN":
             state.unsettled = state.saved = False
-        elif route.saves and not (state.in_transaction or state.autocommit):
+        elif route.saves and (failed or not (state.in_transaction or state.autocommit)):
             state.saved = True
 
     def _go_on_showing(self, route: Route, *, autocommit: bool, failed: bool) -> None:
@@ -321,8 +327,9 @@ class Session(OwnSql):
             self._compare_shown(opens_snapshot=replays)
 
     def _found_again(self) -> bytes:
-        """What makes FOUND_ROWS() tell of the last hit, whatever stands between, and has become of its rows."""
-        if not 0 < len(self.answered) <= MOST_FOUND:
+        """What makes FOUND_ROWS() tell of the last hit, though another statement stands between; b"" where none does:
+        then the hit's own command is run."""
+        if not self.answered or self.replay not in (b"", self.again):
             return b""
         rows = count_packets(self.answered) - 1
         text = FOUND_NONE if not rows else FOUND.format(more=rows - 1)

@@ -49,12 +49,15 @@ log = structlog.get_logger("upwell.mysql")
 CLOSES = 0.25
 """Seconds in which a MySQL that shuts down closes all connections, also those by which it is asked if it answers."""
 
+MOST_FOUND = 1 << 16  # bytes of an answer whose rows FOUND_ROWS() tells of
+
 
 class SessionBase(SessionSockets):
     """Order and the session's state; `proxy/mysql/session.py` says what each command does."""
 
     replay = b""  # the last command, where a cache has answered it
-    answered = b""  # the rows of the last answer of a cache, while FOUND_ROWS() is about them
+    again = b"\0"  # what stands in `replay` for a read that was shown again
+    answered = b""  # the rows of the last answer of a cache, while FOUND_ROWS() is about them; of a long one b""
 
     def __init__(self, shared: Shared, logged_in: LoggedIn) -> None:
         super().__init__(shared)

@@ -174,7 +174,8 @@ class SessionState:
     in_transaction: bool = False
     begun: int = 0  # the flags of a transaction that has begun with hits, of which MySQL knows nothing
     saved: bool = False  # a savepoint may have been set while MySQL had begun no transaction: BEGIN would end it
-    unsettled: bool = False  # the kind of transactions was changed in one: MySQL takes it over at its next end
+    kind_changed: bool = False  # the answer tells that the kind of transactions was changed
+    unsettled: bool = False  # perhaps in one: MySQL takes it over at the next COMMIT, or before
     vacant: bool = False  # nothing of the client has reached MySQL since it ended the transaction before
     touched: bool = False  # a statement of this transaction has gone to a table at MySQL
     wrote: bool = False  # one of them may have written or locked
@@ -306,7 +307,7 @@ class SessionState:
         elif name != "autocommit":
             if name == "transaction_isolation" and self.in_transaction:
                 self.touched = self.wrote = True  # this one goes on as it began: let it be MySQL's
-            self.unsettled |= name in ("transaction_isolation", READ_ONLY) and self.in_transaction
+            self.kind_changed |= name in ("transaction_isolation", READ_ONLY)
             self.values[name] = _string(data, at)
             self.may_be_unlogged |= name == LOG_BIN
             self._refusals.clear()
