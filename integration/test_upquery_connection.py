@@ -96,8 +96,8 @@ def test_large_answer_leaves_the_loop_its_turns(mysql: Server, tls: str) -> None
         found = rows((await future)[0])
         assert len(found) == count
         assert found[-1] == (count - 1, chr(97 + (count - 1) % 26) * 95)
-        # Thirty megabytes, of which each turn takes one piece.
-        assert turns > 100 * count / CHUNK
+        # Thirty megabytes, of which each turn takes one piece, or a larger one where a packet is incomplete.
+        assert turns > 50 * count / CHUNK
 
     connected(source(mysql, tls), body)
 
