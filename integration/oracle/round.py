@@ -356,26 +356,34 @@ class Round:
             return False
         if self.asker.automatic:
             return True  # 2.0 may be asked as 2, by which MySQL finds fewer rows to look at
-        tree, given = deepcopy((cached.query.tree, ask.given))
-        ways: list[tuple[str, list[Spelled] | None]] = [(literal_text(tree, twin, given), None) for twin in TWINS]
-        for node in walk(tree):
+        turned, given = deepcopy((cached.query.tree, ask.given))
+        for node in walk(turned):
             if node.lead in (" WHERE ", " ON "):
                 node.parts.reverse()
-        ways += [(literal_text(tree, twin, given), None) for twin in TWINS]
-        ways += [(text.replace("SELECT ", f"SELECT /*+ {hint} */ ", 1), None) for hint in PLAINLY for text, _ in ways]
-        if ask.prepared:
-            ways.append((prepared_text(tree, cached.twin, given), bound_values(tree, given)))
-        ways += [(WHOLE_NUMBER.sub(r"\1\2", text), None) for text, _ in ways]
-        if not found.errno:
-            ways += [(FROM_TABLE.sub(r" \1(SELECT * FROM \2 LIMIT 1000) AS ", text), None) for text, _ in ways[:4]]
-            ways += [(in_order(text), None) for text, _ in ways[:4]]
-            ways += [(forced, None) for text, _ in ways[:4] for forced in self.by_each_index(text)]
+        ways: list[tuple[str, list[Spelled] | None]] = []
+        for tree, values in ((cached.query.tree, ask.given), (turned, given)):
+            texts = [literal_text(tree, twin, values) for twin in TWINS]
+            ways += [(way, None) for way in self.other_ways(texts, fewer_errors=not found.errno)]
+            if ask.prepared:  # its rows have another form than a text's
+                bound = bound_values(tree, values)
+                texts = [prepared_text(tree, twin, values) for twin in TWINS]
+                ways += [(way, bound) for way in self.other_ways(texts, fewer_errors=not found.errno)]
         query = cached.query
         differences = [
             difference(other, found, ordered=query.ordered, free=query.free)
             for other in self.asker.ask_all("direct", ways)
         ]
         return not {"", "columns"}.isdisjoint(differences)
+
+    def other_ways(self, texts: list[str], *, fewer_errors: bool) -> list[str]:
+        """These texts, and the same with hints by which MySQL looks at other rows, or at fewer."""
+        ways = [*texts, *(text.replace("SELECT ", f"SELECT /*+ {hint} */ ", 1) for hint in PLAINLY for text in texts)]
+        ways += [WHOLE_NUMBER.sub(r"\1\2", way) for way in ways]
+        if fewer_errors:
+            ways += [FROM_TABLE.sub(r" \1(SELECT * FROM \2 LIMIT 1000) AS ", text) for text in texts]
+            ways += [in_order(text) for text in texts]
+            ways += [forced for text in texts for forced in self.by_each_index(text)]
+        return ways
 
     def by_each_index(self, text: str) -> Iterator[str]:
         """The text with the hint to use one index, for each column that has one in a table of the text."""
