@@ -19,7 +19,7 @@ from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from integration.test_hits_same_bytes import comparable, without
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, ERR
-from proxy.mysql.session_state import ALWAYS, SOMETIMES
+from proxy.mysql.session_variables import ALWAYS, SOMETIMES
 
 TABLES = (
     "CREATE TABLE a (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, n INT, d DECIMAL(9,2), t TIMESTAMP NULL,"

@@ -10,7 +10,7 @@ from proxy.api import ParameterValue, SessionCache, SessionSystem
 from proxy.mysql.announced import Announced
 from proxy.mysql.prepared import MOMENTS, MOST_PARAMETERS, MOST_UNSEEN, Moment, PreparedStatement
 from proxy.mysql.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
-from proxy.mysql.session_state import ALWAYS
+from proxy.mysql.session_variables import ALWAYS
 from proxy.mysql.statement_kind import Kind, Statement
 from proxy.mysql.statement_set import Scope
 from proxy.mysql.texts import Steer

@@ -17,7 +17,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from external_upquery.login import PINNED
 from gtid_tracker.gtid import GtidSet
 from proxy.mysql.packets import (
     STATUS_AUTOCOMMIT,
@@ -30,115 +29,27 @@ from proxy.mysql.packets import (
     read_lenenc_int,
 )
 from proxy.mysql.responses import NO_STATUS, Outcome
-from sqltypes.ordering import SORTED
+from proxy.mysql.session_variables import (
+    ALWAYS,
+    ASCII,
+    ASKED,
+    BMP,
+    LOG_BIN,
+    OF_BMP,
+    READ_ONLY,
+    SAME,
+    SOMETIMES,
+    WATCHED_BY_DEFAULT,
+    same,
+    switched_on,
+    untracked,
+)
 
-ALWAYS = (
-    "sql_mode",
-    "character_set_client",
-    "character_set_connection",
-    "character_set_results",
-    "sql_select_limit",
-    "max_join_size",
-    "use_secondary_engine",
-    "sql_buffer_result",
-    "optimizer_switch",
-    "max_sort_length",
-)
-"""Variables that may change any answer, or how its columns are announced, or make MySQL refuse any query."""
-SOMETIMES = (
-    "time_zone",
-    "collation_connection",
-    "group_concat_max_len",
-    "div_precision_increment",
-    "lc_time_names",
-    "default_week_format",
-    "windowing_use_high_precision",
-    "block_encryption_mode",
-    "default_collation_for_utf8mb4",
-    "sql_auto_is_null",
-)
-"""Variables that change the answers of some queries: `planner/session_needs.py`."""
-TRACKS = (
-    "session_track_gtids",
-    "session_track_schema",
-    "session_track_state_change",
-    "session_track_system_variables",
-    "session_track_transaction_info",
-)
-LOG_BIN = "sql_log_bin"
-READ_ONLY = "transaction_read_only"
-TRACKED = (
-    *ALWAYS, *SOMETIMES, "autocommit", "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout", LOG_BIN,
-    *TRACKS,
-)  # fmt: skip
-WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
-ASKED = (
-    *ALWAYS, *SOMETIMES, "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout", "max_allowed_packet",
-    LOG_BIN, *TRACKS,
-)  # fmt: skip
-OF_THE_SERVER = "of the server"
-# How a value is asked for where not by its name: what older servers do not know; what fills have of the server.
-_ASKED_BY = {
-    "use_secondary_engine": "COALESCE(/*!80013 @@session.use_secondary_engine, */ 'ON')",
-    "optimizer_switch": f"IF(@@session.optimizer_switch = @@global.optimizer_switch, '{OF_THE_SERVER}', 'another')",
-    "default_collation_for_utf8mb4": "COLLATION(_utf8mb4'')",  # the variable is to go
-    "max_sort_length": "IF(@@session.max_sort_length = @@global.max_sort_length"
-    f" AND @@session.max_sort_length >= {SORTED}, '{OF_THE_SERVER}', 'another')",
-}
-ASK = (
-    "SELECT CURRENT_USER(), CURRENT_ROLE(), DATABASE(), @@global.system_time_zone, "
-    + ", ".join(_ASKED_BY.get(name, f"@@session.{name}") for name in ASKED)
-    + " LIMIT 1"
-)  # or sql_select_limit = 0 would leave no row
-ASK_COLUMNS = 4 + len(ASKED)
-
-# What changes no answer of a SELECT that has one: only whether it is refused, and what writes do.
-NO_MATTER = frozenset({
-    "ONLY_FULL_GROUP_BY", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL", "NO_ENGINE_SUBSTITUTION",
-    "NO_AUTO_VALUE_ON_ZERO", "NO_DIR_IN_CREATE", "IGNORE_SPACE",
-})  # fmt: skip
-PINNED_VALUES = {name: value.strip("'") for name, value in PINNED.items()} | {
-    "character_set_client": "utf8mb4",
-    "character_set_connection": "utf8mb4",
-    "character_set_results": "utf8mb4",
-    "collation_connection": "utf8mb4_0900_ai_ci",
-    "default_collation_for_utf8mb4": "utf8mb4_0900_ai_ci",
-    "use_secondary_engine": "ON",
-    "sql_buffer_result": "0",
-    "optimizer_switch": OF_THE_SERVER,
-    "max_sort_length": OF_THE_SERVER,
-}
-ASCII, BMP = "ascii", "utf8mb3"
 _OUTSIDE = {ASCII: re.compile(rb"[\x80-\xff]"), BMP: re.compile(rb"[\xf0-\xff]")}  # bytes that no such text has
-_OF_BMP = ("utf8mb3", "utf8")  # as older servers call it
-UTC = frozenset({"+00:00", "-00:00", "utc", "gmt", "etc/utc", "universal", "zulu"})
-SAME = {"on": "1", "off": "0"}
-
 KEEP_ALIVE = 300.0
 """Seconds after which a session that lives by its hits is shown to MySQL to be in use, at the latest."""
 
 VARIABLE, SCHEMA, STATE, GTIDS, CHARACTERISTICS, TRANSACTION = range(6)  # the kinds of tracker
-
-
-_NAME = re.compile(r"\w+")
-
-
-def track_statement(asked: Mapping[str, str]) -> str:
-    """What switches on the trackers that we need, and those that the client has asked for."""
-    return "SET SESSION " + ", ".join(f"{name}='{value}'" for name, value in switched_on(asked).items())
-
-
-def switched_on(asked: Mapping[str, str]) -> dict[str, str]:
-    """The values of session_track_... by which we and the client are told what either wants."""
-    watched = asked.get("session_track_system_variables", "")
-    names = dict.fromkeys((*TRACKED, *_NAME.findall(watched)))
-    return {
-        "session_track_gtids": "ALL_GTIDS" if asked.get("session_track_gtids") == "ALL_GTIDS" else "OWN_GTID",
-        "session_track_schema": "ON",
-        "session_track_state_change": "ON",
-        "session_track_system_variables": "*" if watched == "*" else ",".join(names),
-        "session_track_transaction_info": "CHARACTERISTICS",
-    }
 
 
 def entries(state: bytes) -> list[tuple[int, bytes]]:
@@ -182,9 +93,8 @@ class SessionState:
     hiding: bool = False
     not_hidden: set[tuple[str, str]] = field(default_factory=set)
     locks: bool = False
-    locked: bool = (
-        False  # as `locks`, until UNLOCK TABLES or BEGIN: of other ends the tracker tells where there is none
-    )
+    # As `locks`, until UNLOCK TABLES or BEGIN: of other ends the tracker tells where there is none.
+    locked: bool = False
     one_shot: str = ""
     token: GtidSet = field(default_factory=GtidSet.empty)
     token_known: bool = True
@@ -324,7 +234,7 @@ class SessionState:
         self.announces = self.eof, character_set, values.get("collation_connection", ""), client
         self.narrow = (
             ASCII if client == ASCII
-            else BMP if client in _OF_BMP or values.get("character_set_connection", "") in _OF_BMP
+            else BMP if client in OF_BMP or values.get("character_set_connection", "") in OF_BMP
             else ""
         )  # fmt: skip
 
@@ -408,20 +318,8 @@ class SessionState:
         outside = _OUTSIDE[self.narrow].search
         return outside(text) is not None or any(outside(string.encode()) is not None for string in _strings(values))
 
-    def untracked(self) -> list[str]:
-        """The session trackers by which MySQL does not tell what must be known. Requires: `known`."""
-        values = self.values
-        wanted = {name: value for name, value in switched_on({}).items() if name != "session_track_system_variables"}
-        if values.get("session_track_gtids") == "ALL_GTIDS":
-            wanted["session_track_gtids"] = "ALL_GTIDS"
-        off = [name for name, value in wanted.items() if values.get(name, "") not in (value, SAME.get(value.lower()))]
-        watched = values.get("session_track_system_variables", "")
-        if watched != "*" and not set(TRACKED).issubset(_NAME.findall(watched)):
-            off.append("session_track_system_variables")
-        return off
-
     def _differing(self, needs: frozenset[str]) -> str:
-        off = self.untracked()
+        off = untracked(self.values)
         if off:
             return f"MySQL does not tell this session's changes: {', '.join(off)}"
         for name in (*ALWAYS, *(name for name in SOMETIMES if name in needs)):
@@ -474,27 +372,6 @@ def _strings(values: Sequence[object]) -> Iterator[str]:
             yield value
         elif isinstance(value, tuple):
             yield from _strings(value)
-
-
-def same(name: str, value: str) -> bool:
-    """Whether a session's value gives the answers that caches are filled with, to texts that it does not misread."""
-    pinned = PINNED_VALUES[name]
-    if name == "sql_mode":
-        return _modes(value) == _modes(pinned)
-    if name == "use_secondary_engine":
-        return value.upper() != "FORCED"
-    if name == "time_zone":
-        return value.lower() in UTC
-    if name == "character_set_client":
-        return value in ("utf8mb4", *_OF_BMP, ASCII)  # of what they have, the bytes mean the same
-    if name == "character_set_connection":
-        return value in ("utf8mb4", *_OF_BMP)
-    value, pinned = value.lower(), pinned.lower()
-    return SAME.get(value, value) == SAME.get(pinned, pinned)
-
-
-def _modes(text: str) -> frozenset[str]:
-    return frozenset(text.upper().split(",")) - NO_MATTER - {""}
 
 
 def text_row(payload: bytes) -> list[str | None]:

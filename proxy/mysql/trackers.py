@@ -12,16 +12,8 @@ from typing import Protocol
 from gtid_tracker.gtid import GtidSet, parse_owned
 from proxy.mysql.packets import Malformed
 from proxy.mysql.responses import Kind, Outcome
-from proxy.mysql.session_state import (
-    ASK,
-    ASK_COLUMNS,
-    TRACKS,
-    SessionState,
-    gtid_set,
-    switched_on,
-    text_row,
-    track_statement,
-)
+from proxy.mysql.session_state import SessionState, gtid_set, text_row
+from proxy.mysql.session_variables import ASK, ASK_COLUMNS, TRACKS, switched_on, track_statement, untracked
 from sqltypes.errors import SourceError
 
 ASK_TRACKS = "SELECT " + ", ".join(f"@@session.{name}" for name in TRACKS) + " LIMIT 1"
@@ -119,7 +111,7 @@ async def refresh(session: Asking) -> None:
         state.forget_values()
         return
     _learn(state, found)
-    if state.values and state.untracked():  # a session need not be told that it has switched them off
+    if state.values and untracked(state.values):  # a session need not be told that it has switched them off
         await switch_on(session)
 
 

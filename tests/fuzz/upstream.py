@@ -32,7 +32,7 @@ from proxy.mysql.packets import (
     lenenc,
     ok_bytes,
 )
-from proxy.mysql.session_state import ASKED, PINNED_VALUES, TRACKS, switched_on
+from proxy.mysql.session_variables import ASKED, PINNED_VALUES, TRACKS, switched_on
 from tests.fuzz.bench import BenchTransport
 from tests.fuzz.payloads import mutated, numbered, pieces
 from tests.fuzz.system import DEFINITIONS, SERVER

@@ -18,19 +18,16 @@ from proxy.mysql.packets import (
 )
 from proxy.mysql.responses import NO_STATUS, Outcome
 from proxy.mysql.session_state import (
-    ASKED,
     CHARACTERISTICS,
     GTIDS,
-    LOG_BIN,
     SCHEMA,
     STATE,
     TRANSACTION,
     VARIABLE,
     SessionState,
     entries,
-    same,
-    switched_on,
 )
+from proxy.mysql.session_variables import ASKED, LOG_BIN, same, switched_on
 
 GTID = "00000000-0000-0000-0000-00000000000a:1-3"
 

@@ -1,0 +1,145 @@
+"""The session variables that change answers: their names, their values where caches are filled, how a session is asked
+for them, and the session trackers that tell of their changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from external_upquery.login import PINNED
+from sqltypes.ordering import SORTED
+
+ALWAYS = (
+    "sql_mode",
+    "character_set_client",
+    "character_set_connection",
+    "character_set_results",
+    "sql_select_limit",
+    "max_join_size",
+    "use_secondary_engine",
+    "sql_buffer_result",
+    "optimizer_switch",
+    "max_sort_length",
+)
+"""Variables that may change any answer, or how its columns are announced, or make MySQL refuse any query."""
+SOMETIMES = (
+    "time_zone",
+    "collation_connection",
+    "group_concat_max_len",
+    "div_precision_increment",
+    "lc_time_names",
+    "default_week_format",
+    "windowing_use_high_precision",
+    "block_encryption_mode",
+    "default_collation_for_utf8mb4",
+    "sql_auto_is_null",
+)
+"""Variables that change the answers of some queries: `planner/session_needs.py`."""
+TRACKS = (
+    "session_track_gtids",
+    "session_track_schema",
+    "session_track_state_change",
+    "session_track_system_variables",
+    "session_track_transaction_info",
+)
+LOG_BIN = "sql_log_bin"
+READ_ONLY = "transaction_read_only"
+TRACKED = (
+    *ALWAYS, *SOMETIMES, "autocommit", "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout", LOG_BIN,
+    *TRACKS,
+)  # fmt: skip
+WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
+ASKED = (
+    *ALWAYS, *SOMETIMES, "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout", "max_allowed_packet",
+    LOG_BIN, *TRACKS,
+)  # fmt: skip
+OF_THE_SERVER = "of the server"
+# How a value is asked for where not by its name: what older servers do not know; what fills have of the server.
+_ASKED_BY = {
+    "use_secondary_engine": "COALESCE(/*!80013 @@session.use_secondary_engine, */ 'ON')",
+    "optimizer_switch": f"IF(@@session.optimizer_switch = @@global.optimizer_switch, '{OF_THE_SERVER}', 'another')",
+    "default_collation_for_utf8mb4": "COLLATION(_utf8mb4'')",  # the variable is to go
+    "max_sort_length": "IF(@@session.max_sort_length = @@global.max_sort_length"
+    f" AND @@session.max_sort_length >= {SORTED}, '{OF_THE_SERVER}', 'another')",
+}
+ASK = (
+    "SELECT CURRENT_USER(), CURRENT_ROLE(), DATABASE(), @@global.system_time_zone, "
+    + ", ".join(_ASKED_BY.get(name, f"@@session.{name}") for name in ASKED)
+    + " LIMIT 1"
+)  # or sql_select_limit = 0 would leave no row
+ASK_COLUMNS = 4 + len(ASKED)
+
+# What changes no answer of a SELECT that has one: only whether it is refused, and what writes do.
+NO_MATTER = frozenset({
+    "ONLY_FULL_GROUP_BY", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL", "NO_ENGINE_SUBSTITUTION",
+    "NO_AUTO_VALUE_ON_ZERO", "NO_DIR_IN_CREATE", "IGNORE_SPACE",
+})  # fmt: skip
+PINNED_VALUES = {name: value.strip("'") for name, value in PINNED.items()} | {
+    "character_set_client": "utf8mb4",
+    "character_set_connection": "utf8mb4",
+    "character_set_results": "utf8mb4",
+    "collation_connection": "utf8mb4_0900_ai_ci",
+    "default_collation_for_utf8mb4": "utf8mb4_0900_ai_ci",
+    "use_secondary_engine": "ON",
+    "sql_buffer_result": "0",
+    "optimizer_switch": OF_THE_SERVER,
+    "max_sort_length": OF_THE_SERVER,
+}
+ASCII, BMP = "ascii", "utf8mb3"
+OF_BMP = ("utf8mb3", "utf8")  # as older servers call it
+UTC = frozenset({"+00:00", "-00:00", "utc", "gmt", "etc/utc", "universal", "zulu"})
+SAME = {"on": "1", "off": "0"}
+
+_NAME = re.compile(r"\w+")
+
+
+def track_statement(asked: Mapping[str, str]) -> str:
+    """What switches on the trackers that we need, and those that the client has asked for."""
+    return "SET SESSION " + ", ".join(f"{name}='{value}'" for name, value in switched_on(asked).items())
+
+
+def switched_on(asked: Mapping[str, str]) -> dict[str, str]:
+    """The values of session_track_... by which we and the client are told what either wants."""
+    watched = asked.get("session_track_system_variables", "")
+    names = dict.fromkeys((*TRACKED, *_NAME.findall(watched)))
+    return {
+        "session_track_gtids": "ALL_GTIDS" if asked.get("session_track_gtids") == "ALL_GTIDS" else "OWN_GTID",
+        "session_track_schema": "ON",
+        "session_track_state_change": "ON",
+        "session_track_system_variables": "*" if watched == "*" else ",".join(names),
+        "session_track_transaction_info": "CHARACTERISTICS",
+    }
+
+
+def untracked(values: Mapping[str, str]) -> list[str]:
+    """The session trackers by which MySQL does not tell what must be known. `values`: of all variables
+    in ASKED."""
+    wanted = {name: value for name, value in switched_on({}).items() if name != "session_track_system_variables"}
+    if values.get("session_track_gtids") == "ALL_GTIDS":
+        wanted["session_track_gtids"] = "ALL_GTIDS"
+    off = [name for name, value in wanted.items() if values.get(name, "") not in (value, SAME.get(value.lower()))]
+    watched = values.get("session_track_system_variables", "")
+    if watched != "*" and not set(TRACKED).issubset(_NAME.findall(watched)):
+        off.append("session_track_system_variables")
+    return off
+
+
+def same(name: str, value: str) -> bool:
+    """Whether a session's value gives the answers that caches are filled with, to texts that it does not misread."""
+    pinned = PINNED_VALUES[name]
+    if name == "sql_mode":
+        return _modes(value) == _modes(pinned)
+    if name == "use_secondary_engine":
+        return value.upper() != "FORCED"
+    if name == "time_zone":
+        return value.lower() in UTC
+    if name == "character_set_client":
+        return value in ("utf8mb4", *OF_BMP, ASCII)  # of what they have, the bytes mean the same
+    if name == "character_set_connection":
+        return value in ("utf8mb4", *OF_BMP)
+    value, pinned = value.lower(), pinned.lower()
+    return SAME.get(value, value) == SAME.get(pinned, pinned)
+
+
+def _modes(text: str) -> frozenset[str]:
+    return frozenset(text.upper().split(",")) - NO_MATTER - {""}
