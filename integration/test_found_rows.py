@@ -186,6 +186,32 @@ def stand_between(asker: Asker, session: RawClient, between: str) -> None:
             session.query(between.format(database=asker.database))
 
 
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+@pytest.mark.parametrize("asked", ASKED)
+def test_an_end_that_mysql_does_not_see_does_not_hide_a_hit(asker: Asker, end: str, asked: str) -> None:
+    found: dict[str, bytes] = {}
+    for name in ("direct", "through"):
+        initial_rows(asker)
+        session = asker.session(name)
+        if name == "through":
+            asker.create_cache("c", "SELECT id, g FROM t WHERE g = ?")
+        session.query("SET autocommit = 0")
+        for _ in range(5000):
+            session.query("SELECT 1 UNION SELECT 2")  # of which MySQL's own FOUND_ROWS() tells from now on
+            session.query("COMMIT")
+            session.query(READ)
+            if name == "direct" or asker.served()[0] == "hit":
+                break
+            session.query("COMMIT")
+        else:
+            pytest.fail("never a hit")
+        session.query(end)
+        assert name == "direct" or asker.served()[0] == "answered"
+        found[name] = session.query(asked)
+        session.query("SET autocommit = 1")
+    assert found["through"] == found["direct"]
+
+
 @pytest.mark.parametrize("between", [*BETWEEN, "PING", "INIT_DB", "PREPARED"])
 def test_what_stands_between_does_not_hide_a_hit(asker: Asker, between: str) -> None:
     found: dict[str, dict[str, bytes]] = {}

@@ -40,7 +40,7 @@ from proxy.mysql.reads import (
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
 from proxy.mysql.routes import Route, Target
 from proxy.mysql.rows import with_status
-from proxy.mysql.session_base import MOST_FOUND, SessionBase
+from proxy.mysql.session_base import SessionBase
 from proxy.mysql.trackers import forget_lost, hidden_table, learn_shown, refresh, unless_ended
 from sqltypes.errors import SourceDown, SourceError, UnknownCache, UpwellError
 from sqltypes.expression import Value
@@ -452,7 +452,7 @@ class CachedReads(SessionBase):
         if statement is not None:
             statement.note_looked()
         self._give(data, said.head, said.body)
-        self.replay = self.again = self.query("SELECT 1")  # the table may be no more
+        self.last_hit.shown_again(self.query("SELECT 1"))
         self.note(Served.HIT, said.cache, AGAIN, self.shown.position)
         return True
 
@@ -539,8 +539,7 @@ class CachedReads(SessionBase):
             if self.eof:  # the packet behind the column definitions has them too
                 head = head[:-2] + body[-2:]
         self.answer(head + body)
-        self.replay = data
-        self.answered = body if len(body) <= MOST_FOUND else b""
+        self.last_hit.hit(data, body)
 
     def _send(self, read: CachedRead, body: bytes) -> None:
         self._give(read.data, read.head, body)

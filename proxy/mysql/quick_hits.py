@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.api import SessionCache
 from proxy.mysql.cached_reads import CachedReads
+from proxy.mysql.last_hit import MOST_FOUND
 from proxy.mysql.packets import COM_QUERY, COM_STMT_EXECUTE
 from proxy.mysql.prepared import CURSOR, LONGLONG, PreparedStatement
 from proxy.mysql.routes import Route
 from proxy.mysql.rows import end_size
-from proxy.mysql.session_base import MOST_FOUND
 from proxy.mysql.session_sockets import Hot
 
 if TYPE_CHECKING:
@@ -54,14 +54,15 @@ class QuickHits(CachedReads):
     def receiver(self, write: Callable[[bytes], None]) -> Callable[[bytes], None]:
         """A function, not a method, and no call between the socket and the cache: half of a hit's own time."""
         system, find, long_way = self.shared.system, self.heads.hot.get, self.on_bytes
+        last_hit = self.last_hit
 
         def received(data: bytes) -> None:
             hot = find(data[:-8])
             if hot is not None:
                 version, key, stored, cache, head = hot
                 if version == system.changes and (body := stored(*key(data))) is not None:
-                    self.replay = data
-                    self.answered = body if len(body) <= MOST_FOUND else b""
+                    last_hit.command = data
+                    last_hit.rows = body if len(body) <= MOST_FOUND else b""
                     self.quick_cache = cache
                     self.quick_moment = system.moment
                     write(head + body)
@@ -102,8 +103,9 @@ class QuickHits(CachedReads):
             return None
         if way == BY_BYTES and alone and plain:
             self._heat(data, cache, head)
-        self.replay = data
-        self.answered = body if len(body) <= MOST_FOUND else b""
+        last_hit = self.last_hit
+        last_hit.command = data
+        last_hit.rows = body if len(body) <= MOST_FOUND else b""
         self.quick_cache = cache
         self.quick_moment = system.moment
         return head + body

@@ -32,7 +32,6 @@ from proxy.mysql.packets import (
     COM_STMT_RESET,
     COM_STMT_SEND_LONG_DATA,
     Malformed,
-    count_packets,
     packet,
 )
 from proxy.mysql.prepared import CURSOR, MOST_UNSEEN, NotDecoded, PreparedStatement, text_at
@@ -54,11 +53,6 @@ if TYPE_CHECKING:
 
 MAY_BE_CACHED = (StatementKind.READ, StatementKind.OTHER)
 MORE = "MySQL has a result for what stands behind the semicolon, too"
-FOUND_NONE = "SELECT 1 LIMIT 0"
-FOUND = (
-    "SELECT SQL_CALC_FOUND_ROWS 1 FROM JSON_TABLE(CONVERT(CONCAT('[', REPEAT('0,', {more}), '0]') USING utf8mb4),"
-    " _utf8mb4'$[*]' COLUMNS (a INT PATH _utf8mb4'$')) AS t LIMIT 1"
-)
 ROLLED_BACK = frozenset({1180, 1205, 1213, 1613, 1614, 3101})  # errors with which MySQL may roll a transaction back
 STATEMENTS_OFF = b"\1\0"
 ENDED_HERE = "nothing of the transaction has reached MySQL"
@@ -176,7 +170,7 @@ class Session(OwnSql):
             return
         if not route.bounds:
             self.begin_at_mysql()
-        if self.replay or self.shown.answers or (route.statement.of_found and self.answered):
+        if self.shown.answers or self.last_hit.asked_by(route):
             self._before(route)
         self._executed = self.statements.get(data[5:9]) if data[4] == COM_STMT_EXECUTE else None
         if self._executed is not None:
@@ -236,9 +230,7 @@ class Session(OwnSql):
         self._settle_kind(route, was=was, failed=failed)
         if self.shown.answers:
             self._go_on_showing(route, autocommit=autocommit, failed=failed)
-        kept = route.single or (bool(route.statement.parts) and not self.several)  # which is an error of syntax
-        if not (kept if failed else route.statement.keeps_found):
-            self.answered = b""
+        self.last_hit.passed(route, failed=failed, several=self.several)
         if outcome.error is not None and outcome.error.errno in ROLLED_BACK:
             state.known = False  # whether the transaction is over, is asked
         if failed or state.changed or not route.simple:
@@ -271,7 +263,7 @@ class Session(OwnSql):
     def _end_here(self, data: bytes) -> None:
         """COMMIT and ROLLBACK of a transaction of hits alone: MySQL has seen nothing of it."""
         self.shown.clear()
-        self.replay = data
+        self.last_hit.ended_here(data)
         self.quick_cache = None
         self.last = "answered", "", ENDED_HERE, ""
         self.shared.system.count("empty_transactions")
@@ -310,30 +302,21 @@ class Session(OwnSql):
     def _before(self, route: Route) -> None:
         """What MySQL must do first, unseen by the client, so that the statement finds what it would find without
         Upwell."""
-        if self.replay and self.shared.seconds_since_change() < RECENT:
+        hit = self.last_hit
+        if hit.command and self.shared.seconds_since_change() < RECENT:
             position = self.shared.position()
             self.server.send(
-                self.query(f"DO WAIT_FOR_EXECUTED_GTID_SET('{position}', {VISIBLE_SOON})"), self.unseen(lambda _: None)
+                self.query(f"DO WAIT_FOR_EXECUTED_GTID_SET('{position}', {VISIBLE_SOON})"), self.unseen(_nothing)
             )
-        found = self._found_again() if route.statement.of_found else b""
-        replays = route.statement.of_last and self.replay != b"" and not found
+        found = hit.found_text() if route.statement.of_found else ""
+        replays = route.statement.of_last and hit.command != b"" and not found
         if found:
-            self.server.send(found, self.unseen(lambda _: None))
+            self.server.send(self.query(found), self.unseen(_nothing))
         elif replays:
-            # FOUND_ROWS(), SHOW WARNINGS and their like are about a statement that MySQL has not seen.
-            self.server.send(self.for_mysql(self.replay), self.unseen(self._replayed))
-        self.replay = b""
+            self.server.send(self.for_mysql(hit.command), self.unseen(self._replayed))
+        hit.command = b""
         if replays or route.touches:
             self._compare_shown(opens_snapshot=replays)
-
-    def _found_again(self) -> bytes:
-        """What makes FOUND_ROWS() tell of the last hit, though another statement stands between; b"" where none does:
-        then the hit's own command is run."""
-        if not self.answered or self.replay not in (b"", self.again):
-            return b""
-        rows = count_packets(self.answered) - 1
-        text = FOUND_NONE if not rows else FOUND.format(more=rows - 1)
-        return self.query(text)
 
     def for_mysql(self, data: bytes) -> bytes:
         """A command, the hits before which MySQL has not seen. Shows it those by whose types it goes on comparing."""
@@ -534,7 +517,7 @@ class Session(OwnSql):
         """MySQL has begun a new session on this connection."""
         self.statements.clear()
         self.shown.clear()
-        self.replay = self.answered = b""
+        self.last_hit.forget()
         self.state.renew()
 
     def _set_option(self, data: bytes) -> None:

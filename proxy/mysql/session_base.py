@@ -19,6 +19,7 @@ import structlog
 from proxy.api import Served, SessionCache
 from proxy.mysql.change_user import AccountChange
 from proxy.mysql.error_numbers import statement_error
+from proxy.mysql.last_hit import LastHit
 from proxy.mysql.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_QUERY_ATTRIBUTES,
@@ -49,15 +50,9 @@ log = structlog.get_logger("upwell.mysql")
 CLOSES = 0.25
 """Seconds in which a MySQL that shuts down closes all connections, also those by which it is asked if it answers."""
 
-MOST_FOUND = 1 << 16  # bytes of an answer whose rows FOUND_ROWS() tells of
-
 
 class SessionBase(SessionSockets):
     """Order and the session's state; `proxy/mysql/session.py` says what each command does."""
-
-    replay = b""  # the last command, where a cache has answered it
-    again = b"\0"  # what stands in `replay` for a read that was shown again
-    answered = b""  # the rows of the last answer of a cache, while FOUND_ROWS() is about them; of a long one b""
 
     def __init__(self, shared: Shared, logged_in: LoggedIn) -> None:
         super().__init__(shared)
@@ -65,6 +60,7 @@ class SessionBase(SessionSockets):
         self.state = SessionState(database=logged_in.database, eof=eof, accounts=lambda: shared.system.accounts_version)
         self.state.note_rights(login=True)
         self.shown = Shown()
+        self.last_hit = LastHit()
         self.user = logged_in.user
         self.connection_id = logged_in.connection_id
         self.capabilities = logged_in.capabilities
@@ -188,7 +184,7 @@ class SessionBase(SessionSockets):
             after(outcome)
             self.ended_exchange()
 
-        self.server.send(data, Exchange(kind, done, unwarned=bool(self.replay)))
+        self.server.send(data, Exchange(kind, done, unwarned=self.last_hit.command != b""))
 
     def begin_at_mysql(self) -> None:
         """Has MySQL begin the transaction that has begun with hits, before it answers anything in it: it refuses some
@@ -314,8 +310,8 @@ class SessionBase(SessionSockets):
 
     def note_use(self, now: float) -> None:
         """Quick hits leave nothing but their command."""
-        if self.replay is not self._seen:
-            self._seen = self.replay
+        if self.last_hit.command is not self._seen:
+            self._seen = self.last_hit.command
             self.active_at = now
 
     def ping_server(self) -> None:

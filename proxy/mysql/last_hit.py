@@ -1,0 +1,71 @@
+"""A session's last hit, which MySQL has not seen, for statements that ask about the one before them. Pure.
+
+MySQL is told of it before FOUND_ROWS(), SHOW WARNINGS and their like; the client does not see that:
+
+ the client sent after the hit                  | `command`       | `rows` | what MySQL runs before FOUND_ROWS()
+------------------------------------------------+-----------------+--------+-------------------------------------
+ nothing                                        | the hit's       | kept   | `command`
+ nothing, and the hit was shown again           | `other`         | kept   | a SELECT that finds as many rows
+ COMMIT or ROLLBACK, answered without MySQL     | it, and `other` | kept   | a SELECT that finds as many rows
+ a statement that leaves FOUND_ROWS() alone     | b""             | kept   | a SELECT that finds as many rows
+ another statement                              | b""             | b""    | nothing: MySQL knows
+
+SHOW WARNINGS and the others ask about nothing but the last command: before them MySQL runs `command`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from proxy.mysql.packets import count_packets
+from proxy.mysql.routes import Route
+
+MOST_FOUND = 1 << 16  # bytes of an answer whose rows FOUND_ROWS() tells of
+FOUND_NONE = "SELECT 1 LIMIT 0"
+FOUND = (
+    "SELECT SQL_CALC_FOUND_ROWS 1 FROM JSON_TABLE(CONVERT(CONCAT('[', REPEAT('0,', {more}), '0]') USING utf8mb4),"
+    " _utf8mb4'$[*]' COLUMNS (a INT PATH _utf8mb4'$')) AS t LIMIT 1"
+)
+
+
+@dataclass(slots=True)
+class LastHit:
+    """Of each field b"" where there is none. A quick hit sets `command` and `rows` itself."""
+
+    command: bytes = b""  # the last command, its packet, while MySQL has not seen it
+    other: bytes = b""  # what stands in `command` where that is not the command that found `rows`
+    rows: bytes = b""  # packets of its answer, behind the columns, while FOUND_ROWS() is about them; not of a long one
+
+    def hit(self, command: bytes, body: bytes) -> None:
+        """A cache has answered the command."""
+        self.command = command
+        self.rows = body if len(body) <= MOST_FOUND else b""
+
+    def shown_again(self, harmless: bytes) -> None:
+        """The hit's command may find other rows at MySQL, or no table: it is not run there."""
+        self.command = self.other = harmless
+
+    def ended_here(self, command: bytes) -> None:
+        """A command that leaves FOUND_ROWS() alone was answered without a cache and without MySQL."""
+        self.command = self.other = command
+
+    def asked_by(self, route: Route) -> bool:
+        """Whether MySQL must be told something before a statement that it is to answer."""
+        return self.command != b"" or (route.statement.of_found and self.rows != b"")
+
+    def found_text(self) -> str:
+        """A statement that leaves FOUND_ROWS() as the hit's would; "" where that is for `command` to do, or MySQL
+        knows."""
+        if not self.rows or self.command not in (b"", self.other):
+            return ""
+        count = count_packets(self.rows) - 1
+        return FOUND.format(more=count - 1) if count else FOUND_NONE
+
+    def passed(self, route: Route, *, failed: bool, several: bool) -> None:
+        """MySQL has answered a statement. `several`: a text may hold several statements."""
+        kept = route.single or (bool(route.statement.parts) and not several)  # which is an error of syntax
+        if not (kept if failed else route.statement.keeps_found):
+            self.rows = b""
+
+    def forget(self) -> None:
+        self.command = self.rows = b""

@@ -1,0 +1,88 @@
+"""What MySQL runs before a statement that asks about a hit: the table of `proxy/mysql/last_hit.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.mysql.last_hit import FOUND, FOUND_NONE, MOST_FOUND, LastHit
+from proxy.mysql.packets import packet
+from proxy.mysql.routes import Route
+from proxy.mysql.statement_kind import classify
+
+READ, COMMIT, HARMLESS = (packet(b"\3" + sql, 0) for sql in (b"SELECT id FROM t", b"COMMIT", b"SELECT 1"))
+ASKS = Route(classify("SELECT FOUND_ROWS()"))
+END = packet(b"\xfe\0\0\2\0", 5)
+TWO_ROWS = packet(b"\0011", 3) + packet(b"\0012", 4) + END
+RUNS_TWO = FOUND.format(more=1)
+
+
+def passed(sql: str, *, failed: bool = False, several: bool = False) -> LastHit:
+    """After a hit, and this statement behind it, which MySQL has answered."""
+    last = LastHit()
+    last.hit(READ, TWO_ROWS)
+    last.command = b""
+    last.passed(Route(classify(sql)), failed=failed, several=several)
+    return last
+
+
+def test_a_session_without_a_hit_leaves_all_to_mysql() -> None:
+    last = LastHit()
+    assert not last.asked_by(ASKS) and last.found_text() == ""
+
+
+def test_the_hits_own_command_is_run_while_nothing_stands_between() -> None:
+    last = LastHit()
+    last.hit(READ, TWO_ROWS)
+    assert last.asked_by(ASKS) and (last.command, last.found_text()) == (READ, "")
+
+
+def test_a_select_of_as_many_rows_is_run_where_the_command_may_find_others() -> None:
+    last = LastHit()
+    last.hit(READ, TWO_ROWS)
+    last.shown_again(HARMLESS)
+    assert (last.command, last.found_text()) == (HARMLESS, RUNS_TWO)
+    last.hit(READ, TWO_ROWS)
+    assert (last.command, last.found_text()) == (READ, "")
+
+
+def test_an_end_that_mysql_does_not_see_leaves_the_rows() -> None:
+    last = LastHit()
+    last.hit(READ, TWO_ROWS)
+    last.ended_here(COMMIT)
+    assert (last.command, last.found_text()) == (COMMIT, RUNS_TWO)
+
+
+@pytest.mark.parametrize(
+    ("sql", "failed", "several", "kept"),
+    [
+        ("SET @x = 1", False, False, True),
+        ("SELECT 1", False, False, False),
+        ("SELECT 1", True, False, True),
+        ("CALL p()", True, False, False),
+        ("SELECT 1; SELECT 2", True, False, True),
+        ("SELECT 1; SELECT 2", True, True, False),
+    ],
+)
+def test_another_statement_leaves_the_rows_or_has_rows_of_its_own(
+    sql: str, failed: bool, several: bool, kept: bool
+) -> None:
+    last = passed(sql, failed=failed, several=several)
+    assert last.asked_by(ASKS) == kept and last.found_text() == (RUNS_TWO if kept else "")
+    assert not last.asked_by(Route(classify("SHOW WARNINGS"))), "it is not about the hit"
+
+
+def test_no_row_is_none_and_a_long_answer_is_not_kept() -> None:
+    last = LastHit()
+    last.hit(READ, END)
+    last.shown_again(HARMLESS)
+    assert last.found_text() == FOUND_NONE
+    last.hit(READ, bytes(MOST_FOUND + 1))
+    last.shown_again(HARMLESS)
+    assert last.found_text() == "" and last.command == HARMLESS
+
+
+def test_a_session_that_begins_anew_has_no_hit_before_it() -> None:
+    last = LastHit()
+    last.hit(READ, TWO_ROWS)
+    last.forget()
+    assert not last.asked_by(ASKS)
