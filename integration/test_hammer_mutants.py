@@ -38,10 +38,10 @@ from proxy.caches import OpenCache
 from proxy.mysql import cached_reads
 from proxy.mysql.cached_reads import CachedReads
 from proxy.mysql.grants import Grants
-from proxy.mysql.reads import Shown
 from proxy.mysql.session import Session
 from proxy.mysql.session_sockets import Heads
 from proxy.mysql.session_state import SessionState
+from proxy.mysql.shown import Shown
 from proxy.router import Router
 from upwell.client import Client
 

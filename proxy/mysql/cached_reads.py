@@ -14,33 +14,31 @@ lags.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
-from hashlib import blake2b
+from collections.abc import Awaitable, Callable, Coroutine
 
 from gtid_tracker.gtid import GtidSet
-from proxy.api import Answer, ParameterValue, Served, SessionCache
-from proxy.mysql.announced import FIRST, SEVERAL, Announced, definitions_in
+from proxy.api import Answer, Served
+from proxy.mysql.announced import FIRST, SEVERAL, definitions_in
+from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.grants import NO_RIGHT
 from proxy.mysql.packets import COM_STMT_CLOSE, COM_STMT_PREPARE, Malformed, packet
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.reads import (
     AGAIN,
     CHANGED,
-    COMMITTED,
     FULL,
     OPEN,
     UNCHANGED,
-    Command,
-    Said,
     hit_rule,
+    one_state,
     refusal,
+    said_again,
     transaction_rule,
 )
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
-from proxy.mysql.routes import Route, Target
 from proxy.mysql.rows import with_status
 from proxy.mysql.session_base import SessionBase
+from proxy.mysql.shown import Command, Said, command_of
 from proxy.mysql.trackers import forget_lost, hidden_table, learn_shown, refresh, unless_ended
 from sqltypes.errors import SourceDown, SourceError, UnknownCache, UpwellError
 from sqltypes.expression import Value
@@ -61,48 +59,6 @@ NARROW = "the session's character sets lack characters of the text or its values
 OTHER_CACHES = "the cache was planned again, or dropped, while the read waited"
 OF_ANOTHER_STATE = frozenset({OTHER_CACHES, CHANGED, OPEN, FULL, NOT_AT_POSITION, FIRST, SEVERAL})
 """Why a read of a transaction is passed, where the answer to the same one before would be as good."""
-
-
-@dataclass(slots=True, eq=False)
-class CachedRead:
-    """A command that a cache may answer. `version`: of all caches, as of which it was found; `generation`: of its own.
-    `announced`: what stands before the rows, once the session is known to be one that may be given a hit. `route` and
-    `data`: for MySQL, if it is to answer. `database`: where unqualified names are of."""
-
-    data: bytes
-    version: int
-    cache: SessionCache
-    values: Sequence[ParameterValue]
-    text: bytes
-    database: str
-    route: Route
-    kind: Route | PreparedStatement  # what reads that are hits in the same way have in common
-    target: Target | None = None  # of a prepared statement
-    given: tuple[Value, ...] = ()  # what the client has bound to it
-    announced: Announced | None = None
-    head: bytes = b""  # of the answer that is given
-    body: bytes | None = None  # the answer of a REPEATABLE READ transaction that does not stand at the position
-    rule: str = ""  # by which it is that
-    forced: bool = False  # an error where MySQL would have to answer
-    waited: bool = False  # for the session's own writes, in vain
-    behind: bool = False  # what the session was shown was waited for, in vain
-    asked: bool = False  # MySQL was asked what its answers have shown
-    hidden: str = ""  # the temporary table that hides one of the query's
-    refused: str = ""  # what MySQL has said of the text
-    generation: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.generation = self.cache.generation
-
-    @property
-    def replanned(self) -> bool:
-        """Whether its cache has another plan than when the read came, or none. What becomes of others is no matter."""
-        return self.generation != self.cache.generation
-
-    def itself(self) -> bytes:
-        """Tells it from reads of other texts or values."""
-        values = repr(tuple(self.values)).encode(errors="backslashreplace")
-        return blake2b(b"%d %b%b" % (len(self.text), self.text, values), digest_size=16).digest()
 
 
 Step = Callable[[], Awaitable[None]]
@@ -223,7 +179,8 @@ class CachedReads(SessionBase):
         """Which rule keeps a read of a transaction from being a hit, "" if none does. In REPEATABLE READ `read.body` is
         the answer where the transaction stands, unless that is the position."""
         shown, cache, values = self.shown, read.cache, read.values
-        self._end_shown()
+        if not self.state.under_way:
+            shown.clear()
         again = shown.again(cache, values)
         mode = self.shared.options.transactions
         reason = transaction_rule(self.state, mode, shown, values, again=again is not None)
@@ -244,7 +201,7 @@ class CachedReads(SessionBase):
             return NOT_TOLD if read.asked else lambda: self._ask_shown(read)
         if state.shown and self._has(state.shown):
             state.shown = NOTHING
-        if state.shown and state.transactional and self._one_state():
+        if state.shown and one_state(state, self.shown):
             return NOT_BROUGHT if read.behind else lambda: self._until_shown(read)
         return ""
 
@@ -389,7 +346,7 @@ class CachedReads(SessionBase):
     def _show(self, read: CachedRead, body: bytes, served: Served) -> None:
         """Answers with what is the answer at the position."""
         position = self.shared.position()
-        if self._one_state():
+        if one_state(self.state, self.shown):
             self.shown.holds(self.shared.sequence(), position)  # the gate has seen that it does
             self._remember(read, body)
         self._send(read, body)
@@ -426,40 +383,26 @@ class CachedReads(SessionBase):
 
     def _command_of(self, text: bytes, statement: PreparedStatement | None, given: tuple[Value, ...]) -> Command:
         bound = None if statement is None else (statement, statement.types, repr(given))
-        return blake2b(text, digest_size=16).digest(), bound, self.state.database, self.state.announces
+        return command_of(text, bound, self.state.database, self.state.announces)
 
     def says_again(
         self, data: bytes, text: bytes, statement: PreparedStatement | None = None, given: tuple[Value, ...] = ()
     ) -> bool:
         """Whether the transaction was shown the answer to the same command before, and is shown it again: its cache is
         no more, or another one, and MySQL's snapshot would be of another state."""
-        state = self.state
-        if not self.shown.said or not state.known:
+        state, shown = self.state, self.shown
+        if not shown.said or not state.known:
             return False
-        self._end_shown()
-        said = self.shown.said.get(self._command_of(text, statement, given))
-        if (
-            said is None
-            or not state.transactional
-            or state.narrow
-            or (state.hiding and not said.relations <= state.not_hidden)
-            or said.rights != self._rights()
-            or refusal(state, said.needs)
-            or transaction_rule(state, self.shared.options.transactions, self.shown, (), again=True)
-            or (statement is not None and (said.target is None or not said.target.takes(statement, given)))
-        ):
+        mode = self.shared.options.transactions
+        said = said_again(state, mode, shown, self._command_of(text, statement, given), self._rights())
+        if said is None or (statement is not None and not said.takes(statement, given)):
             return False
         if statement is not None:
             statement.note_looked()
         self._give(data, said.head, said.body)
         self.last_hit.shown_again(self.query("SELECT 1"))
-        self.note(Served.HIT, said.cache, AGAIN, self.shown.position)
+        self.note(Served.HIT, said.cache, AGAIN, shown.position)
         return True
-
-    def _end_shown(self) -> None:
-        """What hits have shown is of one transaction."""
-        if not (self.state.in_transaction or self.state.begun):
-            self.shown.clear()
 
     def _headed(self, read: CachedRead, body: bytes) -> bool:
         """Finds what stands before the answer; has MySQL answer where that is not known."""
@@ -471,13 +414,6 @@ class CachedReads(SessionBase):
         read.head = head
         return True
 
-    def _one_state(self) -> bool:
-        """Whether all that the transaction is shown must be one state."""
-        state = self.state
-        return state.transactional and (
-            bool(self.shown.answers) or state.values.get("transaction_isolation", "") not in COMMITTED
-        )
-
     async def _miss(self, read: CachedRead) -> None:
         state = self.state
         answer = await self._filled(read)
@@ -487,7 +423,7 @@ class CachedReads(SessionBase):
             self.pass_read(read, answer)
         elif read.replanned:
             self.pass_read(read, OTHER_CACHES)
-        elif self._one_state():  # the fill is of use if it is a hit now
+        elif one_state(self.state, self.shown):  # the fill is of use if it is a hit now
             gate = self._gate(read)
             if gate != "" or not (self._hit(read, filled=True) or self._shows(read, answer)):
                 self.pass_read(read, gate if isinstance(gate, str) and gate else NOT_AT_POSITION)

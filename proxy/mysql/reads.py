@@ -1,4 +1,4 @@
-"""Whether a session's read may be answered by a cache, and the hits of a transaction. Pure but for calls of a cache.
+"""Whether a session's read may be answered by a cache, and the hits of a transaction. Pure.
 
 A hit shows the newest state that the stream has brought. Outside of a transaction that is what MySQL promises. READ
 COMMITTED shows each statement the newest state. REPEATABLE READ shows all statements of a transaction one state. That
@@ -11,20 +11,12 @@ Once the transaction has written or locked rows, all of it is MySQL's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
-from proxy.api import ParameterValue, SessionCache
-from proxy.keys import keys_in
+from proxy.api import ParameterValue
 from proxy.mysql.session_state import SessionState
+from proxy.mysql.shown import SHOWN_BYTES, SHOWN_KEYS, Command, Said, Shown
 
-if TYPE_CHECKING:
-    from proxy.mysql.routes import Target
-
-SHOWN_KEYS, SHOWN_BYTES = 1000, 1 << 20
-"""Of one transaction's answers that are remembered. What is read beyond them is MySQL's: they are looked at again after
-each event of the stream, 1,000 keys in 2 to 5 ms."""
 AGAIN = "the REPEATABLE READ transaction was shown this before"
 UNCHANGED = "in a REPEATABLE READ transaction: unchanged since the state that it was shown"
 OPEN = "the REPEATABLE READ transaction has its snapshot at MySQL"
@@ -43,94 +35,6 @@ class Transactions(Enum):
     ON = "on"
     STRICT = "strict"
     OFF = "off"
-
-
-Asked = tuple[SessionCache, int, tuple[ParameterValue, ...], tuple[object, ...]]
-"""What was asked: 1 and 1.0 are equal, and may be asked for with different results. With the plan that it was asked of:
-after another one the columns are others."""
-
-
-def _asked(cache: SessionCache, parameters: Sequence[ParameterValue]) -> Asked:
-    types = tuple(tuple(map(type, value)) if isinstance(value, tuple) else type(value) for value in parameters)
-    return cache, cache.generation, tuple(parameters), types
-
-
-Command = tuple[bytes, object, str, object]
-"""A read as the client sent it: a digest of its text, what is bound to it and the statement that it is bound to, the
-database, and by what the columns are announced."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a hit has answered, and what the session and its account had to be for that. `rights`: of accounts and of
-    this session, as `Grants` has them. `target`: what a prepared statement was for."""
-
-    head: bytes
-    body: bytes
-    cache: str
-    needs: frozenset[str]
-    relations: frozenset[tuple[str, str]]
-    rights: tuple[object, ...]
-    target: Target | None = None
-
-
-@dataclass(slots=True)
-class Shown:
-    """What hits have shown one transaction, and where it stands.
-
-    `answers`: the bytes that were shown. `said`: the same, by the command: they outlive their cache. `position`,
-    `sequence`: the newest position, and its number, at which all of them are known to be the answers. `settled`: MySQL
-    has a snapshot of its own for the transaction, or it was found that this will be another state. `keys`, `size` in
-    bytes: of all answers together.
-    """
-
-    answers: dict[Asked, bytes] = field(default_factory=dict)
-    said: dict[Command, Said] = field(default_factory=dict)
-    keys: int = 0
-    size: int = 0
-    position: str = ""
-    sequence: int = 0
-    settled: bool = False
-
-    def note(self, cache: SessionCache, parameters: Sequence[ParameterValue], body: bytes) -> None:
-        """A hit was given, which is the answer at `sequence`."""
-        asked = _asked(cache, parameters)
-        if asked not in self.answers:
-            self.keys += keys_in(parameters)
-            self.size += len(body)
-        self.answers[asked] = body
-
-    def say(self, command: Command, said: Said) -> None:
-        """It has been said. Of many ways to ask the same not all are remembered."""
-        if len(self.said) < SHOWN_KEYS:
-            self.said[command] = said
-
-    def again(self, cache: SessionCache, parameters: Sequence[ParameterValue]) -> bytes | None:
-        """What was shown for this before."""
-        return self.answers.get(_asked(cache, parameters)) if self.answers else None
-
-    def holds(self, sequence: int, position: str) -> bool:
-        """Is every answer that was shown still the answer at the position of now? No where that cannot be told: a key
-        that was evicted. Where it is, the transaction stands there."""
-        if (
-            self.answers
-            and sequence != self.sequence
-            and any(cache.peek(parameters) != body for (cache, _, parameters, _), body in self.answers.items())
-        ):
-            return False
-        self.sequence, self.position = sequence, position
-        return True
-
-    def full(self, parameters: Sequence[ParameterValue]) -> bool:
-        """Whether no answer to these can be remembered, too. The first one always can."""
-        return bool(self.answers) and (self.keys + keys_in(parameters) > SHOWN_KEYS or self.size > SHOWN_BYTES)
-
-    def clear(self) -> None:
-        self.settled = False
-        if self.answers:
-            self.answers.clear()
-            self.said.clear()
-            self.keys = self.size = 0
 
 
 def refusal(state: SessionState, needs: frozenset[str]) -> str:
@@ -170,6 +74,34 @@ def transaction_rule(
     if state.touched:
         return OPEN
     return FULL if shown.full(parameters) else ""
+
+
+def said_again(
+    state: SessionState, mode: Transactions, shown: Shown, command: Command, rights: tuple[object, ...]
+) -> Said | None:
+    """What the transaction was answered to the same command, where it may be shown that again; else None. `rights`: of
+    now, as in `Said`. Requires: `state.known`."""
+    if not state.under_way:
+        shown.clear()
+    said = shown.said.get(command)
+    if (
+        said is None
+        or not state.transactional
+        or state.narrow
+        or (state.hiding and not said.relations <= state.not_hidden)
+        or said.rights != rights
+        or refusal(state, said.needs)
+        or transaction_rule(state, mode, shown, (), again=True)
+    ):
+        return None
+    return said
+
+
+def one_state(state: SessionState, shown: Shown) -> bool:
+    """Whether all that the transaction is shown must be one state."""
+    return state.transactional and (
+        bool(shown.answers) or state.values.get("transaction_isolation", "") not in COMMITTED
+    )
 
 
 def ends_here(state: SessionState) -> bool:

@@ -12,7 +12,8 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from proxy.mysql.announced import definitions_in
-from proxy.mysql.cached_reads import OF_ANOTHER_STATE, VISIBLE_SOON, CachedRead
+from proxy.mysql.cached_read import CachedRead
+from proxy.mysql.cached_reads import OF_ANOTHER_STATE, VISIBLE_SOON
 from proxy.mysql.own_sql import OwnSql
 from proxy.mysql.packets import (
     CLIENT_MULTI_STATEMENTS,
@@ -39,6 +40,7 @@ from proxy.mysql.reads import ends_here
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, nobody_is_told
 from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
 from proxy.mysql.session_base import SessionBase, log
+from proxy.mysql.shown import Stage
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Steer
 from proxy.mysql.trackers import DEADLOCK, begin, refresh
@@ -351,13 +353,12 @@ class Session(OwnSql):
                 self._go_on()
 
     def _compare_shown(self, *, opens_snapshot: bool) -> None:
-        """MySQL is about to look at tables for the transaction, or has: is its state the one that hits have shown? It
-        is looked at twice, for what MySQL has the stream may be about to bring."""
-        shown = self.shown
-        if shown.answers and not shown.settled and not shown.holds(self.shared.sequence(), self.shared.position()):
-            shown.settled = True
-            self.shared.system.count("mixed_snapshots")
-        shown.settled |= opens_snapshot
+        """MySQL is about to look at tables for the transaction, or has: is its state the one that hits have shown?"""
+        shown, shared = self.shown, self.shared
+        if shown.stage is Stage.FOLLOWS and shown.at_mysql(
+            shared.sequence(), shared.position(), opens_snapshot=opens_snapshot
+        ):
+            shared.system.count("mixed_snapshots")
 
     # -- prepared statements -------------------------------------------------------------------------------------------
 

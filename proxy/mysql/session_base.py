@@ -33,10 +33,10 @@ from proxy.mysql.packets import (
     packet,
     parse_ok,
 )
-from proxy.mysql.reads import Shown
 from proxy.mysql.responses import Exchange, Kind, Outcome, Responses
 from proxy.mysql.session_sockets import SessionSockets
 from proxy.mysql.session_state import SessionState
+from proxy.mysql.shown import Shown
 from proxy.mysql.trackers import begin, switch_on
 from proxy.mysql.wires import ClientWire, ServerWire
 from sqltypes.errors import SourceDown, UpwellError

@@ -154,6 +154,11 @@ class SessionState:
         return self.values.get(LOG_BIN, "1").lower() in ("0", "off")
 
     @property
+    def under_way(self) -> bool:
+        """Whether a transaction is, at MySQL or of hits alone."""
+        return self.in_transaction or self.begun != 0
+
+    @property
     def transactional(self) -> bool:
         """Whether the next read is one of a transaction."""
         return self.in_transaction or not self.autocommit

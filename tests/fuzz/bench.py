@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from proxy.api import Served
 from proxy.mysql.auth_relay import Terms
-from proxy.mysql.cached_reads import CachedRead
+from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.handshake import LoggedIn
 from proxy.mysql.listener import Shared
 from proxy.mysql.packet_stream import PacketStream

@@ -10,8 +10,9 @@ import pytest
 
 from proxy.api import ParameterValue
 from proxy.keys import keys_in
-from proxy.mysql.reads import FULL, SHOWN_BYTES, SHOWN_KEYS, Shown, Transactions, transaction_rule
+from proxy.mysql.reads import FULL, Transactions, transaction_rule
 from proxy.mysql.session_state import SessionState
+from proxy.mysql.shown import SHOWN_BYTES, SHOWN_KEYS, Shown
 
 
 class Peeked:

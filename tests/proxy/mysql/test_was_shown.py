@@ -34,7 +34,6 @@ def look(
         state=state,
         shown=SimpleNamespace(answers={}),
         _has=lambda gtids: has,
-        _one_state=lambda: CachedReads._one_state(session),
         _ask_shown=lambda read: steps.append("ask"),
         _until_shown=lambda read: steps.append("wait"),
     )

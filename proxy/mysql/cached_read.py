@@ -1,0 +1,55 @@
+"""A command that a cache may answer, with what is found out about it on its way. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from proxy.api import ParameterValue, SessionCache
+from proxy.mysql.announced import Announced
+from proxy.mysql.prepared import PreparedStatement
+from proxy.mysql.routes import Route, Target
+from sqltypes.expression import Value
+
+
+@dataclass(slots=True, eq=False)
+class CachedRead:
+    """A command that a cache may answer. `version`: of all caches, as of which it was found; `generation`: of its own.
+    `announced`: what stands before the rows, once the session is known to be one that may be given a hit. `route` and
+    `data`: for MySQL, if it is to answer. `database`: where unqualified names are of."""
+
+    data: bytes
+    version: int
+    cache: SessionCache
+    values: Sequence[ParameterValue]
+    text: bytes
+    database: str
+    route: Route
+    kind: Route | PreparedStatement  # what reads that are hits in the same way have in common
+    target: Target | None = None  # of a prepared statement
+    given: tuple[Value, ...] = ()  # what the client has bound to it
+    announced: Announced | None = None
+    head: bytes = b""  # of the answer that is given
+    body: bytes | None = None  # the answer of a REPEATABLE READ transaction that does not stand at the position
+    rule: str = ""  # by which it is that
+    forced: bool = False  # an error where MySQL would have to answer
+    waited: bool = False  # for the session's own writes, in vain
+    behind: bool = False  # what the session was shown was waited for, in vain
+    asked: bool = False  # MySQL was asked what its answers have shown
+    hidden: str = ""  # the temporary table that hides one of the query's
+    refused: str = ""  # what MySQL has said of the text
+    generation: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.generation = self.cache.generation
+
+    @property
+    def replanned(self) -> bool:
+        """Whether its cache has another plan than when the read came, or none. What becomes of others is no matter."""
+        return self.generation != self.cache.generation
+
+    def itself(self) -> bytes:
+        """Tells it from reads of other texts or values."""
+        values = repr(tuple(self.values)).encode(errors="backslashreplace")
+        return blake2b(b"%d %b%b" % (len(self.text), self.text, values), digest_size=16).digest()

@@ -1,0 +1,144 @@
+"""The states of what hits have shown a transaction: the tables of `proxy/mysql/shown.py`, and what is shown again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.mysql.reads import OPEN, Transactions, said_again, transaction_rule
+from proxy.mysql.session_state import SessionState
+from proxy.mysql.session_variables import PINNED_VALUES, switched_on
+from proxy.mysql.shown import SHOWN_KEYS, Said, Shown, Stage, command_of
+
+EMPTY, FOLLOWS, SETTLED = Stage.EMPTY, Stage.FOLLOWS, Stage.SETTLED
+EVENTS = ("hit", "looks", "opens", "differs", "end")
+TABLE = {
+    EMPTY: (FOLLOWS, EMPTY, EMPTY, EMPTY, EMPTY),
+    FOLLOWS: (FOLLOWS, FOLLOWS, SETTLED, SETTLED, EMPTY),
+    SETTLED: (SETTLED, SETTLED, SETTLED, SETTLED, EMPTY),
+}
+COMMAND = command_of(b"SELECT * FROM t WHERE id = 7", None, "d", ())
+RELATION = ("d", "t")
+SAID = Said(b"head", b"rows", "c", frozenset(), frozenset({RELATION}), ("rights",))
+
+
+class Held:
+    """A cache whose only answer is `body`."""
+
+    def __init__(self) -> None:
+        self.generation = 1
+        self.body: bytes | None = b"rows"
+
+    def peek(self, parameters: object) -> bytes | None:
+        return self.body
+
+
+def shown_in(stage: Stage) -> Shown:
+    shown = Shown()
+    if stage is not EMPTY:
+        happens(shown, "hit")
+    if stage is SETTLED:
+        happens(shown, "opens")
+    assert shown.stage is stage
+    return shown
+
+
+def happens(shown: Shown, event: str) -> bool:
+    """Whether it shows that MySQL's state is another one. The session tells of MySQL in FOLLOWS alone."""
+    cache: Any = Held()
+    match event:
+        case "hit":
+            assert shown.holds(1, "") or shown.settled
+            shown.note(cache, (7,), b"rows")
+        case "end":
+            shown.clear()
+        case _ if shown.stage is FOLLOWS:
+            ((held, *_),) = shown.answers
+            changing: Any = held
+            changing.body = b"others" if event == "differs" else b"rows"
+            return shown.at_mysql(2, "later", opens_snapshot=event == "opens")
+    return False
+
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("stage", TABLE)
+def test_each_state_goes_on_as_the_table_says(stage: Stage, event: str) -> None:
+    shown = shown_in(stage)
+    assert happens(shown, event) == (stage is FOLLOWS and event == "differs")
+    assert shown.stage is TABLE[stage][EVENTS.index(event)]
+
+
+def test_a_transaction_that_follows_stands_where_mysql_found_the_same() -> None:
+    shown = shown_in(FOLLOWS)
+    happens(shown, "looks")
+    assert (shown.sequence, shown.position) == (2, "later")
+
+
+def test_once_mysql_has_its_snapshot_only_what_was_shown_is_a_hit() -> None:
+    state = SessionState(values={"transaction_isolation": "REPEATABLE-READ"}, in_transaction=True, touched=True)
+    shown = shown_in(SETTLED)
+    for again, rule in ((False, OPEN), (True, "")):
+        assert transaction_rule(state, Transactions.ON, shown, (7,), again=again) == rule
+
+
+VALUES = {**PINNED_VALUES, **switched_on({}), "transaction_isolation": "REPEATABLE-READ"}
+
+
+def said_to(mode: Transactions = Transactions.ON, rights: str = "rights", **changed: Any) -> Said | None:
+    """What a transaction that was shown `SAID` is shown again, where this of the session is another."""
+    state = SessionState(known=True, in_transaction=True, values=dict(VALUES))
+    for name, value in changed.items():
+        setattr(state, name, value)
+    shown = shown_in(FOLLOWS)
+    shown.say(COMMAND, SAID)
+    return said_again(state, mode, shown, COMMAND, (rights,))
+
+
+def test_the_same_command_is_shown_the_same() -> None:
+    assert said_to() is SAID
+    assert said_to(touched=True) is SAID, "whatever MySQL's snapshot would be of"
+    assert said_to(in_transaction=False, autocommit=False, begun=1) is SAID, "MySQL knows nothing of the transaction"
+    assert said_to(hiding=True, not_hidden={RELATION}) is SAID
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"in_transaction": False},
+        {"in_transaction": False, "autocommit": False},  # the next transaction
+        {"narrow": "ascii"},
+        {"hiding": True},
+        {"rights": "others"},
+        {"locks": True},
+        {"wrote": True},
+        {"values": {**VALUES, "sql_mode": "ANSI_QUOTES"}},
+        {"mode": Transactions.STRICT},
+        {"mode": Transactions.OFF},
+    ],
+    ids=str,
+)
+def test_a_session_that_is_another_is_not(changed: dict[str, Any]) -> None:
+    assert said_to(**changed) is None
+
+
+def test_a_command_is_its_text_values_database_and_columns() -> None:
+    text = b"SELECT 1"
+    commands = [
+        command_of(text, None, "d", ()),
+        command_of(text + b" ", None, "d", ()),
+        command_of(text, ("a statement", (8,), "(1,)"), "d", ()),
+        command_of(text, ("a statement", (5,), "(1.0,)"), "d", ()),
+        command_of(text, None, "e", ()),
+        command_of(text, None, "d", ("latin1",)),
+    ]
+    assert len(set(commands)) == len(commands) and command_of(text, None, "d", ()) == commands[0]
+
+
+def test_of_many_ways_to_ask_the_same_not_all_are_remembered() -> None:
+    shown = shown_in(FOLLOWS)
+    for number in range(SHOWN_KEYS + 10):
+        shown.say(command_of(b"%d" % number, None, "d", ()), SAID)
+    assert len(shown.said) == SHOWN_KEYS
+    shown.clear()
+    assert not shown.said
