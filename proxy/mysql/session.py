@@ -40,6 +40,7 @@ from proxy.mysql.reads import ends_here
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, nobody_is_told
 from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
 from proxy.mysql.session_base import SessionBase, log
+from proxy.mysql.session_rules import Passing, ends_shown, follow
 from proxy.mysql.shown import Stage
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Steer
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
 
 MAY_BE_CACHED = (StatementKind.READ, StatementKind.OTHER)
 MORE = "MySQL has a result for what stands behind the semicolon, too"
-ROLLED_BACK = frozenset({1180, 1205, 1213, 1613, 1614, 3101})  # errors with which MySQL may roll a transaction back
 STATEMENTS_OFF = b"\1\0"
 ENDED_HERE = "nothing of the transaction has reached MySQL"
 COMMANDS = {COM_QUERY: "a text", COM_STMT_EXECUTE: "an execution", COM_STMT_PREPARE: "a statement to prepare"}
@@ -68,9 +68,7 @@ class Session(OwnSql):
 
     def __init__(self, shared: Shared, logged_in: LoggedIn) -> None:
         super().__init__(shared, logged_in)
-        # Of the statement that MySQL is answering: its route; its text where it is noted; whether the session was in a
-        # transaction or had autocommit off, and had it on; when it was sent.
-        self._passing: tuple[Route, bytes | None, bool, bool, int] = shared.large, None, False, True, 0
+        self._passing = Passing(shared.large, None, False, True, 0)  # the statement that MySQL is answering
         self._executed: PreparedStatement | None = None  # which one that is
         self.several = bool(self.capabilities & CLIENT_MULTI_STATEMENTS)  # a text may hold several statements
         self._passed_exchange = Exchange(Kind.RESULT, self._passed)
@@ -188,7 +186,7 @@ class Session(OwnSql):
                 if route.recodes:
                     statement.recode()
         state = self.state
-        self._passing = route, noted, state.in_transaction or not state.autocommit, state.autocommit, perf_counter_ns()
+        self._passing = Passing(route, noted, state.transactional, state.autocommit, perf_counter_ns())
         state.vacant = False
         # A text too large to be looked at, or one whose cache is being planned again, may be a cached read.
         shared = self.shared
@@ -210,57 +208,24 @@ class Session(OwnSql):
     def _passed(self, outcome: Outcome) -> None:
         """MySQL has answered the statement."""
         self._busy = False
-        state = self.state
-        route, noted, was, autocommit, started = self._passing
-        failed = outcome.status == NO_STATUS
-        self._done(route, outcome.status)
-        if outcome.state:
-            if state.token:
-                self.lacks_own_writes()  # or they would gather in a session that never reads
-            state.on_trackers(outcome.state)
-        if route.locks_tables is not None and not failed:
-            state.locked = route.locks_tables
-        if noted is not None and route.noted is not None:
-            route.noted.note((perf_counter_ns() - started) / 1000, state.account, noted)
-        if route.bounds and not failed:
-            state.touched = state.wrote = False  # they were the transaction's before
-            state.vacant = route.ends_only and not state.in_transaction
-            state.begun = 0
-        if route.touches and (state.in_transaction or (failed and (was or route.error_hides))):
-            state.touched = True
-            state.wrote |= route.locks
-        self._settle_kind(route, was=was, failed=failed)
+        state, passing = self.state, self._passing
+        route, failed = passing.route, outcome.status == NO_STATUS
+        if self._executed is not None:
+            self._executed.failed = failed
+        if state.token and outcome.state:
+            self.lacks_own_writes()  # or they would gather in a session that never reads
+        follow(state, passing, outcome)
+        if passing.noted is not None and route.noted is not None:
+            route.noted.note((perf_counter_ns() - passing.sent) / 1000, state.account, passing.noted)
         if self.shown.answers:
-            self._go_on_showing(route, autocommit=autocommit, failed=failed)
+            if ends_shown(state, passing, failed=failed):
+                self.shown.clear()
+            elif route.touches:
+                self._compare_shown(opens_snapshot=route.opens_snapshot and not failed)
         self.last_hit.passed(route, failed=failed, several=self.several)
-        if outcome.error is not None and outcome.error.errno in ROLLED_BACK:
-            state.known = False  # whether the transaction is over, is asked
-        if failed or state.changed or not route.simple:
-            self._doubt(route, failed=failed)
         if (state.may_be_unlogged or state.unlogged) and (route.locks or route.bounds):
             self.wrote_unlogged(schema=route.statement.kind is not StatementKind.WRITE)
         self.ended_exchange()
-
-    def _settle_kind(self, route: Route, *, was: bool, failed: bool) -> None:
-        """`was`: in a transaction, or with autocommit off, before the statement."""
-        state = self.state
-        if state.kind_changed:
-            state.kind_changed = False
-            state.unsettled |= was or state.in_transaction or bool(route.statement.parts) or not route.simple
-        if not failed and route.ends_only and state.values.get("completion_type") == "NO_CHAIN":
-            state.unsettled = state.saved = False
-        elif route.saves and (failed or not (state.in_transaction or state.autocommit)):
-            state.saved = True
-
-    def _go_on_showing(self, route: Route, *, autocommit: bool, failed: bool) -> None:
-        """Of a transaction that has had hits, once a statement was passed: it is over, or MySQL has looked at tables.
-        `autocommit`: as it was before."""
-        state = self.state
-        ended = not failed and (route.ends or not state.in_transaction)
-        if ended or route.ends_within or (not autocommit and (state.autocommit or route.sets_autocommit)):
-            self.shown.clear()
-        elif route.touches:
-            self._compare_shown(opens_snapshot=route.opens_snapshot and not failed)
 
     def _end_here(self, data: bytes) -> None:
         """COMMIT and ROLLBACK of a transaction of hits alone: MySQL has seen nothing of it."""
@@ -271,35 +236,6 @@ class Session(OwnSql):
         self.shared.system.count("empty_transactions")
         self.state.begun = 0
         self.ok(self.state.status)
-
-    def _done(self, route: Route, status: int) -> None:
-        """A statement was done, or ended with an error."""
-        if self._executed is not None:
-            self._executed.failed = status == NO_STATUS
-        if status == NO_STATUS:
-            return
-        state = self.state
-        state.on_status(status)
-        if state.one_shot and self.eof:  # rows that end with EOF do not tell that its transaction has been
-            state.known = False
-
-    def _doubt(self, route: Route, *, failed: bool) -> None:
-        """A statement may have done what MySQL does not tell."""
-        state = self.state
-        if route.tracks:
-            state.tracks_changed = True
-            state.set_tracks |= route.tracks
-        unknown_rows = route.statement.calls_unknown and self.eof and not route.calls
-        if unknown_rows or (failed and route.error_hides):
-            state.known = state.token_known = False  # an error tells nothing, nor do rows that end with EOF
-        elif route.unsettles:
-            state.known = False
-            if route.sets_roles and not failed:
-                state.note_rights(roles=True)
-        state.hiding |= route.hides_tables or (state.changed and not route.changes_state)
-        if state.hiding:
-            state.not_hidden.clear()
-        state.changed = False
 
     def _before(self, route: Route) -> None:
         """What MySQL must do first, unseen by the client, so that the statement finds what it would find without
