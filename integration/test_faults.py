@@ -267,7 +267,7 @@ EDGES = (
     Edge("CachedReads.watched.<locals>.ended", ((proxy.mysql.announced.Announced, "learn"),)),
     Edge("QuickHits.quick", ((proxy.mysql.texts.TextMatcher, "find"),)),
     Edge("Session._left_to_mysql", ((proxy.mysql.texts.TextMatcher, "find"),)),
-    Edge("Session._bind", ((proxy.mysql.routes.Target, "bind"),), error=InvariantViolated),
+    Edge("Executions.look", ((proxy.mysql.routes.Target, "bind"),), error=InvariantViolated),
     Edge("Router._matched", ((planner.matcher.QueryMatcher, "match"),)),
     Edge("Guard.flush", ((Engine, "flush"),)),
     Edge("Guard._not_asked", ((Engine, "_ask_for"),)),

@@ -53,3 +53,12 @@ class CachedRead:
         """Tells it from reads of other texts or values."""
         values = repr(tuple(self.values)).encode(errors="backslashreplace")
         return blake2b(b"%d %b%b" % (len(self.text), self.text, values), digest_size=16).digest()
+
+    def own_text(self) -> str:
+        """The text that the client sent, "" where its values stand elsewhere, or it is no text."""
+        if isinstance(self.kind, PreparedStatement):
+            return ""
+        try:
+            return self.text.decode()
+        except UnicodeDecodeError:
+            return ""

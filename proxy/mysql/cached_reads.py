@@ -275,12 +275,8 @@ class CachedReads(SessionBase):
     def _fill_beside(self, read: CachedRead) -> None:
         """While MySQL answers the first read of a kind, so that the second one is a hit."""
         if read.cache.peek(read.values) is None:
-            self._let_go(asyncio.get_running_loop().create_task(read.cache.fill(read.values, None, _own_text(read))))
-
-    def _let_go(self, task: asyncio.Task[Answer | str]) -> None:
-        """The fill goes on, whatever becomes of the session."""
-        self.shared.fills.add(task)
-        task.add_done_callback(self.shared.fill_ended)
+            filling = read.cache.fill(read.values, None, read.own_text())
+            self.shared.keep_fill(asyncio.get_running_loop().create_task(filling))
 
     def watched(self, read: CachedRead, done: Callable[[Outcome], None]) -> Exchange:
         """MySQL's answer to the read, from which is learned how it announces its columns. Requires:
@@ -445,7 +441,7 @@ class CachedReads(SessionBase):
         else:
             demand = self.shared.system.demand_after(state.token)
         try:
-            filling = read.cache.fill(read.values, demand, _own_text(read), wait=read.forced)
+            filling = read.cache.fill(read.values, demand, read.own_text(), wait=read.forced)
             return await (self._while_patient(filling) if state.touched else filling)
         except UnknownCache:  # dropped while the read waited
             return OTHER_CACHES
@@ -456,7 +452,7 @@ class CachedReads(SessionBase):
         """A DDL statement may be waiting for the transaction, and the fill for the DDL statement: a deadlock that MySQL
         cannot see, for the fill has another connection. It goes on for who comes next."""
         task = asyncio.get_running_loop().create_task(filling)
-        self._let_go(task)
+        self.shared.keep_fill(task)
         await asyncio.wait((task,), timeout=PATIENT)
         return task.result() if task.done() else FILL_IS_LATE
 
@@ -486,16 +482,6 @@ class CachedReads(SessionBase):
                 self.heads[read.kind] = read.head
             elif announced.filled is not None:
                 self.heads[read.kind] = HeadOfRows(announced.filled)
-
-
-def _own_text(read: CachedRead) -> str:
-    """The text that the client sent, "" where its values stand elsewhere, or it is no text."""
-    if isinstance(read.kind, PreparedStatement):
-        return ""
-    try:
-        return read.text.decode()
-    except UnicodeDecodeError:
-        return ""
 
 
 class HeadOfRows(bytes):

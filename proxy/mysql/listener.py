@@ -190,7 +190,12 @@ class Shared:
         """Waits, for a bounded time, until the stream has brought a session's own writes."""
         return await self.system.reached(own, self.options.own_writes_wait)
 
-    def fill_ended(self, task: asyncio.Task[Answer | str]) -> None:
+    def keep_fill(self, task: asyncio.Task[Answer | str]) -> None:
+        """It goes on, whatever becomes of the session that has begun it."""
+        self.fills.add(task)
+        task.add_done_callback(self._fill_ended)
+
+    def _fill_ended(self, task: asyncio.Task[Answer | str]) -> None:
         self.fills.discard(task)
         if not task.cancelled():
             task.exception()  # who waits for it still has it from the task

@@ -184,8 +184,7 @@ class Compared:
 
 @dataclass(slots=True, eq=False)
 class Target:
-    """What a prepared statement is for, as of a version of the caches. `cache` None: for no cache, or not for every
-    value of its parameters; then `matched_each_time` tells whether its values must be looked at."""
+    """What a prepared statement is for, as of a version of the caches. `cache` None: for no cache, and `why`."""
 
     route: Route
     version: int

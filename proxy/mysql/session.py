@@ -11,9 +11,9 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-from proxy.mysql.announced import definitions_in
 from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.cached_reads import OF_ANOTHER_STATE, VISIBLE_SOON
+from proxy.mysql.executions import Executions
 from proxy.mysql.own_sql import OwnSql
 from proxy.mysql.packets import (
     CLIENT_MULTI_STATEMENTS,
@@ -35,7 +35,7 @@ from proxy.mysql.packets import (
     Malformed,
     packet,
 )
-from proxy.mysql.prepared import CURSOR, MOST_UNSEEN, NotDecoded, PreparedStatement, text_at
+from proxy.mysql.prepared import MOST_UNSEEN, PreparedStatement, text_at
 from proxy.mysql.reads import ends_here
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, nobody_is_told
 from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
@@ -45,14 +45,10 @@ from proxy.mysql.shown import Stage
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Steer
 from proxy.mysql.trackers import DEADLOCK, begin, refresh
-from sqltypes.errors import UpwellError
 
 if TYPE_CHECKING:
-    from proxy.api import ParameterValue
     from proxy.mysql.handshake import LoggedIn
     from proxy.mysql.listener import Shared
-    from proxy.mysql.routes import Target
-    from sqltypes.expression import Value
 
 MAY_BE_CACHED = (StatementKind.READ, StatementKind.OTHER)
 MORE = "MySQL has a result for what stands behind the semicolon, too"
@@ -70,6 +66,7 @@ class Session(OwnSql):
         super().__init__(shared, logged_in)
         self._passing = Passing(shared.large, None, False, True, 0)  # the statement that MySQL is answering
         self._executed: PreparedStatement | None = None  # which one that is
+        self._executions = Executions(shared, eof=self.eof)
         self.several = bool(self.capabilities & CLIENT_MULTI_STATEMENTS)  # a text may hold several statements
         self._passed_exchange = Exchange(Kind.RESULT, self._passed)
 
@@ -172,7 +169,7 @@ class Session(OwnSql):
             self.begin_at_mysql()
         if self.shown.answers or self.last_hit.asked_by(route):
             self._before(route)
-        self._executed = self.statements.get(data[5:9]) if data[4] == COM_STMT_EXECUTE else None
+        self._executed = self._executed_by(data)
         if self._executed is not None:
             data = self.for_mysql(data)
         elif route.resolves:
@@ -258,7 +255,7 @@ class Session(OwnSql):
 
     def for_mysql(self, data: bytes) -> bytes:
         """A command, the hits before which MySQL has not seen. Shows it those by whose types it goes on comparing."""
-        statement = self.statements.get(data[5:9]) if data[4] == COM_STMT_EXECUTE else None
+        statement = self._executed_by(data)
         if statement is None:
             return data
         self._show_owed(statement, data)
@@ -296,6 +293,14 @@ class Session(OwnSql):
         ):
             shared.system.count("mixed_snapshots")
 
+    def _statement_of(self, data: bytes) -> PreparedStatement | None:
+        """The prepared statement that a command is about."""
+        return self.statements.get(data[5:9])
+
+    def _executed_by(self, data: bytes) -> PreparedStatement | None:
+        """The one that a command executes, if it does."""
+        return self.statements.get(data[5:9]) if data[4] == COM_STMT_EXECUTE else None
+
     # -- prepared statements -------------------------------------------------------------------------------------------
 
     def _prepare(self, data: bytes) -> None:
@@ -328,82 +333,33 @@ class Session(OwnSql):
         self.forward(data, Kind.PREPARED, after)
 
     def _execute(self, data: bytes) -> None:
-        statement = self.statements.get(data[5:9])
+        statement = self._statement_of(data)
         if statement is None or len(data) < 14:
             self.pass_statement(data, self.shared.large, "the prepared statement is not known here")
             return
-        target = self._target(statement)
-        why, given, values = self._bind(statement, target, data)
-        route, cache, forced, text = target.route, target.cache, target.forced, statement.text
-        if values is None or cache is None:
+        asked = self._executions.look(statement, data, again=bool(self.shown.said))
+        target, why, given, text = asked.target, asked.why, asked.given, statement.text
+        route, cache = target.route, target.cache
+        if asked.values is None or cache is None:
             if why == NO_CACHE and not statement.failed and self.says_again(data, text, statement, given):
                 return
-            if forced:
+            if target.forced:
                 self._refuse(statement, why)
                 return
             name, noted = cache.name if cache is not None else "", text if why == NO_CACHE else None
             self.pass_statement(data, route, why, cache=name, noted=noted)
             return
         read = CachedRead(
-            data, target.version, cache, values, text, statement.database, route, statement, target, given
+            data, target.version, cache, asked.values, text, statement.database, route, statement, target, given
         )
-        read.forced = forced
+        read.forced = target.forced
         self.look(read)
-
-    def _bind(
-        self, statement: PreparedStatement, target: Target, data: bytes
-    ) -> tuple[str, tuple[Value, ...], tuple[ParameterValue, ...] | None]:
-        """(why it is no cached read, the values of an execution, those of the cache's parameters or None)."""
-        why = target.why or target.resolved_otherwise(statement)
-        given: tuple[Value, ...] = ()
-        values = None
-        try:
-            if statement.long_data:
-                why = "a parameter was sent in pieces"
-            elif data[9] & CURSOR:
-                why = "the rows are fetched by a cursor"
-            if why == NO_CACHE and self.shown.said:  # it may be shown again
-                given = statement.values(data[4:])
-            elif why:
-                if statement.binds_types(data):
-                    statement.note_types(data[4:])
-            else:
-                before = statement.types
-                given = statement.values(data[4:])
-                why = target.resolved_otherwise(statement)
-                if not why:
-                    values = target.bind(given, statement)
-                    target.learn(before, data[9:], given, values, statement)
-                    why = NO_CACHE
-        except NotDecoded as reason:
-            why = str(reason)
-        except Malformed as reason:  # MySQL says what it thinks of it
-            why = str(reason)
-            statement.types = None
-        except UpwellError as error:
-            why, values = self.shared.note_fault("an execution", error, text=repr(statement.text)[:2000]), None
-        statement.long_data = False
-        return why, given, values
 
     def _refuse(self, statement: PreparedStatement, why: str) -> None:
         """An execution that must be a hit."""
         if len(statement.unseen) > MOST_UNSEEN:
             self._show_now(statement)  # or each execution would be refused from now on
         self.fail_command(self.shared.forced(why))
-
-    def _target(self, statement: PreparedStatement) -> Target:
-        """For which cache it is, as of now."""
-        target = statement.target
-        if target is None or target.version != self.shared.system.caches_version:
-            target = statement.target = self.shared.target(statement, eof=self.eof)
-            statement.heads.clear()
-            announces, version = statement.announced
-            if target.cache is not None and version == target.version:
-                statement.heads[announces] = self.shared.announced.of(
-                    target.cache, (announces, statement.resolved), definitions_in(statement.answer, eof=self.eof),
-                    binary=True, eof=self.eof,
-                )  # fmt: skip
-        return target
 
     def _close_statement(self, data: bytes) -> None:
         self.statements.pop(data[5:9], None)
@@ -414,13 +370,13 @@ class Session(OwnSql):
         self.send_unanswered(data)
 
     def _note_long_data(self, data: bytes) -> None:
-        statement = self.statements.get(data[5:9])
+        statement = self._statement_of(data)
         if statement is not None:
             self._show_now(statement)  # an execution would take the pieces
             statement.long_data = True
 
     def _reset_statement(self, data: bytes) -> None:
-        statement = self.statements.get(data[5:9])
+        statement = self._statement_of(data)
         if statement is not None:
             statement.long_data = statement.cursor = statement.closed = False
         self.forward(data, Kind.ONE, _nothing)
@@ -468,7 +424,7 @@ class Session(OwnSql):
         self.forward(data, Kind.ROWS, _nothing)
 
     def _fetch(self, data: bytes) -> None:
-        statement = self.statements.get(data[5:9])
+        statement = self._statement_of(data)
         if statement is not None and statement.closed and self.server.alive:
             self.server.send(packet(bytes((COM_STMT_RESET,)) + statement.id, 0), self.unseen(_nothing))
             statement.cursor = statement.closed = False
@@ -490,7 +446,7 @@ class Session(OwnSql):
         elif command == COM_STMT_PREPARE:
             self.forward(data, Kind.PREPARED, _nothing)
         elif command in (COM_QUERY, COM_STMT_EXECUTE):
-            statement = self.statements.get(data[5:9]) if command == COM_STMT_EXECUTE else None
+            statement = self._executed_by(data)
             if statement is not None:
                 statement.types = None
             self.pass_statement(data, self.shared.large, "the statement is too large to be looked at")

@@ -1,0 +1,86 @@
+"""Executions of prepared statements: for which cache each is, and with which values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from proxy.mysql.announced import definitions_in
+from proxy.mysql.packets import Malformed
+from proxy.mysql.prepared import CURSOR, NotDecoded, PreparedStatement
+from proxy.mysql.routes import NO_CACHE, Target
+from sqltypes.errors import UpwellError
+
+if TYPE_CHECKING:
+    from proxy.api import ParameterValue
+    from proxy.mysql.listener import Shared
+    from sqltypes.expression import Value
+
+
+@dataclass(slots=True)
+class Execution:
+    """What an execution asks for."""
+
+    target: Target
+    why: str = ""  # it is no read of a cache
+    given: tuple[Value, ...] = ()  # the statement's values, where they were looked at
+    values: tuple[ParameterValue, ...] | None = None  # those of the cache's parameters, where it is a read of one
+
+
+class Executions:
+    """Looks at the executions of a session. `eof`: its rows end with EOF."""
+
+    def __init__(self, shared: Shared, *, eof: bool) -> None:
+        self._shared = shared
+        self._eof = eof
+
+    def look(self, statement: PreparedStatement, data: bytes, *, again: bool) -> Execution:
+        """What the execution asks for, and notes what it binds. `data`: its packet with the header, of 14 bytes at
+        least. `again`: the transaction may have been shown its answer, so its values are wanted for no cache, too."""
+        target = self._target(statement)
+        found = Execution(target, target.why or target.resolved_otherwise(statement))
+        try:
+            self._bind(found, statement, data, again=again)
+        except NotDecoded as reason:
+            found.why = str(reason)
+        except Malformed as reason:  # MySQL says what it thinks of it
+            found.why = str(reason)
+            statement.types = None
+        except UpwellError as error:
+            found.why = self._shared.note_fault("an execution", error, text=repr(statement.text)[:2000])
+        statement.long_data = False
+        return found
+
+    def _bind(self, found: Execution, statement: PreparedStatement, data: bytes, *, again: bool) -> None:
+        """Fills in the values. Raises NotDecoded, Malformed, UpwellError."""
+        if statement.long_data:
+            found.why = "a parameter was sent in pieces"
+        elif data[9] & CURSOR:
+            found.why = "the rows are fetched by a cursor"
+        if found.why == NO_CACHE and again:
+            found.given = statement.values(data[4:])
+        elif found.why:
+            if statement.binds_types(data):
+                statement.note_types(data[4:])
+        else:
+            before, target = statement.types, found.target
+            found.given = statement.values(data[4:])
+            found.why = target.resolved_otherwise(statement)
+            if not found.why:
+                values = target.bind(found.given, statement)
+                target.learn(before, data[9:], found.given, values, statement)
+                found.values = values
+
+    def _target(self, statement: PreparedStatement) -> Target:
+        """For which cache it is, as of now."""
+        shared, target = self._shared, statement.target
+        if target is None or target.version != shared.system.caches_version:
+            target = statement.target = shared.target(statement, eof=self._eof)
+            statement.heads.clear()
+            announces, version = statement.announced
+            if target.cache is not None and version == target.version:
+                statement.heads[announces] = shared.announced.of(
+                    target.cache, (announces, statement.resolved), definitions_in(statement.answer, eof=self._eof),
+                    binary=True, eof=self._eof,
+                )  # fmt: skip
+        return target
