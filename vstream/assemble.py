@@ -13,51 +13,34 @@ Invariants:
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 import structlog
-import zstandard
 
 from dataflow.messages import Gap, Progress, StreamEvent, TableChanges, Transaction
 from gtid_tracker.gtid import Gtid, MutableGtidSet
 from sqltypes.schema import Table
 from vstream import events as ev
+from vstream.announced import Announced
+from vstream.broken import MALFORMED, HistoryLost, StreamBroken
 from vstream.ddl import ALL, Kind, Statement, classify
 from vstream.decode import MappedTable, TableDecoders
 from vstream.inflate import Inflating
-from vstream.odd import Odd, Prepared, announced_twice, told
+from vstream.odd import Odd, Prepared, told
 from vstream.rows import RowsDecoder
 from vstream.source import Sink
 from vstream.whole import whole_transaction
 
 _log = structlog.get_logger(__name__)
 
-MALFORMED = (ValueError, LookupError, OverflowError, struct.error, zstandard.ZstdError)
-
 Handler = Callable[[bytes, int, int], None]
 
-ENDS_STATEMENT = 1  # of the flags of rows
-FOLLOWED = 0x12  # MySQL followed the foreign keys itself, and logs what that changed; or nobody follows any
 UNFOLLOWED = (
     "rows that foreign keys change are not in the binlog: it was a session begun anew (COM_RESET_CONNECTION or"
     " COM_CHANGE_USER), in which InnoDB follows them"
 )
 NOT_ALL = "rows that MySQL has announced are not in its binlog"
 _DUMMY_TABLE = b"\xff\xff\xff\x00\x00\x00"  # ends a statement that changed no row of a logged table
-
-
-class HistoryLost(Exception):
-    """The source's binlog is not the one that was read until now."""
-
-
-class StreamBroken(Exception):
-    """An event that is not understood. `gtid`: of the transaction that it is in, if it is in one; `kind`: its type."""
-
-    def __init__(self, reason: str, gtid: Gtid | None, kind: int | None = None) -> None:
-        super().__init__(reason)
-        self.gtid = gtid
-        self.kind = kind
 
 
 class Assembler:
@@ -88,8 +71,7 @@ class Assembler:
         self._weight = 0
         self._changes: list[TableChanges] = []
         self._seen: list[MappedTable] = []
-        self._announced: list[MappedTable] = []  # by the statement of which rows are to come
-        self._rows_end: int | None = None  # whether its last rows say that they are; None: there are none yet
+        self._announced = Announced()  # by the statement of which rows are to come
         self._odd: Odd | None = None
         self._inflating: Inflating | None = None
         self._handlers = self._handler_table()
@@ -146,9 +128,9 @@ class Assembler:
         mapped = self.tables.by_id.get(table_id)
         if mapped is None or mapped.body != body or mapped.untrusted or data[at : at + 6] != table_id:
             return 0
-        if not data[at + 6] & ENDS_STATEMENT:
+        if not data[at + 6] & ev.ENDS_STATEMENT:
             return 0
-        if kind != ev.WRITE_ROWS and not data[at + 6] & FOLLOWED and self.tables.children:
+        if kind != ev.WRITE_ROWS and not data[at + 6] & ev.FOLLOWED and self.tables.children:
             return 0
         uuid, number, stamp = ev.read_gtid(data, start + ev.HEADER)
         source = self._sources.get(uuid)
@@ -210,7 +192,7 @@ class Assembler:
         self._gtid = None
         self._skip = self._block = False
         self._changes, self._seen, self._odd, self._weight = [], [], None, 0
-        self._announced, self._rows_end = [], None
+        self._announced.clear()
 
     def begin_anew(self, position: MutableGtidSet) -> None:
         """Another server or lost history: the stream goes on there. An XA COMMIT that comes now is of an unknown
@@ -276,23 +258,18 @@ class Assembler:
         mapped = self.tables.by_id.get(body[:6])
         if mapped is None or mapped.body != body:
             mapped = self.tables.map(body)
-        if self._rows_end is not None:
+        if self._announced.rows_end is not None:
             self._end_statement()
         self._seen.append(mapped)
-        self._announced.append(mapped)
+        self._announced.tables.append(mapped)
 
     def _end_statement(self) -> None:
-        """Have its rows come? It announces its tables, then come rows, the last ones of which say that they are. (Under
-        LOCK TABLES MySQL can commit changes of which its binlog has the tables only.)"""
-        announced, ended = self._announced, self._rows_end
-        self._announced, self._rows_end = [], None
-        if not ended or (len(announced) > 1 and announced_twice(announced)):
-            for mapped in announced:
-                if mapped.decoders is not None or mapped.untrusted:
-                    self._distrust(mapped, NOT_ALL)
+        for mapped in self._announced.end():
+            if mapped.decoders is not None or mapped.untrusted:
+                self._distrust(mapped, NOT_ALL)
 
     def _on_insert(self, data: bytes, at: int, end: int) -> None:
-        self._rows_end = data[at + 6] & ENDS_STATEMENT
+        self._announced.rows_end = data[at + 6] & ev.ENDS_STATEMENT
         mapped = self.tables.by_id.get(data[at : at + 6])
         if mapped is None or mapped.decoders is None or self._skip:
             self._not_decoded(mapped, data, at)
@@ -300,9 +277,7 @@ class Assembler:
             self._decode(mapped, mapped.decoders.inserts, data, mapped.rows_at(data, at, 1), end)
 
     def _on_delete(self, data: bytes, at: int, end: int) -> None:
-        self._rows_end = data[at + 6] & ENDS_STATEMENT
-        if not data[at + 6] & FOLLOWED and self.tables.children and not self._skip:
-            self._unfollowed()
+        self._on_parents(data[at + 6])
         mapped = self.tables.by_id.get(data[at : at + 6])
         if mapped is None or mapped.decoders is None or self._skip:
             self._not_decoded(mapped, data, at)
@@ -310,9 +285,7 @@ class Assembler:
             self._decode(mapped, mapped.decoders.deletes, data, mapped.rows_at(data, at, 1), end)
 
     def _on_update(self, data: bytes, at: int, end: int) -> None:
-        self._rows_end = data[at + 6] & ENDS_STATEMENT
-        if not data[at + 6] & FOLLOWED and self.tables.children and not self._skip:
-            self._unfollowed()
+        self._on_parents(data[at + 6])
         mapped = self.tables.by_id.get(data[at : at + 6])
         if mapped is None or mapped.decoders is None or self._skip:
             self._not_decoded(mapped, data, at)
@@ -320,21 +293,21 @@ class Assembler:
             self._decode(mapped, mapped.decoders.updates, data, mapped.rows_at(data, at, 2), end)
 
     def _on_partial_update(self, data: bytes, at: int, end: int) -> None:
-        self._rows_end = data[at + 6] & ENDS_STATEMENT
-        if not data[at + 6] & FOLLOWED and self.tables.children and not self._skip:
-            self._unfollowed()
+        self._on_parents(data[at + 6])
         mapped = self.tables.by_id.get(data[at : at + 6])
         if mapped is None or mapped.decoders is None or self._skip:
             self._not_decoded(mapped, data, at)
         else:
             self._distrust(mapped, "partial JSON updates; binlog_row_value_options must be empty")
 
-    def _unfollowed(self) -> None:
-        """Rows were changed or deleted that other tables' rows may follow. Which, the parents' own keys tell, too: all
-        that follow any are taken."""
-        note = self._note()
-        note.written = UNFOLLOWED
-        self._note_tables(note, self.tables.children)
+    def _on_parents(self, flags: int) -> None:
+        """Rows are changed or deleted that rows of other tables may follow. Of which tables, only the parents' own keys
+        would tell: all tables are taken whose rows follow any."""
+        self._announced.rows_end = flags & ev.ENDS_STATEMENT
+        if not flags & ev.FOLLOWED and self.tables.children and not self._skip:
+            note = self._note()
+            note.written = UNFOLLOWED
+            note.add_tables(self.tables.children)
 
     def _decode(self, mapped: MappedTable, decode: RowsDecoder, data: bytes, first: int, end: int) -> None:
         if not first:
@@ -385,7 +358,7 @@ class Assembler:
         if data[end - 6 : end] == b"\0BEGIN":
             self._block = True
             return
-        if self._announced:
+        if self._announced.tables:
             self._end_statement()
         database, text, mode = ev.read_query(data, at, end)
         statement = classify(text, database, mode) if text is not None else Statement(Kind.DDL, None)
@@ -413,11 +386,11 @@ class Assembler:
             note = self._note()
             note.statement = text
             note.schema |= statement.schema
-            self._note_tables(note, statement.tables)
+            note.add_tables(self._members(statement))
         elif kind is Kind.ROWS and not self._skip:
             note = self._note()
             note.written = f"a statement changed rows without row events; binlog_format must be ROW: {text:.200}"
-            self._note_tables(note, statement.tables)
+            note.add_tables(self._members(statement))
         elif kind in (Kind.ROLLBACK, Kind.ROLLBACK_TO) and not self._skip:
             for mapped in self._seen:
                 self._note().untrusted[mapped.name] = "rows that were rolled back"
@@ -426,10 +399,9 @@ class Assembler:
         elif kind in (Kind.COMMIT, Kind.ROLLBACK) or not self._block:
             self._end()
 
-    def _note_tables(self, note: Odd, tables: frozenset[str] | None) -> None:
-        """A statement may have changed these."""
-        known = tables is not None and note.tables is not None
-        note.tables = note.tables | self.tables.with_members(tables) if known else None  # type: ignore[operator,arg-type]
+    def _members(self, statement: Statement) -> frozenset[str] | None:
+        """The tables that a statement may have changed; None: any."""
+        return None if statement.tables is None else self.tables.with_members(statement.tables)
 
     def _on_xa(self, verb: str, written: bytes) -> None:
         if verb in ("START", "END"):
@@ -448,7 +420,7 @@ class Assembler:
 
     def _on_xa_prepare(self, data: bytes, at: int, end: int) -> None:
         one_phase, xid = ev.read_xa_prepare(data, at)
-        if self._announced:
+        if self._announced.tables:
             self._end_statement()
         if not one_phase and not self._skip:
             self._prepared[xid] = Prepared(self._changes, self._seen, self._odd)
@@ -464,7 +436,7 @@ class Assembler:
         gtid = self._gtid
         if gtid is None:
             raise StreamBroken("a transaction ends that never began", None)
-        if self._announced:
+        if self._announced.tables:
             self._end_statement()
         changes = self._changes
         odd, seen, skip = self._odd, self._seen, self._skip

@@ -19,7 +19,8 @@ from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from sqltypes.errors import ConfigError, SourceError, UpwellError
 from sqltypes.schema import Table
 from sqltypes.source_checks import Finding
-from vstream.assemble import Assembler, HistoryLost
+from vstream.assemble import Assembler
+from vstream.broken import HistoryLost
 from vstream.connection import Account, Session, log_in
 from vstream.decode import TableDecoders
 from vstream.dump import DumpBroken, DumpLost, DumpReader, never

@@ -15,7 +15,8 @@ from typing import NoReturn
 import structlog
 
 from gtid_tracker.gtid import Gtid
-from vstream.assemble import MALFORMED, Assembler, HistoryLost, StreamBroken
+from vstream.assemble import Assembler
+from vstream.broken import MALFORMED, HistoryLost, StreamBroken
 from vstream.connection import Session
 from vstream.events import GTID
 from vstream.packets import PacketBuffer

@@ -20,6 +20,10 @@ WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS, GTID, ANONYMOUS_GTID, PREVIOUS_GTIDS = 30,
 TRANSACTION_CONTEXT, VIEW_CHANGE, XA_PREPARE, PARTIAL_UPDATE_ROWS, PAYLOAD, HEARTBEAT_V2, TAGGED_GTID = range(36, 43)
 LOADS = (6, 8, 9, 10, 11, 12, 17, 18)  # LOAD DATA as a statement, in all its ages
 
+# Flags of rows, in the byte behind the table's id.
+ENDS_STATEMENT = 0x01
+FOLLOWED = 0x12  # MySQL followed the foreign keys itself, and logs what that changed; or nobody follows any
+
 _GTID = struct.Struct("<x16sQ17xQ")
 _QUERY = struct.Struct("<8xBHH")
 _XA = struct.Struct("<BIII")

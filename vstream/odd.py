@@ -28,6 +28,10 @@ class Odd:
     gap: str = ""
     heavy: bool = False
 
+    def add_tables(self, tables: frozenset[str] | None) -> None:
+        """Rows of these were changed, or may have been; None: of any."""
+        self.tables = None if tables is None or self.tables is None else self.tables | tables
+
 
 @dataclass(slots=True)
 class Prepared:
@@ -36,15 +40,6 @@ class Prepared:
     changes: list[TableChanges]
     seen: list[MappedTable]
     odd: Odd | None
-
-
-def announced_twice(tables: Sequence[MappedTable]) -> bool:
-    """Whether the tables that were announced before rows came are those of several statements with the same tables: the
-    rows of all but the last one are missing. So it is under LOCK TABLES, of which each statement announces all."""
-    count = len(tables)
-    if len({mapped.name for mapped in tables}) * 2 > count:
-        return False
-    return any(list(tables[size:]) == list(tables[:-size]) for size in range(1, count // 2 + 1) if count % size == 0)
 
 
 def told(

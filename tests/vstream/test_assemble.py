@@ -23,7 +23,8 @@ from tests.support.binlog_bytes import (
     unended,
     xid,
 )
-from vstream.assemble import Assembler, StreamBroken
+from vstream.assemble import Assembler
+from vstream.broken import StreamBroken
 from vstream.decode import TableDecoders
 
 T = BinlogTable("t", ("bigint", "varchar"))

@@ -25,7 +25,8 @@ from tests.support.binlog_bytes import (
     unended,
     xid,
 )
-from vstream.assemble import Assembler, StreamBroken
+from vstream.assemble import Assembler
+from vstream.broken import StreamBroken
 from vstream.decode import TableDecoders
 from vstream.dump import take
 from vstream.packets import PacketBuffer
