@@ -362,18 +362,21 @@ _KINDS: dict[str, Callable[[Sequence[Token]], Statement]] = {
 
 
 FOUND_ROWS = "found_rows"
-_LAST = frozenset({FOUND_ROWS, "row_count"})
+_LAST_FUNCTIONS = frozenset({FOUND_ROWS, "row_count"})
 _LAST_VARIABLES = frozenset({"warning_count", "error_count"})
 
 
 def _asked_of_last(tokens: Sequence[Token]) -> set[str]:
     """The functions and variables by which it asks."""
-    names = [(token.kind, token.text.lower()) for token in tokens]
-    found = {text.strip("`") for kind, text in names if kind in ("word", "quoted")} & _LAST
-    if any(kind == "variable" and text.startswith("@@") for kind, text in names):
-        texts = (part.strip("`") for _, text in names for part in text.removeprefix("@@").split("."))
-        found |= _LAST_VARIABLES.intersection(texts)
-    return found
+    functions = {token.text.lower().strip("`") for token in tokens if token.kind in ("word", "quoted")}
+    variables = {
+        name.strip("`")
+        for at, token in enumerate(tokens)
+        if token.text.startswith("@@")
+        for part in tokens[at : at + 3]  # a name with spaces or backquotes around its point is up to three tokens
+        for name in part.text.lower().removeprefix("@@").split(".")
+    }
+    return functions & _LAST_FUNCTIONS | variables & _LAST_VARIABLES
 
 
 # Measured at MySQL 9.7: what leaves alone how many rows FOUND_ROWS() tells of.

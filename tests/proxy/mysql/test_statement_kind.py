@@ -318,12 +318,18 @@ def test_several_statements_have_parts() -> None:
         "SHOW COUNT(*) ERRORS",
         "SELECT FOUND_ROWS()",
         "SELECT @@warning_count",
+        "SELECT @@session.error_count",
+        "SELECT @@`Warning_Count`",
+        "SELECT @@local.`warning_count`",
+        "SELECT @@`session`.`warning_count`",
+        "SELECT @@session . warning_count",
         "SELECT row_count()",
     ],
 )
 def test_questions_about_the_last_statement(sql: str) -> None:
     assert classify(sql).of_last
     assert not classify("SELECT 'FOUND_ROWS()' FROM t").of_last
+    assert not classify("SELECT @@sql_mode, id, warning_count FROM t").of_last, "a column"
 
 
 def test_the_servers_version_decides_what_a_comment_is() -> None:
