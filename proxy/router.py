@@ -13,7 +13,7 @@ from time import monotonic, perf_counter
 import upwell
 from dataflow.engine import Engine
 from dataflow.entries import Held
-from dataflow.messages import Changes, Gap, Progress, StreamEvent
+from dataflow.messages import Gap, Progress, StreamEvent
 from dataflow.reader import Params, ReaderNode
 from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream
@@ -44,27 +44,24 @@ from proxy.faults import is_fault
 from proxy.freshness import CallDemand, Freshener
 from proxy.keys import MOST_KEYS
 from proxy.lateness import Lateness
-from proxy.ledger import TIRED
 from proxy.long_sql import is_long, read_text, substituted, substituted_in_slices
 from proxy.named_cache import NamedCache
 from proxy.proxied import ProxiedQueries
-from proxy.pump import DIFFERS, NOT_COMPARED, SUSPECTED, Pump
+from proxy.pump import Pump
 from proxy.sample import Sampler
 from proxy.slices import encode_in_slices, in_slices
 from proxy.state import StateStore
+from proxy.subscriptions import Subscriptions
 from proxy.trust import Auditor
 from proxy.visible import VisibleTimes
-from sqltypes.errors import BadParameters, SourceDown, TooStale, UnknownCache, UpwellError
+from sqltypes.errors import TooStale, UnknownCache, UpwellError
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
 from vstream.source import ChangeSource
 
 VISIBLE_SOON = 0.05  # seconds that a transaction of the stream may need to become visible
 LEAST_PATIENCE = 0.05  # seconds that MySQL may take to execute what the stream has brought already
-SLOW_SUBSCRIBER = 1000  # events that a subscriber may be behind before it is cut off
 SHORT = 0.8  # of the limit of memory
-TRIES = 2 * TIRED + 4  # to compare a subscription's first rows
-LATER = frozenset({NOT_COMPARED, SUSPECTED, DIFFERS, "hot_key", "cache_dropped"})  # why another try may be answered
 WIDE = 200  # columns
 GRPC_ACCOUNT = ""  # callers of gRPC are no accounts of MySQL
 
@@ -120,7 +117,7 @@ class Router:
         catalog.definitions = state
         pump.on_differs = self.auditor.on_differs
         pump.on_position = self._on_position
-        self._subscribers: set[asyncio.Queue[SubscriptionEvent]] = set()
+        self._subscriptions = Subscriptions(self, catalog)
         self.server_version = ""
 
     def _sampler(self, share: float) -> Sampler:
@@ -306,70 +303,13 @@ class Router:
 
     # -- subscriptions -----------------------------------------------------------------------------------------------
 
-    async def subscribe(
-        self, name: str, parameters: Sequence[ParameterValue]
-    ) -> AsyncGenerator[SubscriptionEvent, None]:
-        cache = self._catalog.get(name)
-        if not self.closed:
-            await self._compare_first(cache, parameters)
-        if self.closed:  # who is not yet among the subscribers is not told when that begins
-            raise SourceDown(self.closed)
-        if cache.reader is None or cache.binder is None:
-            raise SourceDown(f"cache {name!r} is not ready: {cache.why}")
-        if why := cache.binder.too_many(parameters):
-            raise BadParameters(f"a subscription is to one key: {why}")
-        keys = cache.binder.bind(parameters).keys
-        if len(keys) != 1:
-            raise BadParameters(f"a subscription is to one key, the parameters give {len(keys)}")
-        queue: asyncio.Queue[SubscriptionEvent] = asyncio.Queue()
-
-        def deliver(changes: Changes) -> None:
-            if queue.qsize() >= SLOW_SUBSCRIBER:
-                self.pump.unsubscribe(number)
-                queue.put_nowait(SubscriptionEvent(end=f"too slow: {SLOW_SUBSCRIBER} events behind"))
-                return
-            position = self.position()
-            if cache.trust is not None and not changes.lost:
-                self.auditor.behind_changes(cache, parameters)
-            queue.put_nowait(
-                SubscriptionEvent(changes.removed, changes.added, changes.snapshot, position, changes.lost)
-            )
-
-        number = 0
-        self._subscribers.add(queue)
-        try:
-            number = self.pump.subscribe(cache.reader, keys, deliver)
-            while True:
-                event = await queue.get()
-                yield event
-                if event.end:
-                    return
-        finally:
-            self._subscribers.discard(queue)
-            self.pump.unsubscribe(number)
-
-    async def _compare_first(self, cache: NamedCache, parameters: Sequence[ParameterValue]) -> None:
-        """The first rows of a subscription are compared as those of a read are: returns when they are held, and nothing
-        is to be compared before they are given. Raises SourceDown where that could not be done so often that a read
-        would have been answered."""
-        opened, why = OpenCache(self, cache, 0), ""
-        for _ in range(TRIES):
-            if cache.trust is None or (not why and opened.proved(parameters)):
-                return
-            answer = await opened.fill(parameters)
-            await self.auditor.settled(cache)
-            if cache.reader is None:
-                await self._catalog.settled()
-            if isinstance(answer, str) and answer not in LATER:
-                return  # the subscription ends for the same reason
-            why = answer if isinstance(answer, str) else ""
-        raise SourceDown(f"cache {cache.name!r}: {why or NOT_COMPARED}")
+    def subscribe(self, name: str, parameters: Sequence[ParameterValue]) -> AsyncGenerator[SubscriptionEvent, None]:
+        return self._subscriptions.subscribe(name, parameters)
 
     def close(self, reason: str) -> None:
         """No hit is served from now on, and every subscription ends: its rows may be older than was promised."""
         if not self.closed:
-            for queue in self._subscribers:
-                queue.put_nowait(SubscriptionEvent(end=reason))
+            self._subscriptions.end(reason)
         self.closed = reason
 
     async def reached(self, own: GtidSet, seconds: float) -> bool:
