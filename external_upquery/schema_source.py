@@ -22,7 +22,7 @@ from external_upquery.column_types import GEOMETRIES, column_type
 from external_upquery.login import CUT_OFF, connect
 from external_upquery.upstream import Upstream
 from sqltypes.errors import SourceDown, SourceError
-from sqltypes.schema import Column, Relation, SchemaSnapshot, Table, View
+from sqltypes.schema import ANY_TABLE, Column, Relation, SchemaSnapshot, Table, View
 
 Name = tuple[str, str]  # (schema, name)
 
@@ -83,6 +83,29 @@ VARIABLES = sa.text(
     " 'show_gipk_in_create_table_and_information_schema')"
 )
 CASCADES = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
+# By which foreign keys a table's rows change with those of other tables, and theirs with those of others again: the
+# other table, whether there is one that this account may see, whether deleted and whether updated rows do that.
+ABOVE = sa.text(
+    """
+    WITH RECURSIVE
+    link (of_schema, of_table, in_schema, in_table, deletes, updates) AS (
+        SELECT CONSTRAINT_SCHEMA, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME,
+            DELETE_RULE IN :rules, UPDATE_RULE IN :rules
+        FROM information_schema.REFERENTIAL_CONSTRAINTS
+        WHERE DELETE_RULE IN :rules OR UPDATE_RULE IN :rules
+    ),
+    above AS (
+        SELECT in_schema, in_table, deletes, updates FROM link WHERE of_schema = :schema AND of_table = :table
+        UNION
+        SELECT link.in_schema, link.in_table, link.deletes, link.updates
+        FROM above JOIN link ON of_schema = above.in_schema AND of_table = above.in_table
+    )
+    SELECT LOWER(CONCAT(in_schema, '.', in_table)) AS name, deletes, updates, EXISTS (
+        SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = in_schema AND TABLE_NAME = in_table
+    ) AS seen
+    FROM above
+    """
+).bindparams(sa.bindparam("rules", sorted(CASCADES), expanding=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +130,7 @@ class Keys:
 
 
 NO_KEYS = Keys((), (), ())
+NOTHING: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
 
 
 class Opaque(sa.types.NullType):
@@ -226,7 +250,21 @@ def _reflect_schema(
         if row["TABLE_TYPE"] == "VIEW":
             views.append(row["TABLE_NAME"])
         else:
-            relations[name] = _table(name, tuple(columns.get(name, ())), keys.get(name, NO_KEYS), row, inspector, facts)
+            cascades, its_keys = _cascades(inspector, name), keys.get(name, NO_KEYS)
+            by_deletes, by_updates = _changed_by(connection, name) if cascades and facts.logs_cascades else NOTHING
+            relations[name] = Table(
+                schema=row["TABLE_SCHEMA"],
+                name=row["TABLE_NAME"],
+                columns=tuple(columns.get(name, ())),
+                primary_key=its_keys.primary,
+                unique_keys=its_keys.unique,
+                indexes=its_keys.searchable,
+                engine=row["ENGINE"] or "",
+                cascade_child=cascades and not facts.logs_cascades,
+                changed_by_deletes=by_deletes,
+                changed_by_updates=by_updates,
+                rows_estimate=int(row["TABLE_ROWS"] or 0),
+            )
     if views:
         for row in connection.execute(_rows_of(VIEWS, schema, views)).mappings():
             name = (row["TABLE_SCHEMA"], row["TABLE_NAME"])
@@ -286,33 +324,26 @@ def _column(row: sa.RowMapping) -> Column:
     )
 
 
-def _table(
-    name: Name,
-    columns: tuple[Column, ...],
-    keys: Keys,
-    row: sa.RowMapping,
-    inspector: Inspector,
-    facts: ServerFacts,
-) -> Table:
+def _cascades(inspector: Inspector, name: Name) -> bool:
+    """Whether foreign keys change rows of the table."""
     schema, table = name
-    cascades = any(
+    return any(
         str(rule).upper() in CASCADES
         for key in inspector.get_foreign_keys(table, schema)
         for option, rule in key["options"].items()
         if option in ("ondelete", "onupdate")
     )
-    return Table(
-        schema=schema,
-        name=table,
-        columns=columns,
-        primary_key=keys.primary,
-        unique_keys=keys.unique,
-        indexes=keys.searchable,
-        engine=row["ENGINE"] or "",
-        cascade_child=cascades and not facts.logs_cascades,
-        follows_parents=cascades and facts.logs_cascades,
-        rows_estimate=int(row["TABLE_ROWS"] or 0),
-    )
+
+
+def _changed_by(connection: sa.Connection, name: Name) -> tuple[frozenset[str], frozenset[str]]:
+    """With deleted, and with updated rows of which tables foreign keys change rows of this one. Requires: there are
+    such keys. A table that is not seen (it is not there yet, or not for this account) may follow any other."""
+    schema, table = name
+    links = connection.execute(ABOVE, {"schema": schema, "table": table}).all()
+    if not links or not all(link.seen for link in links):
+        return frozenset({ANY_TABLE}), frozenset({ANY_TABLE})
+    deletes, updates = (frozenset(link.name for link in links if getattr(link, how)) for how in ("deletes", "updates"))
+    return deletes, updates
 
 
 def _view(name: Name, definition: str, columns: tuple[Column, ...]) -> View:

@@ -92,3 +92,56 @@ def test_children_of_cascades(asker: Asker, how: str, write: str, beside: bool) 
         assert asker.served()[0] == "hit", "the binlog has all that has changed"
     for text in (READ, OF_PARENT):
         assert asker.ask("through", text, None).rows == asker.ask("direct", text, None).rows
+
+
+def test_only_tables_that_follow_are_emptied(asker: Asker) -> None:
+    """Of sessions begun anew: rows of a table further up, and of one that has come to be there by a later key."""
+    asker.drop_caches()
+    asker.new_database()
+    asker.run(
+        [
+            "CREATE TABLE beside (id INT PRIMARY KEY, v INT)",
+            "CREATE TABLE top (id INT PRIMARY KEY, v INT)",
+            "CREATE TABLE parent (id INT PRIMARY KEY, t INT, FOREIGN KEY (t) REFERENCES top (id) ON DELETE CASCADE)",
+            "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE)",
+            "INSERT INTO beside VALUES (1, 1), (2, 2)",
+            "INSERT INTO top VALUES (1, 1), (2, 2), (3, 3)",
+            "INSERT INTO parent VALUES (1, 1), (2, 2)",
+            "INSERT INTO child VALUES (1, 1), (2, 2)",
+        ]
+    )
+    asker.wait()
+    assert asker.create_cache("c", "SELECT id, p FROM child WHERE id = ?").errno == 0
+
+    def held() -> bool:
+        asker.wait()
+        assert asker.ask("through", READ, None).rows == asker.ask("direct", READ, None).rows
+        return asker.served()[0] == "hit"
+
+    def hold() -> None:
+        for _ in range(100):
+            if held():
+                return
+        raise AssertionError("never a hit")
+
+    with asker.beside.direct(database=asker.database, capabilities=CLIENT_DEPRECATE_EOF) as client:
+        begun_anew(client, "reset", asker.database)
+
+        def write(text: str) -> None:
+            assert client.query(text)[4] == 0, text
+
+        hold()
+        write("DELETE FROM beside WHERE id = 1")
+        write("UPDATE top SET v = 2 WHERE id = 1")  # its key says nothing of updates
+        assert held()
+        write("DELETE FROM top WHERE id = 3")  # whose rows another row follows, nobody can tell
+        assert not held()
+        hold()
+        write("ALTER TABLE top ADD FOREIGN KEY (v) REFERENCES beside (id) ON UPDATE CASCADE ON DELETE CASCADE")
+        asker.settled()
+        hold()
+        write("DELETE FROM beside WHERE id = 5")
+        assert held(), "no row was deleted"
+        write("DELETE FROM beside WHERE id = 2")
+        assert not held()
+        assert asker.ask("direct", READ, None).rows == ()

@@ -12,7 +12,7 @@ from external_upquery.schema_source import SchemaSource
 from external_upquery.upstream import Upstream, parse_upstream
 from integration.private_mysql import Server
 from sqltypes.errors import SourceDown, SourceError
-from sqltypes.schema import Relation, Table, View
+from sqltypes.schema import ANY_TABLE, Relation, Table, View
 
 
 @pytest.fixture
@@ -139,6 +139,39 @@ def test_children_of_cascades_are_marked_only_where_the_binlog_misses_them(
         marked = [name for name in ("parent", "cascades", "nulls", "plain") if table(source, "d", name).cascade_child]
         source.close()
         assert marked == ([] if "--innodb-native-foreign-keys=OFF" in extra else ["cascades", "nulls"])
+
+
+def test_whose_rows_change_by_which_foreign_keys(own_mysql: Callable[..., Server], mysql: Server) -> None:
+    if not mysql.execute("SHOW VARIABLES LIKE 'innodb_native_foreign_keys'"):
+        pytest.skip("this MySQL logs nothing of foreign keys: such tables are not cached")
+    own = own_mysql("--innodb-native-foreign-keys=OFF")
+    own.execute(
+        "CREATE DATABASE d",
+        "CREATE DATABASE other",
+        "CREATE TABLE other.Top (id INT PRIMARY KEY)",
+        "CREATE TABLE d.beside (id INT PRIMARY KEY)",
+        "CREATE TABLE d.middle (id INT PRIMARY KEY, p INT, q INT, FOREIGN KEY (p) REFERENCES other.Top (id)"
+        " ON DELETE CASCADE, FOREIGN KEY (q) REFERENCES beside (id))",
+        "CREATE TABLE d.low (p INT, FOREIGN KEY (p) REFERENCES middle (id) ON UPDATE SET NULL)",
+        "CREATE TABLE d.own (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES own (id) ON DELETE CASCADE)",
+        "SET foreign_key_checks = 0",
+        "CREATE TABLE d.of_none (p INT, FOREIGN KEY (p) REFERENCES none (id) ON DELETE CASCADE)",
+    )
+    source = SchemaSource(parse_upstream(own.url))
+    found = reflected(source, "d", "middle", "low", "own", "of_none", "beside")
+    source.close()
+    changed = {
+        name: (sorted(relation.changed_by_deletes), sorted(relation.changed_by_updates))
+        for name, relation in found.items()
+        if isinstance(relation, Table)
+    }
+    assert changed == {
+        "middle": (["other.top"], []),
+        "low": (["other.top"], ["d.middle"]),
+        "own": (["d.own"], []),
+        "of_none": ([ANY_TABLE], [ANY_TABLE]),
+        "beside": ([], []),
+    }
 
 
 def test_names_match_as_the_source_matches_them(own_mysql: Callable[..., Server]) -> None:

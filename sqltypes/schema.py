@@ -102,6 +102,9 @@ class Column:
     generated: bool = False
 
 
+ANY_TABLE = "*"
+
+
 @dataclass(frozen=True)
 class Table:
     """A base table. `schema` is the database's name. Column names compare without case, as MySQL's do."""
@@ -117,7 +120,10 @@ class Table:
     engine: str = "InnoDB"
     temporary: bool = False
     cascade_child: bool = False  # rows change by ON DELETE/UPDATE CASCADE or SET NULL of a parent, which is not logged
-    follows_parents: bool = False  # rows change so, and that is logged, but for sessions that were begun anew
+    # Rows change so, and that is logged, but for sessions that were begun anew. With deleted or updated rows of which
+    # tables, near and far: `schema.name` in lower case; `ANY_TABLE` among them: nobody knows all.
+    changed_by_deletes: frozenset[str] = frozenset()
+    changed_by_updates: frozenset[str] = frozenset()
     rows_estimate: int = 0  # information_schema.TABLES.TABLE_ROWS: an estimate
 
     def __hash__(self) -> int:

@@ -92,10 +92,7 @@ class Assembler:
             ev.FORMAT: self._on_format,
             ev.XID: self._on_commit,
             ev.TABLE_MAP: self._on_table_map,
-            ev.WRITE_ROWS: self._on_insert,
-            ev.UPDATE_ROWS: self._on_update,
-            ev.DELETE_ROWS: self._on_delete,
-            ev.PARTIAL_UPDATE_ROWS: self._on_partial_update,
+            **dict.fromkeys(ev.ROWS, self._on_rows),
             ev.GTID: self._on_gtid,
             ev.TAGGED_GTID: self._on_tagged_gtid,
             ev.ANONYMOUS_GTID: self._on_anonymous,
@@ -130,7 +127,7 @@ class Assembler:
             return 0
         if not data[at + 6] & ev.ENDS_STATEMENT:
             return 0
-        if kind != ev.WRITE_ROWS and not data[at + 6] & ev.FOLLOWED and self.tables.children:
+        if kind != ev.WRITE_ROWS and not data[at + 6] & ev.FOLLOWED and self.tables.followers:
             return 0
         uuid, number, stamp = ev.read_gtid(data, start + ev.HEADER)
         source = self._sources.get(uuid)
@@ -212,11 +209,14 @@ class Assembler:
 
     def _rewanted(self, qualified: str) -> None:
         """What is half received or prepared was decoded as it was wanted before."""
-        if self._gtid is not None:
-            self._note().rewanted.add(qualified)
+        half = [self._note()] if self._gtid is not None else []
         for prepared in self._prepared.values():
             prepared.odd = prepared.odd or Odd()
-            prepared.odd.rewanted.add(qualified)
+            half.append(prepared.odd)
+        for odd in half:
+            odd.rewanted.add(qualified)
+            if qualified in self.tables.followers:  # rows of other tables may have changed it
+                odd.untrusted[qualified] = "received while what is wanted of it changed"
 
     def _note(self) -> Odd:
         if self._odd is None:
@@ -268,46 +268,28 @@ class Assembler:
             if mapped.decoders is not None or mapped.untrusted:
                 self._distrust(mapped, NOT_ALL)
 
-    def _on_insert(self, data: bytes, at: int, end: int) -> None:
+    def _on_rows(self, data: bytes, at: int, end: int) -> None:
         self._announced.rows_end = data[at + 6] & ev.ENDS_STATEMENT
+        if self._skip:
+            return
         mapped = self.tables.by_id.get(data[at : at + 6])
-        if mapped is None or mapped.decoders is None or self._skip:
-            self._not_decoded(mapped, data, at)
-        else:
-            self._decode(mapped, mapped.decoders.inserts, data, mapped.rows_at(data, at, 1), end)
-
-    def _on_delete(self, data: bytes, at: int, end: int) -> None:
-        self._on_parents(data[at + 6])
-        mapped = self.tables.by_id.get(data[at : at + 6])
-        if mapped is None or mapped.decoders is None or self._skip:
-            self._not_decoded(mapped, data, at)
-        else:
-            self._decode(mapped, mapped.decoders.deletes, data, mapped.rows_at(data, at, 1), end)
-
-    def _on_update(self, data: bytes, at: int, end: int) -> None:
-        self._on_parents(data[at + 6])
-        mapped = self.tables.by_id.get(data[at : at + 6])
-        if mapped is None or mapped.decoders is None or self._skip:
-            self._not_decoded(mapped, data, at)
-        else:
-            self._decode(mapped, mapped.decoders.updates, data, mapped.rows_at(data, at, 2), end)
-
-    def _on_partial_update(self, data: bytes, at: int, end: int) -> None:
-        self._on_parents(data[at + 6])
-        mapped = self.tables.by_id.get(data[at : at + 6])
-        if mapped is None or mapped.decoders is None or self._skip:
-            self._not_decoded(mapped, data, at)
-        else:
-            self._distrust(mapped, "partial JSON updates; binlog_row_value_options must be empty")
-
-    def _on_parents(self, flags: int) -> None:
-        """Rows are changed or deleted that rows of other tables may follow. Of which tables, only the parents' own keys
-        would tell: all tables are taken whose rows follow any."""
-        self._announced.rows_end = flags & ev.ENDS_STATEMENT
-        if not flags & ev.FOLLOWED and self.tables.children and not self._skip:
+        if mapped is None:
+            if data[at : at + 6] != _DUMMY_TABLE:
+                raise StreamBroken("rows of a table that was not announced", self._gtid)
+            return
+        kind = data[at - ev.HEADER + 4]
+        if kind != ev.WRITE_ROWS and not data[at + 6] & ev.FOLLOWED and self.tables.followers:
             note = self._note()
-            note.written = UNFOLLOWED
-            note.add_tables(self.tables.children)
+            (note.deleted if kind == ev.DELETE_ROWS else note.updated).add(mapped.name)
+        decoders = mapped.decoders
+        if decoders is None:
+            if mapped.untrusted:
+                self._note().untrusted[mapped.name] = mapped.untrusted
+        elif kind == ev.PARTIAL_UPDATE_ROWS:
+            self._distrust(mapped, "partial JSON updates; binlog_row_value_options must be empty")
+        else:
+            first = mapped.rows_at(data, at, 2 if kind == ev.UPDATE_ROWS else 1)
+            self._decode(mapped, decoders.of[kind], data, first, end)
 
     def _decode(self, mapped: MappedTable, decode: RowsDecoder, data: bytes, first: int, end: int) -> None:
         if not first:
@@ -328,15 +310,6 @@ class Assembler:
             changes[-1].pairs += pairs
         else:
             changes.append(TableChanges(mapped.name, pairs))
-
-    def _not_decoded(self, mapped: MappedTable | None, data: bytes, at: int) -> None:
-        if self._skip:
-            return
-        if mapped is None:
-            if data[at : at + 6] != _DUMMY_TABLE:
-                raise StreamBroken("rows of a table that was not announced", self._gtid)
-        elif mapped.untrusted:
-            self._note().untrusted[mapped.name] = mapped.untrusted
 
     def _distrust(self, mapped: MappedTable, reason: str) -> None:
         _log.warning("rows of a table are not decoded", table=mapped.name, reason=reason, gtid=str(self._gtid))
@@ -401,7 +374,10 @@ class Assembler:
 
     def _members(self, statement: Statement) -> frozenset[str] | None:
         """The tables that a statement may have changed; None: any."""
-        return None if statement.tables is None else self.tables.with_members(statement.tables)
+        if statement.tables is None:
+            return None
+        defines = statement.kind is Kind.DDL and statement.schema
+        return (self.tables.redefined if defines else self.tables.with_members)(statement.tables)
 
     def _on_xa(self, verb: str, written: bytes) -> None:
         if verb in ("START", "END"):
@@ -452,6 +428,9 @@ class Assembler:
         self.last = gtid, self._told
         if odd is not None:
             self._changes = []
+            if children := self.tables.children(odd.deleted, odd.updated):
+                odd.written = odd.written or UNFOLLOWED
+                odd.add_tables(children)
             freeze = self.position.freeze
             self.sink(Gap(odd.gap, freeze()) if odd.gap else told(odd, gtid, changes, seen, self._stamp, size))
         elif changes:

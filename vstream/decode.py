@@ -8,11 +8,11 @@ so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 
 import structlog
 
-from sqltypes.schema import Table
+from sqltypes.schema import ANY_TABLE, Table
 from vstream.ddl import ALL
 from vstream.layout import LayoutError, difference, lenenc, parse_table_map, table_names
 from vstream.rows import RowDecoders, make_decoders
@@ -58,7 +58,7 @@ class TableDecoders:
     def __init__(self) -> None:
         self.by_id: dict[bytes, MappedTable] = {}
         self.charsets: Mapping[int, str] = {}  # collation id -> character set, as the server lists them
-        self.children: frozenset[str] = frozenset()  # those wanted whose rows foreign keys change
+        self.followers: frozenset[str] = frozenset()  # those wanted whose rows foreign keys change
         self._wanted: dict[tuple[str, str], tuple[Table, frozenset[int]]] = {}
 
     def want(self, table: Table, columns: frozenset[str]) -> bool:
@@ -73,13 +73,28 @@ class TableDecoders:
     def with_members(self, names: frozenset[str]) -> frozenset[str]:
         """These, for `schema.*` the wanted tables of that schema, and what differs from them in letter case only: a
         statement is logged as it was written, and that may be the same table."""
-        lower = {name.lower() for name in names}
-        schemas = {name[: -len(ALL) - 1] for name in lower if name.endswith(f".{ALL}")}
-        return names | {
+        meant = _meant(names)
+        return names | {table.qualified for table, _ in self._wanted.values() if meant(table.qualified)}
+
+    def redefined(self, names: frozenset[str]) -> frozenset[str]:
+        """The same of tables that are defined anew, and those whose rows follow theirs by foreign keys: they may follow
+        those of others from now on."""
+        meant = _meant(names)
+        return self.with_members(names) | {
             table.qualified
             for table, _ in self._wanted.values()
-            if table.schema.lower() in schemas or table.qualified.lower() in lower
+            if any(map(meant, table.changed_by_deletes | table.changed_by_updates))
         }
+
+    def children(self, deleted: Set[str], updated: Set[str]) -> frozenset[str]:
+        """The wanted tables whose rows foreign keys may change when rows of these tables are deleted or updated."""
+        deletes = {ANY_TABLE, *(name.lower() for name in deleted)}
+        updates = {ANY_TABLE, *(name.lower() for name in updated)}
+        return frozenset(
+            table.qualified
+            for table, _ in self._wanted.values()
+            if (deleted and table.changed_by_deletes & deletes) or (updated and table.changed_by_updates & updates)
+        )
 
     def unwant(self, qualified: str) -> None:
         for key, (table, _) in list(self._wanted.items()):
@@ -88,7 +103,11 @@ class TableDecoders:
                 self._parse_again()
 
     def _parse_again(self) -> None:
-        self.children = frozenset(table.qualified for table, _ in self._wanted.values() if table.follows_parents)
+        self.followers = frozenset(
+            table.qualified
+            for table, _ in self._wanted.values()
+            if table.changed_by_deletes or table.changed_by_updates
+        )
         # Rows whose TABLE_MAP is already read are still decoded as before; the next TABLE_MAP event is parsed.
         for mapped in self.by_id.values():
             mapped.body = b""
@@ -125,3 +144,9 @@ class TableDecoders:
             b"\2\0" + (bytes((count,)) if count < 251 else b"\xfc" + count.to_bytes(2, "little")) + filled
         )
         mapped.full_update = mapped.full_images + filled
+
+
+def _meant(names: frozenset[str]) -> Callable[[str], bool]:
+    lower = {name.lower() for name in names}
+    schemas = {name[: -len(ALL) - 1] for name in lower if name.endswith(f".{ALL}")}
+    return lambda name: name.lower() in lower or name.lower().partition(".")[0] in schemas

@@ -16,6 +16,7 @@ class Odd:
 
     `rewanted`: tables that were wanted otherwise when it began. `untrusted`: why rows were not decoded, by table.
     `statement`, `tables`, `schema`: a DDL in it. `written`: a statement that changed rows without row events.
+    `deleted`, `updated`: tables with such rows, what foreign keys change with them being nowhere.
     `gap`: why nothing is known of what it changed.
     """
 
@@ -27,6 +28,8 @@ class Odd:
     written: str = ""
     gap: str = ""
     heavy: bool = False
+    deleted: set[str] = field(default_factory=set)
+    updated: set[str] = field(default_factory=set)
 
     def add_tables(self, tables: frozenset[str] | None) -> None:
         """Rows of these were changed, or may have been; None: of any."""
