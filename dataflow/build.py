@@ -1,13 +1,12 @@
 """From a plan to running nodes: the one place where column names become positions.
 
 Rows have three shapes: a base table's row (as wide as the table), an upquery's row (key columns, then the payload laid
-out by
-`planner.upquery_sql.fill_columns`), and the joined row of a reader (each input's columns, one after the other).
+out by `planner.upquery_sql.fill_columns`), and the joined row of a reader (each input's columns, one after the other).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from operator import itemgetter
 from sys import getsizeof
@@ -50,7 +49,7 @@ from planner.plan import Arrangement as ArrangementPlan
 from planner.upquery_sql import fill_columns, topk_fetch
 from sqltypes.collation import sort_key
 from sqltypes.compile import Codegen, compile_key, compile_predicate, compile_row, compile_sort_key
-from sqltypes.expression import Call, ColumnRef, Expr, Key, Literal, ParamRef, Row, columns_of
+from sqltypes.expression import Call, ColumnRef, Expr, Key, Literal, ParamRef, Row
 from sqltypes.functions import COMPARISONS
 from sqltypes.implementations import comparison_key
 from sqltypes.schema import BIGINT, SqlType, Table
@@ -478,33 +477,3 @@ def _limit(limit: ReadLimit) -> Callable[[Params], tuple[int | None, int]]:
 
 def _limit_from_params(limit: ReadLimit | None) -> bool:
     return limit is not None and (isinstance(limit.count, ParamRef) or isinstance(limit.offset, ParamRef))
-
-
-# -- what the stream must deliver ------------------------------------------------------------------------------------
-
-
-def wanted_columns(plan: ArrangementPlan) -> Iterator[tuple[Table, frozenset[str]]]:
-    """The columns of each table that an arrangement reads from changes, lower case."""
-    if isinstance(plan, AnswerArrangement):
-        for input_ in plan.inputs:
-            exprs = (*input_.used, *((input_.filter,) if input_.filter is not None else ()))
-            names = [name for name in input_.key_columns if name is not None]
-            yield input_.table, _names(names, exprs)
-        return
-    exprs = (plan.filter,) if plan.filter is not None else ()
-    match plan:
-        case RowsArrangement():
-            names = [*plan.key, *plan.columns]
-        case AggregateArrangement():
-            names = [*plan.key, *plan.group]
-            exprs = (*exprs, *(aggregate.argument for aggregate in plan.aggregates if aggregate.argument is not None))
-        case TopKArrangement():
-            names = [*plan.key, *plan.columns, *plan.table.primary_key]
-            exprs = (*exprs, *(term.expr for term in plan.order))
-    yield plan.table, _names(names, exprs)
-
-
-def _names(names: Iterable[str], exprs: Iterable[Expr]) -> frozenset[str]:
-    return frozenset(name.lower() for name in names) | {
-        column.name.lower() for expr in exprs for column in columns_of(expr)
-    }

@@ -444,34 +444,6 @@ class Fill:
                 entry.owner.discard(entry)  # its reader's key stayed a hole: nobody would ever evict it
 
 
-def missing(
-    reader: ReaderNode, keys: dict[Key, Params], checked: Iterable[Read] = ()
-) -> tuple[dict[Key, Params], dict[Key, Params]]:
-    """Of these keys those that are to be filled from the root on, and those of which only some lookups are missing.
-
-    `checked`: reads whose answers are to be compared in the snapshot: all of their keys come from there.
-    """
-    whole: dict[Key, Params] = {key: params for read in checked for key, params in read.keys if key in keys}
-    if whole:
-        keys = {key: params for key, params in keys.items() if key not in whole}
-    partial: dict[Key, Params] = {}
-    if reader.program.levels:
-        for key, params in keys.items():
-            try:
-                found = reader.derive(params, reader.held_levels)
-            except EvaluationError:
-                whole[key] = params  # MySQL says what comes of it
-                continue
-            if found.blind or any(hole.level < 0 for hole in found.holes):
-                whole[key] = params
-            elif found.holes:
-                partial[key] = params
-    else:
-        root_key, entries = reader.program.root_key, reader.held_levels[0]
-        whole.update((key, params) for key, params in keys.items() if root_key(params) not in entries)
-    return whole, partial
-
-
 def _drop_touched(node: Arrangement, entries: Entries, record: Record) -> int:
     """Takes out what a transaction of Q concerns: it may or may not be in the answer."""
     event = record.event

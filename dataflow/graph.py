@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dataflow.arrangement import Arrangement, Memory
-from dataflow.build import arrangement_node, reader_node, wanted_columns
+from dataflow.build import arrangement_node, reader_node
 from dataflow.dispatch import TableNodes
 from dataflow.reader import ReaderNode
+from dataflow.wanted import wanted_columns
 from planner.plan import Arrangement as ArrangementPlan
 from planner.plan import QueryPlan
 from sqltypes.schema import Table

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataflow.demand import BEHIND
 from dataflow.entries import Held
 from dataflow.eviction import GOING
-from dataflow.fill import SLOW_SECONDS, Fill, Read, Record, missing
+from dataflow.fill import SLOW_SECONDS, Fill, Read, Record
 from dataflow.hot_keys import HotKeys
 from dataflow.messages import Effect, Failed, Ready
 from dataflow.reader import Params, ReaderNode
@@ -197,7 +197,7 @@ class Reads:
     def _start(self, reader: ReaderNode, keys: dict[Key, Params], reads: Iterable[Read], exact: bool) -> list[Effect]:
         """One fill. Keys below which nothing is missing any more need none."""
         checked = [read for read in reads if read.check is not None]
-        whole, partial = missing(reader, keys, checked)
+        whole, partial = _missing(reader, keys, checked)
         if not whole and not partial:
             return []
         self._count += 1
@@ -402,3 +402,31 @@ def in_groups(missed: dict[ReaderNode, list[Read]]) -> Iterator[tuple[ReaderNode
             groups.setdefault(read.group, []).append(read)
         for group in groups.values():
             yield reader, group
+
+
+def _missing(
+    reader: ReaderNode, keys: dict[Key, Params], checked: Iterable[Read] = ()
+) -> tuple[dict[Key, Params], dict[Key, Params]]:
+    """Of these keys those that are to be filled from the root on, and those of which only some lookups are missing.
+
+    `checked`: reads whose answers are to be compared in the snapshot: all of their keys come from there.
+    """
+    whole: dict[Key, Params] = {key: params for read in checked for key, params in read.keys if key in keys}
+    if whole:
+        keys = {key: params for key, params in keys.items() if key not in whole}
+    partial: dict[Key, Params] = {}
+    if reader.program.levels:
+        for key, params in keys.items():
+            try:
+                found = reader.derive(params, reader.held_levels)
+            except EvaluationError:
+                whole[key] = params  # MySQL says what comes of it
+                continue
+            if found.blind or any(hole.level < 0 for hole in found.holes):
+                whole[key] = params
+            elif found.holes:
+                partial[key] = params
+    else:
+        root_key, entries = reader.program.root_key, reader.held_levels[0]
+        whole.update((key, params) for key, params in keys.items() if root_key(params) not in entries)
+    return whole, partial
