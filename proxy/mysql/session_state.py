@@ -65,49 +65,17 @@ def entries(state: bytes) -> list[tuple[int, bytes]]:
 
 @dataclass(slots=True)
 class SessionState:
-    """`identity`: the account and its roles, by which rights are remembered. `token`: GTIDs of the session's own
-    writes that a hit must contain; `token_known` False: of some that are not known. `shown`: GTIDs, some beyond the
-    position, that earlier answers may have shown; `passed`: MySQL has answered cached reads, and may have shown more
-    than `shown`; `behind`: they were waited for in vain, and at that time of the clock
-    MySQL was asked whether they still come. `one_shot`: a SET TRANSACTION that waits for its transaction. `hiding`:
-    temporary tables may hide cached ones; `not_hidden`: tables of which MySQL has said since that they are not."""
+    """A session as far as MySQL has told of it."""
 
+    # What it is.
     database: str = ""
     known: bool = False
     account: str = ""
-    identity: str = ""
+    identity: str = ""  # the account and its roles, by which rights are remembered
     accounts: Callable[[], int] = int  # the version of accounts and their rights
     # As of which of them MySQL has read the session's rights: at the login, of its database, of its roles.
     rights: tuple[int, int, int] = (0, 0, 0)
-    values: dict[str, str] = field(default_factory=dict)
-    flags: int = STATUS_AUTOCOMMIT  # of MySQL's last answer, those that go on to the next one
-    autocommit: bool = True
-    in_transaction: bool = False
-    begun: int = 0  # the flags of a transaction that has begun with hits, of which MySQL knows nothing
-    saved: bool = False  # a savepoint may have been set while MySQL had begun no transaction: BEGIN would end it
-    kind_changed: bool = False  # the answer tells that the kind of transactions was changed
-    unsettled: bool = False  # perhaps in one: MySQL takes it over at the next COMMIT, or before
-    vacant: bool = False  # nothing of the client has reached MySQL since it ended the transaction before
-    touched: bool = False  # a statement of this transaction has gone to a table at MySQL
-    wrote: bool = False  # one of them may have written or locked
-    hiding: bool = False
-    not_hidden: set[tuple[str, str]] = field(default_factory=set)
-    locks: bool = False
-    # As `locks`, until UNLOCK TABLES or BEGIN: of other ends the tracker tells where there is none.
-    locked: bool = False
-    one_shot: str = ""
-    token: GtidSet = field(default_factory=GtidSet.empty)
-    token_known: bool = True
-    shown: GtidSet = field(default_factory=GtidSet.empty)
-    passed: bool = False
-    behind: float | None = None
-    client_tracks: dict[str, str] = field(default_factory=dict)  # what the client itself has asked to be told
-    changed: bool = False  # the trackers reported a state change since it was last looked at
-    tracks_changed: bool = False  # a statement of the client has set session_track_...
-    tracks_wait: bool = False  # they can be switched on outside of a transaction only
-    # The session has, or had, sql_log_bin=0, and may have written since: nothing has followed from that yet.
-    may_be_unlogged: bool = False
-    set_tracks: set[str] = field(default_factory=set)  # which of them it has set, as far as it is known
+    values: dict[str, str] = field(default_factory=dict)  # of its variables
     eof: bool = False  # the client has no CLIENT_DEPRECATE_EOF
     # Which texts and strings MySQL reads as in the sessions that fill caches: "" all, else those of this character set.
     narrow: str = ""
@@ -116,6 +84,39 @@ class SessionState:
     # tells character_set_connection, too, and character_set_client.
     announces: tuple[bool, int, str, str] = (False, 0, "", "")
     keep_alive: float = KEEP_ALIVE
+    # Its transaction.
+    flags: int = STATUS_AUTOCOMMIT  # of MySQL's last answer, those that go on to the next one
+    autocommit: bool = True
+    in_transaction: bool = False
+    begun: int = 0  # the flags of a transaction that has begun with hits, of which MySQL knows nothing
+    saved: bool = False  # a savepoint may have been set while MySQL had begun no transaction: BEGIN would end it
+    kind_changed: bool = False  # the answer tells that the kind of transactions was changed
+    unsettled: bool = False  # perhaps in one: MySQL takes it over at the next COMMIT, or before
+    one_shot: str = ""  # a SET TRANSACTION that waits for its transaction
+    vacant: bool = False  # nothing of the client has reached MySQL since it ended the transaction before
+    touched: bool = False  # a statement of this transaction has gone to a table at MySQL
+    wrote: bool = False  # one of them may have written or locked
+    # Its tables.
+    hiding: bool = False  # temporary tables may hide cached ones
+    not_hidden: set[tuple[str, str]] = field(default_factory=set)  # of which MySQL has said since that none does
+    locks: bool = False
+    # As `locks`, until UNLOCK TABLES or BEGIN: of other ends the tracker tells where there is none.
+    locked: bool = False
+    # What it has written and was shown.
+    token: GtidSet = field(default_factory=GtidSet.empty)  # of its own writes, which a hit must contain
+    token_known: bool = True  # False: it may have written under GTIDs that are not known
+    shown: GtidSet = field(default_factory=GtidSet.empty)  # what answers may have shown, some of it beyond the position
+    passed: bool = False  # MySQL has answered cached reads, and may have shown more than `shown`
+    # `shown` was waited for in vain, and at that time of the clock MySQL was asked whether it still comes.
+    behind: float | None = None
+    # The session has, or had, sql_log_bin=0, and may have written since: nothing has followed from that yet.
+    may_be_unlogged: bool = False
+    # The session trackers.
+    changed: bool = False  # they reported a state change since it was last looked at
+    client_tracks: dict[str, str] = field(default_factory=dict)  # what the client itself has asked to be told
+    set_tracks: set[str] = field(default_factory=set)  # which of them it has set, as far as it is known
+    tracks_changed: bool = False  # a statement of the client has set session_track_...
+    tracks_wait: bool = False  # they can be switched on outside of a transaction only
     _refusals: dict[frozenset[str], str] = field(default_factory=dict)
 
     @property
