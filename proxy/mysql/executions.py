@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from proxy.mysql.announced import definitions_in
+from proxy.mysql.bound_values import NotDecoded
 from proxy.mysql.packets import Malformed
-from proxy.mysql.prepared import CURSOR, NotDecoded, PreparedStatement
+from proxy.mysql.prepared import CURSOR, PreparedStatement
 from proxy.mysql.routes import NO_CACHE, Target
 from sqltypes.errors import UpwellError
 

@@ -1,4 +1,4 @@
-"""Prepared statements as the proxy sees them: what MySQL announced, and the parameters' values of an execution. Pure.
+"""Prepared statements as the proxy sees them: what MySQL announced, and what it was bound. Pure.
 
 https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_execute.html
 """
@@ -6,13 +6,12 @@ https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_execute
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence, Set
-from decimal import Decimal, InvalidOperation
+from collections.abc import Iterator, Sequence, Set
 from itertools import chain, compress, repeat
 from operator import le, or_
 from typing import TYPE_CHECKING
 
-from proxy.grpc_values import time_text
+from proxy.mysql.bound_values import READERS, NotDecoded
 from proxy.mysql.packets import Malformed, packet, read_lenenc, read_lenenc_int
 from sqltypes.expression import Value
 
@@ -24,115 +23,7 @@ FIXED = 10  # bytes before the parameters: command, statement id, flags, iterati
 LONGLONG = (0x08,)  # the types of an execution whose only parameter is a 64-bit integer
 CURSOR = 0x07  # of the flags
 PARAMETER_COUNT = 0x08  # of the flags, in sessions with query attributes: parameters may follow where the text has none
-UNSIGNED = 0x8000  # of a type
 
-_INT8, _INT16, _INT32, _INT64 = struct.Struct("<b"), struct.Struct("<h"), struct.Struct("<i"), struct.Struct("<q")
-_UINT8, _UINT16, _UINT32, _UINT64 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")
-
-Reader = Callable[[bytes, int], tuple[Value, int]]
-
-
-class Moment(str):
-    """A DATE, DATETIME, TIMESTAMP or TIME that was bound as such: MySQL compares a string column with it in another
-    way than with the literal of the same letters."""
-
-    __slots__ = ()
-
-
-class NotDecoded(Exception):
-    """Parameters whose meaning is left to MySQL. The text says why."""
-
-
-def _number(form: struct.Struct) -> Reader:
-    def read(data: bytes, at: int) -> tuple[Value, int]:
-        try:
-            return form.unpack_from(data, at)[0], at + form.size
-        except struct.error:
-            raise Malformed(f"a parameter at byte {at} of {len(data)} is cut off") from None
-
-    return read
-
-
-def _text(data: bytes, at: int) -> tuple[Value, int]:
-    raw, at = read_lenenc(data, at)
-    try:
-        return raw.decode(), at
-    except UnicodeDecodeError:
-        raise NotDecoded("a string parameter is not valid UTF-8") from None
-
-
-def _decimal(data: bytes, at: int) -> tuple[Value, int]:
-    raw, at = read_lenenc(data, at)
-    try:
-        number = Decimal(raw.decode("ascii", "replace"))
-    except InvalidOperation:
-        raise NotDecoded("a decimal parameter is no number") from None
-    if not number.is_finite():
-        raise NotDecoded("a decimal parameter is no number")
-    return number, at
-
-
-def _moment(data: bytes, at: int) -> tuple[Value, int]:
-    """DATE, DATETIME and TIMESTAMP, as the literal that MySQL would compare."""
-    raw, at = read_lenenc(data, at)
-    if len(raw) not in (0, 4, 7, 11):
-        raise Malformed(f"a date of {len(raw)} bytes")
-    raw = raw.ljust(11, b"\0")
-    year, micro = int.from_bytes(raw[:2], "little"), int.from_bytes(raw[7:11], "little")
-    text = f"{year:04}-{raw[2]:02}-{raw[3]:02} {raw[4]:02}:{raw[5]:02}:{raw[6]:02}"
-    return Moment(f"{text}.{micro:06}" if micro else text), at
-
-
-def _date(data: bytes, at: int) -> tuple[Value, int]:
-    if data[at : at + 1] != b"\4":  # newer servers take nothing else
-        raise NotDecoded("a DATE without a date, or with a time of day")
-    text, at = _moment(data, at)
-    assert isinstance(text, str)
-    return Moment(text[:10]), at
-
-
-def _time(data: bytes, at: int) -> tuple[Value, int]:
-    raw, at = read_lenenc(data, at)
-    if len(raw) not in (0, 8, 12):
-        raise Malformed(f"a time of {len(raw)} bytes")
-    if len(raw) == 12:  # it depends on the column's digits whether they count
-        raise NotDecoded("a TIME with microseconds")
-    raw = raw.ljust(8, b"\0")
-    days = int.from_bytes(raw[1:5], "little")
-    total = (((days * 24 + raw[5]) * 60 + raw[6]) * 60 + raw[7]) * 1_000_000
-    return Moment(time_text(-total if raw[0] else total)), at
-
-
-def _bytes(data: bytes, at: int) -> tuple[Value, int]:
-    return read_lenenc(data, at)
-
-
-# MySQL's type codes of parameters -> how their values are read. Of MEDIUMINT and YEAR no client binds one, and newer
-# servers refuse them.
-READERS: dict[int, Reader] = {
-    0x01: _number(_INT8),
-    0x02: _number(_INT16),
-    0x03: _number(_INT32),
-    0x08: _number(_INT64),
-    0x01 | UNSIGNED: _number(_UINT8),
-    0x02 | UNSIGNED: _number(_UINT16),
-    0x03 | UNSIGNED: _number(_UINT32),
-    0x08 | UNSIGNED: _number(_UINT64),
-    0x05: _number(struct.Struct("<d")),
-    0x07: _moment,
-    0x0C: _moment,
-    0x0A: _date,
-    0x0B: _time,
-    0x0F: _text,
-    0xFD: _text,
-    0xFE: _text,
-    0x00: _decimal,
-    0xF6: _decimal,
-    0xF9: _bytes,
-    0xFA: _bytes,
-    0xFB: _bytes,
-    0xFC: _bytes,
-}
 NULL_TYPE = 0x06
 MOMENTS = frozenset({0x07, 0x0A, 0x0B, 0x0C})
 DAYS = MOMENTS - {0x0B}
@@ -151,24 +42,9 @@ MOST_PARAMETERS = 5000  # of a statement that may be a cache's
 class PreparedStatement:
     """A prepared statement of one session.
 
-    `types`: of the parameters, as the client bound them last; None before the first execution. `told`: as MySQL was
-    told last, which has not seen the executions that were hits. `heads`: what stands before the rows of an answer, by
-    how the session is told of columns (`SessionState.announces`). `differed`:
-    session variables that were not as in the sessions that fill caches when MySQL resolved the text. `numbers` and
-    `moments`: parameters for which MySQL was once given a number, or a date or time; it resolves a statement anew for
-    them, and goes on so: comparing a string column as numbers. Of the moments `days` were no TIME. `turned`: for some
-    whose types are not known here. `ranks`: by which types MySQL compares numbers, once it has seen all executions;
-    `reals`: parameters for which that was DOUBLE once. `mixed`: for which types of several kinds were bound. `kinds`:
-    of the types of the last execution that could make MySQL resolve the statement anew, negative where NULL was bound
-    as such. `unseen`: these executions, with their types, since MySQL was given one: had it answered them, it would go
-    on comparing by them. `last`: the payload of the last execution, unless MySQL was given it: where types change, a
-    list is compared with values of the one before. `rebound`: by hits, and not as MySQL was told; `recoded`: strings
-    are read in another character set than the session's by now, for it was that when they were bound. `failed`: MySQL
-    has answered with an error, and goes on so where it could not convert a string for a column. `unshown`: settings
-    have changed by which MySQL resolves it, before it was shown what hits had answered. `cursor`: MySQL may have one
-    open; `closed`: it would have closed it at an execution that was a hit. `ran`: MySQL has executed it without a
-    cursor; where a cursor is the first that it sees, it answers the next execution in a broken way (9.7). `looked`: a
-    cache may have answered one.
+    MySQL resolves a statement by the types that it was bound, resolves it anew where a type does not fit, and goes on
+    comparing by what it has resolved. It does not see the executions that were hits. So these are remembered here, and
+    MySQL is shown those that count (`owed`) before it executes the statement itself.
     """
 
     def __init__(self, text: bytes, database: str, answer: Sequence[bytes], *, attributes: bool) -> None:
@@ -180,23 +56,43 @@ class PreparedStatement:
         self.answer = answer
         self.attributes = attributes
         self.announced: tuple[object, int] = None, -1  # what `answer` is of: SessionState.announces, caches' version
-        self.heads: dict[object, Announced] = {}
         self.target: Target | None = None
-        self.types: tuple[int, ...] | None = None
-        self.told: tuple[int, ...] | None = None
+        # What stands before the rows of an answer, by how the session is told of columns (`SessionState.announces`).
+        self.heads: dict[object, Announced] = {}
+        # Session variables that were not as in the sessions that fill caches when MySQL resolved the text.
         self.differed: frozenset[str] = frozenset()
-        self.numbers: frozenset[int] = frozenset()
-        self.moments: frozenset[int] = frozenset()
-        self.days: frozenset[int] = frozenset()
-        self.reals: frozenset[int] = frozenset()
-        self.ranks = self.kinds = (0,) * self.parameters
-        self.unseen: list[tuple[bytes, tuple[int, ...]]] = []
-        self.last = b""
-        self.mixed: frozenset[int] = frozenset()
+        # As the parameters were bound last.
+        self.types: tuple[int, ...] | None = None  # None before the first execution
+        self.told: tuple[int, ...] | None = None  # as MySQL was told last
+        self.rebound = False  # they were bound by hits, and not as MySQL was told
+        self.recoded = False  # strings were, when the session had another character set: they are read in that one
+        # Parameters for which MySQL was once given something else than a string: it compares strings as that since.
+        self.numbers: frozenset[int] = frozenset()  # a number
+        self.moments: frozenset[int] = frozenset()  # a date or time
+        self.days: frozenset[int] = frozenset()  # of these, no TIME
+        self.reals: frozenset[int] = frozenset()  # for which it compares numbers as DOUBLE since
+        self.ranks = (0,) * self.parameters  # by which types it compares numbers, once it has seen all executions
+        self.mixed: frozenset[int] = frozenset()  # for which types of several kinds were bound
         self._once = (NULL_TYPE,) * self.parameters  # the first kind of each parameter but NULL
-        self.turned = False
-        self.failed = self.rebound = self.recoded = self.unshown = False
-        self.cursor = self.closed = self.ran = self.looked = False
+        self.turned = False  # for some whose types are not known here
+        # What MySQL has not seen.
+        # Of the types of the last execution that could make MySQL resolve the statement anew; negative where NULL was
+        # bound as such.
+        self.kinds = (0,) * self.parameters
+        self.unseen: list[tuple[bytes, tuple[int, ...]]] = []  # these executions, and their types
+        # The payload of the last execution, unless MySQL was given it: where types change, a list is compared with
+        # values of the one before.
+        self.last = b""
+        self.unshown = False  # settings by which it is resolved have changed, before MySQL was shown what hits answered
+        # MySQL has answered with an error, and goes on so where it could not convert a string for a column.
+        self.failed = False
+        self.looked = False  # a cache may have answered an execution
+        # Of its cursor.
+        self.cursor = False  # MySQL may have one open
+        self.closed = False  # MySQL would have closed it at an execution that was a hit
+        # MySQL has executed it without one. Where a cursor is the first that it sees, it answers the next execution in
+        # a broken way (9.7).
+        self.ran = False
         self.long_data = False  # sent since the last execution or reset
 
     @property

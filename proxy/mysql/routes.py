@@ -8,7 +8,8 @@ from decimal import Decimal
 
 from proxy.api import ParameterValue, SessionCache, SessionSystem
 from proxy.mysql.announced import Announced
-from proxy.mysql.prepared import MOMENTS, MOST_PARAMETERS, MOST_UNSEEN, Moment, PreparedStatement
+from proxy.mysql.bound_values import Moment
+from proxy.mysql.prepared import MOMENTS, MOST_PARAMETERS, MOST_UNSEEN, PreparedStatement
 from proxy.mysql.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
 from proxy.mysql.session_variables import ALWAYS
 from proxy.mysql.statement_kind import Kind, Statement

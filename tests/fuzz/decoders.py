@@ -15,6 +15,7 @@ from typing import cast
 from proxy.api import SessionCache
 from proxy.mysql.announced import Announced, definitions_in, same_names
 from proxy.mysql.auth_relay import AuthRelay, Terms, Turn
+from proxy.mysql.bound_values import NotDecoded
 from proxy.mysql.login_packets import (
     encode_change_user,
     encode_handshake_response,
@@ -29,7 +30,7 @@ from proxy.mysql.login_packets import (
 from proxy.mysql.packet_stream import LARGEST_LOGIN, Lost, PacketStream
 from proxy.mysql.packets import LARGEST, Malformed, lenenc, packet, parse_error, parse_ok
 from proxy.mysql.password_key import PasswordKey, encrypt
-from proxy.mysql.prepared import NotDecoded, PreparedStatement, text_at
+from proxy.mysql.prepared import PreparedStatement, text_at
 from proxy.mysql.responses import Exchange, Kind, Outcome, Responses
 from proxy.mysql.session_state import SessionState, entries
 from proxy.mysql.session_variables import ASK_COLUMNS

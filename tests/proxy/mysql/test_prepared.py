@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+from proxy.mysql.bound_values import NotDecoded
 from proxy.mysql.packets import COM_STMT_EXECUTE, Malformed, lenenc, packet
 from proxy.mysql.prepared import (
     MOST_PARAMETERS,
@@ -14,7 +15,6 @@ from proxy.mysql.prepared import (
     RANKS,
     REAL,
     TEXTS,
-    NotDecoded,
     PreparedStatement,
     _places,
     _turned,
