@@ -9,6 +9,7 @@ from dataflow.fill import Fill
 from dataflow.messages import Changes, Effect, Failed, Ready
 from gtid_tracker.gtid import GtidSet
 from sqltypes.expression import Row
+from tests.simulation.desk import unpacked
 from tests.simulation.flights import Flight, Subscriber, Told, Waiting
 from tests.simulation.queries import Parameters, query
 from tests.simulation.sql_side import Rows, State
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
 
 LARGE_LIMIT = 300_000  # bytes that hold all keys of a schedule
+PAST = 12  # earlier positions
 # What must never be counted: an entry that lacks a row which goes, an answer that does not fit what was asked.
 NEVER = ("removed_row_not_held", "answers_not_understood")
 
@@ -33,6 +35,7 @@ class Checks:
         self._scratch: State | None = None
         self.answered: deque[Flight] = deque(maxlen=200)
         self.expected_resets = 0
+        self._past: deque[tuple[int, Rows]] = deque(maxlen=PAST)  # the tables at earlier positions, by their numbers
 
     def close(self) -> None:
         if self._scratch is not None:
@@ -58,7 +61,20 @@ class Checks:
             if lacking:
                 raise Wrong(f"{waiting.name} {waiting.parameters}: gets the error of an upquery for {lacking}, too")
 
-    def hit_before(self, name: str, parameters: Parameters, rows: list[Row], tables: Rows) -> None:
+    def keep_position(self) -> None:
+        """The tables at the position, for `look_back`."""
+        simulation = self._simulation
+        tables = {name: dict(rows) for name, rows in simulation.at_position.rows.items()}
+        self._past.append((simulation.engine.memory.sequence, tables))
+
+    def look_back(self, name: str, parameters: Parameters) -> None:
+        """What is said to be the same as at earlier positions."""
+        for sequence, tables in self._past:
+            body = self._simulation.desk.caches[name].peek_since(parameters, sequence)
+            if body is not None:
+                self._hit_before(name, parameters, unpacked(body), tables)
+
+    def _hit_before(self, name: str, parameters: Parameters, rows: list[Row], tables: Rows) -> None:
         """What is the same as at an earlier position equals the query over the tables there."""
         self._simulation.counts["hits of before"] += 1
         if not query(name).agrees(rows, self._at(tables), parameters):
@@ -112,8 +128,15 @@ class Checks:
 
     # -- subscribers -------------------------------------------------------------------------------------------------
 
-    def changes(self, subscriber: Subscriber, changes: Changes) -> None:
+    def changes(self, changes: Changes) -> None:
         """What a subscriber has after each change is the state at the position."""
+        simulation = self._simulation
+        subscriber = simulation.subscribers.get(changes.subscription)
+        if subscriber is None:
+            return
+        if changes.lost:
+            del simulation.subscribers[changes.subscription]
+            return
         if changes.snapshot:
             if subscriber.rows is not None:
                 raise Wrong("a subscriber got a second snapshot")
@@ -127,6 +150,7 @@ class Checks:
             subscriber.rows.update(changes.added)
             subscriber.rows += Counter()
         self._subscriber(subscriber)
+        simulation.counts["changes"] += 1
 
     def _subscriber(self, subscriber: Subscriber) -> None:
         if subscriber.rows is None or not query(subscriber.name).agrees(

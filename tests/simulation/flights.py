@@ -12,8 +12,10 @@ from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from sqltypes.expression import Row
 from tests.simulation.queries import Parameters
+from tests.simulation.source import ModelSource
 from tests.simulation.sql_side import Rows
 
+MOST_TRIES = 4  # to lock
 NOTHING = GtidSet.empty()
 
 
@@ -35,6 +37,30 @@ class Flight:
     tries: int = 0  # to lock
     seen: Rows = field(default_factory=dict)  # what the snapshot was
     seen_gtids: GtidSet = NOTHING
+
+    def ask(self, moment: str, source: ModelSource) -> None:
+        """What the source says of its transactions at one of the upquery's moments."""
+        match moment:
+            case "lower":
+                self.lower = self.request.lower if self.request.lower is not None else source.executed()
+            case "owned":
+                self.owned = source.owned()
+            case "still owned":
+                self.still_owned = source.owned()
+            case _:
+                self.executed = source.executed()
+                self.locked = frozenset()
+
+    def lock(self, source: ModelSource) -> bool:
+        """The locks of an exact upquery; where they do not come, it is sent without."""
+        tables = [name.split("`")[-2] for name in self.request.tables]
+        if source.lockable(tables):
+            self.locked = frozenset(tables)
+            return True
+        self.tries += 1
+        if self.tries == MOST_TRIES:
+            self.request.exact = False
+        return False
 
     def bracket(self) -> Bracket:
         if self.request.exact:

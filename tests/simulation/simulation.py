@@ -13,7 +13,7 @@ nothing to do does nothing.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from typing import cast
@@ -51,15 +51,13 @@ from tests.simulation.flights import Asked, Flight, Subscriber, Told, Waiting
 from tests.simulation.queries import Parameters, fill_types, query
 from tests.simulation.script import Action, Setup
 from tests.simulation.source import Change, Commit, ModelSource
-from tests.simulation.sql_side import DATABASE, Rows, State
+from tests.simulation.sql_side import DATABASE, State
 from tests.support.engine_rig import deliver
 
 CHECK_EVERY = 16  # steps of a schedule from one check of all invariants to the next; of a script every step is checked
-MOST_TRIES = 4  # to lock
 EXACT_EVERY = 6  # upqueries, besides those that the engine wants exact
 CLIENTS = ("look", "read", "demand", "check", "compare")
 LOOK_BACK = 8  # hits from one that is compared with earlier positions to the next
-PAST = 12  # earlier positions
 BETWEEN_STEPS = 0.01  # seconds
 LOST, REFUSED = SourceDown("connection lost"), SourceError(1690, "22003", "out of range")
 Results = list[list[Row]]
@@ -81,7 +79,6 @@ class Simulation:
         self.source = ModelSource(setup.rows, setup.ordered)
         self.source.locked = lambda: {table for flight in self.flights for table in flight.locked}
         self.at_position = State(setup.rows)
-        self.past: deque[tuple[int, Rows]] = deque(maxlen=PAST)  # the tables at earlier positions, by their numbers
         self.feed: Sequence[Commit] = self.source.log  # the binlog that the stream reads
         self.followed = self.source.server
         self.delivered = 0
@@ -215,9 +212,7 @@ class Simulation:
 
     def _on_stream(self, event: StreamEvent) -> None:
         self.handle(self.engine.on_stream(event))
-        self.past.append(
-            (self.engine.memory.sequence, {name: dict(rows) for name, rows in self.at_position.rows.items()})
-        )
+        self.checks.keep_position()
 
     def _apply(self, commit: Commit) -> None:
         """To the tables at the position. Where a later one of the binlog is in it already (commits out of order, and
@@ -367,35 +362,16 @@ class Simulation:
             flight.server, flight.incarnation = source.server, source.incarnation
         moment = moments[flight.stage]
         match moment:
-            case "lower":
-                known = flight.request.lower
-                flight.lower = known if known is not None else source.executed()
             case "locks":
-                if not self._lock(flight):
+                if not flight.lock(source):
                     return
             case "snapshot":
                 if not self._run(flight):
                     return
-            case "owned":
-                flight.owned = source.owned()
-            case "still owned":
-                flight.still_owned = source.owned()
             case _:
-                flight.executed = source.executed()
-                flight.locked = frozenset()
+                flight.ask(moment, source)
         self.note(lambda: f"upquery {flight.request.id} has reached {moment!r}")
         flight.stage += 1
-
-    def _lock(self, flight: Flight) -> bool:
-        """The locks of an exact upquery; where they do not come, it is sent without."""
-        tables = [name.split("`")[-2] for name in flight.request.tables]
-        if self.source.lockable(tables):
-            flight.locked = frozenset(tables)
-            return True
-        flight.tries += 1
-        if flight.tries == MOST_TRIES:
-            flight.request.exact = False
-        return False
 
     def _run(self, flight: Flight) -> bool:
         """Runs the SQL on what is visible now, and keeps what that was. Whether all is run."""
@@ -446,7 +422,7 @@ class Simulation:
         if body is not None:
             self.checks.hit(name, parameters, unpacked(body))
             if not self.counts["hits"] % LOOK_BACK:
-                self._look_back(name, parameters)
+                self.checks.look_back(name, parameters)
             return True
         named = cache.named
         assert named.reader is not None and named.binder is not None
@@ -455,12 +431,6 @@ class Simulation:
             return False
         self.checks.hit_ahead(name, parameters, *ahead)
         return True
-
-    def _look_back(self, name: str, parameters: Parameters) -> None:
-        for sequence, tables in self.past:
-            body = self.desk.caches[name].peek_since(parameters, sequence)
-            if body is not None:
-                self.checks.hit_before(name, parameters, unpacked(body), tables)
 
     def do_read(self, name: str, parameters: Parameters) -> None:
         self.read(name, parameters)
@@ -520,19 +490,9 @@ class Simulation:
                     self.waiting.pop(effect.waiter, None)
                     self.counts["behind" if effect.why == BEHIND else "passed"] += 1
                 case Changes():
-                    self._changed(effect)
+                    self.checks.changes(effect)
                 case Differs():
                     raise AssertionError("nothing is checked here but by the simulation itself")
                 case UpqueryRequest():
                     effect.exact = effect.exact or effect.id % EXACT_EVERY == 0
                     self.flights.append(Flight(effect, self.told.answers))
-
-    def _changed(self, changes: Changes) -> None:
-        subscriber = self.subscribers.get(changes.subscription)
-        if subscriber is None:
-            return
-        if changes.lost:
-            del self.subscribers[changes.subscription]
-            return
-        self.checks.changes(subscriber, changes)
-        self.counts["changes"] += 1
