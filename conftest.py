@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # As `serve` does: with rich, structlog's own choice, one traceback with all local values takes seconds.
     plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], plain])
+    # Drivers load the machine's certificates for each connection, in 20 ms. No server of tests has one of them.
+    ssl.SSLContext.load_default_certs = lambda *arguments: None  # type: ignore[method-assign]
 
 
 def pytest_collection_finish() -> None:
