@@ -1,6 +1,7 @@
 """A real MySQL for every test in this folder.
 
 `mysql` is shared by the whole run: tests work in a `database` of their own and change no global setting.
+`asker` has sessions at MySQL and through a proxy, shared by the tests of a file.
 `own_mysql` lends servers to one test, to be restarted, killed or started with other flags (`server_pool.py`).
 """
 
@@ -13,6 +14,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from integration.oracle.asker import Asker, asker_beside
 from integration.private_mysql import Server, find_mysql
 from integration.server_pool import ServerPool
 
@@ -60,3 +62,10 @@ def database(mysql: Server, request: pytest.FixtureRequest) -> Iterator[str]:
     mysql.execute(f"DROP DATABASE IF EXISTS `{name}`", f"CREATE DATABASE `{name}`")
     yield name
     mysql.execute(f"DROP DATABASE `{name}`")
+
+
+@pytest.fixture(scope="module")
+def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
+    """`asker.begin(statements)` makes a test's database, empty but for what these make; no cache is left of others."""
+    with asker_beside(mysql, f"t{os.getpid()}_asked", tmp_path_factory.mktemp("state")) as found:
+        yield found

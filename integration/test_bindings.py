@@ -3,26 +3,14 @@ hits, MySQL goes on comparing (`integration/bindings.py`)."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from integration.bindings import Script, Step, Tally, World, campaign
-from integration.mysql_server import Server
-from integration.oracle.asker import Asker, asker_beside
+from integration.oracle.asker import Asker
 from integration.oracle.trees import BLOB, DATE, NULL, Spelled, blob, decimal, double, integer, moment, string
 
 SEED, WORLDS = 1, 6
 PLAYS = 3  # at first MySQL answers
-
-
-@pytest.fixture(scope="module")
-def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
-    state = Path(tmp_path_factory.mktemp("state"))
-    with asker_beside(mysql, f"t{os.getpid()}_bindings", state, verify_new_caches="off") as found:
-        yield found
 
 
 def executed(*values: Spelled, what: str = "execute") -> Step:

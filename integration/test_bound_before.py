@@ -3,15 +3,12 @@ answered that execution or MySQL. For each type of column the same executions go
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
-from integration.mysql_server import Server
 from integration.oracle.answers import Answer, difference, explained, parse
-from integration.oracle.asker import Asker, asker_beside
+from integration.oracle.asker import Asker
 from integration.oracle.kinds import BY_NAME
 from integration.oracle.trees import DATE, Spelled, clock, decimal, double, integer, moment, payload, string
 from proxy.mysql.packets import packet
@@ -19,12 +16,6 @@ from proxy.mysql.packets import packet
 BEFORE = (integer(1), double(1.0), decimal("1.0"), string("1"), moment("2024-02-29", DATE), clock("12:34:56"))
 NAMES = ("ti", "it", "bi", "bu", "dc", "dl", "b1", "b9", "yr", "va", "en", "bv", "da", "d0", "c0")
 ALSO = {"b1": string("1"), "b9": string("1")}
-
-
-@pytest.fixture(scope="module")
-def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
-    with asker_beside(mysql, f"t{os.getpid()}_bound", Path(tmp_path_factory.mktemp("state"))) as found:
-        yield found
 
 
 def executions(asker: Asker, name: str, text: str, values: Sequence[Sequence[Spelled]]) -> list[Answer]:

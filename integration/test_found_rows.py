@@ -6,14 +6,9 @@ same session directly at MySQL is the judge.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from integration.mysql_server import Server
-from integration.oracle.asker import Asker, asker_beside
+from integration.oracle.asker import Asker
 from integration.raw_client import RawClient
 from proxy.mysql.packets import COM_INIT_DB, COM_PING, packet
 
@@ -124,9 +119,7 @@ ASKED = (
 
 
 def initial_rows(asker: Asker) -> None:
-    asker.drop_caches()
-    asker.new_database()
-    asker.run(
+    asker.begin(
         [
             "CREATE TABLE t (id INT PRIMARY KEY, g INT, KEY (g))",
             "INSERT INTO t VALUES (1, 1), (2, 1), (3, 1), (4, 2)",
@@ -141,13 +134,6 @@ def initial_rows(asker: Asker) -> None:
             "CREATE FUNCTION counts() RETURNS INT READS SQL DATA RETURN (SELECT COUNT(*) FROM t)",
         ]
     )
-    asker.wait()
-
-
-@pytest.fixture(scope="module")
-def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
-    with asker_beside(mysql, f"t{os.getpid()}_found", Path(tmp_path_factory.mktemp("state"))) as found:
-        yield found
 
 
 def told(asker: Asker, name: str, between: str, asked: str) -> bytes:

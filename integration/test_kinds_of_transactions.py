@@ -3,15 +3,12 @@ those that the same session has directly."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from integration.mysql_server import Server
 from integration.oracle.answers import parse
-from integration.oracle.asker import Asker, asker_beside
+from integration.oracle.asker import Asker
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS
 
 R = "SELECT id, s FROM t WHERE id = 1"
@@ -19,17 +16,9 @@ PASSED = "SELECT s FROM t WHERE id = 1 LIMIT 9"
 OUTSIDE = "UPDATE t SET s = 'later' WHERE id = 1"
 
 
-@pytest.fixture(scope="module")
-def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
-    with asker_beside(mysql, f"t{os.getpid()}_kinds", Path(tmp_path_factory.mktemp("state"))) as found:
-        yield found
-
-
 @pytest.fixture
 def cached(asker: Asker) -> Iterator[Asker]:
-    asker.drop_caches()
-    asker.new_database()
-    asker.run([
+    asker.begin([
         "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9))",
         "CREATE TABLE w (id INT PRIMARY KEY)",
     ])  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,12 +22,6 @@ QUICK = (
     "a LEFT JOIN's missing partner is lost",
     "CASE takes its first value always",
 )
-
-
-@pytest.fixture(scope="module")
-def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
-    with asker_beside(mysql, f"t{os.getpid()}_oracle", Path(tmp_path_factory.mktemp("state"))) as found:
-        yield found
 
 
 def test_nothing_differs(asker: Asker) -> None:

@@ -6,15 +6,12 @@ or planned again at any moment.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from integration.mysql_server import Server
 from integration.oracle.answers import Answer, parse
-from integration.oracle.asker import Asker, asker_beside
+from integration.oracle.asker import Asker
 from integration.oracle.trees import Spelled, integer, payload, string
 from integration.raw_client import Prepared, RawClient
 from proxy.mysql.commands import LastStatement
@@ -30,21 +27,14 @@ WAYS = {
 }
 
 
-@pytest.fixture(scope="module")
-def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
-    with asker_beside(mysql, f"t{os.getpid()}_again", Path(tmp_path_factory.mktemp("state"))) as found:
-        found.beside.until(lambda: found.beside.shared.system.accounts_version > 0)  # the first look at rights
-        yield found
-
-
 @pytest.fixture
 def cached(asker: Asker) -> Iterator[Asker]:
     """A cache of a table `t`, and another table with the same columns."""
-    asker.drop_caches()
-    asker.new_database()
-    asker.run([f"CREATE TABLE {name} (id INT PRIMARY KEY, s VARCHAR(9))" for name in ("t", "other")])
-    asker.run(["INSERT INTO t VALUES (1, 'a'), (2, 'b')", "INSERT INTO other VALUES (1, 'x')"])
-    asker.wait()
+    asker.beside.until(lambda: asker.beside.shared.system.accounts_version > 0)  # the first look at rights
+    asker.begin([
+        *(f"CREATE TABLE {name} (id INT PRIMARY KEY, s VARCHAR(9))" for name in ("t", "other")),
+        *("INSERT INTO t VALUES (1, 'a'), (2, 'b')", "INSERT INTO other VALUES (1, 'x')"),
+    ])  # fmt: skip
     asker.create_cache("c", READ)
     yield asker
     asker.session("through").query("ROLLBACK")  # it may hold locks on the tables
@@ -61,20 +51,12 @@ def change(asker: Asker, statement: str) -> None:
     asker.wait()
 
 
-def until_hit(asker: Asker, text: str, values: Sequence[Spelled] | None) -> None:
-    for _ in range(100):
-        asker.ask("through", text, values)
-        if asker.served()[0] == "hit":
-            return
-    pytest.fail(f"never a hit: {asker.served()}")
-
-
 @pytest.mark.parametrize("bound", [False, True])
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_read_has_the_same_answer(cached: Asker, way: str, bound: bool) -> None:
     asker = cached
     text, values = (READ, [integer(1)]) if bound else ("SELECT * FROM t WHERE id = 1", None)
-    until_hit(asker, text, values)
+    asker.until_hit(text, values)
     session = asker.session("through")
     session.query("BEGIN")
     shown = asker.ask("through", text, values)
@@ -96,7 +78,7 @@ def test_it_is_not_shown_to_who_has_become_another(cached: Asker, between: str) 
     """What MySQL says now is the answer: to a transaction that has written, to other settings, to another one."""
     asker = cached
     text = "SELECT * FROM t WHERE id = 1"
-    until_hit(asker, text, None)
+    asker.until_hit(text)
     session = asker.session("through")
     session.query("BEGIN")
     asker.ask("through", text, None)
@@ -113,7 +95,7 @@ def test_it_is_not_shown_to_who_has_become_another(cached: Asker, between: str) 
 
 def test_a_value_of_another_type_is_another_read(cached: Asker) -> None:
     asker = cached
-    until_hit(asker, READ, [integer(1)])
+    asker.until_hit(READ, [integer(1)])
     session = asker.session("through")
     session.query("BEGIN")
     asker.ask("through", READ, [integer(1)])

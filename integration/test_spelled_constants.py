@@ -6,16 +6,13 @@ MySQL does: columns of every type, with each function and operator.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from integration.mysql_server import Server
 from integration.oracle.answers import Answer
-from integration.oracle.asker import Asker, asker_beside
+from integration.oracle.asker import Asker
 from integration.oracle.trees import Spelled
 
 DOUBLE, LONGLONG, NEWDECIMAL, VAR_STRING = 0x05, 0x08, 0xF6, 0xFD
@@ -59,12 +56,6 @@ FIND_IN_SET(c, '1.50,2'); CRC32(c); SOUNDEX(c); DATE_FORMAT(c, '%H %i'); TIME_TO
 '2024-01-01' + INTERVAL c MINUTE_SECOND; '2024-01-01' + INTERVAL c DAY; (SELECT CONCAT(q.c) FROM t q WHERE q.c = t.c)
 """
 FUNCTIONS = [function.strip() for line in READ.strip().splitlines() for function in line.split(";")]
-
-
-@pytest.fixture(scope="module")
-def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
-    with asker_beside(mysql, f"t{os.getpid()}_spelled", Path(tmp_path_factory.mktemp("state"))) as found:
-        yield found
 
 
 def string(text: str) -> Spelled:

@@ -17,6 +17,7 @@ from integration.oracle.trees import Spelled, payload
 from integration.oracle.world import LOOSE
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import Ended, RawClient
+from integration.served import Reads
 from proxy.mysql.packets import packet
 
 # Like the sessions of upqueries, and of most applications.
@@ -73,6 +74,14 @@ class Asker:
             session.close()
         self.sessions.clear()
         self.prepared = {"direct": {}, "through": {}}
+
+    def begin(self, statements: Sequence[str]) -> None:
+        """No cache, and a database in which these statements have run."""
+        self.drop_caches()
+        self.new_database()
+        refused = self.run(statements)
+        assert not refused, refused
+        self.wait()
 
     def wait(self) -> None:
         """Returns when the proxy has applied all that MySQL has committed."""
@@ -196,6 +205,14 @@ class Asker:
         """Why, by the name of a cache whose checks have found a difference."""
         caches = self.beside.proxy.app.catalog.caches
         return {name: cache.why for name, cache in list(caches.items()) if DISTRUSTED in cache.why}
+
+    def until_hit(self, text: str, values: Sequence[Spelled] | None = None) -> None:
+        """Reads through the proxy until a read is a hit (`integration/served.py`)."""
+        reads = Reads("hit")
+        while True:
+            self.ask("through", text, values)
+            if reads.done(" ".join(self.served())):
+                return
 
     def served(self) -> tuple[str, str]:
         """How the last statement through the proxy was answered (hit, miss, passed), and why."""
