@@ -21,6 +21,7 @@ from integration.mysql_server import CannotStart
 
 DEBIAN = {"ID": "debian", "VERSION_CODENAME": "trixie"}
 UBUNTU = {"ID": "ubuntu", "ID_LIKE": "debian", "VERSION_CODENAME": "noble", "UBUNTU_CODENAME": "noble"}
+MIRROR = "http://mirror.invalid/debian"
 
 
 def test_stanzas_give_a_source_for_each_address_and_suite() -> None:
@@ -105,25 +106,25 @@ def test_archive_of_the_release_is_preferred_to_security_and_third_parties() -> 
         AptSource("https://vendor.invalid/apt", "any", ("main",)),
         AptSource("cdrom:[Debian]/", "trixie", ("main",)),
         AptSource("http://security.invalid/debian-security", "trixie-security", ("main",)),
-        AptSource("http://mirror.invalid/debian", "trixie", ("main",)),
+        AptSource(MIRROR, "trixie", ("main",)),
     ]
-    assert main_source(sources, DEBIAN).uri == "http://mirror.invalid/debian"
+    assert main_source(sources, DEBIAN).uri == MIRROR
 
 
 def test_machine_that_follows_a_moving_suite_is_understood() -> None:
-    sources = [AptSource("http://mirror.invalid/debian", "testing", ("main", "contrib"))]
+    sources = [AptSource(MIRROR, "testing", ("main", "contrib"))]
     assert main_source(sources, {"ID": "debian"}) is sources[0]
 
 
 def test_debian_takes_unstable_and_ubuntu_its_own_release() -> None:
-    assert suites_of(AptSource("http://mirror.invalid/debian", "trixie", ("main",)), DEBIAN) == ("sid",)
+    assert suites_of(AptSource(MIRROR, "trixie", ("main",)), DEBIAN) == ("sid",)
     ubuntu = AptSource("http://mirror.invalid/ubuntu", "noble", ("main",))
     assert suites_of(ubuntu, UBUNTU) == ("noble", "noble-updates")
 
 
 def test_source_line_carries_the_key_and_asks_for_package_lists_only() -> None:
-    source = AptSource("http://mirror.invalid/debian", "trixie", ("main", "contrib"), "/key.gpg")
-    assert source.line("sid") == "deb [target=Packages signed-by=/key.gpg] http://mirror.invalid/debian sid main"
+    source = AptSource(MIRROR, "trixie", ("main", "contrib"), "/key.gpg")
+    assert source.line("sid") == f"deb [target=Packages signed-by=/key.gpg] {MIRROR} sid main"
 
 
 @pytest.mark.parametrize(
