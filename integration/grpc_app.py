@@ -39,7 +39,7 @@ class Proxy:
         """Returns when each difference from MySQL's answers is explained, and no cache is to be planned again."""
         suspicions = self.app.router.sampler.comparer.suspicions
         while suspicions.running:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
         await self.app.catalog.settled()
 
     async def caught_up(self) -> None:

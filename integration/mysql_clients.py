@@ -65,6 +65,8 @@ async def connected(proxy: Proxy, **options: Any) -> Asker:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Lets the loop run until it is so."""
-    while not condition():
-        await asyncio.sleep(0)
+    """Lets the loop run until it is so, for a minute at most. Between two looks there is nothing to do but to wait for
+    others, who need the processor."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.001)

@@ -62,13 +62,14 @@ class Beside:
         return asyncio.run_coroutine_threadsafe(called(), self.loop).result(START)
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Returns when it is so; looked at on the loop, once a turn."""
+        """Returns when it is so; looked at on the loop, every millisecond. Raises TimeoutError."""
 
         async def waiting() -> None:
-            while not condition():
-                await asyncio.sleep(0.001)
+            async with asyncio.timeout(START):
+                while not condition():
+                    await asyncio.sleep(0.001)
 
-        asyncio.run_coroutine_threadsafe(waiting(), self.loop).result(START)
+        asyncio.run_coroutine_threadsafe(waiting(), self.loop).result(2 * START)
 
     def caught_up(self) -> None:
         asyncio.run_coroutine_threadsafe(self.proxy.caught_up(), self.loop).result(START)

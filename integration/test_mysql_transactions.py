@@ -15,7 +15,7 @@ import pytest
 
 from integration.conftest import OwnMySQL
 from integration.grpc_app import Proxy, held_back, run
-from integration.mysql_clients import Asker, connected
+from integration.mysql_clients import Asker, connected, until
 from integration.mysql_server import Server
 from integration.mysql_shop import BY_ID, OF_GROUP, shop, waits_for_tables
 from proxy.mysql import cached_reads
@@ -110,10 +110,10 @@ def test_a_change_that_the_stream_brings_while_mysql_answers_is_counted(
             assert await asker.served(BY_ID, 1) == "hit"
             with held_back(proxy):
                 await proxy.write("UPDATE item SET n = -1 WHERE id = 1")
-                passed = proxy.app.mysql.shared.passed  # type: ignore[union-attr]  # it listens
+                shared = proxy.app.mysql.shared  # type: ignore[union-attr]  # it listens
+                passed = shared.passed
                 slow = asyncio.ensure_future(asker.ask("SELECT SUM(n), SLEEP(0.5) FROM item WHERE id < 2"))
-                while proxy.app.mysql.shared.passed == passed:  # type: ignore[union-attr]
-                    await asyncio.sleep(0)
+                await until(lambda: shared.passed != passed)
             assert ((await slow)[0][0], await mixed(proxy)) == (-1, 1)
             await asker.ask("COMMIT")
 
