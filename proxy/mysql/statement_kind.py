@@ -382,8 +382,8 @@ def _asked_of_last(tokens: Sequence[Token]) -> set[str]:
 # Measured at MySQL 9.7: what leaves alone how many rows FOUND_ROWS() tells of.
 _KEEP_FOUND = frozenset({
     "SET", "USE", "PREPARE", "DEALLOCATE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "LOCK",
-    "UNLOCK", "FLUSH", "HELP", "KILL", "CREATE", "DROP", "ALTER", "RENAME", "TRUNCATE", "ANALYZE", "CHECK", "GRANT",
-    "REVOKE",
+    "UNLOCK", "FLUSH", "HELP", "KILL", "CREATE", "DROP", "ALTER", "RENAME", "TRUNCATE", "ANALYZE", "CHECK", "OPTIMIZE",
+    "REPAIR", "GRANT", "REVOKE",
 })  # fmt: skip
 _SHOWN_WITHOUT_COUNT = frozenset({"WARNINGS", "ERRORS", "CREATE", "GRANTS", "PROCESSLIST"})
 
