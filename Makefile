@@ -104,6 +104,11 @@ bindings: $(DEV_READY)  ## sequences of prepared executions with values of every
 	@$(COMPILE)
 	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.bindings $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
+.PHONY: sessions
+sessions: $(DEV_READY)  ## random scripts of several sessions in lock step with MySQL: SECONDS=n SEED=n, ARGS=--one
+	@$(COMPILE)
+	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.session_scripts $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(DEV_READY)  ## nonsense and broken connections against all that speaks MySQL's protocol: SECONDS=n SEED=n
 	@$(PY) -m tests.fuzz.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)

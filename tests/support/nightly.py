@@ -53,7 +53,8 @@ CAMPAIGNS = (
     Campaign("differential", 0.2, ("SECONDS={seconds}", "FIRST={seed}")),
     Campaign("oracle", 0.2, ("SECONDS={seconds}", "SEED={seed}")),
     Campaign("bindings", 0.05, ("SECONDS={seconds}", "SEED={seed}")),
-    Campaign("fuzz", 0.15, ("SECONDS={seconds}", "SEED={seed}")),
+    Campaign("sessions", 0.05, ("SECONDS={seconds}", "SEED={seed}")),
+    Campaign("fuzz", 0.1, ("SECONDS={seconds}", "SEED={seed}")),
     Campaign("hammer", 0.2, ("SECONDS={seconds}", "SEED={seed}")),
 )
 

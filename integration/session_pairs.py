@@ -1,0 +1,352 @@
+"""Sessions at MySQL, each beside one through the proxy that does the same, on twin databases; every answer is compared.
+
+Rows, definitions, errors, status flags, counts. Before another session's turn the stream has caught up, so that only
+one thing is free: which state a REPEATABLE READ transaction shows, once another session has committed in it. MySQL may
+have opened its snapshot then, or a little later. There the answers of hits must be those of one state that the table
+was in since the transaction began, MySQL's own answers those of one, too, and the same read has the same answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from integration.proxy_thread import Beside
+from integration.raw_client import Ended, Prepared, RawClient
+from integration.served import last_served
+from integration.session_steps import ACCOUNTS, BOUND, HARMLESS, IDS, READS, RESTORED, WRITES
+from integration.test_hits_same_bytes import given
+from proxy.mysql.login_packets import ChangeUser, encode_change_user
+from proxy.mysql.packets import (
+    CLIENT_SESSION_TRACK,
+    COM_INIT_DB,
+    COM_PING,
+    COM_RESET_CONNECTION,
+    EOF,
+    ERR,
+    OK,
+    STATUS_IN_TRANS,
+    packet,
+    parse_error,
+    parse_ok,
+    read_lenenc_int,
+)
+
+HOW_IT_RAN = 0x4430  # no index used, no good index used, prepared anew, the session's state has changed
+WAITS = "SET innodb_lock_wait_timeout = 1"  # seconds
+LOCKING = ("LOCK TABLES", "FLUSH TABLES")
+BEGINS = ("BEGIN", "START", "COMMIT", "ROLLBACK AND")
+LETS_GO = ("UNLOCK", "!reset", "!change")
+RATHER_NOT = 6  # one in so many writes is played that may have to wait for another session's locks
+Step = tuple[int, str]
+"""The session's number, and what it does."""
+Read = tuple[str, str, int]
+"""A text, whether it is prepared ("bound"), and what is bound to it, or 0."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One of an answer: `kind` OK, ERR or rows. `told`: what is the same whatever state the rows are of."""
+
+    kind: str
+    told: tuple[object, ...]
+    rows: tuple[bytes, ...] = ()
+
+
+def results(client: RawClient, data: bytes) -> list[Result]:
+    """The parts of an answer, without what only a run at MySQL can say."""
+    found, pieces = list[Result](), []
+    while data:
+        size = 4 + int.from_bytes(data[:3], "little")
+        pieces.append(data[4:size])
+        data = data[size:]
+    at = 0
+    while at < len(pieces):
+        first = pieces[at]
+        at += 1
+        if first[0] == ERR:
+            error = parse_error(first)
+            found.append(Result("error", (error.errno, error.message)))
+            continue
+        if first[0] == OK:
+            ok = parse_ok(first, session_track=bool(client.capabilities & CLIENT_SESSION_TRACK))
+            told = (ok.affected, ok.insert_id, ok.status & ~HOW_IT_RAN, ok.warnings, ok.info)
+            found.append(Result("ok", told))
+            continue
+        columns, _ = read_lenenc_int(first, 0)
+        head = tuple(pieces[at : at + columns])
+        at += columns + client.eof
+        start = at
+        while not (pieces[at][0] == EOF and len(pieces[at]) < 9 + 1000 * (not client.eof)) and pieces[at][0] != ERR:
+            at += 1
+        end = pieces[at]
+        if end[0] == ERR:
+            last: object = parse_error(end).errno
+        elif client.eof:
+            last = int.from_bytes(end[3:5], "little") & ~HOW_IT_RAN
+        else:
+            last = parse_ok(end, session_track=False).status & ~HOW_IT_RAN
+        found.append(Result("rows", (head, last), tuple(pieces[start:at])))
+        at += 1
+    return found
+
+
+class Wrong(AssertionError):
+    """What MySQL would not have answered."""
+
+
+class EndedBoth(Exception):
+    """MySQL has ended the session, and so has the proxy."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """`levels`: of each session, the isolation level that it begins with and keeps; "" where it may have any."""
+
+    seed: int
+    capabilities: int
+    levels: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        lines = "\n".join(f"    {who}  {step}" for who, step in self.steps)
+        return f"seed {self.seed}, capabilities {self.capabilities:#x}, levels {self.levels}\n{lines}"
+
+
+@dataclass(eq=False)
+class Pair:
+    """`begun`: in a transaction, by MySQL's own flag, and `since` which version of the table; `wrote`: it may have
+    written or locked; `passed_over`: another session has committed since. `unsure`: behind an error.
+    `shown`: rows by who answered and the read.
+    `waits`: it has its limit of waiting for locks. `left_alone`: FOUND_ROWS() and ROW_COUNT() are not, there."""
+
+    beside: Beside
+    names: tuple[str, str]
+    capabilities: int
+    level: str
+    clients: tuple[RawClient, ...] = ()
+    prepared: list[tuple[str, tuple[Prepared, ...]]] = field(default_factory=list)
+    begun: bool = False
+    since: int = 0
+    wrote: bool = False
+    passed_over: bool = False
+    unsure: bool = False
+    left_alone: bool = False
+    waits: bool = False
+    shown: dict[tuple[str, Read], tuple[bytes, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        both = zip((self.beside.direct, self.beside.client), self.names, strict=True)
+        self.clients = tuple(make(capabilities=self.capabilities, database=name) for make, name in both)
+        for client in self.clients:
+            if self.level:
+                client.query(f"SET SESSION TRANSACTION ISOLATION LEVEL {self.level}")
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+
+    def statement(self, step: str) -> tuple[str, tuple[Prepared, ...]]:
+        """What an execution is of."""
+        return self.prepared[int(step.split()[1]) % len(self.prepared)]
+
+    def read(self, step: str) -> Read | None:
+        """Which read it is; None where it is none, or one that no watcher looks at."""
+        if step.startswith("!execute"):
+            text = self.statement(step)[0]
+            return text, "bound", int(step.split()[2]) if "?" in text else 0
+        return (step, "", 0) if step in READS else None
+
+    def payload(self, at: int, step: str) -> bytes:
+        """The command of a step: 0 at MySQL, 1 through the proxy."""
+        client, name = self.clients[at], self.names[at]
+        word, _, rest = step.partition(" ")
+        if word == "!execute":
+            one = self.statement(step)[1][at]
+            return client.execution(one.id, given(client, [int(rest.split()[1])] * one.parameters))
+        if word == "!ping":
+            return bytes((COM_PING,))
+        if word == "!reset":
+            return bytes((COM_RESET_CONNECTION,))
+        if word == "!use":
+            return bytes((COM_INIT_DB,)) + name.encode() + rest.encode()
+        if word == "!change":
+            account = ChangeUser(rest.format(db=name).encode(), b"", name.encode(), 255, b"caching_sha2_password", b"")
+            return encode_change_user(account, client.capabilities)
+        return client.text(step.replace("{db}", name))
+
+    def answers(self, step: str) -> tuple[list[Result], list[Result]]:
+        """Both do it at once. Raises Wrong where one connection ends, EndedBoth where both do."""
+        payloads = [self.payload(at, step) for at in (0, 1)]
+        for client, payload in zip(self.clients, payloads, strict=True):
+            with suppress(OSError):  # it has ended before
+                client.write(packet(payload, 0))
+        direct, through = (answer(client, step) for client in self.clients)
+        if direct is None and through is None:
+            raise EndedBoth
+        if direct is None or through is None:
+            raise Wrong(f"{step}: one connection has ended: MySQL {direct!r}, through {through!r}")
+        wanted = direct.replace(self.names[0].encode(), self.names[1].encode())
+        return results(self.clients[0], wanted), results(self.clients[1], through)
+
+    def prepare(self, text: str) -> None:
+        statements = tuple(client.prepare(text) for client in self.clients)
+        if statements[0].error != statements[1].error:
+            raise Wrong(f"to prepare {text}: {[client.transcript[-1] for client in self.clients]}")
+        if not statements[0].error:
+            self.prepared.append((text, statements))
+
+    def take(self, step: str, version: int, counts: Counter[str]) -> None:
+        """A step, at the table's newest version. Raises Wrong and EndedBoth."""
+        if not (self.waits or step in READS or step in HARMLESS or step.startswith("!")):
+            self.answers(WAITS)
+            self.waits = True
+        if self.left_alone and ("FOUND_ROWS" in step or "ROW_COUNT" in step):
+            self.answers("SELECT 1")  # docs/mysql_protocol.md: what these tell there is not MySQL's
+        self.left_alone = step.startswith(("!reset", "!change", "!ping", "!use"))
+        read = self.read(step)
+        wanted, found = self.answers(step)
+        if step.startswith(BEGINS) and wanted[0].kind != "error":
+            self.anew(version)
+        served = ""
+        if read is not None:
+            served = last_served(self.beside, self.clients[1])
+            counts[served.split(" ")[0]] += 1
+        if step.startswith(("!reset", "!change")):
+            self.prepared.clear()
+            self.waits = False
+        self.wrote |= (read is None and step not in HARMLESS) or self.level == "SERIALIZABLE"
+        said = f"{step} ({served})\n  MySQL   {wanted}\n  through {found}"
+        if wanted != found:
+            shapes = [[(one.kind, one.told) for one in answer] for answer in (wanted, found)]
+            if not self.passed_over or self.level == "READ COMMITTED" or shapes[0] != shapes[1]:
+                raise Wrong(said)
+            counts["of a state that is free"] += 1
+        if read is not None and found[-1].rows and self.begun and self.level == "REPEATABLE READ" and not self.wrote:
+            self.note(("MySQL" if served.startswith("passed") else "hit", read), found[-1].rows, said)
+        self.settle(wanted[-1], version)
+
+    def note(self, key: tuple[str, Read], rows: tuple[bytes, ...], said: str) -> None:
+        if self.shown.setdefault(key, rows) != rows or self.shown.get(("hit", key[1]), rows) != rows:
+            raise Wrong(f"another answer to the same read: {said}")
+
+    def settle(self, last: Result, version: int) -> None:
+        """MySQL's answer tells whether a transaction is under way; an error does not."""
+        before, self.unsure = self.unsure, last.kind == "error"
+        status = {"ok": 2, "rows": 1}.get(last.kind)
+        if status is not None and isinstance(flags := last.told[status], int):
+            if not (self.begun and flags & STATUS_IN_TRANS):
+                self.anew(version)
+            self.begun = bool(flags & STATUS_IN_TRANS)
+        self.wrote |= before or self.unsure
+
+    def anew(self, version: int) -> None:
+        self.shown.clear()
+        self.passed_over = self.wrote = False
+        self.since = version
+
+
+def answer(client: RawClient, step: str) -> bytes | None:
+    """None: the connection has ended."""
+    try:
+        if not step.startswith("!change"):
+            return client.result()
+        found = client.authenticated()
+        while found[4] == EOF:  # another plugin's turn: no password
+            client.write(packet(b"", found[3] + 1))
+            found = client.authenticated()
+        return found
+    except Ended:
+        return None
+    except TimeoutError as error:
+        raise Wrong(f"no answer to {step}") from error
+
+
+class World:
+    """Twin databases, and what is played on them. `versions`: the rows of each read, one after each change."""
+
+    def __init__(self, beside: Beside, names: tuple[str, str]) -> None:
+        self.beside, self.names = beside, names
+        self.counts: Counter[str] = Counter()
+        self.versions: list[dict[Read, tuple[bytes, ...]]] = []
+        self.watcher = beside.direct(database=names[0])
+        self.watched = [(text, self.watcher.prepare(text).id) for text in (*READS, *BOUND)]
+        self.content = b""
+
+    def look(self) -> bool:
+        """Whether what is committed has changed. The stream has caught up then."""
+        self.beside.caught_up()
+        content = self.watcher.query("SELECT * FROM t ORDER BY id")
+        if content == self.content and self.versions:
+            return False
+        watcher, version = self.watcher, dict[Read, tuple[bytes, ...]]()
+        for text, number in self.watched:
+            for value in IDS if "?" in text else (0,):
+                answer = watcher.execute(number, given(watcher, [value]) if value else b"")
+                version[text, "bound", value] = results(watcher, answer)[0].rows
+            if "?" not in text:
+                version[text, "", 0] = results(watcher, watcher.query(text))[0].rows
+        self.content = content
+        self.versions.append(version)
+        return True
+
+    def play(self, script: Script) -> None:
+        """Raises Wrong and EndedBoth."""
+        for name in self.names:
+            self.beside.mysql.execute(f"USE `{name}`", *RESTORED, *(one.format(db=name) for one in ACCOUNTS))
+        self.versions.clear()
+        self.look()
+        pairs = [Pair(self.beside, self.names, script.capabilities, level) for level in script.levels]
+        try:
+            self.take_turns(script, pairs)
+        finally:
+            for pair in pairs:
+                pair.close()
+            self.beside.at_rest()
+
+    def take_turns(self, script: Script, pairs: Sequence[Pair]) -> None:
+        locker: Pair | None = None  # has locked tables: the others would wait
+        writer: Pair | None = None  # may have committed since the last look
+        for number, (who, step) in enumerate(script.steps):
+            pair, others = pairs[who], [other for other in pairs if other is not pairs[who]]
+            if (locker or pair) is not pair or self.would_wait(pair, step, others, number):
+                continue
+            if step.startswith("!execute") and not pair.prepared:
+                continue
+            if writer not in (None, pair):
+                if self.look():
+                    for other in pairs:
+                        other.passed_over |= other.begun and other is not writer
+                writer = None
+            if step.startswith("!prepare "):
+                pair.prepare(step[9:])
+                continue
+            pair.take(step, len(self.versions) - 1, self.counts)
+            self.judge(pair)
+            if step.startswith(LOCKING):
+                locker = pair
+            elif step.startswith(LETS_GO):
+                locker = None
+            writer = writer if pair.read(step) is not None else pair
+
+    @staticmethod
+    def would_wait(pair: Pair, step: str, others: Sequence[Pair], number: int) -> bool:
+        """Whether it is left out. Where a table is locked, others must be in no transaction: MySQL waits for their
+        reads, but not for hits. Of the steps that may wait for rows a few are played: each wait takes a second."""
+        if step.startswith(LOCKING) or "TRUNCATE" in step:
+            return any(other.begun or other.unsure for other in others)
+        waits = step in WRITES or "FOR " in step or step.startswith("CALL") or pair.level == "SERIALIZABLE"
+        return (
+            waits
+            and number % RATHER_NOT != 0
+            and any(other.unsure or (other.begun and other.wrote) for other in others)
+        )
+
+    def judge(self, pair: Pair) -> None:
+        """Raises Wrong where what hits have shown a transaction was never one state, or what MySQL has."""
+        for who in ("hit", "MySQL") if pair.passed_over else ():
+            shown = [(read, rows) for (name, read), rows in pair.shown.items() if name == who]
+            if not any(all(version[read] == rows for read, rows in shown) for version in self.versions[pair.since :]):
+                raise Wrong(f"of no state, or of several: {who} {shown}")
