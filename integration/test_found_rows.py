@@ -176,7 +176,8 @@ def told(asker: Asker, name: str, between: str, asked: str) -> bytes:
         pytest.fail("never a hit")
     session.query("SELECT 1 UNION SELECT 2")  # of which MySQL's own FOUND_ROWS() tells from now on
     session.query(READ)
-    stand_between(asker, session, between)
+    for each in between.split(" & "):
+        stand_between(asker, session, each)
     answer = session.query(asked)
     if asked.startswith("SET"):
         answer = session.query("SELECT @n")
@@ -234,4 +235,20 @@ def test_what_stands_between_does_not_hide_a_hit(asker: Asker, between: str) -> 
             asker.create_cache("c", "SELECT id, g FROM t WHERE g = ?")
         known = [asked for asked in ASKED if not (between in ("PING", "INIT_DB") and "ROW_COUNT" in asked)]
         found[name] = {asked: told(asker, name, between, asked) for asked in known}
+    assert found["through"] == found["direct"]
+
+
+@pytest.mark.parametrize(
+    "last",
+    ["XA RECOVER", "GET DIAGNOSTICS @n = NUMBER", "SIGNAL SQLSTATE '01000'", "HANDLER t OPEN & HANDLER t READ FIRST"],
+)
+def test_nor_do_two_that_stand_between(asker: Asker, last: str) -> None:
+    """MySQL was shown the hit before the first, and has then answered another statement."""
+    found = {}
+    for name in ("direct", "through"):
+        initial_rows(asker)
+        if name == "through":
+            asker.create_cache("c", "SELECT id, g FROM t WHERE g = ?")
+        found[name] = told(asker, name, f"SET @y = 2 & {last}", "SELECT FOUND_ROWS()")
+        asker.session(name).query("HANDLER t CLOSE")
     assert found["through"] == found["direct"]

@@ -120,7 +120,7 @@ def _one(tokens: Sequence[Token], version: ServerVersion) -> Statement:
         return ANYTHING
     made = _KINDS.get(verb)
     if made is None:
-        return ANYTHING
+        return replace(ANYTHING, keeps_found=verb in _KEEP_FOUND)
     statement = made(tokens)
     asked = _asked_of_last(tokens)
     return replace(
@@ -383,7 +383,7 @@ def _asked_of_last(tokens: Sequence[Token]) -> set[str]:
 _KEEP_FOUND = frozenset({
     "SET", "USE", "PREPARE", "DEALLOCATE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "LOCK",
     "UNLOCK", "FLUSH", "HELP", "KILL", "CREATE", "DROP", "ALTER", "RENAME", "TRUNCATE", "ANALYZE", "CHECK", "OPTIMIZE",
-    "REPAIR", "GRANT", "REVOKE",
+    "REPAIR", "GRANT", "REVOKE", "XA", "HANDLER", "GET", "SIGNAL",
 })  # fmt: skip
 _SHOWN_WITHOUT_COUNT = frozenset({"WARNINGS", "ERRORS", "CREATE", "GRANTS", "PROCESSLIST"})
 
