@@ -217,7 +217,8 @@ class Pair:
         if step.startswith(("!reset", "!change")):
             self.prepared.clear()
             self.waits = False
-        self.wrote |= (read is None and step not in HARMLESS) or self.level == "SERIALIZABLE"
+        writes = (read is None and step not in HARMLESS) or self.level == "SERIALIZABLE"
+        self.wrote |= writes
         said = f"{step} ({served})\n  MySQL   {wanted}\n  through {found}"
         if wanted != found:
             shapes = [[(one.kind, one.told) for one in answer] for answer in (wanted, found)]
@@ -227,6 +228,7 @@ class Pair:
         if read is not None and found[-1].rows and self.begun and self.level == "REPEATABLE READ" and not self.wrote:
             self.note(("MySQL" if served.startswith("passed") else "hit", read), found[-1].rows, said)
         self.settle(wanted[-1], version)
+        self.wrote |= writes  # in the transaction that it has begun itself
 
     def note(self, key: tuple[str, Read], rows: tuple[bytes, ...], said: str) -> None:
         if self.shown.setdefault(key, rows) != rows or self.shown.get(("hit", key[1]), rows) != rows:

@@ -107,7 +107,7 @@ def differs(world: World, script: Script) -> str:
 def smaller(world: World, script: Script, seconds: float) -> Script:
     """Fewer steps that still show it."""
     end, steps = monotonic() + seconds, script.steps
-    for size in (8, 1):
+    for size in (30, 10, 3, 1):
         for at in range(len(steps) - size, -1, -size):
             fewer = steps[:at] + steps[at + size :]
             if monotonic() < end and differs(world, replace(script, steps=fewer)):
