@@ -14,7 +14,9 @@ from planner.keys import Name, name_of
 from planner.names import Scope
 from planner.string_kinds import results_of
 from planner.support import refuse
+from sqltypes.arithmetic import DIVISION_SCALE, MAX_DIGITS
 from sqltypes.errors import UnknownName
+from sqltypes.functions import SUM_DIGITS, decimal_digits
 from sqltypes.schema import NULL, SqlType, Table
 
 
@@ -72,6 +74,36 @@ class ByPlan:
             types = [self._type_of(column)] + ([self._type_of(meant)] if meant is not None else [])
             if not (free and below is self._tree) and any(type_.has_fixed_digits for type_ in types):
                 raise refuse("fixed_digits", column.sql("mysql")[:60])
+
+    def long_sums(self) -> None:
+        """Raises UnsupportedQuery for a SUM or AVG of numbers so long that the sum may have more than 65 digits: MySQL
+        cuts it where the plan puts it into a table of its own."""
+        for node in self._tree.find_all(exp.Sum, exp.Avg):
+            if node.find_ancestor(exp.Select) is self._tree and sum(self._digits(node.this)) + SUM_DIGITS > MAX_DIGITS:
+                raise refuse("sum_by_plan", node.sql("mysql")[:60])
+
+    def _digits(self, node: exp.Expr) -> tuple[int, int]:
+        """At most so many digits before and behind the point an exact number has; none where it is no such."""
+        node = node.unnest()
+        if isinstance(node, exp.Column):
+            type_ = self._type_of(node)
+            precision, scale = decimal_digits(type_) if type_.is_numeric and not type_.is_approximate else (0, 0)
+            return precision - scale, scale
+        if isinstance(node, exp.Literal):
+            written, _, behind = node.name.partition(".")
+            return (0, 0) if node.is_string else (len(written), len(behind))
+        if isinstance(node, exp.Subquery):
+            return 0, 0
+        if isinstance(node, exp.Cast):
+            sizes = [int(size.name) for size in node.to.find_all(exp.Literal)] + [0, 0]
+            return (sizes[0] - sizes[1], sizes[1]) if node.is_type("decimal") else (20, 0)
+        nodes = [node.left, node.right] if isinstance(node, exp.Binary) else results_of(node)
+        wholes, scales = zip(*(self._digits(part) for part in nodes), strict=True) if nodes else ((0,), (0,))
+        if isinstance(node, exp.Mul):
+            return sum(wholes), sum(scales)
+        if isinstance(node, exp.Div):
+            return wholes[0] + scales[1], scales[0] + DIVISION_SCALE
+        return max(wholes) + isinstance(node, exp.Add | exp.Sub), max(scales)
 
     def concat_of_one_row(
         self, conditions: Sequence[exp.Expr], facts: Collection[Name], inner: Mapping[str, Table | None]

@@ -195,6 +195,7 @@ class _Select:
         self._from()
         self._by_plan.fixed_digits()
         self._by_plan.equal_columns()
+        self._by_plan.long_sums()
         where = argument(self._tree, "where")
         self._conditions += [(part, None) for part in split_and(where.this if where is not None else None)]
         typed = [(self._typed(node), node, only) for node, only in self._conditions]

@@ -33,6 +33,14 @@ CREATE TABLE q (
   z VARCHAR(9) COLLATE utf8mb4_0900_bin,
   PRIMARY KEY (id)
 );
+CREATE TABLE `long` (
+  id INT NOT NULL,
+  n BIGINT,
+  a DECIMAL(65,30),
+  b DECIMAL(30,10),
+  c DECIMAL(12,4),
+  PRIMARY KEY (id)
+);
 """
 PAIRS = ("e n", "t n", "e y", "e d", "s y", "v y", "y s", "b s", "tm n", "v e", "v t")
 ALIKE = ("e s", "s e", "e e", "n n", "y n", "n y", "s s", "d d", "v s", "z n")
@@ -132,3 +140,30 @@ def test_strings_of_which_only_one_pads(condition: str, why: str) -> None:
 )
 def test_joined_strings_of_which_only_one_pads(joined: str, why: str) -> None:
     assert code(f"SELECT a.id FROM {joined} WHERE a.id = ?") == why
+
+
+@pytest.mark.parametrize(
+    ("values", "refused"),
+    [
+        ("a", True),
+        ("b", False),
+        ("b * b", True),
+        ("b + b", False),
+        ("b / c", False),
+        ("b * c / c", True),
+        ("id * n", False),
+        ("CASE WHEN a > 1 AND b * b > 2 THEN b ELSE 0 END", False),
+        ("IF(n, b, a)", True),
+        ("CAST(n AS DECIMAL(50))", True),
+        ("CAST(n AS DECIMAL(20, 5))", False),
+        ("CAST(a AS SIGNED)", False),
+        ("DISTINCT a", True),
+        ("n + n + n + n", False),
+        ("COALESCE(b * c, 0)", False),
+        ("ROUND(a, 2)", True),
+    ],
+)
+def test_sums_of_more_digits_than_a_decimal_has(values: str, refused: bool) -> None:
+    found = code(f"SELECT n, SUM({values}) FROM `long` WHERE n = ? GROUP BY n")
+    assert found == ("sum_by_plan" if refused else "")
+    assert code(f"SELECT n FROM `long` WHERE n = ? GROUP BY n HAVING AVG({values}) > 1") == found
