@@ -12,7 +12,7 @@ import pytest
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound
-from integration.served import read_until_hit
+from integration.served import last_served, read_until_hit
 from proxy.mysql.packets import ERR, lenenc, packet
 from proxy.mysql.quick_hits import QuickHits
 
@@ -153,3 +153,26 @@ def test_what_must_be_a_hit_or_an_error_is_not_an_error_for_ever(beside: Beside)
         client.query("SET NAMES utf8mb4")
         plain = client.prepare(FORCED).id
         assert client.execute(plain, one())[4] != ERR
+
+
+@pytest.mark.parametrize("begin", ["SET autocommit = 0", "BEGIN"])
+def test_it_opens_no_snapshot_that_the_client_has_not(beside: Beside, begin: str) -> None:
+    """Behind a changed variable MySQL is shown nothing, where that would begin the transaction's reads."""
+    database = beside.proxy.database
+    change = "UPDATE item SET n = n + 1000 WHERE id = 4"
+    with beside.client() as client:
+        read_until_hit(beside, client, client.execute, client.prepare(BY_ID).id, one(4))
+    found = {}
+    for name, make in (("direct", beside.direct), ("through", beside.client)):
+        beside.mysql.execute(f"USE {database}", "UPDATE item SET n = 40 WHERE id = 4")
+        beside.caught_up()
+        with make() as client:
+            client.execute(client.prepare(BY_ID).id, one(4))
+            assert name == "direct" or last_served(beside, client).startswith(("hit", "miss"))
+            client.query(begin)
+            told = client.query("SET default_week_format = 1")
+            beside.mysql.execute(f"USE {database}", change)
+            beside.caught_up()
+            found[name] = told, client.query("SELECT n FROM item WHERE id = 4")
+    assert found["through"] == found["direct"]
+    beside.mysql.execute(f"USE {database}", "UPDATE item SET n = 40 WHERE id = 4")

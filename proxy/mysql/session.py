@@ -173,8 +173,11 @@ class Session(OwnSql):
         if self._executed is not None:
             data = self.for_mysql(data)
         elif route.resolves:
-            # What runs ahead would be the last statement that this one asks about, or the one transaction that was set.
-            hidden = route.statement.of_last or self.state.one_shot != ""
+            # What runs ahead would be the last statement that this one asks about, or the one transaction that was set,
+            # or would open the snapshot of a transaction that has not read yet.
+            state = self.state
+            begins = state.transactional and not state.touched
+            hidden = route.statement.of_last or state.one_shot != "" or begins
             for statement in self.statements.values():
                 if hidden:
                     statement.resolve_unshown()
