@@ -70,10 +70,7 @@ def between(op: str, args: Args) -> Call:
     value, low, high = _as_one(args)
     if len({arg.type.name for arg in args if domain(arg.type) == "datetime" and not constant(arg)}) > 1:
         raise UnsupportedQuery("comparison_type", "BETWEEN over DATE and DATETIME, where a date may have a zero in it")
-    if value.type.is_string:  # the two comparisons must each be made as MySQL makes the one of three
-        for bound in args[1:]:
-            if aligned(args[0], bound)[0].type.collation != value.type.collation:
-                raise UnsupportedQuery("collation", "BETWEEN over strings of several collations")
+    _refuse_several_collations("BETWEEN", args, value)
     return _logic("and", (compare(">=", (value, low)), compare("<=", (value, high))))
 
 
@@ -131,8 +128,19 @@ def whens(subject: Expr, values: Sequence[Expr]) -> list[Call]:
     for value in values:
         _refuse_mixed_signs("CASE", subject, value)
     _refuse_unknown_signs("CASE", (subject, *values))
-    subject, *values = _in_one_collation((subject, *values))
-    return [compare("=", (subject, value)) for value in values]
+    one, *others = _in_one_collation((subject, *values))
+    _refuse_several_collations("CASE", (subject, *values), one)
+    return [compare("=", (one, value)) for value in others]
+
+
+def _refuse_several_collations(what: str, args: Sequence[Expr], one: Expr) -> None:
+    """It is written as a comparison of the first with each other, of which MySQL must make each as it makes that of
+    all. `one`: the first, in the collation of them all."""
+    if not one.type.is_string:
+        return
+    for other in args[1:]:
+        if other.type.name != "null" and aligned(args[0], other)[0].type.collation != one.type.collation:
+            raise UnsupportedQuery("collation", f"{what} over strings of several collations")
 
 
 def _refuse_several_kinds(needle: Expr, items: Sequence[Expr]) -> None:

@@ -103,8 +103,16 @@ def test_a_string_beside_values_of_several_kinds(items: tuple[str, ...]) -> None
 
 
 def test_case_compares_in_one_collation() -> None:
-    conditions = whens(ref("g"), [ref("x"), literal("X")])
-    assert {arg.type.collation for condition in conditions for arg in condition.args} == {BIN}
+    conditions = whens(ref("x"), [ref("g"), literal("X"), literal(None)])
+    assert {arg.type.collation for condition in conditions for arg in condition.args if arg.type.is_string} == {BIN}
+
+
+@pytest.mark.parametrize("other", ["between", "case"])
+def test_where_each_pair_alone_would_be_compared_in_another_collation(other: str) -> None:
+    """A fill writes them as pairs, and MySQL would find other rows."""
+    for values in ([ref("x"), literal("X")], [literal("X"), ref("x")], [call("upper", [ref("g")]), ref("x")]):
+        with pytest.raises(UnsupportedQuery, match="several collations"):
+            whens(ref("g"), values) if other == "case" else call("between", [ref("g"), *values])
 
 
 def test_case_compares_dates_only_where_its_subject_is_one() -> None:
