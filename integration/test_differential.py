@@ -17,7 +17,7 @@ from integration.differential import Case, Tally, truth
 from integration.grpc_app import proxy_beside, run
 from integration.mysql_server import Server
 
-SEEDS = 6
+SEEDS = 4
 SECONDS = float(os.environ.get("UPWELL_DIFFERENTIAL_SECONDS", "0"))
 SEED = os.environ.get("UPWELL_DIFFERENTIAL_SEED", "")
 FIRST_SEED = os.environ.get("UPWELL_DIFFERENTIAL_FIRST", "1")
