@@ -249,13 +249,13 @@ def _reflect_schema(
         name = (row["TABLE_SCHEMA"], row["TABLE_NAME"])
         if row["TABLE_TYPE"] == "VIEW":
             views.append(row["TABLE_NAME"])
-        else:
+        elif name in columns:  # else it was made since these were read: the change stream tells of it later
             cascades, its_keys = _cascades(inspector, name), keys.get(name, NO_KEYS)
             by_deletes, by_updates = _changed_by(connection, name) if cascades and facts.logs_cascades else NOTHING
             relations[name] = Table(
                 schema=row["TABLE_SCHEMA"],
                 name=row["TABLE_NAME"],
-                columns=tuple(columns.get(name, ())),
+                columns=tuple(columns[name]),
                 primary_key=its_keys.primary,
                 unique_keys=its_keys.unique,
                 indexes=its_keys.searchable,

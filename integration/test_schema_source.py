@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from external_upquery import schema_source
 from external_upquery.schema_source import SchemaSource
 from external_upquery.upstream import Upstream, parse_upstream
 from integration.private_mysql import Server
@@ -40,6 +42,22 @@ def test_only_named_relations_are_reflected_and_missing_ones_are_absent(
     mysql.execute(f"CREATE TABLE {database}.a (id INT PRIMARY KEY)", f"CREATE TABLE {database}.b (id INT PRIMARY KEY)")
     assert set(reflected(source, database, "a", "nowhere")) == {"a"}
     assert reflected(source, "no_such_database", "a") == {}
+
+
+def test_a_table_that_is_made_between_its_columns_and_itself_is_absent(
+    mysql: Server, database: str, source: SchemaSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planner knows no table without columns. The change stream brings its CREATE later."""
+    keys_of = schema_source._keys
+
+    def late(*arguments: Any) -> Any:
+        mysql.execute(f"CREATE TABLE {database}.t (a INT)")
+        return keys_of(*arguments)
+
+    monkeypatch.setattr(schema_source, "_keys", late)
+    assert reflected(source, database, "t") == {}
+    monkeypatch.undo()
+    assert set(reflected(source, database, "t")) == {"t"}
 
 
 def test_columns_keep_their_order_with_invisible_and_generated_ones(
