@@ -99,6 +99,11 @@ oracle: $(DEV_READY)  ## random queries over the whole language compared with My
 oracle-mutants: $(DEV_READY)  ## faults planted in planner, operators and types: the oracle must find each within five minutes
 	@$(PY) -m integration.oracle.mutants $(ARGS)
 
+.PHONY: mysql-suite
+mysql-suite: $(DEV_READY)  ## MySQL's own tests through the proxy: SECONDS=n SEED=n TESTS='subselect json/*' ARGS=--prepared
+	@$(COMPILE)
+	@$(PY) -m integration.mysql_suite.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(TESTS),--tests '$(TESTS)') $(ARGS)
+
 .PHONY: bindings
 bindings: $(DEV_READY)  ## sequences of prepared executions with values of every type compared with MySQL: SECONDS=n SEED=n
 	@$(COMPILE)

@@ -50,12 +50,13 @@ CAMPAIGNS = (
     Campaign("mutants", 0.0, ("SEED={seed}",)),
     Campaign("oracle-mutants"),
     Campaign("sim", 0.2, ("STEPS={steps}", "SEED={seed}")),
-    Campaign("differential", 0.2, ("SECONDS={seconds}", "FIRST={seed}")),
+    Campaign("differential", 0.15, ("SECONDS={seconds}", "FIRST={seed}")),
     Campaign("oracle", 0.2, ("SECONDS={seconds}", "SEED={seed}")),
+    Campaign("mysql-suite", 0.1, ("SECONDS={seconds}", "SEED={seed}")),
     Campaign("bindings", 0.05, ("SECONDS={seconds}", "SEED={seed}")),
     Campaign("sessions", 0.05, ("SECONDS={seconds}", "SEED={seed}")),
     Campaign("fuzz", 0.1, ("SECONDS={seconds}", "SEED={seed}")),
-    Campaign("hammer", 0.2, ("SECONDS={seconds}", "SEED={seed}")),
+    Campaign("hammer", 0.15, ("SECONDS={seconds}", "SEED={seed}")),
 )
 
 
