@@ -82,6 +82,7 @@ VARIABLES = sa.text(
     " ('version', 'lower_case_table_names', 'innodb_native_foreign_keys',"
     " 'show_gipk_in_create_table_and_information_schema')"
 )
+READINGS = 3  # of what is defined anew meanwhile; the change stream tells of it later
 CASCADES = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 # By which foreign keys a table's rows change with those of other tables, and theirs with those of others again: the
 # other table, whether there is one that this account may see, whether deleted and whether updated rows do that.
@@ -127,6 +128,11 @@ class Keys:
     primary: tuple[str, ...]
     unique: tuple[tuple[str, ...], ...]
     searchable: tuple[tuple[str, ...], ...]
+
+    @property
+    def columns(self) -> set[str]:
+        """In lower case."""
+        return {column.lower() for key in (self.primary, *self.unique, *self.searchable) for column in key}
 
 
 NO_KEYS = Keys((), (), ())
@@ -231,13 +237,20 @@ def _snapshot(connection: sa.Connection, names: Iterable[Name]) -> SchemaSnapsho
     relations: dict[Name, Relation] = {}
     inspector = sa.inspect(connection)
     for schema, wanted in by_schema.items():
-        relations.update(_reflect_schema(connection, inspector, facts, schema, sorted(wanted)))
+        for _ in range(READINGS):
+            found, torn = _reflect_schema(connection, inspector, facts, schema, sorted(wanted))
+            relations.update(found)
+            if not torn:
+                break
+            wanted = torn
+            inspector.clear_cache()
     return SchemaSnapshot(relations, facts.version, facts.lower_case_table_names)
 
 
 def _reflect_schema(
     connection: sa.Connection, inspector: Inspector, facts: ServerFacts, schema: str, wanted: list[str]
-) -> dict[Name, Relation]:
+) -> tuple[dict[Name, Relation], set[str]]:
+    """What is there, and the tables that were defined anew between two of the queries: of these nothing is told."""
     columns: dict[Name, list[Column]] = {}
     # Named one database at a time: only so does information_schema find tables without reading all of them.
     for row in connection.execute(_rows_of(COLUMNS, schema, wanted).order_by("ORDINAL_POSITION")).mappings():
@@ -245,31 +258,37 @@ def _reflect_schema(
     keys = _keys(connection, schema, wanted)
     relations: dict[Name, Relation] = {}
     views: list[str] = []
+    torn: set[str] = set()
     for row in connection.execute(_rows_of(TABLES, schema, wanted)).mappings():
         name = (row["TABLE_SCHEMA"], row["TABLE_NAME"])
         if row["TABLE_TYPE"] == "VIEW":
             views.append(row["TABLE_NAME"])
-        elif name in columns:  # else it was made since these were read: the change stream tells of it later
-            cascades, its_keys = _cascades(inspector, name), keys.get(name, NO_KEYS)
-            by_deletes, by_updates = _changed_by(connection, name) if cascades and facts.logs_cascades else NOTHING
-            relations[name] = Table(
-                schema=row["TABLE_SCHEMA"],
-                name=row["TABLE_NAME"],
-                columns=tuple(columns[name]),
-                primary_key=its_keys.primary,
-                unique_keys=its_keys.unique,
-                indexes=its_keys.searchable,
-                engine=row["ENGINE"] or "",
-                cascade_child=cascades and not facts.logs_cascades,
-                changed_by_deletes=by_deletes,
-                changed_by_updates=by_updates,
-                rows_estimate=int(row["TABLE_ROWS"] or 0),
-            )
+            continue
+        its_keys = keys.get(name, NO_KEYS)
+        cascades = _cascades(inspector, name)
+        known = {column.name.lower() for column in columns.get(name, ())}
+        if cascades is None or not known or not its_keys.columns <= known:
+            torn.add(row["TABLE_NAME"])
+            continue
+        by_deletes, by_updates = _changed_by(connection, name) if cascades and facts.logs_cascades else NOTHING
+        relations[name] = Table(
+            schema=row["TABLE_SCHEMA"],
+            name=row["TABLE_NAME"],
+            columns=tuple(columns[name]),
+            primary_key=its_keys.primary,
+            unique_keys=its_keys.unique,
+            indexes=its_keys.searchable,
+            engine=row["ENGINE"] or "",
+            cascade_child=cascades and not facts.logs_cascades,
+            changed_by_deletes=by_deletes,
+            changed_by_updates=by_updates,
+            rows_estimate=int(row["TABLE_ROWS"] or 0),
+        )
     if views:
         for row in connection.execute(_rows_of(VIEWS, schema, views)).mappings():
             name = (row["TABLE_SCHEMA"], row["TABLE_NAME"])
             relations[name] = _view(name, row["VIEW_DEFINITION"], tuple(columns.get(name, ())))
-    return relations
+    return relations, torn
 
 
 def _rows_of(table: sa.TableClause, schema: str, names: list[str]) -> sa.Select[Any]:
@@ -324,12 +343,16 @@ def _column(row: sa.RowMapping) -> Column:
     )
 
 
-def _cascades(inspector: Inspector, name: Name) -> bool:
-    """Whether foreign keys change rows of the table."""
+def _cascades(inspector: Inspector, name: Name) -> bool | None:
+    """Whether foreign keys change rows of the table; None: it is no more."""
     schema, table = name
+    try:
+        foreign_keys = inspector.get_foreign_keys(table, schema)
+    except sa.exc.NoSuchTableError:
+        return None
     return any(
         str(rule).upper() in CASCADES
-        for key in inspector.get_foreign_keys(table, schema)
+        for key in foreign_keys
         for option, rule in key["options"].items()
         if option in ("ondelete", "onupdate")
     )

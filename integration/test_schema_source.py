@@ -44,20 +44,50 @@ def test_only_named_relations_are_reflected_and_missing_ones_are_absent(
     assert reflected(source, "no_such_database", "a") == {}
 
 
-def test_a_table_that_is_made_between_its_columns_and_itself_is_absent(
-    mysql: Server, database: str, source: SchemaSource, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("before", "meanwhile", "names"),
+    [
+        ("CREATE TABLE u (id INT)", "CREATE TABLE t (a INT)", {"t"}),
+        ("CREATE TABLE t (a INT)", "ALTER TABLE t ADD b INT NOT NULL, ADD UNIQUE (b)", {"t"}),
+        ("CREATE TABLE t (a INT, PRIMARY KEY (a))", "ALTER TABLE t CHANGE a b INT", {"t"}),
+        ("CREATE TABLE t (a INT)", "DROP TABLE t", set()),
+    ],
+)
+def test_a_table_that_is_defined_anew_while_it_is_read_is_read_again(
+    mysql: Server,
+    database: str,
+    source: SchemaSource,
+    monkeypatch: pytest.MonkeyPatch,
+    before: str,
+    meanwhile: str,
+    names: set[str],
 ) -> None:
-    """The planner knows no table without columns. The change stream brings its CREATE later."""
-    keys_of = schema_source._keys
+    keys_of, statements = schema_source._keys, [meanwhile]
+    mysql.execute(f"USE {database}", before)
 
     def late(*arguments: Any) -> Any:
-        mysql.execute(f"CREATE TABLE {database}.t (a INT)")
+        if statements:
+            mysql.execute(f"USE {database}", statements.pop())
         return keys_of(*arguments)
 
     monkeypatch.setattr(schema_source, "_keys", late)
+    found = reflected(source, database, "t")
+    assert set(found) == names
+    assert found == reflected(source, database, "t")
+
+
+def test_a_table_that_is_dropped_before_its_foreign_keys_are_read_is_absent(
+    mysql: Server, database: str, source: SchemaSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cascades = schema_source._cascades
+    mysql.execute(f"CREATE TABLE {database}.t (a INT)")
+
+    def late(*arguments: Any) -> Any:
+        mysql.execute(f"DROP TABLE IF EXISTS {database}.t")
+        return cascades(*arguments)
+
+    monkeypatch.setattr(schema_source, "_cascades", late)
     assert reflected(source, database, "t") == {}
-    monkeypatch.undo()
-    assert set(reflected(source, database, "t")) == {"t"}
 
 
 def test_columns_keep_their_order_with_invisible_and_generated_ones(
