@@ -57,6 +57,7 @@ def test_what_a_statement_changes() -> None:
     assert statements.on_innodb(b"CREATE TABLE t (a INT) ENGINE=MyISAM") == b"CREATE TABLE t (a INT) ENGINE=InnoDB"
     assert statements.without_end(b" SELECT 1 ;\n ") == b"SELECT 1"
     assert statements.names_session_variable("sql_mode is '' in this session") == "sql_mode"
+    assert statements.names_session_variable("a_b was another when the statement was prepared") == "a_b"
     assert not statements.names_session_variable("no cache for this query")
 
 

@@ -80,7 +80,7 @@ class House:
         """Takes away what the test has left. Raises Spoilt."""
         self.tap.end_sessions()
         for context in self.beside.unhandled:
-            history = tuple(list(self.tap.history)[-12:])
+            history = tuple(self.tally.history)
             self.tally.found(
                 Finding(self.tap.test, "unhandled", "", str(context.get("message")), repr(context), "", history)
             )

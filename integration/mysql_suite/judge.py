@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pymysql
 
@@ -18,6 +19,7 @@ SKIP = b"/* upwell: skip */ "
 TIMES = 5  # a read is asked until it is a hit
 AGAIN = 3  # the same, after a change
 WIDE = 80  # letters of a reason
+SLOW = 3.0  # seconds that MySQL takes for a read that is not asked through the proxy
 LARGE = 1 << 19  # bytes of an answer that is not asked for again
 LIMITS = ("sql_select_limit", "max_join_size", "max_execution_time")  # without them an answer may be endless
 LONGEST = 1600  # letters of what is shown of two answers
@@ -27,12 +29,18 @@ Ask = Callable[[], bytes]
 
 @dataclass(frozen=True)
 class Read:
-    """`direct`: has MySQL answer it, `through`: the proxy, both in the session of the script. `binary`: prepared."""
+    """`direct`: has MySQL answer it, `through`: the proxy, both in the session of the script. `statement`: the number
+    of a prepared one, 0 of a text; `anew` prepares it again."""
 
     text: bytes
     direct: Ask
     through: Ask
-    binary: bool = False
+    statement: int = 0
+    anew: Callable[[], Read] | None = None
+
+    @property
+    def binary(self) -> bool:
+        return self.statement != 0
 
 
 @dataclass
@@ -44,7 +52,6 @@ class Judge:
     test: str
     run: Callable[[bytes], bytes]
     number: int
-    history: list[str] = field(default_factory=list)
     writer: pymysql.Connection[pymysql.cursors.Cursor] | None = None
 
     def close(self) -> None:
@@ -80,7 +87,11 @@ class Judge:
     def judge(self, read: Read, after: str = "") -> tuple[bytes, bool]:
         """What the script is to be told, and whether to ask again after a change. `after`: the change before it."""
         self.caught_up()
+        began = time.monotonic()
         told = read.direct()
+        if time.monotonic() - began > SLOW:
+            self.tally.counts["slow"] += 1
+            return told, False
         wanted = parse(told, binary=read.binary)
         announced = Announced()
         announced.note(wanted)
@@ -102,6 +113,7 @@ class Judge:
                 if name and name not in (*changed, *LIMITS):
                     changed.append(name)
                     self.run(f"SET @tap_{name} = @@{name}, {name} = DEFAULT".encode())
+                    read = read.anew() if read.anew is not None else read
                     wanted = parse(read.direct(), binary=read.binary)
                 elif reason == last:
                     break
@@ -124,7 +136,7 @@ class Judge:
         announced.note(again)
         kind = difference(again, found, ordered=ordered, free=False, announced=announced)
         if not kind:
-            self.tally.choices["MySQL said something else when asked again"] += 1
+            self.tally.chose("MySQL said something else when asked again", text)
             return False
         if kind == "rows" and same_rows(again, found, ordered=False, free=False):
             kind = "order"
@@ -136,12 +148,12 @@ class Judge:
 
         if not read.binary:
             if why := choice(text, again, found, other):
-                self.tally.choices[f"{kind}: {why}"] += 1
+                self.tally.chose(f"{kind}: {why}", text)
                 return False
             if kind == "columns" and announced.has(found):
-                self.tally.choices["columns: by another plan"] += 1
+                self.tally.chose("columns: by another plan", text)
                 return False
         what = explained(again, found)[:LONGEST]
-        before = tuple(self.history[-12:])
+        before = tuple(self.tally.history)
         self.tally.found(Finding(self.test, kind, served, text, what, after, before))
         return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import logging
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -60,7 +61,7 @@ class Campaign:
         ended = [found for found in tap.ended if found not in directly]
         tap.ended.clear()
         for how, statement in ended:
-            history = tuple(list(tap.history)[-12:])
+            history = tuple(tally.history)
             tally.found(
                 Finding(name, how, "through the proxy", statement, "not when MySQL is asked directly", "", history)
             )
@@ -118,6 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 3
     names = chosen(suite, given.tests.split())
     random.Random(given.seed).shuffle(names)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was counted is printed all the same
     with in_memory(), planned_in_place():
         campaign = Campaign(suite, tally, test_seconds=given.test_seconds, prepared=given.prepared)
         try:
@@ -135,7 +137,8 @@ def tell_errors_of(tally: Tally) -> None:
         trace = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
         trace = trace or (traceback.format_exc() if error else "")
         said = {name: value for name, value in event.items() if name not in ("event", "exc_info")}
-        tally.found(Finding(tally.test, "error in the log", "", str(event["event"]), f"{said}\n{trace[-2000:]}"))
+        text, what, before = str(event["event"]), f"{said}\n{trace[-2000:]}", tuple(tally.history)
+        tally.found(Finding(tally.test, "error in the log", "", text, what, "", before))
         raise structlog.DropEvent
 
     structlog.configure(processors=[note], wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))

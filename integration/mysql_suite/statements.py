@@ -77,5 +77,5 @@ def without_end(text: bytes) -> bytes:
 
 def names_session_variable(reason: str) -> str:
     """The variable by whose value a read was passed through, "" for another reason."""
-    found = re.match(r"(\w+) is '", reason)
+    found = re.match(r"(\w+) (?:is '|was another when the statement)", reason)
     return found[1] if found else ""

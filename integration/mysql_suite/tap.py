@@ -9,7 +9,6 @@ import struct
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -40,6 +39,7 @@ from proxy.mysql.packets import (
 )
 
 PATIENCE = 45.0  # seconds that a statement may take through the proxy
+CURSORS, ATTRIBUTES = 0x07, 0x08  # flags of an execution
 RECENT = 5  # reads that are asked again after a change
 OK_PACKET = packet(b"\0\0\0\2\0\0\0", 1)
 NUMBERS = itertools.count(1)  # of caches: a name is never used again
@@ -102,7 +102,6 @@ class Tap:
         self.at = at or ("127.0.0.1", beside.port)
         self.test = ""
         self.deadline = 0.0  # of the test; what comes later is answered with an error
-        self.history: deque[str] = deque(maxlen=60)
         self.relays: set[Relay] = set()
         self.serving: list[threading.Thread] = []
         self.ended: list[tuple[str, str]] = []  # what was wrong, and with which statement
@@ -113,7 +112,7 @@ class Tap:
 
     def begin(self, test: str, seconds: float) -> None:
         self.test, self.deadline = test, time.monotonic() + seconds
-        self.history.clear()
+        self.tally.history.clear()
 
     @property
     def waits_for(self) -> str:
@@ -261,12 +260,14 @@ class Relay:
                 self.client.sendall(self.prepare(command))
             elif code == COM_STMT_EXECUTE:
                 self.client.sendall(self.execute(command))
+            elif code == COM_STMT_CLOSE:
+                self.close_statement(command)
             else:
                 self.server.write(command)
-                self._others(code, command)
+                self._others(code)
 
-    def _others(self, code: int, command: bytes) -> None:
-        if code in (COM_STMT_CLOSE, COM_STMT_SEND_LONG_DATA):
+    def _others(self, code: int) -> None:
+        if code == COM_STMT_SEND_LONG_DATA:
             return
         if code == COM_CHANGE_USER:
             self.recent = []
@@ -301,7 +302,7 @@ class Relay:
             return OK_PACKET
         if what is Treatment.REFUSE:
             return error(1227, "not here")
-        tap.history.append(" ".join(text.split())[:LETTERS])
+        tap.tally.history.append(" ".join(text.split())[:LETTERS])
         if what is Treatment.COMPARE and self.comparable():
             return self.compared(Read(body, lambda: self.ask(SKIP + body), lambda: self.ask(body)))
         answer = self.ask(body)
@@ -316,7 +317,6 @@ class Relay:
         """The answer to a read, and it is judged."""
         tap, judge = self.tap, self.judge
         assert judge is not None
-        judge.history = list(tap.history)
         if not judge.cached(read.text, f"tap{next(NUMBERS)}"):
             return read.through()
         tap.tally.counts["cached"] += 1
@@ -332,7 +332,6 @@ class Relay:
         if answer[4] == ERR or not self.recent or not self.comparable() or not statements.changes_rows(text):
             return
         assert self.judge is not None
-        self.judge.history = list(self.tap.history)
         shown = " ".join(text.split())[:LETTERS]
         for read in list(self.recent):
             self.tap.tally.counts["asked after a change"] += 1
@@ -373,18 +372,40 @@ class Relay:
 
     def execute(self, command: bytes) -> bytes:
         number, flags = struct.unpack_from("<IB", command, 5)
+        plain = not flags & CURSORS and command[14:] in (b"", b"\0")  # neither parameters nor attributes
         text, parameters, past = self.prepared.get(number, (b"", 1, 0))
         shown = text.decode("utf-8", "replace")
         self.waits_for = shown[:LETTERS]
-        self.tap.history.append(" ".join(shown.split())[:LETTERS])
-        if parameters or flags or not self.comparable() or treatment(shown) is not Treatment.COMPARE:
+        self.tap.tally.history.append(" ".join(shown.split())[:LETTERS])
+        if parameters or not plain or not self.comparable() or treatment(shown) is not Treatment.COMPARE:
             answer = self.relayed(command)
             self.after(shown, answer)
             return answer
         if not past:
-            past, _, refused = self._prepared(SKIP + text)
+            past, _, _ = self._prepared(SKIP + text)
             if not past:
-                return refused if refused else self.relayed(command)
+                return self.relayed(command)
             self.prepared[number] = (text, parameters, past)
-        direct = command[:5] + past.to_bytes(4, "little") + command[9:]
-        return self.compared(Read(text, lambda: self.relayed(direct), lambda: self.relayed(command), binary=True))
+        return self.compared(self._execution(text, number, past))
+
+    def _execution(self, text: bytes, number: int, past: int) -> Read:
+        def of(statement: int) -> bytes:
+            attributes = b"\0" * self.server.attributes
+            return (
+                bytes((COM_STMT_EXECUTE,))
+                + struct.pack("<IBI", statement, ATTRIBUTES * len(attributes), 1)
+                + attributes
+            )
+
+        def anew() -> Read:
+            return self._execution(text, self._prepared(text)[0] or number, self._prepared(SKIP + text)[0] or past)
+
+        through, direct = (packet(of(statement), 0) for statement in (number, past))
+        return Read(text, lambda: self.relayed(direct), lambda: self.relayed(through), number, anew)
+
+    def close_statement(self, command: bytes) -> None:
+        """But not one that may be asked again."""
+        (number,) = struct.unpack_from("<I", command, 5)
+        self.prepared.pop(number, None)
+        if all(read.statement != number for read in self.recent):
+            self.server.write(command)
