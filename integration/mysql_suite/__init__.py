@@ -1,7 +1,7 @@
 """MySQL's own regression tests, run through the proxy: `make mysql-suite`.
 
 The tests are the distribution's package of MySQL's suite (`package.py`); nothing of it is kept in this tree. Its
-client, `mysqltest`, talks to a tap (`tap.py`), and the tap to the proxy:
+client, `mysqltest`, talks to a tap (`tap.py`, `relay.py`), and the tap to the proxy:
 
     mysqltest -> tap -> proxy -> MySQL
 

@@ -32,7 +32,6 @@ DROPS_OURS = re.compile(rf"{GAP}drop\s+(?:database|schema)\s+(?:if\s+exists\s+)?
 NAMES_PID = re.compile(r"@@(?:global\s*\.\s*)?`?pid_file", FLAGS)
 MYISAM = re.compile(rb"\bmyisam\b", re.IGNORECASE)
 MORE_BEHIND = re.compile(r";(?!\s*\Z)")
-SENT_AS_FILE = re.compile(rf"{GAP}load\s+(?:data|xml)\s+(?:(?:low_priority|concurrent)\s+)?local\b", FLAGS)
 
 
 class Treatment(Enum):
@@ -55,10 +54,6 @@ def treatment(text: str) -> Treatment:
 def changes_rows(text: str) -> bool:
     """Whether it may change what was read before."""
     return CHANGES.match(text) is not None
-
-
-def is_set(text: str) -> bool:
-    return re.match(rf"{GAP}set\b", text, FLAGS) is not None
 
 
 def changes_names(text: str) -> bool:
