@@ -109,6 +109,7 @@ class _Walk:
 
     def query(self, tree: exp.Expr, parent: Scope | None, ctes: Ctes, facts: Facts) -> list[ColumnRef]:
         if isinstance(tree, exp.Subquery):
+            ctes = _with(tree, ctes)
             self._limits(tree)
             columns = self.query(tree.this, parent, ctes, facts)
             self._order(tree)
@@ -237,9 +238,11 @@ class _Select:
 
     def _entry(self, node: exp.Expr, outer: bool) -> str:
         """Enters one entry of FROM, returns its alias in the analysis."""
-        wraps_table = isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table)
-        if wraps_table or (isinstance(node, exp.Table) and node.args.get("joins")):
-            return self._nested(node.this if wraps_table else node)
+        if isinstance(node, (exp.Table, exp.Subquery)) and node.args.get("joins"):
+            return self._nested(node)
+        # Brackets around a join; its first table may be a derived one. A derived table has an alias.
+        if isinstance(node, exp.Subquery) and not node.alias and isinstance(node.this, (exp.Table, exp.Subquery)):
+            return self._nested(node.this)
         name = node.alias or node.name
         alias = fresh_alias(name, self._walk.analysis.aliases)
         base = isinstance(node, exp.Table) and not (node.name in self._ctes and not node.db)
@@ -265,6 +268,9 @@ class _Select:
         for join in joins:
             alias = self._entry(join.this, outer=True)
             self._using(join)
+            if join.method == "NATURAL":
+                for occurrence in self._own:
+                    occurrence.use_all()
             self._uncounted += split_and(join.args.get("on"))
         return alias
 

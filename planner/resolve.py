@@ -73,7 +73,9 @@ class Resolver:
             block = inner.query(self.catalogue.view_tree(relation))
             columns = relation.columns or tuple(output.name for output in block.outputs)
             return self._derived_source(block, columns, name, alias, nullable, "" if node.alias else relation.schema)
-        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query) and not node.args.get("joins"):
+        # One without an alias is brackets around a join.
+        derived = isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query) and bool(node.alias)
+        if derived and not node.args.get("joins"):
             alias = fresh_alias(node.alias, self._aliases)
             return self._derived(node.this, ctes, node, node.alias, alias, nullable)
         raise NotMaintained(because("join_kind", "nested joins or LATERAL"))

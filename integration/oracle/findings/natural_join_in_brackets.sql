@@ -1,0 +1,13 @@
+-- stale: the columns of a NATURAL JOIN in brackets were not among those that are read
+CREATE TABLE p1 (id INT NOT NULL, v INT, PRIMARY KEY (id))
+CREATE TABLE p2 (w INT NOT NULL, v INT, PRIMARY KEY (w))
+REPLACE INTO p1 (id, v) VALUES (1, 20), (5, 30)
+REPLACE INTO p2 (w, v) VALUES (1, 20), (2, 40)
+CREATE CACHE c FROM SELECT z.id FROM p1 AS z JOIN (p1 AS x NATURAL JOIN p2 AS y) UNION ALL SELECT 1
+CREATE CACHE d FROM SELECT z.id FROM p1 AS z LEFT JOIN (p1 AS x NATURAL JOIN p2 AS y) ON x.id = z.id
+SELECT z.id FROM p1 AS z JOIN (p1 AS x NATURAL JOIN p2 AS y) UNION ALL SELECT 1
+SELECT z.id FROM p1 AS z LEFT JOIN (p1 AS x NATURAL JOIN p2 AS y) ON x.id = z.id
+UPDATE p2 SET v = 30 WHERE w = 2
+-- again
+UPDATE p2 SET v = 20 WHERE w = 2
+-- again
