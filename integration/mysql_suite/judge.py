@@ -18,6 +18,7 @@ from integration.proxy_thread import Beside
 SKIP = b"/* upwell: skip */ "
 TIMES = 5  # a read is asked until it is a hit
 AGAIN = 3  # the same, after a change
+VARIABLES = 4  # times more, for session variables that are given their defaults one by one
 WIDE = 80  # letters of a reason
 SLOW = 3.0  # seconds that MySQL takes for a read that is not asked through the proxy
 LARGE = 1 << 19  # bytes of an answer that is not asked for again
@@ -97,7 +98,7 @@ class Judge:
         announced.note(wanted)
         changed: list[str] = []
         last, hit = "", False
-        for _ in range(AGAIN if after else TIMES):
+        for _ in range((AGAIN if after else TIMES) + VARIABLES):
             answer = read.through()
             served, reason = self.served()
             found = parse(answer, binary=read.binary)
