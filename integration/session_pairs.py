@@ -14,83 +14,45 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from integration.proxy_thread import Beside
-from integration.raw_client import Ended, Prepared, RawClient
+from integration.raw_client import Prepared, RawClient
 from integration.served import last_served
-from integration.session_steps import ACCOUNTS, BOUND, HARMLESS, IDS, READS, RESTORED, WRITES
-from integration.test_hits_same_bytes import given
-from proxy.mysql.login_packets import ChangeUser, encode_change_user
-from proxy.mysql.packets import (
-    CLIENT_SESSION_TRACK,
-    COM_INIT_DB,
-    COM_PING,
-    COM_RESET_CONNECTION,
-    EOF,
-    ERR,
-    OK,
-    STATUS_IN_TRANS,
-    packet,
-    parse_error,
-    parse_ok,
-    read_lenenc_int,
+from integration.session_commands import (
+    OF_PREPARED,
+    NoAnswer,
+    Result,
+    answer,
+    commands,
+    payload,
+    results,
 )
+from integration.session_steps import (
+    ACCOUNTS,
+    ANEW,
+    BOUND,
+    DDL,
+    GLOBALS,
+    HARMLESS,
+    IDS,
+    OF_GLOBALS,
+    READS,
+    RESTORED,
+    WRITES,
+    XA,
+)
+from integration.test_hits_same_bytes import given
+from proxy.mysql.packets import STATUS_IN_TRANS, packet
 
-HOW_IT_RAN = 0x4430  # no index used, no good index used, prepared anew, the session's state has changed
 WAITS = "SET innodb_lock_wait_timeout = 1"  # seconds
 LOCKING = ("LOCK TABLES", "FLUSH TABLES")
 BEGINS = ("BEGIN", "START", "COMMIT", "ROLLBACK AND")
 LETS_GO = ("UNLOCK", "!reset", "!change")
 RATHER_NOT = 6  # one in so many writes is played that may have to wait for another session's locks
+DDL_SET, WRITES_SET = frozenset(DDL), frozenset(WRITES)
+QUIET = ("!execute", "!word", "!cursor", "!fetch", "!long", "!close", "!free", "!option", "!fields", "!use", "!ping")
 Step = tuple[int, str]
 """The session's number, and what it does."""
 Read = tuple[str, str, int]
 """A text, whether it is prepared ("bound"), and what is bound to it, or 0."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """One of an answer: `kind` OK, ERR or rows. `told`: what is the same whatever state the rows are of."""
-
-    kind: str
-    told: tuple[object, ...]
-    rows: tuple[bytes, ...] = ()
-
-
-def results(client: RawClient, data: bytes) -> list[Result]:
-    """The parts of an answer, without what only a run at MySQL can say."""
-    found, pieces = list[Result](), []
-    while data:
-        size = 4 + int.from_bytes(data[:3], "little")
-        pieces.append(data[4:size])
-        data = data[size:]
-    at = 0
-    while at < len(pieces):
-        first = pieces[at]
-        at += 1
-        if first[0] == ERR:
-            error = parse_error(first)
-            found.append(Result("error", (error.errno, error.message)))
-            continue
-        if first[0] == OK:
-            ok = parse_ok(first, session_track=bool(client.capabilities & CLIENT_SESSION_TRACK))
-            told = (ok.affected, ok.insert_id, ok.status & ~HOW_IT_RAN, ok.warnings, ok.info)
-            found.append(Result("ok", told))
-            continue
-        columns, _ = read_lenenc_int(first, 0)
-        head = tuple(pieces[at : at + columns])
-        at += columns + client.eof
-        start = at
-        while not (pieces[at][0] == EOF and len(pieces[at]) < 9 + 1000 * (not client.eof)) and pieces[at][0] != ERR:
-            at += 1
-        end = pieces[at]
-        if end[0] == ERR:
-            last: object = parse_error(end).errno
-        elif client.eof:
-            last = int.from_bytes(end[3:5], "little") & ~HOW_IT_RAN
-        else:
-            last = parse_ok(end, session_track=False).status & ~HOW_IT_RAN
-        found.append(Result("rows", (head, last), tuple(pieces[start:at])))
-        at += 1
-    return found
 
 
 class Wrong(AssertionError):
@@ -120,6 +82,8 @@ class Pair:
     """`begun`: in a transaction, by MySQL's own flag, and `since` which version of the table; `wrote`: it may have
     written or locked; `passed_over`: another session has committed since. `unsure`: behind an error.
     `shown`: rows by who answered and the read.
+    `free_cursor`: one may show another state than MySQL's.
+    `ran`: statements that were executed and bound a number last, `open`: that have a cursor.
     `waits`: it has its limit of waiting for locks. `left_alone`: FOUND_ROWS() and ROW_COUNT() are not, there."""
 
     beside: Beside
@@ -135,6 +99,9 @@ class Pair:
     unsure: bool = False
     left_alone: bool = False
     waits: bool = False
+    free_cursor: bool = False
+    ran: set[int] = field(default_factory=set)
+    open: set[int] = field(default_factory=set)
     shown: dict[tuple[str, Read], tuple[bytes, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -159,37 +126,47 @@ class Pair:
             return text, "bound", int(step.split()[2]) if "?" in text else 0
         return (step, "", 0) if step in READS else None
 
-    def payload(self, at: int, step: str) -> bytes:
-        """The command of a step: 0 at MySQL, 1 through the proxy."""
-        client, name = self.clients[at], self.names[at]
-        word, _, rest = step.partition(" ")
-        if word == "!execute":
-            one = self.statement(step)[1][at]
-            return client.execution(one.id, given(client, [int(rest.split()[1])] * one.parameters))
-        if word == "!ping":
-            return bytes((COM_PING,))
-        if word == "!reset":
-            return bytes((COM_RESET_CONNECTION,))
-        if word == "!use":
-            return bytes((COM_INIT_DB,)) + name.encode() + rest.encode()
-        if word == "!change":
-            account = ChangeUser(rest.format(db=name).encode(), b"", name.encode(), 255, b"caching_sha2_password", b"")
-            return encode_change_user(account, client.capabilities)
-        return client.text(step.replace("{db}", name))
+    def sane(self, step: str) -> str:
+        """MySQL 9.7 gives half an answer where it resolves a statement for a cursor, or anew behind one."""
+        word = step.split(" ")[0]
+        if word not in ("!execute", "!word", "!cursor", "!long"):
+            return step
+        number = self.statement(step)[1][0].id
+        if (word == "!cursor" and number not in self.ran) or (word == "!word" and number in self.open):
+            word = "!execute"
+        if word in ("!word", "!long"):
+            self.ran.discard(number)
+        (self.open.add if word == "!cursor" else self.open.discard)(number)
+        return " ".join((word, *step.split(" ")[1:]))
+
+    def is_harmless(self, step: str) -> bool:
+        """Whether it neither writes nor locks."""
+        return step in HARMLESS or step in READS or step.startswith(QUIET)
 
     def answers(self, step: str) -> tuple[list[Result], list[Result]]:
         """Both do it at once. Raises Wrong where one connection ends, EndedBoth where both do."""
-        payloads = [self.payload(at, step) for at in (0, 1)]
-        for client, payload in zip(self.clients, payloads, strict=True):
+        found: tuple[list[Result], list[Result]] = ([], [])
+        steps = commands(step)
+        for at, client in enumerate(self.clients):
             with suppress(OSError):  # it has ended before
-                client.write(packet(payload, 0))
-        direct, through = (answer(client, step) for client in self.clients)
-        if direct is None and through is None:
-            raise EndedBoth
-        if direct is None or through is None:
-            raise Wrong(f"{step}: one connection has ended: MySQL {direct!r}, through {through!r}")
-        wanted = direct.replace(self.names[0].encode(), self.names[1].encode())
-        return results(self.clients[0], wanted), results(self.clients[1], through)
+                client.write(b"".join(packet(self.payload(at, one), 0) for one in steps))
+        for one in steps:
+            try:
+                direct, through = (answer(client, one) for client in self.clients)
+            except NoAnswer as error:
+                raise Wrong(f"no answer to {one} of {step}: {error}") from None
+            if direct is None and through is None:
+                raise EndedBoth
+            if direct is None or through is None:
+                raise Wrong(f"{one} of {step}: one connection has ended: MySQL {direct!r}, through {through!r}")
+            wanted = direct.replace(self.names[0].encode(), self.names[1].encode())
+            found[0].extend(results(self.clients[0], wanted, one))
+            found[1].extend(results(self.clients[1], through, one))
+        return found
+
+    def payload(self, at: int, step: str) -> bytes:
+        """At MySQL (0), or through the proxy (1)."""
+        return payload(self.clients[at], self.names[at], step, lambda: self.statement(step)[1][at])
 
     def prepare(self, text: str) -> None:
         statements = tuple(client.prepare(text) for client in self.clients)
@@ -200,34 +177,42 @@ class Pair:
 
     def take(self, step: str, version: int, counts: Counter[str]) -> None:
         """A step, at the table's newest version. Raises Wrong and EndedBoth."""
-        if not (self.waits or step in READS or step in HARMLESS or step.startswith("!")):
+        if not (self.waits or step in READS or step in HARMLESS or (step[:1] == "!" and step[:6] != "!ahead")):
             self.answers(WAITS)
             self.waits = True
         if self.left_alone and ("FOUND_ROWS" in step or "ROW_COUNT" in step):
             self.answers("SELECT 1")  # docs/mysql_protocol.md: what these tell there is not MySQL's
-        self.left_alone = step.startswith(("!reset", "!change", "!ping", "!use"))
+        self.left_alone = commands(step)[-1].startswith(("!reset", "!change", "!ping", "!use"))
+        step = "!ahead " + " | ".join(map(self.sane, commands(step))) if "!ahead" in step else self.sane(step)
         read = self.read(step)
         wanted, found = self.answers(step)
+        if step.startswith("!execute") and wanted[0].kind == "rows":
+            self.ran.add(self.statement(step)[1][0].id)
         if step.startswith(BEGINS) and wanted[0].kind != "error":
             self.anew(version)
         served = ""
         if read is not None:
             served = last_served(self.beside, self.clients[1])
             counts[served.split(" ")[0]] += 1
-        if step.startswith(("!reset", "!change")):
+        if any(one.startswith(("!reset", "!change")) for one in commands(step)):
             self.prepared.clear()
+            self.ran.clear()
             self.waits = False
-        writes = (read is None and step not in HARMLESS) or self.level == "SERIALIZABLE"
+        writes = not (read is not None or all(map(self.is_harmless, commands(step)))) or self.level == "SERIALIZABLE"
         self.wrote |= writes
         said = f"{step} ({served})\n  MySQL   {wanted}\n  through {found}"
         if wanted != found:
             shapes = [[(one.kind, one.told) for one in answer] for answer in (wanted, found)]
-            if not self.passed_over or self.level == "READ COMMITTED" or shapes[0] != shapes[1]:
+            free = self.passed_over or (step.startswith("!fetch") and self.free_cursor)
+            if not free or self.level == "READ COMMITTED" or shapes[0] != shapes[1]:
                 raise Wrong(said)
             counts["of a state that is free"] += 1
         if read is not None and found[-1].rows and self.begun and self.level == "REPEATABLE READ" and not self.wrote:
             self.note(("MySQL" if served.startswith("passed") else "hit", read), found[-1].rows, said)
-        self.settle(wanted[-1], version)
+        if step.startswith("!cursor"):
+            self.free_cursor = self.passed_over
+        if wanted:
+            self.settle(wanted[-1], version)
         self.wrote |= writes  # in the transaction that it has begun itself
 
     def note(self, key: tuple[str, Read], rows: tuple[bytes, ...], said: str) -> None:
@@ -248,22 +233,6 @@ class Pair:
         self.shown.clear()
         self.passed_over = self.wrote = False
         self.since = version
-
-
-def answer(client: RawClient, step: str) -> bytes | None:
-    """None: the connection has ended."""
-    try:
-        if not step.startswith("!change"):
-            return client.result()
-        found = client.authenticated()
-        while found[4] == EOF:  # another plugin's turn: no password
-            client.write(packet(b"", found[3] + 1))
-            found = client.authenticated()
-        return found
-    except Ended:
-        return None
-    except TimeoutError as error:
-        raise Wrong(f"no answer to {step}") from error
 
 
 class World:
@@ -296,8 +265,10 @@ class World:
 
     def play(self, script: Script) -> None:
         """Raises Wrong and EndedBoth."""
+        steps = {one for _, step in script.steps for one in commands(step)}
         for name in self.names:
             self.beside.mysql.execute(f"USE `{name}`", *RESTORED, *(one.format(db=name) for one in ACCOUNTS))
+        kept = self.globals() if not steps.isdisjoint(GLOBALS) else {}
         self.versions.clear()
         self.look()
         pairs = [Pair(self.beside, self.names, script.capabilities, level) for level in script.levels]
@@ -307,6 +278,16 @@ class World:
             for pair in pairs:
                 pair.close()
             self.beside.at_rest()
+            self.beside.mysql.execute(*(f"SET GLOBAL {name} = {value!r}" for name, value in kept.items()))
+            for name in self.names if not steps.isdisjoint(XA) else ():
+                self.watcher.query(f"XA ROLLBACK '{name}'")  # what outlives its session; most often there is none
+            for name in self.names if not steps.isdisjoint(DDL) else ():
+                self.beside.mysql.execute(f"USE `{name}`", *ANEW)
+
+    def globals(self) -> dict[str, object]:
+        """What sessions begin with."""
+        (row,) = self.beside.mysql.execute("SELECT " + ", ".join(f"@@GLOBAL.{name}" for name in OF_GLOBALS))
+        return dict(zip(OF_GLOBALS, row, strict=True))
 
     def take_turns(self, script: Script, pairs: Sequence[Pair]) -> None:
         locker: Pair | None = None  # has locked tables: the others would wait
@@ -315,8 +296,10 @@ class World:
             pair, others = pairs[who], [other for other in pairs if other is not pairs[who]]
             if (locker or pair) is not pair or self.would_wait(pair, step, others, number):
                 continue
-            if step.startswith("!execute") and not pair.prepared:
+            if not pair.prepared and any(one.startswith(OF_PREPARED) for one in commands(step)):
                 continue
+            if step.startswith("!ahead") and pair.passed_over and pair.level == "REPEATABLE READ":
+                continue  # who answered which of the reads is not known
             if writer not in (None, pair):
                 if self.look():
                     for other in pairs:
@@ -337,9 +320,10 @@ class World:
     def would_wait(pair: Pair, step: str, others: Sequence[Pair], number: int) -> bool:
         """Whether it is left out. Where a table is locked, others must be in no transaction: MySQL waits for their
         reads, but not for hits. Of the steps that may wait for rows a few are played: each wait takes a second."""
-        if step.startswith(LOCKING) or "TRUNCATE" in step:
+        parts = commands(step)
+        if step.startswith(LOCKING) or "TRUNCATE" in step or not DDL_SET.isdisjoint(parts):
             return any(other.begun or other.unsure for other in others)
-        waits = step in WRITES or "FOR " in step or step.startswith("CALL") or pair.level == "SERIALIZABLE"
+        waits = not WRITES_SET.isdisjoint(parts) or "FOR " in step or "CALL" in step or pair.level == "SERIALIZABLE"
         return (
             waits
             and number % RATHER_NOT != 0

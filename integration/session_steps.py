@@ -55,7 +55,7 @@ ACCOUNTS = (
     "GRANT '{db}r' TO '{db}u'",
     "SET DEFAULT ROLE ALL TO '{db}u'",
 )
-GONE = ("DROP DATABASE `{db}`", "DROP DATABASE `{db}2`", "DROP USER '{db}u'", "DROP ROLE '{db}r'")
+GONE = ("DROP DATABASE `{db}`", "DROP DATABASE `{db}2`", "DROP USER IF EXISTS '{db}u'", "DROP ROLE IF EXISTS '{db}r'")
 RESTORED = ("DELETE FROM t WHERE id > 3", ROWS, "TRUNCATE w", "DROP TABLE IF EXISTS ddl")
 CACHES = (
     "SELECT id, s FROM t WHERE id = ?",
@@ -194,4 +194,138 @@ STATE = (
     *("SET session_track_system_variables = ''", "SET session_track_state_change = OFF, session_track_schema = OFF"),
     "SET session_track_transaction_info = 'STATE'",
     "SELECT /*+ SET_VAR(sql_select_limit=1) */ id, s FROM t ORDER BY id",
+)
+BOUND_STEPS = (
+    *(
+        "!execute",
+        "!execute",
+        "!execute",
+        "!word",
+        "!cursor",
+        "!cursor",
+        "!fetch",
+        "!fetch",
+        "!free",
+        "!close",
+        "!long",
+    ),
+)
+COMMANDS = (
+    *("!option 0", "!option 1", "!fields t", "!ping", "!use", "!attributes SELECT id, s FROM t WHERE id = 1"),
+    *("!attributes UPDATE t SET n = n + 1 WHERE id = 1", "!attributes SELECT * FROM t WHERE id = 1"),
+    *("PREPARE pr FROM 'SELECT id, s FROM t WHERE id = ?'", "SET @i = 2", "EXECUTE pr USING @i", "EXECUTE nope"),
+    *("DEALLOCATE PREPARE pr", "PREPARE pr FROM 'COMMIT'", "EXECUTE pr", "PREPARE pr FROM 'SELECT FOUND_ROWS()'"),
+    *("PREPARE pr FROM 'SET TRANSACTION READ ONLY'", "PREPARE pr FROM 'SELECT id FROM t WHERE id = 1 FOR UPDATE'"),
+    *("GET DIAGNOSTICS @n = NUMBER", "SELECT @n", "SELECT @@warning_count, @@error_count", "SELECT 1 UNION SELECT 2"),
+    *(
+        "SELECT 1; SELECT 2",
+        "SELECT 1; SELECT no_such",
+        "SET @x = 2; NO SYNTAX",
+        "SHOW COUNT(*) WARNINGS",
+        "SELECT 1/0",
+    ),
+    *(
+        "SET default_week_format = 3",
+        "SET default_week_format = 0",
+        "SET NAMES utf8mb4",
+        "SET @x = 1",
+        "COMMIT",
+        "BEGIN",
+    ),
+    *("FLUSH TABLES", "SHOW WARNINGS", "SELECT FOUND_ROWS()", "SELECT ROW_COUNT()", "KILL QUERY CONNECTION_ID()"),
+    *(
+        "HANDLER t OPEN",
+        "HANDLER t READ FIRST",
+        "HANDLER t CLOSE",
+        "SET autocommit = 0",
+        "SET autocommit = 1",
+        "!reset",
+    ),
+    *("SELECT id, s FROM t WHERE id = 1;", "SELECT id, s FROM t WHERE id = 1; /* behind */", "SELECT 1 INTO @x"),
+)
+BASE, VIEW = TABLES[0], TABLES[3]
+DDL = (
+    *("ALTER TABLE t ADD COLUMN extra INT DEFAULT 7", "ALTER TABLE t ADD COLUMN extra INT DEFAULT 7 FIRST"),
+    *("ALTER TABLE t DROP COLUMN extra", "CREATE INDEX on_s ON t (s)", "DROP INDEX on_s ON t", "ANALYZE TABLE t"),
+    *("ALTER TABLE t MODIFY s VARCHAR(30)", "ALTER TABLE t MODIFY s VARCHAR(20) COLLATE utf8mb4_bin"),
+    *("ALTER TABLE t MODIFY s VARCHAR(20)", "ALTER TABLE t MODIFY n BIGINT", "ALTER TABLE t MODIFY n INT"),
+    *(
+        "ALTER TABLE t MODIFY n VARCHAR(10)",
+        "RENAME TABLE t TO away",
+        "RENAME TABLE away TO t",
+        "TRUNCATE t",
+        ROWS,
+        ROWS,
+    ),
+    *("RENAME TABLE t TO away; RENAME TABLE away TO t", "ALTER TABLE t COMMENT 'x'", "ALTER TABLE t ENGINE = InnoDB"),
+    *(
+        "ALTER TABLE t RENAME COLUMN s TO s2",
+        "ALTER TABLE t RENAME COLUMN s2 TO s",
+        "ALTER TABLE t ALTER n SET DEFAULT 3",
+    ),
+    *("DROP TABLE IF EXISTS t", BASE, f"DROP TABLE t; {BASE}; {ROWS}", "CREATE TABLE t LIKE away", "DROP TABLE away"),
+    "CREATE TABLE IF NOT EXISTS t (id BIGINT PRIMARY KEY, s VARCHAR(40), n INT, d DOUBLE, z DATETIME, KEY (n))",
+    "DROP TABLE IF EXISTS t; CREATE TABLE t (id INT PRIMARY KEY, z TIMESTAMP NULL, s CHAR(9), n SMALLINT, d FLOAT)",
+    *(
+        "CREATE OR REPLACE VIEW vv AS SELECT id, n AS s FROM t",
+        "CREATE OR REPLACE VIEW vv AS SELECT id, s FROM t WHERE id < 3",
+    ),
+    *("DROP VIEW IF EXISTS vv", VIEW, "CREATE TABLE vv SELECT 2 AS id, 'table' AS s", "DROP TABLE IF EXISTS vv"),
+    *("CREATE OR REPLACE VIEW vv AS SELECT 2 AS id, 'w' AS s FROM w", "ALTER TABLE t DROP PRIMARY KEY"),
+    *("ALTER TABLE t ADD PRIMARY KEY (id)", "ALTER TABLE t ADD UNIQUE (s)", "SET foreign_key_checks = 0"),
+)
+ANEW = ("DROP VIEW IF EXISTS vv", "DROP TABLE IF EXISTS vv, away, t", BASE, ROWS, VIEW)
+RIGHTS = (
+    *("GRANT SELECT ON `{db}`.t TO '{db}u'", "REVOKE IF EXISTS SELECT ON `{db}`.t FROM '{db}u'"),
+    *("REVOKE IF EXISTS SELECT ON `{db}`.t FROM '{db}r'", "GRANT SELECT ON `{db}`.t TO '{db}r'"),
+    *("GRANT SELECT (id, s) ON `{db}`.t TO '{db}u'", "REVOKE IF EXISTS SELECT (id, s) ON `{db}`.t FROM '{db}u'"),
+    *("GRANT SELECT (id, s, n) ON `{db}`.t TO '{db}r'", "REVOKE IF EXISTS SELECT (s) ON `{db}`.t FROM '{db}r'"),
+    *("GRANT SELECT ON `{db}`.vv TO '{db}u'", "REVOKE IF EXISTS SELECT ON `{db}`.vv FROM '{db}u'", "FLUSH PRIVILEGES"),
+    *("GRANT SELECT ON `{db}`.* TO '{db}u'", "REVOKE IF EXISTS SELECT ON `{db}`.* FROM '{db}u'"),
+    *("REVOKE '{db}r' FROM '{db}u'", "GRANT '{db}r' TO '{db}u'", "SET DEFAULT ROLE NONE TO '{db}u'"),
+    *(
+        "SET DEFAULT ROLE ALL TO '{db}u'",
+        "GRANT SELECT ON *.* TO '{db}u'",
+        "REVOKE IF EXISTS SELECT ON *.* FROM '{db}u'",
+    ),
+    *("ALTER USER '{db}u' COMMENT 'x'", "GRANT UPDATE ON `{db}`.t TO '{db}r'"),
+)
+OF_ROLES = (
+    "SET ROLE NONE",
+    "SET ROLE ALL",
+    "SET ROLE DEFAULT",
+    "SET ROLE '{db}r'",
+    "!reset",
+    "!change {db}u",
+    "USE {db}",
+    "!use",
+)
+OF_GLOBALS = {
+    "sql_mode": ("'ANSI_QUOTES'", "''", "DEFAULT"),
+    "autocommit": ("0", "1"),
+    "transaction_isolation": ("'READ-COMMITTED'", "'SERIALIZABLE'", "'REPEATABLE-READ'"),
+    "transaction_read_only": ("1", "0"),
+    "time_zone": ("'+05:00'", "'+00:00'"),
+    "sql_select_limit": ("1", "DEFAULT"),
+    "div_precision_increment": ("1", "4"),
+    "group_concat_max_len": ("4", "1024"),
+    "completion_type": ("1", "0"),
+    "lc_time_names": ("'de_DE'", "'en_US'"),
+    "default_week_format": ("3", "0"),
+    "session_track_gtids": ("OWN_GTID", "OFF"),
+    "session_track_transaction_info": ("STATE", "OFF"),
+    "init_connect": ("'SET sql_select_limit = 1'", "''"),
+    "max_sort_length": ("4", "1024"),
+}
+"""Variables that a session begins with: `!reset` and `!change` begin it anew."""
+GLOBALS = tuple(f"SET GLOBAL {name} = {value}" for name, values in OF_GLOBALS.items() for value in values)
+XA = (
+    *(
+        "XA START '{db}'",
+        "UPDATE t SET n = n + 1 WHERE id = 1",
+        "XA END '{db}'",
+        "XA PREPARE '{db}'",
+        "XA COMMIT '{db}'",
+    ),
+    *("XA ROLLBACK '{db}'", "XA COMMIT '{db}' ONE PHASE", "INSERT INTO w (v) VALUES (1)", "!reset", "BEGIN", "COMMIT"),
 )
