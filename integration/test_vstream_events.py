@@ -178,7 +178,15 @@ def test_definitions_name_their_tables(mysql: Server, database: str) -> None:
     events = run(mysql, database, scenario)
     tables = [event.tables for event in definitions(events, database)]
     named = [frozenset(name.split(".")[1] for name in found) for found in tables if found is not None]
-    assert [sorted(names) for names in named] == [["t"], ["other", "renamed one"], ["u"], ["made"], ["w"], ["made"]]
+    assert [sorted(names) for names in named] == [
+        ["t"],
+        ["other", "renamed one"],
+        ["u"],
+        ["t"],
+        ["made"],
+        ["w"],
+        ["made"],
+    ]
     assert len(tables) == len(named)
 
 

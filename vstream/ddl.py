@@ -145,8 +145,7 @@ def _definition(verb: str, words: Sequence[_Word], database: str) -> Statement:
     if what == "SPATIAL" and [str(word) for word in words[at + 1 : at + 2]] != ["INDEX"]:
         return Statement(Kind.DDL, None)  # a reference system, by which distances are measured
     if what in ("INDEX", "UNIQUE", "FULLTEXT", "SPATIAL"):
-        if verb == "CREATE":  # nothing of what is held depends on an index that comes
-            return Statement(Kind.HARMLESS)
+        # What is held does not depend on an index that comes, but MySQL announces it in the flags of columns.
         on = next((n for n, word in enumerate(words) if str(word) == "ON"), None)
         return Statement(Kind.DDL, _names(words, on + 1, database, one=True) if on is not None else None)
     if what == "TABLE" and verb == "ALTER":
