@@ -25,6 +25,7 @@ FULL = (
     f"the REPEATABLE READ transaction was shown all that is remembered of one, {SHOWN_KEYS} keys or {SHOWN_BYTES} bytes"
 )
 UNSETTLED = "the kind of transactions was changed in one, and MySQL has not ended a statement outside of it since"
+MISFLAGGED = "the session began with autocommit off, of which MySQL's flags do not tell until it is set"
 SAVED = "a savepoint may have been set, and no transaction has begun at MySQL since"
 COMMITTED = frozenset({"READ-COMMITTED", "READ-UNCOMMITTED"})
 
@@ -44,6 +45,8 @@ def refusal(state: SessionState, needs: frozenset[str]) -> str:
         return "the session has locked tables"
     if state.one_shot:
         return "SET TRANSACTION is in force for the next transaction"
+    if state.misflagged:
+        return MISFLAGGED
     if state.unsettled:
         return UNSETTLED
     if state.saved:

@@ -33,6 +33,7 @@ from proxy.mysql.session_variables import (
     ALWAYS,
     ASCII,
     ASKED,
+    AUTOCOMMIT,
     BMP,
     LOG_BIN,
     OF_BMP,
@@ -87,6 +88,8 @@ class SessionState:
     # Its transaction.
     flags: int = STATUS_AUTOCOMMIT  # of MySQL's last answer, those that go on to the next one
     autocommit: bool = True
+    # It is off, and MySQL's flags say that it is on, as they do in a session that began with it off until it is set.
+    misflagged: bool = False
     in_transaction: bool = False
     begun: int = 0  # the flags of a transaction that has begun with hits, of which MySQL knows nothing
     saved: bool = False  # a savepoint may have been set while MySQL had begun no transaction: BEGIN would end it
@@ -220,7 +223,9 @@ class SessionState:
             self.token_known &= name != "session_track_gtids"
         elif name.startswith("character_set") or name in ("optimizer_switch", "max_sort_length"):
             self.known = False  # the collation is not told, nor what the server has
-        elif name != "autocommit":
+        elif name == AUTOCOMMIT:
+            self.known &= not self.misflagged
+        else:
             if name == "transaction_isolation" and self.in_transaction:
                 self.touched = self.wrote = True  # this one goes on as it began: let it be MySQL's
             self.kind_changed |= name in ("transaction_isolation", READ_ONLY)
@@ -253,6 +258,7 @@ class SessionState:
             self.note_rights(database=known and database != self.database, roles=known and identity != self.identity)
         self.account, self.identity, self.database = account, identity, database
         self.values = {name: text or "" for name, text in zip(ASKED, row[4:], strict=True)}
+        self.misflagged = self.autocommit and self.values.pop(AUTOCOMMIT) == "0"
         if self.values["time_zone"].upper() == "SYSTEM":
             self.values["time_zone"] = system_zone
         self._refusals.clear()

@@ -42,6 +42,7 @@ TRACKS = (
     "session_track_system_variables",
     "session_track_transaction_info",
 )
+AUTOCOMMIT = "autocommit"
 LOG_BIN = "sql_log_bin"
 READ_ONLY = "transaction_read_only"
 TRACKED = (
@@ -51,7 +52,7 @@ TRACKED = (
 WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
 ASKED = (
     *ALWAYS, *SOMETIMES, "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout", "max_allowed_packet",
-    LOG_BIN, *TRACKS,
+    LOG_BIN, AUTOCOMMIT, *TRACKS,
 )  # fmt: skip
 OF_THE_SERVER = "of the server"
 # How a value is asked for where not by its name: what older servers do not know; what fills have of the server.
