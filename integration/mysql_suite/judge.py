@@ -30,12 +30,13 @@ Ask = Callable[[], bytes]
 
 @dataclass(frozen=True)
 class Read:
-    """`direct`: has MySQL answer it, `through`: the proxy, both in the session of the script. `statement`: the number
-    of a prepared one, 0 of a text; `anew` prepares it again."""
+    """`direct`: has MySQL answer it, `through`: the proxy, both in the session of the script. `other`: the answer to
+    another text in the same way. `statement`: the number of a prepared one, 0 of a text; `anew` prepares it again."""
 
     text: bytes
     direct: Ask
     through: Ask
+    other: Callable[[bytes], bytes]
     statement: int = 0
     anew: Callable[[], Read] | None = None
 
@@ -143,17 +144,16 @@ class Judge:
             kind = "order"
 
         def other(way: str) -> Answer:
-            answer = parse(self.run(SKIP + way.encode("utf-8", "surrogateescape")), binary=False)
+            answer = parse(read.other(SKIP + way.encode("utf-8", "surrogateescape")), binary=read.binary)
             announced.note(answer)
             return answer
 
-        if not read.binary:
-            if why := choice(text, again, found, other):
-                self.tally.chose(f"{kind}: {why}", text)
-                return False
-            if kind == "columns" and announced.has(found):
-                self.tally.chose("columns: by another plan", text)
-                return False
+        if why := choice(text, again, found, other):
+            self.tally.chose(f"{kind}: {why}", text)
+            return False
+        if kind == "columns" and announced.has(found):
+            self.tally.chose("columns: by another plan", text)
+            return False
         what = explained(again, found)[:LONGEST]
         before = tuple(self.tally.history)
         self.tally.found(Finding(self.test, kind, served, text, what, after, before))

@@ -83,8 +83,6 @@ class Relay:
         if self.judge is not None:
             self.judge.close()
 
-    # -- packets -------------------------------------------------------------------------------------------------------
-
     def read(self) -> bytes:
         header = self.stream.read(4)
         if header is None or len(header) < 4:
@@ -169,8 +167,6 @@ class Relay:
             self.recent = self.recent if code != COM_INIT_DB else []
             self.client.sendall(self.server.one())
 
-    # -- texts ---------------------------------------------------------------------------------------------------------
-
     def ask(self, text: bytes) -> bytes:
         self.waits_for = text[:LETTERS].decode("utf-8", "replace")
         self.server.write(packet(self.server.text(text), 0))
@@ -194,7 +190,7 @@ class Relay:
             return error(1227, "not here")
         tap.tally.history.append(" ".join(text.split())[:LETTERS])
         if what is Treatment.COMPARE and self.comparable():
-            return self.compared(Read(body, lambda: self.ask(SKIP + body), lambda: self.ask(body)))
+            return self.compared(Read(body, lambda: self.ask(SKIP + body), lambda: self.ask(body), self.ask))
         answer = self.ask(body)
         tap.tally.counts["forwarded"] += 1
         self.after(text, answer)
@@ -232,8 +228,6 @@ class Relay:
     def relayed(self, command: bytes) -> bytes:
         self.server.write(command)
         return self.server.result()
-
-    # -- statements ----------------------------------------------------------------------------------------------------
 
     def prepare(self, command: bytes) -> bytes:
         body = statements.on_innodb(command[5:])
@@ -278,19 +272,25 @@ class Relay:
         return self.compared(self._execution(text, number, past))
 
     def _execution(self, text: bytes, number: int, past: int) -> Read:
-        def of(statement: int) -> bytes:
-            attributes = b"\0" * self.server.attributes
-            return (
-                bytes((COM_STMT_EXECUTE,))
-                + struct.pack("<IBI", statement, ATTRIBUTES * len(attributes), 1)
-                + attributes
-            )
-
         def anew() -> Read:
             return self._execution(text, self._prepared(text)[0] or number, self._prepared(SKIP + text)[0] or past)
 
-        through, direct = (packet(of(statement), 0) for statement in (number, past))
-        return Read(text, lambda: self.relayed(direct), lambda: self.relayed(through), number, anew)
+        return Read(text, lambda: self._run(past), lambda: self._run(number), self._once, number, anew)
+
+    def _run(self, number: int) -> bytes:
+        """Executes a statement without parameters."""
+        attributes = b"\0" * self.server.attributes
+        execution = struct.pack("<IBI", number, ATTRIBUTES * len(attributes), 1) + attributes
+        return self.relayed(packet(bytes((COM_STMT_EXECUTE,)) + execution, 0))
+
+    def _once(self, text: bytes) -> bytes:
+        """Prepares, executes and closes a statement."""
+        number, _, refused = self._prepared(text)
+        if not number:
+            return refused
+        answer = self._run(number)
+        self.server.write(packet(bytes((COM_STMT_CLOSE,)) + struct.pack("<I", number), 0))
+        return answer
 
     def close_statement(self, command: bytes) -> None:
         """But not one that may be asked again."""
