@@ -48,6 +48,7 @@ BEGINS = ("BEGIN", "START", "COMMIT", "ROLLBACK AND")
 LETS_GO = ("UNLOCK", "!reset", "!change")
 RATHER_NOT = 6  # one in so many writes is played that may have to wait for another session's locks
 DDL_SET, WRITES_SET = frozenset(DDL), frozenset(WRITES)
+OF_SEVERAL = ("CALL", "EXECUTE", ";")  # of which some may have been done before an error
 QUIET = ("!execute", "!word", "!cursor", "!fetch", "!long", "!close", "!free", "!option", "!fields", "!use", "!ping")
 Step = tuple[int, str]
 """The session's number, and what it does."""
@@ -182,7 +183,8 @@ class Pair:
             self.waits = True
         if self.left_alone and ("FOUND_ROWS" in step or "ROW_COUNT" in step):
             self.answers("SELECT 1")  # docs/mysql_protocol.md: what these tell there is not MySQL's
-        self.left_alone = commands(step)[-1].startswith(("!reset", "!change", "!ping", "!use"))
+        self.left_alone &= step not in READS and "FOUND_ROWS" not in step
+        self.left_alone |= commands(step)[-1].startswith(("!reset", "!change", "!ping", "!use"))
         step = "!ahead " + " | ".join(map(self.sane, commands(step))) if "!ahead" in step else self.sane(step)
         read = self.read(step)
         wanted, found = self.answers(step)
@@ -211,6 +213,7 @@ class Pair:
             self.note(("MySQL" if served.startswith("passed") else "hit", read), found[-1].rows, said)
         if step.startswith("!cursor"):
             self.free_cursor = self.passed_over
+        self.left_alone |= any(one.kind == "error" for one in wanted) and any(name in step for name in OF_SEVERAL)
         if wanted:
             self.settle(wanted[-1], version)
         self.wrote |= writes  # in the transaction that it has begun itself

@@ -214,7 +214,7 @@ COMMANDS = (
     *("!option 0", "!option 1", "!fields t", "!ping", "!use", "!attributes SELECT id, s FROM t WHERE id = 1"),
     *("!attributes UPDATE t SET n = n + 1 WHERE id = 1", "!attributes SELECT * FROM t WHERE id = 1"),
     *("PREPARE pr FROM 'SELECT id, s FROM t WHERE id = ?'", "SET @i = 2", "EXECUTE pr USING @i", "EXECUTE nope"),
-    *("DEALLOCATE PREPARE pr", "PREPARE pr FROM 'COMMIT'", "EXECUTE pr", "PREPARE pr FROM 'SELECT FOUND_ROWS()'"),
+    *("DEALLOCATE PREPARE pr", "PREPARE pr FROM 'COMMIT'", "EXECUTE pr", "PREPARE pr FROM 'SELECT 1/0'"),
     *("PREPARE pr FROM 'SET TRANSACTION READ ONLY'", "PREPARE pr FROM 'SELECT id FROM t WHERE id = 1 FOR UPDATE'"),
     *("GET DIAGNOSTICS @n = NUMBER", "SELECT @n", "SELECT @@warning_count, @@error_count", "SELECT 1 UNION SELECT 2"),
     *(
