@@ -9,7 +9,8 @@ For every occurrence of a base table anywhere in the text: conditions that each 
 * ON of a LEFT JOIN: for the joined table only;
 * equality to a column of a SELECT around (correlation) carries that column's parameter inwards.
 
-When anything is not understood the input says less, never more: no key column, no filter, all columns.
+When anything is not understood the input says less, never more: no key column, no filter, all columns. So it is where
+the walk has overlooked a table or a column of the text, which its end looks for (`Analysis.overlooked`).
 """
 
 from __future__ import annotations
@@ -50,6 +51,11 @@ class _Occurrence:
     keys: dict[int, str] = field(default_factory=dict)  # parameter -> column
     used: dict[Expr, None] = field(default_factory=dict)
 
+    def reads(self, name: str) -> bool:
+        """Whether it is noted that the column, in lower case, is read."""
+        noted = {column.name.lower() for expr in (*self.used, *self.filter) for column in columns_of(expr)}
+        return name in noted or name in map(str.lower, self.keys.values())
+
     def use_all(self, visible_only: bool = False) -> None:
         for column in self.table.columns:
             if not (visible_only and column.invisible):
@@ -67,10 +73,25 @@ class Analysis:
     tables: Sequence[Table] = ()
     occurrences: dict[str, _Occurrence] = field(default_factory=dict)
     aliases: set[str] = field(default_factory=set)
+    visited: list[exp.Expr] = field(default_factory=list)  # what stands in a FROM, as far as it was entered
 
     def query(self, tree: exp.Query) -> None:
         """Analyses the whole query; parameters get their types on the way."""
         _Walk(self, self.catalogue).query(tree, None, {}, {})
+        self.overlooked(tree)
+
+    def overlooked(self, tree: exp.Query) -> None:
+        """Of a tree that was walked: nothing is believed where a table of it was not entered. A column that is named
+        counts as read of every table that has it, unless it is noted of one."""
+        visited = set(map(id, self.visited))
+        ctes = {cte.alias for cte in tree.find_all(exp.CTE)}
+        if any(id(table) not in visited and (table.db or table.name not in ctes) for table in tree.find_all(exp.Table)):
+            self.caution = Caution.TABLES
+        for name in {column.name.lower() for column in tree.find_all(exp.Column)}:
+            having = [each for each in self.occurrences.values() if name in each.table.by_name]
+            if not any(each.reads(name) for each in having):
+                for each in having:
+                    each.used.setdefault(own(each.table.column(name).name, each.table))
 
     def inputs(self, key: Sequence[int]) -> tuple[AnswerInput, ...]:
         """`key`: the parameters that are the answer's key, in order. Equal inputs come once."""
@@ -155,7 +176,9 @@ class _Walk:
             relation = self.catalogue.relation(node)
             assert isinstance(relation, View)
             catalogue = Catalogue(self.catalogue.snapshot, relation.schema)
-            columns = _Walk(self.analysis, catalogue).query(catalogue.view_tree(relation), None, {}, {})
+            tree = catalogue.view_tree(relation)
+            columns = _Walk(self.analysis, catalogue).query(tree, None, {}, {})
+            self.analysis.overlooked(tree)
             names = relation.columns or tuple(column.name for column in columns)
             return [replace(column, name=name) for column, name in zip(columns, names, strict=True)]
         outside = scope if isinstance(node, exp.Lateral) else None
@@ -236,13 +259,14 @@ class _Select:
         for node in self._tree.args.get("laterals") or ():
             self._entry(node, outer=True)
 
-    def _entry(self, node: exp.Expr, outer: bool) -> str:
-        """Enters one entry of FROM, returns its alias in the analysis."""
-        if isinstance(node, (exp.Table, exp.Subquery)) and node.args.get("joins"):
+    def _entry(self, node: exp.Expr, outer: bool, alone: bool = False) -> str:
+        """Enters one entry of FROM, returns its alias in the analysis. `alone`: without what is joined to it."""
+        if isinstance(node, (exp.Table, exp.Subquery)) and node.args.get("joins") and not alone:
             return self._nested(node)
         # Brackets around a join; its first table may be a derived one. A derived table has an alias.
         if isinstance(node, exp.Subquery) and not node.alias and isinstance(node.this, (exp.Table, exp.Subquery)):
             return self._nested(node.this)
+        self._walk.analysis.visited.append(node)
         name = node.alias or node.name
         alias = fresh_alias(name, self._walk.analysis.aliases)
         base = isinstance(node, exp.Table) and not (node.name in self._ctes and not node.db)
@@ -261,11 +285,8 @@ class _Select:
 
     def _nested(self, node: exp.Expr) -> str:
         """A join in brackets: its conditions count for nothing, its tables may be the inner side of anything."""
-        joins = node.args.get("joins") or ()
-        bare = node.copy()
-        bare.set("joins", None)
-        alias = self._entry(bare, outer=True)
-        for join in joins:
+        alias = self._entry(node, outer=True, alone=True)
+        for join in node.args.get("joins") or ():
             alias = self._entry(join.this, outer=True)
             self._using(join)
             if join.method == "NATURAL":

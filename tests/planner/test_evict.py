@@ -1,0 +1,72 @@
+"""What the analysis of evict mode overlooks costs precision, and never an answer: it says less of the query then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from planner import evict
+from planner.api import plan_query
+from planner.plan import AnswerArrangement, AnswerInput
+from tests.support.schema_text import snapshot_of
+
+TABLES = """
+CREATE TABLE x (
+  id INT NOT NULL,
+  n INT,
+  m INT,
+  PRIMARY KEY (id)
+);
+CREATE TABLE w (
+  id INT NOT NULL,
+  n INT,
+  o INT,
+  PRIMARY KEY (id)
+);
+"""
+VIEWS = {"v": "SELECT x.id, w.n FROM (x CROSS JOIN (SELECT * FROM w) AS d) JOIN w ON w.id = x.id"}
+NATURAL = "SELECT x.id FROM (x NATURAL JOIN w) WHERE x.id = ?"
+SAME = "SELECT a.id, (SELECT RANK() OVER () FROM x WHERE n = 3) FROM (w AS a JOIN x ON a.id = x.id) WHERE a.id = ?"
+VIEW = "SELECT id, RANK() OVER (ORDER BY n) FROM v WHERE id = ?"
+PLAIN = "SELECT x.id, RANK() OVER (ORDER BY m) FROM x WHERE x.id = ? GROUP BY x.n"
+
+
+def inputs(sql: str) -> dict[str, list[AnswerInput]]:
+    """By table."""
+    root = plan_query(sql, "d", snapshot_of(TABLES, "d", views=VIEWS)).reader.root
+    assert isinstance(root, AnswerArrangement), "it is held in evict mode"
+    found: dict[str, list[AnswerInput]] = {}
+    for each in root.inputs:
+        found.setdefault(each.table.name, []).append(each)
+    return found
+
+
+def used(sql: str, table: str) -> set[str]:
+    return {getattr(expr, "name", "") for each in inputs(sql)[table] for expr in each.used}
+
+
+def test_what_is_read() -> None:
+    assert used(PLAIN, "x") == {"id", "n", "m"}
+    assert used(NATURAL, "x") >= {"id", "n"} and used(NATURAL, "w") >= {"id", "n"}
+    assert len(inputs(SAME)["x"]) == 2 and any(each.filter is None for each in inputs(SAME)["x"])
+
+
+@pytest.mark.parametrize("sql", [SAME, VIEW])
+def test_a_table_that_was_not_entered(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+    def first_only(select: Any, node: Any) -> Any:
+        return select._entry(node, outer=True, alone=True)
+
+    before = inputs(sql)
+    monkeypatch.setattr(evict._Select, "_nested", first_only)
+    found = inputs(sql)
+    assert found.keys() == before.keys()
+    for each in (each for several in found.values() for each in several):
+        assert each.filter is None and each.key_columns == (None,), "any change concerns all answers"
+        assert len(each.used) == len(each.table.columns)
+
+
+def test_columns_that_were_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evict._Select, "_use_column", lambda select, node, aliases: None)
+    assert used(PLAIN, "x") == {"id", "n", "m"}
+    assert used(SAME, "w") == {"id"}
