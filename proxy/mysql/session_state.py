@@ -258,7 +258,8 @@ class SessionState:
             self.note_rights(database=known and database != self.database, roles=known and identity != self.identity)
         self.account, self.identity, self.database = account, identity, database
         self.values = {name: text or "" for name, text in zip(ASKED, row[4:], strict=True)}
-        self.misflagged = self.autocommit and self.values.pop(AUTOCOMMIT) == "0"
+        is_off = self.values.pop(AUTOCOMMIT) == "0"
+        self.misflagged = is_off and self.autocommit
         if self.values["time_zone"].upper() == "SYSTEM":
             self.values["time_zone"] = system_zone
         self._refusals.clear()
