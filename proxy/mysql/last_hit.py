@@ -8,6 +8,7 @@ MySQL is told of it before FOUND_ROWS(), SHOW WARNINGS and their like; the clien
  nothing, and the hit was shown again           | `other`         | kept   | a SELECT that finds as many rows
  COMMIT or ROLLBACK, answered without MySQL     | it, and `other` | kept   | a SELECT that finds as many rows
  a statement that leaves FOUND_ROWS() alone     | b""             | kept   | a SELECT that finds as many rows
+ a command that is no statement, but COM_PING   | b""             | kept   | a SELECT that finds as many rows
  another statement                              | b""             | b""    | nothing: MySQL knows
 
 SHOW WARNINGS and the others ask about nothing but the last command: before them MySQL runs `command`.

@@ -25,6 +25,7 @@ from proxy.mysql.packets import (
     CLIENT_QUERY_ATTRIBUTES,
     CLIENT_SESSION_TRACK,
     COM_PING,
+    COM_RESET_CONNECTION,
     OK,
     Malformed,
     OkAnswer,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("upwell.mysql")
 
+_TELL_NOTHING = (bytes((COM_PING,)), bytes((COM_RESET_CONNECTION,)))  # they are not refused
 CLOSES = 0.25
 """Seconds in which a MySQL that shuts down closes all connections, also those by which it is asked if it answers."""
 
@@ -177,10 +179,16 @@ class SessionBase(SessionSockets):
         self.state.vacant = False
         self.server_used_at = self.active_at
         self.begin_at_mysql()
+        if self.last_hit.command and kind is not Kind.PREPARED and data[4:5] not in _TELL_NOTHING:
+            # MySQL adds its error to what the statement before has left. A SELECT leaves nothing, as the hit has.
+            self.server.send(self.query("SELECT 1"), self.unseen(lambda _: None))
+            self.last_hit.command = b""
 
         def done(outcome: Outcome) -> None:
             self._busy = False
             self.state.absorb(outcome)
+            if kind is Kind.PREPARED and (outcome.error is not None or _warns(outcome)):
+                self.last_hit.command = b""  # SHOW WARNINGS tells of that
             after(outcome)
             self.ended_exchange()
 
@@ -327,3 +335,8 @@ class SessionBase(SessionSockets):
         """What EXPLAIN LAST STATEMENT tells."""
         self.quick_cache = None
         self.last = served.value, cache, reason, position
+
+
+def _warns(prepared: Outcome) -> bool:
+    """Whether the answer to COM_STMT_PREPARE counts warnings."""
+    return prepared.payloads[0][10:12] not in (b"", b"\0\0")
