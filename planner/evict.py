@@ -6,7 +6,7 @@ For every occurrence of a base table anywhere in the text: conditions that each 
 
 * WHERE, and ON of an inner join: for every table of the SELECT, if the condition is not true for a row of NULLs
   wherever the table is the inner side of an outer join;
-* ON of a LEFT JOIN: for the joined table only;
+* ON of a LEFT JOIN: for the joined table only; where that stands in brackets, if it is not true for a row of NULLs;
 * equality to a column of a SELECT around (correlation) carries that column's parameter inwards.
 
 When anything is not understood the input says less, never more: no key column, no filter, all columns. So it is where
@@ -42,11 +42,12 @@ Facts = dict[Name, int]  # column -> the parameter that it equals wherever its r
 
 @dataclass
 class _Occurrence:
-    """One base table in one FROM. `outer`: it may be the inner side of an outer join."""
+    """One base table in one FROM. `outer`: it may be the inner side of an outer join; `nested`: within brackets."""
 
     alias: str
     table: Table
     outer: bool
+    nested: bool = False
     filter: list[Expr] = field(default_factory=list)
     keys: dict[int, str] = field(default_factory=dict)  # parameter -> column
     used: dict[Expr, None] = field(default_factory=dict)
@@ -259,7 +260,7 @@ class _Select:
         for node in self._tree.args.get("laterals") or ():
             self._entry(node, outer=True)
 
-    def _entry(self, node: exp.Expr, outer: bool, alone: bool = False) -> str:
+    def _entry(self, node: exp.Expr, outer: bool, nested: bool = False, alone: bool = False) -> str:
         """Enters one entry of FROM, returns its alias in the analysis. `alone`: without what is joined to it."""
         if isinstance(node, (exp.Table, exp.Subquery)) and node.args.get("joins") and not alone:
             return self._nested(node)
@@ -273,7 +274,7 @@ class _Select:
         relation = self._walk.catalogue.relation(node) if base and isinstance(node, exp.Table) else None
         if isinstance(relation, Table):
             self._scope.add(table_entry(name, "" if node.alias else relation.schema, alias, relation, outer))
-            self._all[alias] = occurrence = _Occurrence(alias, relation, outer)
+            self._all[alias] = occurrence = _Occurrence(alias, relation, outer, nested)
             self._own.append(occurrence)
         else:
             columns = self._walk.derived(node, self._scope, self._ctes)
@@ -285,9 +286,9 @@ class _Select:
 
     def _nested(self, node: exp.Expr) -> str:
         """A join in brackets: its conditions count for nothing, its tables may be the inner side of anything."""
-        alias = self._entry(node, outer=True, alone=True)
+        alias = self._entry(node, outer=True, nested=True, alone=True)
         for join in node.args.get("joins") or ():
-            alias = self._entry(join.this, outer=True)
+            alias = self._entry(join.this, outer=True, nested=True)
             self._using(join)
             if join.method == "NATURAL":
                 for occurrence in self._own:
@@ -322,9 +323,10 @@ class _Select:
 
     def _counts(self, expr: Expr, only: str | None, occurrence: _Occurrence) -> bool:
         """Whether rows of the occurrence that fail the condition cannot matter."""
-        if only is not None:
-            return only == occurrence.alias
-        return not occurrence.outer or rejects_missing(expr, occurrence.alias)
+        if only is not None and only != occurrence.alias:
+            return False
+        may_be_missing = occurrence.outer if only is None else occurrence.nested
+        return not may_be_missing or rejects_missing(expr, occurrence.alias)
 
     def _is_filter(self, expr: Expr, only: str | None) -> bool:
         """Whether the condition is kept as a filter of the one occurrence that it reads."""

@@ -70,3 +70,13 @@ def test_columns_that_were_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evict._Select, "_use_column", lambda select, node, aliases: None)
     assert used(PLAIN, "x") == {"id", "n", "m"}
     assert used(SAME, "w") == {"id"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "counts"),
+    [("c.o = 1", True), ("c.o IS NOT NULL", True), ("c.o IS NULL", False), ("COALESCE(c.o, 1) = 1", False)],
+)
+def test_a_join_in_brackets_behind_a_left_join(condition: str, counts: bool) -> None:
+    """Where its own missing rows pass the ON, rows that fail it matter: they are what else would be missing."""
+    (read,) = inputs(f"SELECT a.id, b.id FROM x a LEFT JOIN (x b LEFT JOIN w c ON b.n = c.n) ON {condition}")["w"]
+    assert (read.filter is not None) is counts
