@@ -252,7 +252,7 @@ class World:
     def look(self) -> bool:
         """Whether what is committed has changed. The stream has caught up then."""
         self.beside.caught_up()
-        content = self.watcher.query("SELECT * FROM t ORDER BY id")
+        content = b"".join(map(self.watcher.query, ("SELECT * FROM t ORDER BY id", "SELECT * FROM vv ORDER BY id")))
         if content == self.content and self.versions:
             return False
         watcher, version = self.watcher, dict[Read, tuple[bytes, ...]]()
