@@ -31,10 +31,12 @@ from proxy.mysql.packets import (
     CLIENT_SECURE_CONNECTION,
     CLIENT_SESSION_TRACK,
     CLIENT_TRANSACTIONS,
+    COM_CHANGE_USER,
     COM_FIELD_LIST,
     COM_INIT_DB,
     COM_PING,
     COM_QUERY,
+    COM_RESET_CONNECTION,
     COM_STMT_CLOSE,
     COM_STMT_EXECUTE,
     COM_STMT_FETCH,
@@ -107,6 +109,7 @@ class RawClient:
     ) -> None:
         self.transcript: list[tuple[str, bytes]] = []
         self.tracks_transactions = False
+        self.collation = collation
         self.files: list[bytes] = []  # what is sent for the next LOAD DATA LOCAL, one packet each
         self.socket = socket.socket()
         self.socket.settimeout(PATIENCE)
@@ -334,6 +337,19 @@ class RawClient:
 
     def use(self, database: str) -> bytes:
         return self.command(COM_INIT_DB, database.encode())
+
+    def begin_anew(self, database: str, *, change_user: bool = False) -> None:
+        """COM_RESET_CONNECTION, or COM_CHANGE_USER to root without a password. Asserts that MySQL does it."""
+        if not change_user:
+            assert self.command(COM_RESET_CONNECTION)[4] == OK
+            return
+        account = b"root\0" + b"\0" + database.encode() + b"\0" + bytes((self.collation, 0)) + CACHING_SHA2 + b"\0"
+        self.write(packet(bytes((COM_CHANGE_USER,)) + account, 0))
+        answer = self.authenticated()
+        if answer[4] == EOF:  # another way to log in: there is no password
+            self.write(packet(b"", answer[3] + 1))
+            answer = self.authenticated()
+        assert answer[4] == OK
 
     def fields(self, table: str) -> bytes:
         self.write(packet(bytes((COM_FIELD_LIST,)) + table.encode() + b"\0", 0))

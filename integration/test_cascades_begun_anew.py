@@ -12,9 +12,6 @@ from integration.raw_client import RawClient
 from proxy.mysql.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_MULTI_STATEMENTS,
-    COM_CHANGE_USER,
-    COM_RESET_CONNECTION,
-    packet,
 )
 
 READ = "SELECT id, p FROM child WHERE id = 1"
@@ -36,18 +33,10 @@ def logged(mysql: Server) -> None:
 
 
 def begun_anew(client: RawClient, how: str, database: str) -> None:
-    if how == "reset":
-        assert client.command(COM_RESET_CONNECTION)[4] == 0
-    elif how == "change":
-        account = b"root\0" + b"\0" + database.encode() + b"\0" + b"\xff\0" + b"caching_sha2_password\0"
-        client.write(packet(bytes((COM_CHANGE_USER,)) + account, 0))
-        answer = client.authenticated()
-        if answer[4] == 0xFE:
-            client.write(packet(b"", answer[3] + 1))
-            answer = client.authenticated()
-        assert answer[4] == 0
-    elif how == "statement":
+    if how == "statement":
         client.query("SET binlog_format = 'STATEMENT'")
+    elif how != "plain":
+        client.begin_anew(database, change_user=how == "change")
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["through", "beside"])

@@ -252,3 +252,25 @@ def test_nor_do_two_that_stand_between(asker: Asker, last: str) -> None:
         found[name] = told(asker, name, f"SET @y = 2 & {last}", "SELECT FOUND_ROWS()")
         asker.session(name).query("HANDLER t CLOSE")
     assert found["through"] == found["direct"]
+
+
+@pytest.mark.parametrize("hit", [False, True], ids=["", "hit"])
+@pytest.mark.parametrize("then", ["", "SET @x = 1", "BEGIN", "RESET", "CHANGE"])
+def test_a_session_that_begins(asker: Asker, then: str, hit: bool) -> None:
+    """Nothing was found in a new one; behind COM_RESET_CONNECTION and COM_CHANGE_USER it is what was found before."""
+    found: dict[str, bytes] = {}
+    for name in ("direct", "through"):
+        initial_rows(asker)
+        if name == "through":
+            asker.create_cache("c", "SELECT id, g FROM t WHERE g = ?")
+            asker.until_hit(READ)
+        make = asker.beside.direct if name == "direct" else asker.beside.client
+        with make(database=asker.database) as session:
+            if hit:
+                session.query(READ)
+            if then in ("RESET", "CHANGE"):
+                session.begin_anew(asker.database, change_user=then == "CHANGE")
+            elif then:
+                session.query(then)
+            found[name] = session.query("SELECT FOUND_ROWS()")
+    assert found["through"] == found["direct"]

@@ -9,6 +9,7 @@ MySQL is told of it before FOUND_ROWS(), SHOW WARNINGS and their like; the clien
  COMMIT or ROLLBACK, answered without MySQL     | it, and `other` | kept   | a SELECT that finds as many rows
  a statement that leaves FOUND_ROWS() alone     | b""             | kept   | a SELECT that finds as many rows
  a command that is no statement, but COM_PING   | b""             | kept   | a SELECT that finds as many rows
+ a new session on the connection                | b""             | kept   | a SELECT that finds as many rows
  another statement                              | b""             | b""    | nothing: MySQL knows
 
 SHOW WARNINGS and the others ask about nothing but the last command: before them MySQL runs `command`.
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from proxy.mysql.packets import count_packets
 from proxy.mysql.routes import Route
 
+NO_ROWS = bytes(4)  # an answer's end alone
 MOST_FOUND = 1 << 16  # bytes of an answer whose rows FOUND_ROWS() tells of
 FOUND_NONE = "SELECT 1 LIMIT 0"
 FOUND = (
@@ -35,7 +37,9 @@ class LastHit:
 
     command: bytes = b""  # the last command, its packet, while MySQL has not seen it
     other: bytes = b""  # what stands in `command` where that is not the command that found `rows`
-    rows: bytes = b""  # packets of its answer, behind the columns, while FOUND_ROWS() is about them; not of a long one
+    # Packets of its answer, behind the columns, while FOUND_ROWS() is about them; not of a long one. In a session that
+    # begins nothing was found, though MySQL has been asked about it.
+    rows: bytes = NO_ROWS
 
     def hit(self, command: bytes, body: bytes) -> None:
         """A cache has answered the command."""
@@ -68,5 +72,6 @@ class LastHit:
         if not (kept if failed else route.statement.keeps_found):
             self.rows = b""
 
-    def forget(self) -> None:
-        self.command = self.rows = b""
+    def begun_anew(self) -> None:
+        """MySQL has begun a new session on the connection, in which FOUND_ROWS() goes on telling of the one before."""
+        self.command = b""

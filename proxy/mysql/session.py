@@ -413,7 +413,7 @@ class Session(OwnSql):
         """MySQL has begun a new session on this connection."""
         self.statements.clear()
         self.shown.clear()
-        self.last_hit.forget()
+        self.last_hit.begun_anew()
         self.state.renew()
 
     def _set_option(self, data: bytes) -> None:

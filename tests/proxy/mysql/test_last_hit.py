@@ -25,8 +25,11 @@ def passed(sql: str, *, failed: bool = False, several: bool = False) -> LastHit:
     return last
 
 
-def test_a_session_without_a_hit_leaves_all_to_mysql() -> None:
+def test_a_session_that_begins_has_found_nothing() -> None:
     last = LastHit()
+    assert last.asked_by(ASKS) and last.found_text() == FOUND_NONE
+    assert not last.asked_by(Route(classify("SHOW WARNINGS")))
+    last.passed(Route(classify("SELECT 1")), failed=False, several=False)
     assert not last.asked_by(ASKS) and last.found_text() == ""
 
 
@@ -81,8 +84,9 @@ def test_no_row_is_none_and_a_long_answer_is_not_kept() -> None:
     assert last.found_text() == "" and last.command == HARMLESS
 
 
-def test_a_session_that_begins_anew_has_no_hit_before_it() -> None:
+def test_a_session_that_begins_anew_is_told_of_the_one_before() -> None:
     last = LastHit()
     last.hit(READ, TWO_ROWS)
-    last.forget()
-    assert not last.asked_by(ASKS)
+    last.begun_anew()
+    assert last.asked_by(ASKS) and last.found_text() == RUNS_TWO
+    assert not last.asked_by(Route(classify("SHOW WARNINGS"))), "that is forgotten"
