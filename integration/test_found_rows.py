@@ -274,3 +274,19 @@ def test_a_session_that_begins(asker: Asker, then: str, hit: bool) -> None:
                 session.query(then)
             found[name] = session.query("SELECT FOUND_ROWS()")
     assert found["through"] == found["direct"]
+
+
+@pytest.mark.parametrize("read", [READ, f"{READ} ORDER BY id LIMIT 1", f"{READ} ORDER BY id LIMIT 5 OFFSET 1"])
+def test_what_others_change_behind_a_hit_it_has_not_found(asker: Asker, read: str) -> None:
+    found: dict[str, list[bytes]] = {}
+    for name in ("direct", "through"):
+        initial_rows(asker)
+        if name == "through":
+            asker.create_cache("c", read.replace("g = 1", "g = ?"))
+            asker.until_hit(read)
+        session = asker.session(name)
+        session.query(read)
+        if "OFFSET" not in read:  # of which MySQL is asked again
+            asker.run(["UPDATE t SET g = 7"])
+        found[name] = [session.query("SELECT FOUND_ROWS()")]
+    assert found["through"] == found["direct"]

@@ -4,7 +4,8 @@ MySQL is told of it before FOUND_ROWS(), SHOW WARNINGS and their like; the clien
 
  the client sent after the hit                  | `command`       | `rows` | what MySQL runs before FOUND_ROWS()
 ------------------------------------------------+-----------------+--------+-------------------------------------
- nothing                                        | the hit's       | kept   | `command`
+ nothing                                        | the hit's       | kept   | a SELECT that finds as many rows
+ nothing, and the hit has a LIMIT with an offset | the hit's      | kept   | `command`: MySQL counts what it left out
  nothing, and the hit was shown again           | `other`         | kept   | a SELECT that finds as many rows
  COMMIT or ROLLBACK, answered without MySQL     | it, and `other` | kept   | a SELECT that finds as many rows
  a statement that leaves FOUND_ROWS() alone     | b""             | kept   | a SELECT that finds as many rows
@@ -17,6 +18,7 @@ SHOW WARNINGS and the others ask about nothing but the last command: before them
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from proxy.mysql.packets import count_packets
@@ -24,6 +26,7 @@ from proxy.mysql.routes import Route
 
 NO_ROWS = bytes(4)  # an answer's end alone
 MOST_FOUND = 1 << 16  # bytes of an answer whose rows FOUND_ROWS() tells of
+_OFFSET = re.compile(rb"\blimit\b.*?(?:,|\boffset\b)", re.IGNORECASE | re.DOTALL)  # perhaps
 FOUND_NONE = "SELECT 1 LIMIT 0"
 FOUND = (
     "SELECT SQL_CALC_FOUND_ROWS 1 FROM JSON_TABLE(CONVERT(CONCAT('[', REPEAT('0,', {more}), '0]') USING utf8mb4),"
@@ -58,10 +61,10 @@ class LastHit:
         """Whether MySQL must be told something before a statement that it is to answer."""
         return self.command != b"" or (route.statement.of_found and self.rows != b"")
 
-    def found_text(self) -> str:
-        """A statement that leaves FOUND_ROWS() as the hit's would; "" where that is for `command` to do, or MySQL
-        knows."""
-        if not self.rows or self.command not in (b"", self.other):
+    def found_text(self, text: bytes) -> str:
+        """A statement that leaves FOUND_ROWS() as the hit's would, whatever has become of its rows; "" where that is
+        for `command` to do, or MySQL knows. `text`: of `command`."""
+        if not self.rows or (self.command not in (b"", self.other) and _OFFSET.search(text)):
             return ""
         count = count_packets(self.rows) - 1
         return FOUND.format(more=count - 1) if count else FOUND_NONE

@@ -246,7 +246,10 @@ class Session(OwnSql):
             self.server.send(
                 self.query(f"DO WAIT_FOR_EXECUTED_GTID_SET('{position}', {VISIBLE_SOON})"), self.unseen(_nothing)
             )
-        found = hit.found_text() if route.statement.of_found else ""
+        found = ""
+        if route.statement.of_found:
+            executed = self._executed_by(hit.command) if hit.command else None
+            found = hit.found_text(hit.command if executed is None else executed.text)
         replays = route.statement.of_last and hit.command != b"" and not found
         if found:
             self.server.send(self.query(found), self.unseen(_nothing))

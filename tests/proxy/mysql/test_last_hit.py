@@ -27,32 +27,41 @@ def passed(sql: str, *, failed: bool = False, several: bool = False) -> LastHit:
 
 def test_a_session_that_begins_has_found_nothing() -> None:
     last = LastHit()
-    assert last.asked_by(ASKS) and last.found_text() == FOUND_NONE
+    assert last.asked_by(ASKS) and last.found_text(last.command) == FOUND_NONE
     assert not last.asked_by(Route(classify("SHOW WARNINGS")))
     last.passed(Route(classify("SELECT 1")), failed=False, several=False)
-    assert not last.asked_by(ASKS) and last.found_text() == ""
+    assert not last.asked_by(ASKS) and last.found_text(last.command) == ""
 
 
-def test_the_hits_own_command_is_run_while_nothing_stands_between() -> None:
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [
+        (b"SELECT id FROM t", RUNS_TWO),
+        (b"SELECT id, n FROM t ORDER BY id LIMIT 2", RUNS_TWO),
+        (b"SELECT id FROM t LIMIT 1, 2", ""),
+        (b"SELECT id FROM t limit 2 Offset 1", ""),
+    ],
+)
+def test_the_hits_own_command_is_run_where_it_finds_more_than_it_shows(text: bytes, runs: str) -> None:
     last = LastHit()
-    last.hit(READ, TWO_ROWS)
-    assert last.asked_by(ASKS) and (last.command, last.found_text()) == (READ, "")
+    last.hit(packet(b"\3" + text, 0), TWO_ROWS)
+    assert last.asked_by(ASKS) and last.found_text(text) == runs
 
 
 def test_a_select_of_as_many_rows_is_run_where_the_command_may_find_others() -> None:
     last = LastHit()
     last.hit(READ, TWO_ROWS)
     last.shown_again(HARMLESS)
-    assert (last.command, last.found_text()) == (HARMLESS, RUNS_TWO)
+    assert (last.command, last.found_text(b"LIMIT 1, 2")) == (HARMLESS, RUNS_TWO)
     last.hit(READ, TWO_ROWS)
-    assert (last.command, last.found_text()) == (READ, "")
+    assert (last.command, last.found_text(b"LIMIT 1, 2")) == (READ, "")
 
 
 def test_an_end_that_mysql_does_not_see_leaves_the_rows() -> None:
     last = LastHit()
     last.hit(READ, TWO_ROWS)
     last.ended_here(COMMIT)
-    assert (last.command, last.found_text()) == (COMMIT, RUNS_TWO)
+    assert (last.command, last.found_text(last.command)) == (COMMIT, RUNS_TWO)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +79,7 @@ def test_another_statement_leaves_the_rows_or_has_rows_of_its_own(
     sql: str, failed: bool, several: bool, kept: bool
 ) -> None:
     last = passed(sql, failed=failed, several=several)
-    assert last.asked_by(ASKS) == kept and last.found_text() == (RUNS_TWO if kept else "")
+    assert last.asked_by(ASKS) == kept and last.found_text(last.command) == (RUNS_TWO if kept else "")
     assert not last.asked_by(Route(classify("SHOW WARNINGS"))), "it is not about the hit"
 
 
@@ -78,15 +87,15 @@ def test_no_row_is_none_and_a_long_answer_is_not_kept() -> None:
     last = LastHit()
     last.hit(READ, END)
     last.shown_again(HARMLESS)
-    assert last.found_text() == FOUND_NONE
+    assert last.found_text(last.command) == FOUND_NONE
     last.hit(READ, bytes(MOST_FOUND + 1))
     last.shown_again(HARMLESS)
-    assert last.found_text() == "" and last.command == HARMLESS
+    assert last.found_text(last.command) == "" and last.command == HARMLESS
 
 
 def test_a_session_that_begins_anew_is_told_of_the_one_before() -> None:
     last = LastHit()
     last.hit(READ, TWO_ROWS)
     last.begun_anew()
-    assert last.asked_by(ASKS) and last.found_text() == RUNS_TWO
+    assert last.asked_by(ASKS) and last.found_text(last.command) == RUNS_TWO
     assert not last.asked_by(Route(classify("SHOW WARNINGS"))), "that is forgotten"
