@@ -25,7 +25,7 @@ from planner.by_plan import ByPlan
 from planner.expressions import Collected, Expressions, Parameters, split_and
 from planner.keys import Name, equality_of, name_of, pin_of
 from planner.logical import NotMaintained, fresh_alias, parameters_of, to_own
-from planner.names import Catalogue, Scope, derived_entry, table_entry
+from planner.names import Catalogue, Scope, derived_entry, named_tables, table_entry
 from planner.parse import parameter_number
 from planner.plan import AnswerInput, Caution, own
 from planner.resolve import Ctes, argument, ctes_before
@@ -85,8 +85,7 @@ class Analysis:
         """Of a tree that was walked: nothing is believed where a table of it was not entered. A column that is named
         counts as read of every table that has it, unless it is noted of one."""
         visited = set(map(id, self.visited))
-        ctes = {cte.alias for cte in tree.find_all(exp.CTE)}
-        if any(id(table) not in visited and (table.db or table.name not in ctes) for table in tree.find_all(exp.Table)):
+        if any(id(table) not in visited for table in named_tables(tree)):
             self.caution = Caution.TABLES
         for name in {column.name.lower() for column in tree.find_all(exp.Column)}:
             having = [each for each in self.occurrences.values() if name in each.table.by_name]

@@ -31,6 +31,29 @@ class Visible:
     zero_dates: frozenset[ColumnRef] = frozenset()  # NOT NULL dates of a base table
 
 
+def named_tables(tree: exp.Expr) -> Iterator[exp.Table]:
+    """Where the tree names tables and views: not where a name means a query of a WITH around it."""
+    for node in tree.find_all(exp.Table):
+        if isinstance(node.this, exp.Identifier) and (node.db or not _is_of_with(node)):
+            yield node
+
+
+def _is_of_with(table: exp.Table) -> bool:
+    inside: exp.Expr | None = None
+    node: exp.Expr | None = table.parent
+    while node is not None:
+        if isinstance(node, exp.CTE):
+            inside = node
+        clause = node.args.get("with_") or node.args.get("with")
+        for cte in clause.expressions if isinstance(clause, exp.With) else ():
+            if cte is inside:  # it may name those before it
+                break
+            if cte.alias == table.name:
+                return True
+        node = node.parent
+    return False
+
+
 def aliases_of(tree: exp.Select) -> frozenset[str]:
     """As `Scope.aliases`."""
     return frozenset(item.alias.lower() for item in tree.expressions if item.alias)
@@ -150,11 +173,8 @@ class Catalogue:
 
     def base_tables(self, tree: exp.Query) -> list[Table]:
         """All base tables of the query, those below views included, each checked. Requires: `require` has passed."""
-        names = {cte.alias for cte in tree.find_all(exp.CTE)}
         found: list[Table] = []
-        for node in tree.find_all(exp.Table):
-            if not isinstance(node.this, exp.Identifier) or (node.name in names and not node.db):
-                continue
+        for node in named_tables(tree):
             relation = self.relation(node)
             if isinstance(relation, Table):
                 found.append(relation)
@@ -164,10 +184,7 @@ class Catalogue:
 
     def views(self, tree: exp.Query) -> Iterator[tuple[View, ParsedQuery]]:
         """The views that the query reads, those below views included. Requires: `require` has passed."""
-        names = {cte.alias for cte in tree.find_all(exp.CTE)}
-        for node in tree.find_all(exp.Table):
-            if not isinstance(node.this, exp.Identifier) or (node.name in names and not node.db):
-                continue
+        for node in named_tables(tree):
             relation = self.relation(node)
             if isinstance(relation, View):
                 parsed = parse(relation.definition, self.snapshot.server_version)
@@ -177,10 +194,7 @@ class Catalogue:
     def _collect(
         self, tree: exp.Query, database: str, missing: set[tuple[str, str]], seen: set[tuple[str, str]]
     ) -> None:
-        names = {cte.alias for cte in tree.find_all(exp.CTE)}
-        for node in tree.find_all(exp.Table):
-            if not isinstance(node.this, exp.Identifier) or (node.name in names and not node.db):
-                continue
+        for node in named_tables(tree):
             full = (node.db or database, node.name) if node.db or database else self.full_name(node)
             if full in seen:
                 continue
@@ -215,7 +229,12 @@ def derived_entry(name: str, columns: Iterable[ColumnRef], database: str = "") -
 
 
 def view_columns(view: View, tree: exp.Query) -> list[tuple[str, exp.Expr | None]]:
-    """The columns that the view itself names, each with what it stands for; None: that is not known."""
+    """The columns that the view itself names, each with what it stands for, in each part of a set operation; None: that
+    is not known."""
+    if isinstance(tree, exp.Subquery):
+        return view_columns(view, tree.this)
+    if isinstance(tree, exp.SetOperation):
+        return [*view_columns(view, tree.this), *view_columns(view, tree.expression)]
     items = tree.expressions if isinstance(tree, exp.Select) else []
     if len(items) != len(view.columns):
         return [(name, None) for name in view.columns]
