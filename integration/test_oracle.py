@@ -10,11 +10,11 @@ import pytest
 from integration.mysql_server import Server
 from integration.oracle.asker import Asker, asker_beside
 from integration.oracle.mutants import FAULTS, Fault, differs, planted
-from integration.oracle.run import AUTOMATIC, EVERYTHING, oracle
+from integration.oracle.run import AUTOMATIC, EVERYTHING, NESTED, oracle
 from integration.oracle.script import play, read
 
 FINDINGS = sorted((Path(__file__).parent / "oracle" / "findings").glob("*.sql"))
-SEED = 1010
+SEED, NESTED_SEED = 1010, 11
 ROUNDS = 8
 KINDS = ("error", "rows", "columns", "warnings", "spelling")
 QUICK = (
@@ -32,6 +32,13 @@ def test_nothing_differs(asker: Asker) -> None:
     assert counts["hits of maintain"] > 10 * ROUNDS and counts["hits of evict"] > 10 * ROUNDS
     assert counts["hits after a change"] > 5 * ROUNDS
     assert counts["warnings passed"] > ROUNDS and counts["warnings shown alike"] > ROUNDS
+
+
+def test_nothing_differs_of_queries_in_queries(asker: Asker) -> None:
+    result = oracle(asker, NESTED_SEED, rounds=1, kinds=KINDS, focus=NESTED)
+    print(result)
+    assert not result.found
+    assert result.tally.counts["hits after a change"] > 10
 
 
 def test_nothing_differs_that_is_cached_by_itself(mysql: Server, tmp_path: Path) -> None:

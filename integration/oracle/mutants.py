@@ -41,7 +41,8 @@ from integration.oracle.asker import asker_beside
 from integration.oracle.grammar import Focus
 from integration.oracle.run import DATABASE, in_memory, oracle, planned_in_place
 from integration.private_mysql import find_mysql
-from tests.simulation.mutant import Patch, attribute, edit, rewritten
+from planner.evict import Analysis, _Select
+from tests.simulation.mutant import Patch, all_of, attribute, edit, nothing, rewritten
 
 LONGEST = 300.0  # seconds until a fault must have been found
 FIRST = 1  # of the seeds that are tried for a fault that has none
@@ -93,6 +94,10 @@ EITHER = Focus(("rows",), True, ("({c} XOR {c})", "({n} = {n} XOR {n} = {i})"))
 ROWS, GROUPS = Focus(("rows",), plain=True), Focus(("grouped",), plain=True)
 JOINS, DISTINCT = Focus(("joined",), plain=True), Focus(("distinct",), plain=True)
 GROUPED_JOINS, HELD = Focus(("joined_groups",), plain=True), Focus(("rows", "joined", "windowed"), plain=False)
+
+NESTED = Focus(nested=1.0)
+BY_THE_FIRST = edit(_Select, "_nested", ('for join in node.args.get("joins") or ():', "for join in ():"))
+NOTHING_IS_OVERLOOKED = attribute(Analysis, "overlooked", nothing)
 
 FAULTS = (
     Fault(
@@ -192,6 +197,12 @@ FAULTS = (
         edit(AnswerNode, "_images", ("identical(watch.used(old), watch.used(new))", "True")),
         HELD,
         5,
+    ),
+    Fault(
+        "brackets are entered by their first table only, and no table is looked for",
+        all_of(BY_THE_FIRST, NOTHING_IS_OVERLOOKED),
+        NESTED,
+        11,
     ),
     Fault(
         "a sum over nothing is 0",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from integration.oracle.answers import Announced, Answer, difference, explained, same_bytes, same_spellings
 from integration.oracle.asker import LOST, Asker
 from integration.oracle.grammar import ANYTHING, Focus, Query, make_query
+from integration.oracle.nested import make_nested_query, make_nested_world
 from integration.oracle.trees import (
     Given,
     Mark,
@@ -31,6 +32,7 @@ from sqltypes.errors import ParseError
 QUERIES = 14  # texts of a round; each has a cache
 STAGES = 3  # states of the tables in which all is asked
 CHANGES = 8  # statements between two states
+NESTED_STAGES, NESTED_CHANGES = 8, 2  # of rounds of nested queries: a change alone shows whether it is seen
 ASKS = 3  # sets of parameters of a query
 # Errors that a value of a row makes: no period, out of range, no JSON, no character of the set, another geometry.
 OF_VALUES = frozenset({1210, 1292, 1411, 1690, 3140, 3141, 3143, 3144, 3146, 3157, 3158, 3854, 3995})
@@ -52,6 +54,7 @@ RARELY = 0.2  # of the rounds: columns of rare types
 UNUSUALLY = 0.5  # of the rounds: columns of unusual types
 READS = 3  # of each text, before automatic caching looks for what is read often
 DUE_EVERY = 2  # queries: one has the template whose turn it is
+FAILED = "the planner has failed"
 WARNINGS_SHOWN = 0.2  # of hits whose query has warnings: SHOW WARNINGS follows
 LITERALS = 0.3  # of texts with odd values: those that no parameter has
 
@@ -167,7 +170,13 @@ class Round:
         third = random.Random(f"{seed} unusual")
         unusual = third if focus.everything and third.random() < UNUSUALLY else None
         rows = LARGE_ROWS if large else ROWS
-        self.world = make_world(self.rng, rows, partial_dates=partial, rare=rare, unusual=unusual)
+        fourth = random.Random(f"{seed} nested")
+        self.nested = fourth if fourth.random() < focus.nested else None
+        self.stages, self.changes = (NESTED_STAGES, NESTED_CHANGES) if self.nested else (STAGES, CHANGES)
+        if self.nested:
+            self.world = make_nested_world(self.nested)
+        else:
+            self.world = make_world(self.rng, rows, partial_dates=partial, rare=rare, unusual=unusual)
         self.batches: list[list[Write]] = []
         self.findings: list[Finding] = []
         self.caches: list[Cached] = []
@@ -175,13 +184,14 @@ class Round:
     def play(self) -> None:
         self.asker.new_database()
         refused = self.asker.run(self.world.setup())
-        assert not refused, refused
+        assert all(statement.startswith("CREATE VIEW ") for statement in refused), refused
+        self.world.views = [view for view in self.world.views if not view.is_one_of(refused)]
         self.asker.wait()
         for cached, text, answer in self.create([self.made(number) for number in range(QUERIES)]):
             self.keep(cached, text, answer)
-        for stage in range(STAGES):
+        for stage in range(self.stages):
             if stage:
-                batch = self.world.changes(self.rng, CHANGES)
+                batch = self.world.changes(self.rng, self.changes)
                 self.asker.run([write.text(self.world) for write in batch])
                 self.batches.append(batch)
                 self.asker.wait()
@@ -202,11 +212,14 @@ class Round:
         due = None
         if self.focus.everything and number % DUE_EVERY == 0:
             due = EVERY[(self.seed * QUERIES + number) // DUE_EVERY % len(EVERY)]
-        query = make_query(self.rng, self.world, self.focus, due)
+        if self.nested:
+            query = make_nested_query(self.nested, self.world)
+        else:
+            query = make_query(self.rng, self.world, self.focus, due)
         twin = self.rng.choice(TWINS)
         asks = [choose(self.rng, query, self.rng.random() < 0.4) for _ in range(ASKS if marks(query.tree) else 2)]
         text = cache_text(query.tree, twin)
-        if self.rng.random() < SHAPED and not asks[0].prepared:
+        if self.rng.random() < SHAPED and not asks[0].prepared and not self.nested:
             text = self.shape(literal_text(query.tree, twin, asks[0].given)) or text
         self.tally.counts["texts"] += 1
         return Cached(f"c{number}", query, twin, "", asks), text
@@ -223,7 +236,7 @@ class Round:
 
     def keep(self, cached: Cached, text: str, answer: Answer) -> None:
         """The cache is there, or it is noted why it is not."""
-        if answer.errno == LOST:
+        if answer.errno == LOST or FAILED in answer.message:
             self.found("error", cached, cached.asks[0], "CREATE CACHE", Answer(False), answer, text)
         if answer.errno:
             self.tally.counts["refused" if answer.errno == 1235 else "MySQL's own error"] += 1

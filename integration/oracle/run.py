@@ -32,6 +32,7 @@ from integration.oracle.script import Script
 from integration.oracle.shrink import Shrinker
 from integration.oracle.writer import EVERY
 from integration.private_mysql import NoMySQL, find_mysql
+from tests.simulation.mutant import always
 
 DATABASE = "oracle"
 MEMORY, ROOM = Path("/dev/shm"), 6 << 30  # bytes
@@ -40,7 +41,8 @@ MOST = 40  # of all
 SHOWN_EVERY = 15.0  # seconds
 KINDS = ("error", "rows", "columns", "warnings", "spelling", "trust")
 AUTOMATIC = {"auto_cache": "on", "auto_cache_reads": "2", "auto_cache_time": "0.001ms"}
-EVERYTHING = Focus(partial_dates=True, everything=True)
+EVERYTHING = Focus(partial_dates=True, everything=True, nested=0.1)
+NESTED = Focus(nested=1.0)
 
 
 @dataclass
@@ -152,10 +154,9 @@ def in_memory() -> Iterator[None]:
 
 @contextmanager
 def planned_in_place() -> Iterator[None]:
-    """Texts of any length are planned in this process: the helper would cost the most time of a round."""
+    """All texts are planned in this process: the helper would cost the most time of a round."""
     patch = pytest.MonkeyPatch()
-    for limit in ("WORDS_IN_PLACE", "LETTERS_IN_PLACE", "COLUMNS_IN_PLACE"):
-        patch.setattr(proxy.planning, limit, 1 << 30)
+    patch.setattr(proxy.planning, "is_small", always)
     try:
         yield
     finally:
@@ -171,6 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", choices=KINDS, action="append", help="what may differ: these kinds alone count")
     parser.add_argument("--verify", default="off", help="checks of new caches (--verify-new-caches), which hide faults")
     parser.add_argument("--auto", action="store_true", help="no CREATE CACHE: what is read often is cached by itself")
+    parser.add_argument("--nested", action="store_true", help="only joins in brackets, WITH, views, queries in queries")
     given = parser.parse_args(arguments)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with ExitStack() as stack:
@@ -208,7 +210,7 @@ def _played(server: Server, state: Path, given: argparse.Namespace, options: Map
                     seconds=given.seconds,
                     rounds=given.rounds,
                     kinds=kinds,
-                    focus=EVERYTHING,
+                    focus=NESTED if given.nested else EVERYTHING,
                     result=result,
                 )
             except pymysql.err.MySQLError:

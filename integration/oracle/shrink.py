@@ -12,15 +12,13 @@ from integration.oracle.round import Ask, Finding
 from integration.oracle.script import Played, Script, Step, asked_again, play
 from integration.oracle.trees import (
     Node,
-    Table,
     bound_values,
     cache_text,
     literal_text,
-    pieces,
     prepared_text,
     smaller,
 )
-from integration.oracle.world import World, WorldTable, Write
+from integration.oracle.world import WorldTable, Write, tables_of
 
 T = TypeVar("T")
 PATIENCE = 25.0  # seconds for one finding
@@ -37,7 +35,7 @@ class Shrinker:
         self.ask: Ask = finding.ask
         self.tree: Node = finding.cached.query.tree
         self.twin = finding.cached.twin
-        self.world = World([replace(table) for table in finding.world.tables], finding.world.ids)
+        self.world = replace(finding.world, tables=[replace(table) for table in finding.world.tables])
         self.batches = [[write for write in batch if write.twin == self.twin] for batch in finding.batches]
         self.played = Played()
 
@@ -100,12 +98,12 @@ class Shrinker:
         keep(left)
 
     def tables(self) -> None:
-        named = {piece.number for piece in pieces(self.tree) if isinstance(piece, Table)}
-        before = self.world.tables, self.batches
-        self.world.tables = [table for table in self.world.tables if table.number in named]
+        before = self.world, self.batches
+        self.world = self.world.only(tables_of(self.tree))
+        named = {table.number for table in self.world.tables}
         self.batches = [[write for write in batch if write.table in named] for batch in self.batches]
         if not self.differs():
-            self.world.tables, self.batches = before
+            self.world, self.batches = before
 
     def fewer_changes(self) -> None:
         flat = [(number, write) for number, batch in enumerate(self.batches) for write in batch]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from integration.oracle.kinds import BY_NAME, FULL_TEXT, KINDS, RARE, UNUSUAL, Kind, with_partial_dates
+from integration.oracle.trees import Node, Table, literal_text, pieces
 
 TWINS = ("x", "p")  # with indexes, without
 ID = Kind("id", "INT", "int", (), BY_NAME["ti"].near, BY_NAME["ti"].odd)
@@ -62,6 +63,30 @@ class WorldTable:
 
 
 @dataclass(frozen=True, slots=True)
+class WorldView:
+    """`names`: of its columns. The query has no parameters."""
+
+    number: int
+    names: tuple[str, ...]
+    query: Node
+
+    def create(self, twin: str) -> str:
+        return f"CREATE VIEW {twin}{self.number} AS {literal_text(self.query, twin, {})}"
+
+    def is_one_of(self, refused: Sequence[str]) -> bool:
+        return any(statement.startswith(f"CREATE VIEW {TWINS[0]}{self.number} ") for statement in refused)
+
+    @property
+    def reads(self) -> set[int]:
+        """The numbers of tables and views that its text names."""
+        return tables_of(self.query)
+
+
+def tables_of(tree: Node) -> set[int]:
+    return {piece.number for piece in pieces(tree) if isinstance(piece, Table)}
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """A change of one table: rows that are put in, or a statement with {t} in the table's place."""
 
@@ -88,10 +113,11 @@ K = Kind("k", "INT", "int", ("0", "1", "1", "2", "3"), BY_NAME["bo"].near, BY_NA
 
 @dataclass(slots=True)
 class World:
-    """Two pairs of tables."""
+    """Two pairs of tables, or more. A view reads tables, and views before it."""
 
     tables: list[WorldTable]
     ids: int = 24  # those of rows are below this
+    views: list[WorldView] = field(default_factory=list)
 
     def setup(self, twins: Sequence[str] = TWINS) -> list[str]:
         out = []
@@ -100,7 +126,16 @@ class World:
                 out.append(table.create(twin))
                 if table.rows:
                     out.append(table.replace(twin, table.rows))
-        return out
+        return out + [view.create(twin) for view in self.views for twin in twins]
+
+    def only(self, named: set[int]) -> World:
+        """With no more than what has these numbers, and what that reads."""
+        views: list[WorldView] = []
+        for view in reversed(self.views):
+            if view.number in named:
+                named = named | view.reads
+                views.insert(0, view)
+        return World([table for table in self.tables if table.number in named], self.ids, views)
 
     def changes(self, rng: random.Random, count: int) -> list[Write]:
         """Each is made to both twins."""
