@@ -85,7 +85,8 @@ class Pair:
     `shown`: rows by who answered and the read.
     `free_cursor`: one may show another state than MySQL's.
     `ran`: statements that were executed and bound a number last, `open`: that have a cursor.
-    `waits`: it has its limit of waiting for locks. `left_alone`: FOUND_ROWS() and ROW_COUNT() are not, there."""
+    `waits`: it has its limit of waiting for locks. `hides`: a temporary table may hide one that is read.
+    `left_alone`: FOUND_ROWS() and ROW_COUNT() are not, there."""
 
     beside: Beside
     names: tuple[str, str]
@@ -100,6 +101,7 @@ class Pair:
     unsure: bool = False
     left_alone: bool = False
     waits: bool = False
+    hides: bool = False
     free_cursor: bool = False
     ran: set[int] = field(default_factory=set)
     open: set[int] = field(default_factory=set)
@@ -197,9 +199,8 @@ class Pair:
             served = last_served(self.beside, self.clients[1])
             counts[served.split(" ")[0]] += 1
         if any(one.startswith(("!reset", "!change")) for one in commands(step)):
-            self.prepared.clear()
-            self.ran.clear()
-            self.waits = False
+            self.begin_anew()
+        self.hides |= "TEMPORARY" in step or "hides()" in step
         writes = not (read is not None or all(map(self.is_harmless, commands(step)))) or self.level == "SERIALIZABLE"
         self.wrote |= writes
         said = f"{step} ({served})\n  MySQL   {wanted}\n  through {found}"
@@ -209,7 +210,8 @@ class Pair:
             if not free or self.level == "READ COMMITTED" or shapes[0] != shapes[1]:
                 raise Wrong(said)
             counts["of a state that is free"] += 1
-        if read is not None and found[-1].rows and self.begun and self.level == "REPEATABLE READ" and not self.wrote:
+        noted = self.begun and self.level == "REPEATABLE READ" and not (self.wrote or self.hides)
+        if read is not None and found[-1].rows and noted:
             self.note(("MySQL" if served.startswith("passed") else "hit", read), found[-1].rows, said)
         if step.startswith("!cursor"):
             self.free_cursor = self.passed_over
@@ -217,6 +219,13 @@ class Pair:
         if wanted:
             self.settle(wanted[-1], version)
         self.wrote |= writes  # in the transaction that it has begun itself
+
+    def begin_anew(self) -> None:
+        """Its isolation level is the server's now."""
+        self.prepared.clear()
+        self.ran.clear()
+        self.waits = self.hides = False
+        self.level = ""
 
     def note(self, key: tuple[str, Read], rows: tuple[bytes, ...], said: str) -> None:
         if self.shown.setdefault(key, rows) != rows or self.shown.get(("hit", key[1]), rows) != rows:
