@@ -190,6 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             result.rounds += 1
             result.tally.counts["MySQL has ended by itself"] += 1
             print(f"MySQL has ended by itself: make oracle SEED={given.seed + result.rounds - 1} ROUNDS=1", flush=True)
+            server.kill()  # it may still be writing of its end
             server.start()
     print(result)
     if given.keep:
