@@ -82,15 +82,24 @@ class Analysis:
         self.overlooked(tree)
 
     def overlooked(self, tree: exp.Query) -> None:
-        """Of a tree that was walked: nothing is believed where a table of it was not entered. A column that is named
-        counts as read of every table that has it, unless it is noted of one."""
-        visited = set(map(id, self.visited))
+        """Of a tree that was walked: nothing is believed where a table of it was not entered. All of each table counts
+        as read where a NATURAL JOIN reads what is not named. A column that is named counts as read of the table whose
+        it is, or of every table that has it, unless it is noted of one; one of USING of every table that has it."""
+        visited, all_ = set(map(id, self.visited)), self.occurrences.values()
         if any(id(table) not in visited for table in named_tables(tree)):
             self.caution = Caution.TABLES
-        for name in {column.name.lower() for column in tree.find_all(exp.Column)}:
-            having = [each for each in self.occurrences.values() if name in each.table.by_name]
-            if not any(each.reads(name) for each in having):
-                for each in having:
+        joins = list(tree.find_all(exp.Join))
+        if any(join.method == "NATURAL" for join in joins):
+            for each in all_:
+                each.use_all()
+        named = {(column.table.lower(), column.name.lower()) for column in tree.find_all(exp.Column)}
+        joined = {name.name.lower() for join in joins for name in join.args.get("using") or ()}
+        named |= {(each.alias.lower(), name) for each in all_ for name in joined}
+        for alias, name in named:
+            having = [each for each in all_ if name in each.table.by_name]
+            owners = [each for each in having if each.alias.lower() == alias] or having
+            if not any(each.reads(name) for each in owners):
+                for each in owners:
                     each.used.setdefault(own(each.table.column(name).name, each.table))
 
     def inputs(self, key: Sequence[int]) -> tuple[AnswerInput, ...]:

@@ -72,6 +72,30 @@ def test_columns_that_were_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert used(SAME, "w") == {"id"}
 
 
+def test_columns_of_one_table_that_were_noted_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = "SELECT x.id, RANK() OVER (ORDER BY x.n, w.n) FROM x JOIN w USING (id) WHERE x.id = ?"
+    before = {table: used(sql, table) for table in ("x", "w")}
+    assert before == {"x": {"id", "n"}, "w": {"id", "n"}}
+    use = evict._Select._use_column
+
+    def of_x_only(select: Any, node: Any, aliases: Any) -> None:
+        if node.table == "x":
+            use(select, node, aliases)
+
+    monkeypatch.setattr(evict._Select, "_use_column", of_x_only)
+    monkeypatch.setattr(evict._Select, "_using", lambda select, node: None)
+    assert {table: used(sql, table) for table in ("x", "w")} == before
+
+
+def test_a_natural_join_whose_columns_were_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tables_only(select: Any, node: Any) -> Any:
+        select._entry(node, outer=True, nested=True, alone=True)
+        return [select._entry(join.this, outer=True, nested=True) for join in node.args["joins"]][-1]
+
+    monkeypatch.setattr(evict._Select, "_nested", tables_only)
+    assert used(NATURAL, "x") == {"id", "n", "m"} and used(NATURAL, "w") == {"id", "n", "o"}
+
+
 @pytest.mark.parametrize(
     ("condition", "counts"),
     [("c.o = 1", True), ("c.o IS NOT NULL", True), ("c.o IS NULL", False), ("COALESCE(c.o, 1) = 1", False)],
