@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from planner.fingerprint import Fingerprint, ListSlot, is_list, pieces
 from planner.matcher import ParameterValue
 from planner.scan import Token, without_comments
 from proxy.mysql.text_cuts import COMMENT, CONVERTERS, LISTS, SLASH, is_comment, kind_of, list_kind
 
+MOST_FUNCTIONS, SHORT = 1024, 1000  # that are kept, letters of one
 Values = Callable[[list[bytes]], tuple[ParameterValue, ...] | None]
 """The values out of a text's parts. None, or ValueError: the text is of another kind."""
 
@@ -66,14 +68,19 @@ def values_of(roles: Sequence[Role], found: Fingerprint, parameters: Iterable[in
         body = f"({body}, ())[1]"
     if comments:
         body = f"{body} if {' and '.join(comments)} else None"
-    made: Values = eval(f"lambda p: {body}", _NAMES)  # of numbers and the names below only
-    return made
+    return _function(body) if len(body) <= SHORT else _function.__wrapped__(body)
 
 
 def comments_only(parts: Iterable[int]) -> Values:
     """No values, where comments or hints are at these places."""
     checks = " and ".join(f"p[{part}][0] == {SLASH}" for part in parts)
-    made: Values = eval(f"lambda p: () if {checks} else None", _NAMES)
+    return _function.__wrapped__(f"() if {checks} else None")
+
+
+@lru_cache(MOST_FUNCTIONS)
+def _function(body: str) -> Values:
+    """Texts of one form have the same one. `body`: of numbers and the names below only."""
+    made: Values = eval(f"lambda p: {body}", _NAMES)
     return made
 
 
