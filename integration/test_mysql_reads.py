@@ -347,6 +347,7 @@ def test_a_user_without_the_right_gets_mysqls_own_error(mysql: Server, database:
     async def scenario() -> None:
         async with shop(mysql, database, tmp_path) as (proxy, asker):
             await proxy.write(f"GRANT INSERT ON `{database}`.item TO reader_1")
+            await proxy.caught_up()
             assert (await asker.read(BY_ID, 1))[1:] == ("miss", "")
             user = await connected(proxy, user="reader_1", password="secret")
             with pytest.raises(pymysql.err.OperationalError, match="SELECT command denied"):
