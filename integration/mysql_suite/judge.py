@@ -69,7 +69,7 @@ class Judge:
         return not made.errno
 
     def caught_up(self) -> None:
-        """Returns when the proxy has applied all that MySQL has committed."""
+        """Returns when the proxy has applied all that MySQL has committed, and has no cache to plan again for it."""
         if self.writer is None:
             self.writer = self.beside.mysql.connect()
         with self.writer.cursor() as cursor:
@@ -77,6 +77,8 @@ class Judge:
             wanted = GtidSet.parse(cursor.fetchall()[0][0])
         engine = self.beside.proxy.app.engine
         self.beside.until(lambda: wanted.issubset(engine.ring.position.freeze()) and not engine.waiting)
+        caches = self.beside.proxy.app.catalog.caches
+        self.beside.until(lambda: all(cache.state != "rebuilding" for cache in caches.values()))
 
     def served(self) -> tuple[str, str]:
         """How the proxy has answered the session's last statement, and why."""
