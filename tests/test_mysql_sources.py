@@ -21,34 +21,34 @@ from integration.mysql_server import CannotStart
 
 DEBIAN = {"ID": "debian", "VERSION_CODENAME": "trixie"}
 UBUNTU = {"ID": "ubuntu", "ID_LIKE": "debian", "VERSION_CODENAME": "noble", "UBUNTU_CODENAME": "noble"}
-MIRROR = "http://mirror.invalid/debian"
+MIRROR = "file:/mirrors/mirror"
 
 
 def test_stanzas_give_a_source_for_each_address_and_suite() -> None:
     text = """\
 # made by the installer
 Types: deb deb-src
-URIs: http://one.invalid/debian
-  http://two.invalid/debian
+URIs: file:/mirrors/one
+  file:/mirrors/two
 Suites: trixie trixie-updates
 # a comment inside
 Components: main contrib
 Signed-By: /usr/share/keyrings/archive.gpg
 
 Types: deb-src
-URIs: http://source.invalid/debian
+URIs: file:/mirrors/source
 Suites: trixie
 Components: main
 
 Enabled: no
 Types: deb
-URIs: http://off.invalid/debian
+URIs: file:/mirrors/off
 Suites: trixie
 Components: main
 """
     key = "/usr/share/keyrings/archive.gpg"
     assert list(parse_deb822(text)) == [
-        AptSource(f"http://{host}.invalid/debian", suite, ("main", "contrib"), key)
+        AptSource(f"file:/mirrors/{host}", suite, ("main", "contrib"), key)
         for host in ("one", "two")
         for suite in ("trixie", "trixie-updates")
     ]
@@ -57,7 +57,7 @@ Components: main
 def test_key_inside_a_stanza_is_left_to_the_trusted_keys() -> None:
     text = """\
 Types: deb
-URIs: http://one.invalid/debian
+URIs: file:/mirrors/one
 Suites: trixie
 Components: main
 Signed-By:
@@ -71,28 +71,28 @@ Signed-By:
 
 def test_lines_give_sources_with_their_options() -> None:
     text = """\
-# deb http://off.invalid/debian trixie main
-deb-src http://one.invalid/debian trixie main
-deb [arch=amd64 signed-by=/key.gpg] http://one.invalid/debian trixie main contrib # the mirror next door
+# deb file:/mirrors/off trixie main
+deb-src file:/mirrors/one trixie main
+deb [arch=amd64 signed-by=/key.gpg] file:/mirrors/one trixie main contrib # the mirror next door
 deb [trusted=yes] file:/srv/packages ./
-deb http://two.invalid/debian trixie-updates main
+deb file:/mirrors/two trixie-updates main
 """
     assert list(parse_one_line(text)) == [
-        AptSource("http://one.invalid/debian", "trixie", ("main", "contrib"), "/key.gpg"),
+        AptSource("file:/mirrors/one", "trixie", ("main", "contrib"), "/key.gpg"),
         AptSource("file:/srv/packages", "./", (), trusted=True),
-        AptSource("http://two.invalid/debian", "trixie-updates", ("main",)),
+        AptSource("file:/mirrors/two", "trixie-updates", ("main",)),
     ]
 
 
 def test_both_kinds_of_file_are_read_and_others_are_not(tmp_path: Path) -> None:
     (tmp_path / "sources.list.d").mkdir()
-    (tmp_path / "sources.list").write_text("deb http://one.invalid/debian trixie main\n")
-    (tmp_path / "sources.list.d/b.list").write_text("deb http://two.invalid/debian trixie main\n")
-    stanza = "Types: deb\nURIs: http://three.invalid/debian\nSuites: trixie\nComponents: main\n"
+    (tmp_path / "sources.list").write_text("deb file:/mirrors/one trixie main\n")
+    (tmp_path / "sources.list.d/b.list").write_text("deb file:/mirrors/two trixie main\n")
+    stanza = "Types: deb\nURIs: file:/mirrors/three\nSuites: trixie\nComponents: main\n"
     (tmp_path / "sources.list.d/c.sources").write_text(stanza)
-    (tmp_path / "sources.list.d/d.list.save").write_text("deb http://old.invalid/debian trixie main\n")
+    (tmp_path / "sources.list.d/d.list.save").write_text("deb file:/mirrors/old trixie main\n")
     assert [source.uri for source in read_sources(tmp_path)] == [
-        f"http://{host}.invalid/debian" for host in ("one", "two", "three")
+        f"file:/mirrors/{host}" for host in ("one", "two", "three")
     ]
 
 
@@ -103,9 +103,9 @@ def test_machine_without_sources_is_told_so(tmp_path: Path) -> None:
 
 def test_archive_of_the_release_is_preferred_to_security_and_third_parties() -> None:
     sources = [
-        AptSource("https://vendor.invalid/apt", "any", ("main",)),
+        AptSource("file:/mirrors/vendor/apt", "any", ("main",)),
         AptSource("cdrom:[Debian]/", "trixie", ("main",)),
-        AptSource("http://security.invalid/debian-security", "trixie-security", ("main",)),
+        AptSource("file:/mirrors/security-security", "trixie-security", ("main",)),
         AptSource(MIRROR, "trixie", ("main",)),
     ]
     assert main_source(sources, DEBIAN).uri == MIRROR
@@ -118,7 +118,7 @@ def test_machine_that_follows_a_moving_suite_is_understood() -> None:
 
 def test_debian_takes_unstable_and_ubuntu_its_own_release() -> None:
     assert suites_of(AptSource(MIRROR, "trixie", ("main",)), DEBIAN) == ("sid",)
-    ubuntu = AptSource("http://mirror.invalid/ubuntu", "noble", ("main",))
+    ubuntu = AptSource("file:/mirrors/mirror/ubuntu", "noble", ("main",))
     assert suites_of(ubuntu, UBUNTU) == ("noble", "noble-updates")
 
 
