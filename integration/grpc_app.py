@@ -16,6 +16,7 @@ from integration.mysql_server import Server
 from proxy.app import App, running
 from proxy.config import load_config
 from proxy.quantities import parse_size
+from tests.support.waiting import until
 from upwell.aio import Client
 
 
@@ -38,8 +39,7 @@ class Proxy:
     async def settled(self) -> None:
         """Returns when each difference from MySQL's answers is explained, and no cache is to be planned again."""
         suspicions = self.app.router.sampler.comparer.suspicions
-        while suspicions.running:
-            await asyncio.sleep(0.001)
+        await until(lambda: not suspicions.running)
         await self.app.catalog.settled()
 
     async def caught_up(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pymysql
@@ -62,11 +61,3 @@ async def connected(proxy: Proxy, **options: Any) -> Asker:
         **options,
     }
     return Asker(await asyncio.to_thread(lambda: pymysql.connect(**given)))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Lets the loop run until it is so, for a minute at most. Between two looks there is nothing to do but to wait for
-    others, who need the processor."""
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.001)

@@ -19,6 +19,7 @@ from integration.grpc_app import Proxy, proxy_beside
 from integration.mysql_server import Server
 from integration.raw_client import RawClient
 from proxy.mysql.listener import Shared
+from tests.support.waiting import until
 
 T = TypeVar("T")
 START = 60.0  # seconds
@@ -62,14 +63,8 @@ class Beside:
         return asyncio.run_coroutine_threadsafe(called(), self.loop).result(START)
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Returns when it is so; looked at on the loop, every millisecond. Raises TimeoutError."""
-
-        async def waiting() -> None:
-            async with asyncio.timeout(START):
-                while not condition():
-                    await asyncio.sleep(0.001)
-
-        asyncio.run_coroutine_threadsafe(waiting(), self.loop).result(2 * START)
+        """Returns when it is so; looked at on the loop. Raises TimeoutError."""
+        asyncio.run_coroutine_threadsafe(until(condition, START), self.loop).result(2 * START)
 
     def caught_up(self) -> None:
         asyncio.run_coroutine_threadsafe(self.proxy.caught_up(), self.loop).result(START)

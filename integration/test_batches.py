@@ -17,6 +17,7 @@ from proxy.api import ParameterValue
 from proxy.caches import OpenCache
 from proxy.grpc_rows import FORMAT
 from sqltypes.errors import BadParameters, UnknownCache
+from tests.support.waiting import until
 from upwell.errors import BadParameters as BadClientParameters
 from upwell.errors import MessageTooLarge, SourceError, UpwellError
 from upwell.rows import Answer
@@ -192,8 +193,10 @@ def locked(mysql: Server, database: str, table: str) -> Iterator[Any]:
 
 
 async def waits(mysql: Server) -> None:
-    while not await asyncio.to_thread(mysql.execute, LOCKED_OUT):
-        await asyncio.sleep(0.01)
+    async def locked_out() -> bool:
+        return bool(await asyncio.to_thread(mysql.execute, LOCKED_OUT))
+
+    await until(locked_out)
 
 
 LOCKED_OUT = "SELECT 1 FROM information_schema.processlist WHERE state LIKE 'Waiting for table%'"

@@ -14,9 +14,10 @@ from external_upquery.doctor import check
 from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream, parse_upstream
 from integration.private_mysql import Server
-from integration.upqueries import answer, request, run, until
+from integration.upqueries import answer, request, run
 from sqltypes.errors import SourceDown
 from sqltypes.source_checks import Finding, Severity
+from tests.support.waiting import until
 
 OPERATIONS = Path(__file__).parent.parent / "docs" / "operations.md"
 

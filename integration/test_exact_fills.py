@@ -21,8 +21,9 @@ from external_upquery.protocol import query
 from external_upquery.snapshot import LIMITS
 from gtid_tracker.gtid import Gtid, GtidSet
 from integration.private_mysql import Server
-from integration.upqueries import LONG, answer, failure, request, run, turn, until, writing
+from integration.upqueries import LONG, answer, failure, request, run, turn, writing
 from sqltypes.errors import DeadlinePassed, SourceError
+from tests.support.waiting import until
 
 LOCKS = "SELECT COUNT(*) FROM performance_schema.data_locks WHERE OBJECT_SCHEMA = '{}'"
 WAITS = "SELECT COUNT(*) FROM performance_schema.data_lock_waits"

@@ -18,11 +18,11 @@ from external_upquery.executor import Job
 from integration.grpc_app import Proxy, proxy_beside
 from integration.mysql_server import Server
 from integration.raw_client import RawClient, bound
+from tests.support.waiting import until
 from upwell.client import Client
 
 LONGLONG = 8
 SESSIONS = 6
-PATIENCE = 3_000  # looks
 
 
 @pytest.fixture
@@ -70,8 +70,7 @@ async def sessions(proxy: Proxy) -> list[weakref.ref[Any]]:
     await asyncio.to_thread(clients[0].write, b"\x11\0\0\0\3SELECT SLEEP(60)")
     for client in clients:
         client.close()
-    while listener.shared.sessions or listener.shared.closing:
-        await asyncio.sleep(0.01)
+    await until(lambda: not (listener.shared.sessions or listener.shared.closing))
     return found
 
 
@@ -90,12 +89,8 @@ def test_a_session_that_has_ended_is_freed_at_once(mysql: Server, database: str,
             await proxy.client.create_cache("SELECT id, v FROM t WHERE id = ?", name="t", database=database)
             found = await sessions(proxy)
             assert len(found) == SESSIONS
-            for _ in range(PATIENCE):  # what a session was asked in its last moment comes to its end
-                left = sum(session() is not None for session in found)
-                if not left:
-                    break
-                await asyncio.sleep(0.01)
-            assert left == 0
+            # What a session was asked in its last moment comes to its end.
+            await until(lambda: all(session() is None for session in found))
 
     run(loop, scenario)
 

@@ -18,6 +18,7 @@ from integration.raw_client import RawClient, bound
 from integration.test_loop_steps import LIMIT
 from proxy.mysql.packets import packet
 from tests.support.step_times import StepTimes, step_times
+from tests.support.waiting import until
 from upwell.client import Client
 
 LONGLONG = 8
@@ -146,8 +147,7 @@ async def many(proxy: Proxy, say: Say) -> None:
     await proxy.caught_up()
     say("most keys are evicted")
     engine.limit = engine.memory.used // 10
-    while engine.memory.used > engine.limit:
-        await asyncio.sleep(0.01)
+    await until(lambda: engine.memory.used <= engine.limit)
     say("TRUNCATE")
     await proxy.write("TRUNCATE TABLE small")
     await proxy.caught_up()

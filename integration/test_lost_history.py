@@ -17,6 +17,7 @@ from integration.conftest import OwnMySQL
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import PrivateMySQL, Server, free_port
 from proxy import source_watch
+from tests.support.waiting import until
 from vstream.connection import Session
 
 SHOP = "shop"
@@ -52,9 +53,11 @@ class Scene:
     async def is_right(self) -> None:
         """Key 1 is shown as MySQL has it. Nothing but reads of held keys happens meanwhile."""
         ((v,),) = await asyncio.to_thread(self.mysql.execute, f"SELECT v FROM {SHOP}.t WHERE id = 1")
-        async with asyncio.timeout(WITHIN):
-            while await self.shows(1) != v:
-                await asyncio.sleep(0.02)
+
+        async def right() -> bool:
+            return bool(await self.shows(1) == v)
+
+        await until(right, WITHIN)
 
     async def goes_on(self) -> None:
         """Later changes are shown, too, and keys are held again."""
@@ -237,8 +240,11 @@ def test_a_server_that_comes_back_as_it_was_loses_nothing(own_mysql: OwnMySQL, t
             scene = Scene(mysql, proxy)
             await scene.write(UPDATE)
             await scene.held()
-            while int((await asyncio.to_thread(mysql.execute, "SHOW GLOBAL STATUS LIKE 'Uptime'"))[0][1]) < 3:
-                await asyncio.sleep(0.05)  # two starts are told apart by their seconds
+
+            async def up_for_seconds() -> bool:
+                return int((await asyncio.to_thread(mysql.execute, "SHOW GLOBAL STATUS LIKE 'Uptime'"))[0][1]) >= 3
+
+            await until(up_for_seconds)  # two starts are told apart by their seconds
             await asyncio.to_thread(mysql.halt_at_once)
             await asyncio.to_thread(mysql.start)
             await scene.goes_on()
@@ -270,8 +276,7 @@ def test_a_doubt_that_comes_while_the_stream_logs_in_is_not_forgotten(
             first = stream.reconnects
             stream.reconnect("a later doubt")
             doubted.set()
-            while stream.reconnects == first or not stream.connected:
-                await asyncio.sleep(0.01)
+            await until(lambda: stream.reconnects != first and stream.connected)
 
     run(scenario, seconds=60)
 
@@ -294,14 +299,11 @@ def test_a_refused_stream_is_said_once_and_asked_for_less_and_less_often(own_mys
             await scene.write("REVOKE REPLICATION SLAVE ON *.* FROM reader@localhost")
             first, began = stream.reconnects, asyncio.get_running_loop().time()
             stream.reconnect("the network failed")
-            while "REPLICATION SLAVE" not in proxy.app.system.not_ready():
-                await asyncio.sleep(0.01)
-            while stream.reconnects < first + 4:  # three pauses between them, whatever else takes time
-                await asyncio.sleep(0.01)
+            await until(lambda: "REPLICATION SLAVE" in proxy.app.system.not_ready())
+            await until(lambda: stream.reconnects >= first + 4)  # three pauses between, whatever else takes time
             assert asyncio.get_running_loop().time() - began > 0.5 * (0.2 + 0.4 + 0.8) * 0.9
             await scene.write("GRANT REPLICATION SLAVE ON *.* TO reader@localhost")
-            while proxy.app.system.not_ready():
-                await asyncio.sleep(0.01)
+            await until(lambda: not proxy.app.system.not_ready())
             await scene.goes_on()
 
     with structlog.testing.capture_logs() as logged:

@@ -23,7 +23,7 @@ from integration.mysql_server import Server
 from integration.numbered_writers import NumberedWriter, numbered_writers
 from integration.proxy_process import serving
 from integration.test_concurrent_reads import CACHES, LISTS, MOVED, Readers
-from integration.upqueries import until
+from tests.support.waiting import until
 from upwell.client import Client
 from upwell.errors import SourceDown, Unavailable, UpwellError
 

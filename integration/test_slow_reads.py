@@ -6,9 +6,10 @@ import asyncio
 from pathlib import Path
 
 from integration.grpc_app import run
-from integration.mysql_clients import connected, until
+from integration.mysql_clients import connected
 from integration.mysql_server import Server
 from integration.mysql_shop import BY_ID, shop, waits_for_tables
+from tests.support.waiting import until
 
 SLEEPERS = 20
 

@@ -20,7 +20,7 @@ from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
 from integration.numbered_writers import NumberedWriter, numbered_writers
 from integration.test_concurrent_reads import CACHES, counters
-from integration.upqueries import until
+from tests.support.waiting import until
 from upwell.errors import SourceDown, SubscriptionEnded
 from upwell.rows import Answer, Event
 

@@ -9,12 +9,13 @@ import pytest
 import structlog
 
 from integration.grpc_app import Proxy, proxy_beside, run
-from integration.mysql_clients import Asker, connected, until
+from integration.mysql_clients import Asker, connected
 from integration.mysql_server import Server
 from planner.expressions import Expressions
 from proxy.doubts import Doubts
 from proxy.pump import DIFFERS
 from tests.simulation.mutant import edit
+from tests.support.waiting import until
 
 WORDS = "SELECT id, word FROM words WHERE grp = ? AND word NOT LIKE 'a%'"
 TABLE = (

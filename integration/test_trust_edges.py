@@ -11,10 +11,11 @@ import pytest
 
 from dataflow.messages import UpqueryRequest
 from integration.grpc_app import proxy_beside, run
-from integration.mysql_clients import connected, until
+from integration.mysql_clients import connected
 from integration.mysql_server import Server
 from integration.test_planted_faults import FAULTS, NEW_ROW, NUMBERED, TABLES, as_shown, no_row_concerns_an_answer
 from integration.trusted import NOT_LIKE, lost, shown, truth
+from tests.support.waiting import until
 from upwell.errors import SubscriptionEnded
 
 INVERTED = next(fault for fault in FAULTS if fault.name == "a filter is inverted on changes")

@@ -15,13 +15,14 @@ import external_upquery.executor
 from dataflow.messages import OwnAnswer
 from external_upquery.snapshot import own_answers
 from integration.grpc_app import Proxy, held_back, proxy_beside, run
-from integration.mysql_clients import connected, until
+from integration.mysql_clients import connected
 from integration.mysql_server import Server
 from integration.test_planted_faults import TABLES
 from integration.trusted import NOT_LIKE, counter, shown, truth
 from proxy.ledger import TIRED
 from proxy.trust import IN_VAIN
 from sqltypes.errors import SourceError
+from tests.support.waiting import until
 from upwell.rows import Answer
 
 LISTED = "SELECT id, word FROM item WHERE grp IN (?) AND word NOT LIKE 'a%'"

@@ -14,8 +14,9 @@ from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream, parse_upstream
 from gtid_tracker.gtid import GtidSet
 from integration.private_mysql import Server
-from integration.upqueries import LONG, answer, failure, outcome, request, run, turn, until, writing
+from integration.upqueries import LONG, answer, failure, outcome, request, run, turn, writing
 from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError
+from tests.support.waiting import until
 
 SLEEP = "SELECT SLEEP(1000) AS of_these_tests"
 RUNNING = f"SELECT COUNT(*) FROM information_schema.processlist WHERE info = '{SLEEP}'"

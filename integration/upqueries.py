@@ -7,7 +7,6 @@ import itertools
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic
 from typing import Any, TypeVar
 
 import uvloop
@@ -67,14 +66,6 @@ async def turn() -> None:
     future = loop.create_future()
     loop.call_soon(future.set_result, None)
     await future
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Asks a hundred times a second, for as long as a test may wait; each question waits for its answer."""
-    deadline = monotonic() + LONG
-    while not await condition():
-        assert monotonic() < deadline, "it did not come true"
-        await asyncio.sleep(0.01)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from proxy.planning import APP_DIR, PlanningLimits, PlanningProcess, check_views
 from sqltypes.errors import NeedRelations, UnsupportedQuery, UpwellError
 from sqltypes.schema import BIGINT, Column, SchemaSnapshot, Table, View
 from tests.support.goldens import PLANS, cases, sample_queries, snapshot
+from tests.support.waiting import until
 
 T = Table("d", "t", tuple(Column(f"c{at}", BIGINT, False, at) for at in range(20)), ("c0",), (), (("c0",),))
 SCHEMA = SchemaSnapshot({("d", "t"): T}, (9, 7, 0))
@@ -378,9 +379,3 @@ asyncio.run(main())
         await until(lambda: gone(int(out)))
 
     asyncio.run(scenario())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.005)

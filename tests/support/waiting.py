@@ -1,0 +1,19 @@
+"""Waits for what nobody tells of: the one place where tests look again and again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+PATIENCE = 60.0  # seconds
+BETWEEN_LOOKS = 0.005  # seconds, in which others have the processor
+
+
+async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = PATIENCE) -> None:
+    """Returns when the condition holds. Raises TimeoutError after so many seconds."""
+    async with asyncio.timeout(seconds):
+        while True:
+            found = condition()
+            if found if isinstance(found, bool) else await found:
+                return
+            await asyncio.sleep(BETWEEN_LOOKS)
