@@ -4,6 +4,7 @@ views, names of WITH, lists of rows; and conditions that speak of tables two lev
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -42,7 +43,7 @@ class From:
 
 
 @dataclass
-class FromWriter(Writer):
+class FromWriter(Writer, ABC):
     """`around`: what the queries around have in their FROM, `ctes`: names that stand for queries, with their columns;
     those of tables are hidden by them. `depth`: of the query within others. `room`: for so many tables more."""
 
@@ -74,12 +75,13 @@ class FromWriter(Writer):
         self.around, self.ctes = before
         self.depth -= 1
 
+    @abstractmethod
     def whole(self, names: Sequence[str]) -> Node:
         """A query with columns of these names, of any form, perhaps with WITH before it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def select(self, names: Sequence[str]) -> Node:
-        raise NotImplementedError
+        """A SELECT with columns of these names."""
 
     # -- what stands in FROM -------------------------------------------------------------------------------------------
 

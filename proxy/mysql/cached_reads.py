@@ -14,6 +14,7 @@ lags.
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 
 from gtid_tracker.gtid import GtidSet
@@ -65,9 +66,9 @@ Step = Callable[[], Awaitable[None]]
 
 
 class CachedReads(SessionBase):
+    @abstractmethod
     def pass_read(self, read: CachedRead, why: str) -> None:
         """MySQL is to answer."""
-        raise NotImplementedError
 
     def look(self, read: CachedRead) -> None:
         """Answers, at once where nothing must be asked or waited for."""

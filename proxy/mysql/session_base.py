@@ -10,6 +10,7 @@ has ended, and only then.
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -150,12 +151,13 @@ class SessionBase(SessionSockets):
         kept = self.state.shown_state(ok.state) if self._client_tracks and ok.state else b""
         return ok_bytes(replace(ok, state=kept), OK, session_track=self._client_tracks)
 
+    @abstractmethod
     def begin_anew(self) -> None:
-        raise NotImplementedError
+        """MySQL has begun a new session on the connection."""
 
+    @abstractmethod
     def for_mysql(self, data: bytes) -> bytes:
         """A command, the hits before which MySQL has not seen."""
-        raise NotImplementedError
 
     def fail_command(self, error: UpwellError) -> None:
         """An error in the place of an answer."""

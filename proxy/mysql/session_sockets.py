@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,7 +57,7 @@ class Heads(dict[object, bytes]):
         self.hot.clear()
 
 
-class SessionSockets:
+class SessionSockets(ABC):
     """From login to end. `client` and `server` are made by who takes the connections over."""
 
     client: ClientWire
@@ -78,29 +79,29 @@ class SessionSockets:
         self._task: asyncio.Task[None] | None = None
         self._out: list[bytes] = []
 
+    @abstractmethod
     def handle(self, data: bytes) -> None:
         """One command, its packet with the header. Raises Malformed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def quick(self, data: bytes, *, alone: bool = False) -> bytes | None:
         """The answer to one that can be answered at once. `alone`: nothing came with it, or waits before it."""
-        raise NotImplementedError
 
     def receiver(self, write: Callable[[bytes], None]) -> Callable[[bytes], None]:
         """What takes the client's bytes."""
         return self.on_bytes
 
+    @abstractmethod
     def _large(self, data: bytes) -> None:
         """The beginning of a command too large to be looked at. Raises Malformed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _ending(self) -> None:
         """The session is over, though its sockets may still be open."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _ended(self) -> None:
         """Both sockets are closed."""
-        raise NotImplementedError
 
     @property
     def busy(self) -> bool:

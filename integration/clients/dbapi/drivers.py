@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import ssl
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from integration.clients.addresses import Address
@@ -17,7 +18,7 @@ Connection = Any
 Cursor = Any
 
 
-class Driver:
+class Driver(ABC):
     """One driver. `can`: of prepared, change_user, reset, local_infile, statistics, compress."""
 
     name: ClassVar[str]
@@ -29,36 +30,48 @@ class Driver:
         self.module: Any = self.load()
         self.errors: tuple[type[Exception], ...] = (self.module.Error,)
 
+    @abstractmethod
     def load(self) -> Any:
-        raise NotImplementedError
+        """The driver's module."""
 
+    @abstractmethod
     def connect(self, tls: bool | None = None, **special: Any) -> Connection:
         """To the program's own database; `tls` None: as the driver has it by default."""
-        raise NotImplementedError
 
+    @abstractmethod
     def streaming(self, connection: Connection) -> Cursor:
         """A cursor that does not hold all rows at once."""
-        raise NotImplementedError
 
-    def prepared(self, connection: Connection) -> Cursor:
-        """A cursor whose statements the server prepares."""
-        raise NotImplementedError
+    @abstractmethod
+    def with_local_files(self) -> Connection:
+        """A connection that may send files of the client."""
 
     def with_scripts(self) -> Connection:
         """A connection that may send several statements at once."""
         return self.connect()
 
-    def with_local_files(self) -> Connection:
-        raise NotImplementedError
+    # -- what not every driver can -------------------------------------------------------------------------------------
+
+    def prepared(self, connection: Connection) -> Cursor:
+        """A cursor whose statements the server prepares."""
+        raise self.cannot("prepared")
 
     def compressed(self) -> Connection:
-        raise NotImplementedError
+        raise self.cannot("compress")
 
     def change_user(self, connection: Connection, user: str, password: str, database: str) -> None:
-        raise NotImplementedError
+        raise self.cannot("change_user")
 
     def reset(self, connection: Connection) -> None:
-        raise NotImplementedError
+        raise self.cannot("reset")
+
+    def statistics(self, connection: Connection) -> str:
+        raise self.cannot("statistics")
+
+    def cannot(self, what: str) -> AssertionError:
+        return AssertionError(f"{self.name} was asked for what is not in its `can`: {what}")
+
+    # -- what most do alike --------------------------------------------------------------------------------------------
 
     def use(self, connection: Connection, database: str) -> None:
         """By the command of the protocol, not by a statement."""
@@ -74,9 +87,6 @@ class Driver:
 
     def session_of(self, connection: Connection) -> int:
         return int(connection.thread_id())
-
-    def statistics(self, connection: Connection) -> str:
-        raise NotImplementedError
 
     def warning_count(self, cursor: Cursor) -> int | None:
         """As the answer's own packet counts them; None where the driver does not show it."""
