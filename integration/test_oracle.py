@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import integration.oracle.round
 from integration.mysql_server import Server
 from integration.oracle.asker import Asker, asker_beside
 from integration.oracle.mutants import FAULTS, Fault, differs, planted
@@ -39,6 +40,12 @@ def test_nothing_differs_of_queries_in_queries(asker: Asker) -> None:
     print(result)
     assert not result.found
     assert result.tally.counts["hits after a change"] > 10
+
+
+def test_queries_that_take_mysql_long_are_left_out(asker: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(integration.oracle.round, "SLOW", -1.0)
+    result = oracle(asker, SEED, rounds=1, kinds=KINDS, focus=EVERYTHING)
+    assert result.tally.counts["too slow to be compared"] and not result.tally.counts["asked"]
 
 
 def test_nothing_differs_that_is_cached_by_itself(mysql: Server, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 
 import pymysql
 
@@ -40,6 +41,7 @@ class Asker:
     automatic: bool = False
     sessions: dict[str, RawClient] = field(default_factory=dict)
     prepared: dict[str, dict[Known, int]] = field(default_factory=dict)  # by session: numbers of statements
+    took: list[float] = field(default_factory=list)  # seconds that each answer of the last `ask_all` was waited for
     spaces: int = 0  # behind the text that was last prepared anew
 
     def __post_init__(self) -> None:
@@ -160,6 +162,7 @@ class Asker:
     def ask_all(self, name: str, asked: Sequence[Asked]) -> list[Answer]:
         """Sent at once, some at a time, and answered in their order."""
         answers: list[Answer] = []
+        self.took.clear()
         for at in range(0, len(asked), AT_ONCE):
             answers += self._ask_some(name, asked[at : at + AT_ONCE])
         return answers
@@ -169,10 +172,13 @@ class Asker:
             commands = [self._command(name, text, values) for text, values in asked]
             session = self.session(name)
             session.write(b"".join(packet(command, 0) for command in commands if isinstance(command, bytes)))
-            return [
-                parse(session.result(), binary=values is not None) if isinstance(command, bytes) else command
-                for command, (_, values) in zip(commands, asked, strict=True)
-            ]
+            answers: list[Answer] = []
+            for command, (_, values) in zip(commands, asked, strict=True):
+                begun = monotonic()
+                binary = values is not None
+                answers.append(parse(session.result(), binary=binary) if isinstance(command, bytes) else command)
+                self.took.append(monotonic() - begun)
+            return answers
         except (Ended, OSError) as error:
             ended = self.sessions.pop(name, None)
             if ended is not None:
