@@ -32,7 +32,6 @@ from planner.plan import QueryPlan
 from sqltypes.errors import (
     AnswerTooLarge,
     EvaluationError,
-    Fault,
     InvariantViolated,
     SourceDown,
     SourceError,
@@ -213,10 +212,9 @@ class Engine(Reads):
         self._unanswered.discard(fill.id)
         try:
             fill.take(bracket, answer.results, answer.columns)
-        except InvariantViolated as error:
+        except InvariantViolated:
             self.memory.count("answers_not_understood")
-            fault = Fault(f"the source's answer does not fit the plan: {error}")
-            return self.on_failed(UpqueryFailed(answer.id, fault))
+            raise  # the plan may be another server's, or an older one's
         except EvaluationError as error:
             self._end(fill)
             return [effect for read in list(fill.reads) for effect in self._cannot_tell(read, error)]
