@@ -17,6 +17,8 @@ ENGINE: dict[str, str] = {
     # Upqueries
     "upqueries": "Upqueries sent for misses",
     "upquery_keys": "Keys that they asked for",
+    "unasked_upqueries": "Upqueries of large fills, for keys that no read asked for",
+    "unasked_keys": "Keys that they asked for",
     "exact_fills": "Upqueries of hot keys that were to lock what they read, so that nothing is uncertain",
     "upqueries_failed": "Upqueries that MySQL answered with an error, or not at all",
     "misses_coalesced": "Misses that joined an upquery under way",

@@ -196,8 +196,9 @@ class Engine(Reads):
         fill = self._fills.get(answer.id)
         if fill is None:
             return []
-        tag = fill.reader.tag
-        self.latency[tag] = 0.7 * self.latency.get(tag, answer.seconds) + 0.3 * answer.seconds
+        if not fill.unasked:
+            tag = fill.reader.tag
+            self.latency[tag] = 0.7 * self.latency.get(tag, answer.seconds) + 0.3 * answer.seconds
         contradiction = self.source.contradiction(answer.bracket, fill.floor)
         if contradiction:
             self.memory.count("resets_by_answer")
@@ -208,7 +209,7 @@ class Engine(Reads):
     def _answered(self, fill: Fill, answer: UpqueryAnswer) -> list[Effect]:
         bracket = answer.bracket
         self._count += 1
-        fill.answered = self._count
+        fill.answered, fill.answered_at = self._count, self._clock()
         self._unanswered.discard(fill.id)
         try:
             fill.take(bracket, answer.results, answer.columns)
@@ -216,6 +217,7 @@ class Engine(Reads):
             self.memory.count("answers_not_understood")
             raise  # the plan may be another server's, or an older one's
         except EvaluationError as error:
+            fill.error = error
             self._end(fill)
             return [effect for read in list(fill.reads) for effect in self._cannot_tell(read, error)]
         if (check := fill.compare(answer.checks)) is not None:
@@ -230,8 +232,9 @@ class Engine(Reads):
         if self._followed() not in ("", bracket.server_uuid):
             # Nothing would keep it current: the stream is another server's, as far as is known.
             self.memory.count("answers_of_another_server")
-            self._end(fill)
             behind = SourceDown(f"server {bracket.server_uuid} answers, whose changes are not followed yet")
+            fill.error = behind
+            self._end(fill)
             return effects + [effect for read in list(fill.reads) for effect in self._cannot_tell(read, behind)]
         self._clear_rolled_back(answer, fill)
         effects += self._insert_due()
@@ -281,6 +284,7 @@ class Engine(Reads):
         if fill is None:
             return []
         self.memory.count("upqueries_failed")
+        fill.error = failed.error
         self._end(fill)
         alone: list[Read] = []
         shared: list[Read] = []
@@ -331,9 +335,9 @@ class Engine(Reads):
 
     def _may_stand_ahead(self, fill: Fill) -> bool:
         """Nobody waits for it: who does must be told at the position. What is to be compared first must be at the
-        position, too."""
+        position, too. Of what no read asked for it is told at the position which keys are held."""
         waited_for = any(read.waiter in self._reads for read in fill.reads)
-        free = self._ahead_fills and not waited_for and not fill.doubtful()
+        free = self._ahead_fills and not waited_for and not fill.unasked and not fill.doubtful()
         return free and self.state.may_stand_ahead(fill)
 
     def _insert_ahead(self, fill: Fill) -> None:
@@ -349,7 +353,7 @@ class Engine(Reads):
         effects: list[Effect] = []
         horizon = self._clock() - FILL_PATIENCE
         for fill in list(self._waits):
-            if fill.sent_at < horizon:
+            if fill.answered_at < horizon:
                 if fill.becomes_overdue(self.ring.position):
                     self.memory.count("fills_beyond_stream")
                 if fill.ahead:

@@ -30,7 +30,7 @@ from gtid_tracker.gtid import GtidSet, MutableGtidSet
 from gtid_tracker.tracker import Cut
 from planner.plan import AnswerArrangement
 from planner.upquery_sql import answer_sql, semijoin_sql
-from sqltypes.errors import EvaluationError, InvariantViolated, SourceError
+from sqltypes.errors import EvaluationError, InvariantViolated, SourceError, UpwellError
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn
 
@@ -127,6 +127,9 @@ class Fill:
     sent: int = 0  # the engine's count of requests and answers, to tell before from after
     answered: int = 0
     sent_at: float = 0.0
+    answered_at: float = 0.0
+    unasked: bool = False  # no read asked for it, and none waits for it
+    error: UpwellError | None = None  # of an unasked one
     bracket: Bracket | None = None
     overlay: list[Entries] = field(default_factory=list)
     waiting: bool = False  # for the position

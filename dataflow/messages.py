@@ -3,7 +3,8 @@
 In, from the change stream: `Transaction`, `Ddl`, `Progress`, `Gap`, `Restarted`. In, from the upqueries:
 `UpqueryAnswer`, `UpqueryFailed`.
 Out, as effects: `UpqueryRequest` (send this SQL), `Ready` (a waiting read has its answer), `Failed` (it gets an error),
-`Changes` (for subscribers), `Differs` (an answer is not MySQL's own).
+`Changes` (for subscribers), `Differs` (an answer is not MySQL's own), `Filled` (what came of a fill that no read asked
+for).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from sqltypes.errors import SourceError, UpwellError
-from sqltypes.expression import Row
+from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn
 
 if TYPE_CHECKING:
@@ -196,4 +197,15 @@ class Differs:
     sent_at: float
 
 
-Effect = UpqueryRequest | Ready | Failed | Changes | Differs
+@dataclass(slots=True)
+class Filled:
+    """The fill `id`, which no read asked for, has ended. `asked`: its keys; `holes`: those of them that it left as they
+    were, each with its parameters. `error`: the upquery's, where that is why."""
+
+    id: int
+    asked: int
+    holes: list[tuple[Key, tuple[Value, ...]]]
+    error: UpwellError | None = None
+
+
+Effect = UpqueryRequest | Ready | Failed | Changes | Differs | Filled

@@ -18,7 +18,7 @@ from dataflow.entries import Held
 from dataflow.eviction import GOING
 from dataflow.fill import SLOW_SECONDS, Fill, Read, Record
 from dataflow.hot_keys import HotKeys
-from dataflow.messages import Effect, Failed, Ready
+from dataflow.messages import Effect, Failed, Filled, Ready, UpqueryRequest
 from dataflow.reader import Params, ReaderNode
 from dataflow.source_history import SourceHistory
 from dataflow.state import State
@@ -66,7 +66,8 @@ class Reads:
         self._due: deque[Fill] = deque()  # have waited, and are to be inserted
         self.most_inserted = INSERTED
         self._fills: dict[int, Fill] = {}
-        self._unanswered: set[int] = set()  # of these
+        self._unanswered: set[int] = set()  # of these, without those that no read asked for
+        self._unasked_ended: list[Fill] = []  # `Filled` is still to be told of them
         self._missed: dict[ReaderNode, list[Read]] = {}
         self._unsettled: dict[int, Read] = {}  # whose fills have ended
         self._reads: dict[int, Read] = {}
@@ -225,6 +226,37 @@ class Reads:
         self.memory.count("upquery_keys", len(whole) + len(partial))
         return [request]
 
+    # -- fills that no read asks for ---------------------------------------------------------------------------------
+
+    def fill_unasked(self, reader: ReaderNode, keys: dict[Key, Params]) -> UpqueryRequest | None:
+        """An upquery for keys that no read asks for; `Filled` comes when it has ended. Its answer is a part of a large
+        fill, and may take long: a read of one of its keys does not wait for it, but has an upquery of its own.
+
+        None: none of the keys is missing, or the reader is closed.
+        """
+        whole, partial = _missing(reader, keys) if reader.installed else ({}, {})
+        if not whole and not partial:
+            return None
+        self._count += 1
+        fill = Fill(self._count, reader, whole, partial, sent=self._count, sent_at=self._clock(), unasked=True)
+        fill.floor = self.source.floor
+        request = fill.request(slow=True)
+        self._fills[fill.id] = fill
+        self.memory.count("unasked_upqueries")
+        self.memory.count("unasked_keys", len(whole) + len(partial))
+        return request
+
+    def drop_unasked(self, numbers: Iterable[int]) -> None:
+        """Nobody wants to know any more what comes of these fills: they end, and nothing is told of them."""
+        gone = set(numbers)
+        for number in gone & self._fills.keys():
+            self._end(self._fills[number])
+        self._unasked_ended = [fill for fill in self._unasked_ended if fill.id not in gone]
+
+    def _filled(self) -> list[Effect]:
+        ended, self._unasked_ended = self._unasked_ended, []
+        return [_filled(fill) for fill in ended]
+
     # -- answers to reads --------------------------------------------------------------------------------------------
 
     def _tell(self, read: Read, fill: Fill) -> list[Effect]:
@@ -311,7 +343,8 @@ class Reads:
         return [Failed(read.waiter, None, why), *ended]
 
     def _end(self, fill: Fill) -> None:
-        self._fills.pop(fill.id, None)
+        if self._fills.pop(fill.id, None) is not None and fill.unasked:
+            self._unasked_ended.append(fill)
         self._unanswered.discard(fill.id)
         if fill.waiting:
             self._waits.remove(fill)
@@ -360,10 +393,13 @@ class Reads:
 
     def between(self) -> list[Effect]:
         """What happens between two transactions: subscribers are told, then memory is brought below its limit. A
-        subscription that ends here leaves a key that may go."""
+        subscription that ends here leaves a key that may go. Then it is told what came of fills that no read asked
+        for."""
         effects = self._publish() if self.subscriptions.stale else []
         if self.memory.used > self.limit:
             self.keep_limit()
+        if self._unasked_ended:
+            effects += self._filled()
         return effects
 
     def keep_limit(self) -> None:
@@ -392,6 +428,12 @@ class Reads:
     def _refill(self, numbers: Sequence[int]) -> list[Effect]:
         waiting = [number for number in numbers if number not in self._reads]
         return self.subscriptions.refill(waiting, self.hold, self.read)
+
+
+def _filled(fill: Fill) -> Filled:
+    asked = {**fill.whole, **fill.partial}
+    holes = [(key, params) for key, params in asked.items() if not fill.kept.get(key, False)]
+    return Filled(fill.id, len(asked), holes, fill.error)
 
 
 def in_groups(missed: dict[ReaderNode, list[Read]]) -> Iterator[tuple[ReaderNode, list[Read]]]:

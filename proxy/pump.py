@@ -20,6 +20,7 @@ from dataflow.messages import (
     Differs,
     Effect,
     Failed,
+    Filled,
     Gap,
     Ready,
     StreamEvent,
@@ -27,13 +28,14 @@ from dataflow.messages import (
     UpqueryFailed,
     UpqueryRequest,
 )
-from dataflow.reader import ReaderNode
+from dataflow.reader import Params, ReaderNode
 from external_upquery.executor import Executor
 from proxy.api import Encoder, EncoderFor, Join
 from proxy.faults import Faults
 from proxy.keys import Bound
 from proxy.slices import SLICE
 from sqltypes.errors import Fault
+from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
 
 BATCH_WINDOW = 0.0003  # seconds that a miss waits for others while upqueries are under way
@@ -70,6 +72,7 @@ class Pump:
         self._numbers = count(1)
         self._waiters: dict[int, asyncio.Future[Ready]] = {}
         self._subscribers: dict[int, Callable[[Changes], None]] = {}
+        self._unasked: dict[int, Callable[[Filled], None]] = {}  # by upquery, who is told what came of it
         self.on_position: Callable[[StreamEvent], None] | None = None  # told of each event that has been processed
         self.on_differs: Callable[[Differs], None] = lambda effect: None
         self._scheduled = False
@@ -145,18 +148,27 @@ class Pump:
                     future = self._waiters.pop(effect.waiter, None)
                     if future is not None and not future.done():
                         future.set_exception(_failure(effect))
-                case Changes():
-                    subscriber = self._subscribers.get(effect.subscription)
-                    if subscriber is not None:
-                        subscriber(effect)
                 case UpqueryRequest():
                     self._submit(effect)
-                case Differs():
-                    self.on_differs(effect)
+                case _:
+                    self._tell(effect)
         if self._faulted:
             self._faulted = False
             self._fail_lost()
         self._see_to_more()
+
+    def _tell(self, effect: Changes | Differs | Filled) -> None:
+        """What is for nobody who waits for an answer."""
+        match effect:
+            case Changes():
+                subscriber = self._subscribers.get(effect.subscription)
+                if subscriber is not None:
+                    subscriber(effect)
+            case Filled():
+                if (told := self._unasked.pop(effect.id, None)) is not None:
+                    told(effect)
+            case Differs():
+                self.on_differs(effect)
 
     def _see_to_more(self) -> None:
         if self.engine.misses_pending and not self._scheduled:
@@ -227,6 +239,33 @@ class Pump:
     def _on_fault(self, step: str, what: str, error: Exception) -> None:
         self._faulted = True
         self.faults.note("engine: " + step, what, error)
+
+    # -- fills that no read asks for ---------------------------------------------------------------------------------
+
+    def fill_unasked(
+        self, reader: ReaderNode, keys: dict[Key, Params], told: Callable[[Filled], None]
+    ) -> UpqueryRequest | None:
+        """As the engine's. The caller has it run, by `run` or elsewhere, and its result comes to `deliver`; `told` gets
+        what came of it."""
+        request = self.engine.fill_unasked(reader, keys)
+        if request is not None:
+            self._unasked[request.id] = told
+        return request
+
+    def run(self, request: UpqueryRequest) -> None:
+        """Has an upquery of `fill_unasked` run on the pool's connections."""
+        self._submit(request)
+
+    def deliver(self, result: UpqueryAnswer | UpqueryFailed) -> None:
+        """The result of an upquery of `fill_unasked` that was run elsewhere."""
+        self._deliver(result)
+
+    def drop_unasked(self, numbers: Sequence[int]) -> None:
+        """These upqueries of `fill_unasked` are not wanted any more."""
+        for number in numbers:
+            if self._unasked.pop(number, None) is not None:
+                self._executor.cancel(number)
+        self.engine.drop_unasked(numbers)
 
     # -- the stream --------------------------------------------------------------------------------------------------
 

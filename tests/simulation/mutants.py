@@ -35,6 +35,7 @@ from gtid_tracker.tracker import Cut
 from proxy.caches import OpenCache
 from proxy.comparison import Comparer
 from proxy.suspicions import Suspicions
+from tests.simulation.bulk import Bulk
 from tests.simulation.flights import NOTHING, Asked
 from tests.simulation.mutant import Mutant, all_of, always, attribute, edit, nothing
 from tests.simulation.mutants_large import LARGE_CHANGES, TOUCHING
@@ -448,6 +449,7 @@ MUTANTS = (
         "an error goes to the reads of all keys of its upquery",
         edit(Engine, "on_failed", ("or read.covers(fill)", "or True")),
     ),
+    Mutant("large fills", "each slice has a bracket of its own", attribute(Bulk, "bracket", Bulk.first_bracket)),
     *LARGE_CHANGES,
     *SPELLINGS,
 )

@@ -14,6 +14,7 @@ from itertools import accumulate
 from dataflow.engine import FILL_PATIENCE
 from dataflow.remains import FEW
 from sqltypes.expression import Row
+from tests.simulation.bulk import BulkDraws
 from tests.simulation.checks import LARGE_LIMIT
 from tests.simulation.queries import QUERIES, WORDS, Parameters, alike, query
 from tests.simulation.script import Action, Setup
@@ -61,6 +62,7 @@ class Schedule:
         self._slicing = random.Random(3 * seed + 1)  # likewise: what a large transaction does to others
         self._slice_soon = self._slicing.choice((0.6, 0.2))
         self._keys = rng.choice([(0, 1, 2), (0, 0, 0, 1, 2), (0, 1)])
+        self._bulk = BulkDraws(seed)
         self._hot = rng.random() < 0.5  # reads and changes keep to few
         self._failovers = rng.random() < 0.4
         self._widths = WIDTHS if rng.random() < 0.7 else MANY
@@ -103,6 +105,8 @@ class Schedule:
         for _ in range(steps):
             action = self.action(simulation)
             simulation.perform(action)
+            for other in self._bulk.drawn(list(simulation.desk.caches)):
+                simulation.perform(other)
             if simulation.engine.memory.remains and self._apart.random() < self._apart_soon:
                 simulation.perform(("take_apart", self._apart.randint(1, 8)))
             if simulation.setup.sizes and self._slicing.random() < MEANWHILE:

@@ -29,6 +29,7 @@ from dataflow.messages import (
     Differs,
     Effect,
     Failed,
+    Filled,
     Gap,
     OwnAnswer,
     Ready,
@@ -45,6 +46,7 @@ from proxy.misses import Misses
 from proxy.router import Router
 from sqltypes.errors import EvaluationError, SourceDown, SourceError, UpwellError
 from sqltypes.expression import Row
+from tests.simulation.bulk import Bulk
 from tests.simulation.checks import Checks
 from tests.simulation.desk import Desk, unpacked
 from tests.simulation.flights import Asked, Flight, Subscriber, Told, Waiting
@@ -102,6 +104,7 @@ class Simulation:
         self.engine.state.sizes = Sizes(*setup.sizes)
         self.changing: tuple[Commit, StreamEvent] | None = None  # a large transaction under way
         self.desk = Desk(self.engine)
+        self.bulk = Bulk(self.engine)
         self.checks = Checks(self)
         for name in setup.caches:
             self.desk.open(query(name))
@@ -387,7 +390,7 @@ class Simulation:
         return len(flight.results) == len(statements)
 
     def _answer(self, flight: Flight) -> None:
-        bracket = flight.bracket()
+        bracket = self.bulk.bracket(flight)
         flight.lower = bracket.lower
         if self._alter is not None:
             self._alter(flight.results)
@@ -455,6 +458,17 @@ class Simulation:
         self.handle(self.engine.read(read))
         return False
 
+    def do_bulk(self, name: str, asked: Sequence[Parameters], keys_of_a_slice: int) -> None:
+        """A large fill of keys that no read has asked for."""
+        if name in self.desk.caches:
+            self.asked.update(dict.fromkeys((name, parameters) for parameters in asked))
+            self.handle(list(self.bulk.begin(self.desk.caches[name].named, asked, keys_of_a_slice)))
+            self.counts["bulk fills"] += 1
+
+    def do_give_up_bulk(self, at: int) -> None:
+        gone = self.bulk.give_up(at)
+        self.flights = [flight for flight in self.flights if flight.request.id not in gone]
+
     def do_cancel(self, at: int) -> None:
         """A caller goes away."""
         if self.waiting:
@@ -493,6 +507,8 @@ class Simulation:
                     self.checks.changes(effect)
                 case Differs():
                     raise AssertionError("nothing is checked here but by the simulation itself")
+                case Filled():
+                    self.bulk.ended(effect)
                 case UpqueryRequest():
                     effect.exact = effect.exact or effect.id % EXACT_EVERY == 0
                     self.flights.append(Flight(effect, self.told.answers))

@@ -1,0 +1,165 @@
+"""Fills that no read asks for: a slice of a large fill is inserted like any answer, and it is told what it left."""
+
+from __future__ import annotations
+
+import pytest
+
+from dataflow.engine import FILL_PATIENCE
+from dataflow.messages import Ddl, Effect, Filled, Gap, Ready, UpqueryFailed, UpqueryRequest
+from dataflow.reader import Params, ReaderNode
+from gtid_tracker.gtid import Gtid
+from sqltypes.errors import SourceDown, SourceError
+from sqltypes.expression import Key, Value
+from tests.support.engine_rig import NEW, OLD, ROWS, Rig, gtids
+
+JOINED = "SELECT t.id, w.v FROM t JOIN w ON w.id = t.v WHERE t.k = ?"
+
+
+def keys_of(reader: ReaderNode, *values: int) -> dict[Key, Params]:
+    return {reader.key_of((value,)): (value,) for value in values}
+
+
+def unasked(rig: Rig, *values: int) -> UpqueryRequest:
+    request = rig.engine.fill_unasked(rig.readers[0], keys_of(rig.readers[0], *values))
+    assert request is not None
+    return request
+
+
+def filled(effects: list[Effect]) -> list[Filled]:
+    return [effect for effect in effects if isinstance(effect, Filled)]
+
+
+def outcome(effects: list[Effect]) -> list[tuple[int, list[Value]]]:
+    """Of each `Filled`: how many keys were asked for, and the values of those that are holes."""
+    return [(one.asked, [params[0] for _, params in one.holes]) for one in filled(effects)]
+
+
+def test_a_slice_is_inserted_with_its_own_bracket_and_holds_keys_without_rows() -> None:
+    rig = Rig(ROWS)
+    first, second = unasked(rig, 7, 8), unasked(rig, 9)
+    rig.change(2, ((1, 7, 10), (1, 7, 11)), (None, (5, 9, 50)))
+    effects = rig.answer(first, [(7, 1, 10)], lower=gtids(1))
+    assert outcome(effects) == [(2, [])]
+    effects = rig.answer(second, [(9, 5, 50)], lower=gtids(1, 2))
+    assert outcome(effects) == [(1, [])]
+    assert rig.held(7) == [(1, 11)], "brought forward"
+    assert rig.held(8) == [], "known to have no rows"
+    assert rig.held(9) == [(5, 50)], "its snapshot had the change already"
+
+
+def test_what_is_held_is_not_asked_for_again() -> None:
+    rig = Rig(ROWS)
+    rig.answer(unasked(rig, 7), [], lower=gtids(1))
+    assert rig.engine.fill_unasked(rig.readers[0], keys_of(rig.readers[0], 7)) is None
+    request = unasked(rig, 7, 8)
+    assert "7" not in request.statements[0].sql and "8" in request.statements[0].sql
+
+
+def test_a_read_does_not_wait_for_a_slice_and_what_it_has_filled_stays() -> None:
+    rig = Rig(ROWS)
+    slice_ = unasked(rig, 7, 8)
+    rig.read(7)
+    (request,) = rig.asked()
+    (ready,) = rig.answer(request, [(7, 1, 10)], lower=gtids(1))
+    assert isinstance(ready, Ready) and ready.rows == [(1, 10)]
+    rig.change(2, ((1, 7, 10), (1, 7, 11)))
+    assert outcome(rig.answer(slice_, [(7, 1, 10)], lower=gtids(1))) == [(2, [])]
+    assert rig.held(7) == [(1, 11)]
+
+
+def test_slices_are_no_measure_of_what_upqueries_take_and_let_misses_go_at_once() -> None:
+    rig = Rig(ROWS)
+    request = unasked(rig, 7)
+    assert rig.engine.upqueries_in_flight == 0
+    rig.answer(request, [], lower=gtids(1))
+    assert rig.engine.latency == {}
+    assert rig.engine.memory.counters["unasked_upqueries"] == 1
+    assert rig.engine.memory.counters["upqueries"] == 0
+
+
+def test_keys_that_a_transaction_of_q_concerns_are_told_as_holes() -> None:
+    rig = Rig(ROWS)
+    request = unasked(rig, 7, 8)
+    rig.change(2, ((1, 7, 10), (1, 7, 11)))
+    effects = rig.answer(request, [(7, 1, 10)], lower=gtids(1), executed=gtids(1, 2))
+    assert outcome(effects) == [(2, [7])]
+    assert rig.held(7) is None and rig.held(8) == []
+
+
+def test_a_slice_waits_for_the_position_and_its_patience_begins_with_the_answer() -> None:
+    rig = Rig(ROWS)
+    request = unasked(rig, 7)
+    rig.clock = 10 * FILL_PATIENCE  # it runs for long
+    assert rig.answer(request, [(7, 1, 10)], lower=gtids(1, 2)) == []
+    assert rig.engine.tick() == [], "it has just come"
+    assert outcome(rig.change(2, (None, (9, 1, 1)))) == [(1, [])]
+    assert rig.held(7) == [(1, 10)]
+    request = unasked(rig, 8)
+    rig.answer(request, [], lower=gtids(1, 2, 3))
+    rig.clock += FILL_PATIENCE + 1
+    assert outcome(rig.engine.tick()) == [(1, [8])], "the position does not come"
+
+
+@pytest.mark.parametrize("error", [SourceError(1690, "22003", "out of range"), SourceDown("lost")])
+def test_an_upquery_that_fails_tells_why(error: SourceError | SourceDown) -> None:
+    rig = Rig(ROWS)
+    request = unasked(rig, 7, 8)
+    (told_,) = filled(rig.engine.on_failed(UpqueryFailed(request.id, error)))
+    assert told_ == Filled(request.id, 2, list(keys_of(rig.readers[0], 7, 8).items()), error)
+
+
+def test_where_history_begins_anew_all_slices_end_with_holes() -> None:
+    rig = Rig(ROWS)
+    request, waiting = unasked(rig, 7), unasked(rig, 8)
+    rig.answer(waiting, [], lower=gtids(1, 2))
+    effects = rig.engine.on_stream(Gap("the binlog was purged", gtids(1, 2, 3)))
+    assert sorted(outcome(effects)) == [(1, [7]), (1, [8])]
+    assert rig.answer(request, [], lower=gtids(1)) == [], "it comes too late"
+
+
+def test_another_servers_answer_is_not_inserted() -> None:
+    rig = Rig(ROWS)
+    rig.followed = OLD
+    effects = rig.answer(unasked(rig, 7), [], lower=gtids(1), server=NEW)
+    (one,) = filled(effects)
+    assert [params for _, params in one.holes] == [(7,)] and isinstance(one.error, SourceDown)
+
+
+def test_a_ring_that_does_not_reach_back_leaves_holes() -> None:
+    rig = Rig(ROWS)
+    request = unasked(rig, 7)
+    rig.change(2, (None, (9, 1, 1)))
+    rig.engine.on_stream(Ddl(None, "a statement without a GTID", frozenset({"test.t"})))
+    assert outcome(rig.answer(request, [], lower=gtids(1))) == [(1, [7])]
+    assert rig.engine.memory.counters["ring_too_short"] == 1
+
+
+def test_of_a_closed_reader_nothing_is_asked_for_and_nothing_inserted() -> None:
+    rig = Rig(ROWS)
+    reader = rig.readers[0]
+    request = unasked(rig, 7)
+    rig.engine.remove(reader)
+    assert outcome(rig.answer(request, [(7, 1, 10)], lower=gtids(1))) == [(1, [7])]
+    assert rig.engine.fill_unasked(reader, keys_of(reader, 8)) is None
+
+
+def test_what_is_dropped_is_not_told_of() -> None:
+    rig = Rig(ROWS)
+    first, second = unasked(rig, 7), unasked(rig, 8)
+    rig.engine.drop_unasked([first.id])
+    assert rig.answer(first, [], lower=gtids(1)) == []
+    assert outcome(rig.answer(second, [], lower=gtids(1))) == [(1, [])]
+
+
+def test_below_a_join_only_what_is_missing_is_asked_for() -> None:
+    rig = Rig(JOINED)
+    request = unasked(rig, 7)
+    assert len(request.statements) == 2, "rows, and what they lead to by a semi-join"
+    effects = rig.answer(request, [(7, 1, 3)], [(3, 30)], lower=gtids(1))
+    assert outcome(effects) == [(1, [])]
+    assert rig.held(7) == [(1, 30)]
+    rig.engine.on_stream(Ddl(Gtid(OLD, 2), "ALTER TABLE w", frozenset({"test.w"}), schema=False))
+    again = unasked(rig, 7)
+    assert len(again.statements) == 1 and "`w`" in again.statements[0].sql
+    assert outcome(rig.answer(again, [(3, 31)], lower=gtids(1, 2))) == [(1, [])]
+    assert rig.held(7) == [(1, 31)]
