@@ -15,7 +15,7 @@ DEV_READY := $(VENV)/.ready-to-develop
 
 # As pip does with what it installs: without bytecode a start takes half as long again, and where PYTHONDONTWRITEBYTECODE
 # is set Python would never keep it. What is up to date is passed over; a tree that cannot be written to serves as it is.
-SERVED := upwell proxy external_upquery vstream dataflow planner gtid_tracker sqltypes
+SERVED := upwell proxy bulk external_upquery vstream dataflow planner gtid_tracker sqltypes
 COMPILE = $(PY) -m compileall -qq $(SERVED) || true
 
 # Given on the command line: make run UPSTREAM=mysql://user:password@host:port[/database] SCALE=small
@@ -44,6 +44,11 @@ $(DEV_READY): requirements/dev.lock $(RUN_READY)
 	@echo "installing what tests and checks need into $(VENV) (once)"
 	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	@touch $@
+
+# Large fills by Spark (docs/bulk.md). Tests and checks bring it, too.
+.PHONY: spark
+spark: $(RUN_READY)  ## install what fills through Spark need into .venv
+	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/spark.lock
 
 .PHONY: run demo screen
 run: $(RUN_READY)  ## a MySQL, the sample, the proxy, and what it gains; serves until Ctrl-C: ARGS=--table for all queries

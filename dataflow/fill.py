@@ -386,7 +386,8 @@ class Fill:
         return not self.reader.program.levels
 
     def insert(self, hold: Hold) -> None:
-        """Puts the overlay's entries where there are holes, and the asked reader keys above them.
+        """Puts the overlay's entries where there are holes, and the asked reader keys above them. Nothing has compared
+        what no read asked for.
 
         Requires: `bring_forward`, and the position contains L and Q.
         """
@@ -435,7 +436,7 @@ class Fill:
             with suppress(EvaluationError):  # the key stays a hole; who reads it is told by MySQL
                 held = hold(self.reader, key, params)
                 self.kept[key] = held is not None
-                if held is not None and key in doubtful:
+                if held is not None and (self.unasked or key in doubtful):
                     if held.bodies is None:
                         held.doubt()
                 elif held is not None and not self.ahead and not self.changed and own.issuperset(held.deps):

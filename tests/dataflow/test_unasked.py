@@ -67,6 +67,19 @@ def test_a_read_does_not_wait_for_a_slice_and_what_it_has_filled_stays() -> None
     assert rig.held(7) == [(1, 11)]
 
 
+def test_what_no_read_asked_for_is_given_only_once_it_was_looked_at() -> None:
+    """A cache that has still to earn its trust compares it with MySQL's own answer first."""
+    rig = Rig(ROWS)
+    rig.answer(unasked(rig, 7), [(7, 1, 10)], lower=gtids(1))
+    reader = rig.readers[0]
+    held = reader.entries[reader.key_of((7,))]
+    assert held.bodies is None and held.unseen
+    rig.read(8)
+    (request,) = rig.asked()
+    rig.answer(request, [(8, 2, 20)], lower=gtids(1))
+    assert reader.entries[reader.key_of((8,))].bodies is not None, "the snapshot's answer still, which a read was told"
+
+
 def test_slices_are_no_measure_of_what_upqueries_take_and_let_misses_go_at_once() -> None:
     rig = Rig(ROWS)
     request = unasked(rig, 7)
