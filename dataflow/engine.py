@@ -211,6 +211,8 @@ class Engine(Reads):
         self._count += 1
         fill.answered, fill.answered_at = self._count, self._clock()
         self._unanswered.discard(fill.id)
+        if fill.unasked:
+            fill.rows = sum(map(len, answer.results))
         try:
             fill.take(bracket, answer.results, answer.columns)
         except InvariantViolated:

@@ -130,6 +130,7 @@ class Fill:
     answered_at: float = 0.0
     unasked: bool = False  # no read asked for it, and none waits for it
     error: UpwellError | None = None  # of an unasked one
+    rows: int = 0  # likewise: those of its answer
     bracket: Bracket | None = None
     overlay: list[Entries] = field(default_factory=list)
     waiting: bool = False  # for the position

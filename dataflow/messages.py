@@ -200,11 +200,12 @@ class Differs:
 @dataclass(slots=True)
 class Filled:
     """The fill `id`, which no read asked for, has ended. `asked`: its keys; `holes`: those of them that it left as they
-    were, each with its parameters. `error`: the upquery's, where that is why."""
+    were, each with its parameters. `rows`: those that MySQL has sent. `error`: the upquery's, where that is why."""
 
     id: int
     asked: int
     holes: list[tuple[Key, tuple[Value, ...]]]
+    rows: int = 0
     error: UpwellError | None = None
 
 

@@ -433,7 +433,7 @@ class Reads:
 def _filled(fill: Fill) -> Filled:
     asked = {**fill.whole, **fill.partial}
     holes = [(key, params) for key, params in asked.items() if not fill.kept.get(key, False)]
-    return Filled(fill.id, len(asked), holes, fill.error)
+    return Filled(fill.id, len(asked), holes, fill.rows, fill.error)
 
 
 def in_groups(missed: dict[ReaderNode, list[Read]]) -> Iterator[tuple[ReaderNode, list[Read]]]:

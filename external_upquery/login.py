@@ -10,6 +10,7 @@ import socket
 import ssl
 import struct
 from dataclasses import dataclass
+from typing import Any
 
 import pymysql
 from pymysql.connections import Connection as PyMySQLConnection
@@ -102,14 +103,21 @@ def _connect(upstream: Upstream, context: ssl.SSLContext | None, seconds: float,
         return _open(upstream, None, seconds, flags)
 
 
+def arguments(upstream: Upstream) -> dict[str, Any]:
+    """What PyMySQL is given to reach the server, TLS aside."""
+    return {
+        "host": upstream.host,
+        "port": upstream.port,
+        "unix_socket": upstream.unix_socket or None,
+        "user": upstream.user,
+        "password": upstream.password.encode(),  # as bytes: PyMySQL would encode it as latin1
+        "program_name": "upwell",
+    }
+
+
 def _open(upstream: Upstream, context: ssl.SSLContext | None, seconds: float, flags: int) -> PyMySQLConnection:
     return PyMySQLConnection(
-        host=upstream.host,
-        port=upstream.port,
-        unix_socket=upstream.unix_socket or None,
-        user=upstream.user,
-        # As bytes: PyMySQL would encode it as latin1.
-        password=upstream.password.encode(),
+        **arguments(upstream),
         charset="utf8mb4",
         autocommit=True,
         connect_timeout=seconds,
@@ -118,7 +126,6 @@ def _open(upstream: Upstream, context: ssl.SSLContext | None, seconds: float, fl
         client_flag=flags,
         ssl=context,
         ssl_disabled=context is None,
-        program_name="upwell",
     )
 
 

@@ -229,6 +229,33 @@ class SystemStatus:
     address: str = ""  # of the source, without the account: for everybody
 
 
+class FillBy(Enum):
+    """By what a large fill asks MySQL: SIZE takes Spark from so many rows on (`--spark-min-rows`), if it is there."""
+
+    SIZE = "size"
+    DIRECT = "direct"
+    SPARK = "spark"
+
+
+@dataclass(slots=True)
+class FillProgress:
+    """How far a large fill is. `keys`: how many there are in all; `held`: those that are held, be it since before;
+    `left`: those that could not be held, of `keys`; `rows`: those that MySQL has sent; `slices` of `slices_in_all`: the
+    upqueries that have ended; `stage`: in words; `done`: nothing follows."""
+
+    cache: str
+    by: FillBy = FillBy.SIZE
+    keys: int = 0
+    held: int = 0
+    left: int = 0
+    rows: int = 0
+    slices: int = 0
+    seconds: float = 0.0
+    stage: str = ""
+    why: str = ""  # the last reason for which keys were left, or for which it is not Spark
+    done: bool = False
+
+
 class System(Protocol):
     """The whole behind the listeners."""
 
@@ -282,6 +309,14 @@ class System(Protocol):
 
     def subscribe(self, name: str, parameters: Sequence[ParameterValue]) -> AsyncGenerator[SubscriptionEvent, None]:
         """Closed by the listener when the subscriber goes."""
+        ...
+
+    def fill(
+        self, name: str, keys: Sequence[Sequence[ParameterValue]] | None = None, by: FillBy = FillBy.SIZE
+    ) -> AsyncGenerator[FillProgress, None]:
+        """Fills these keys of a cache, or all that have rows; what is held already is left as it is. Closed by the
+        listener when the caller goes: the rest is not filled. Raises UnknownCache, BadParameters, CannotFill,
+        SparkUnavailable, SourceError, ..."""
         ...
 
     def status(self) -> SystemStatus: ...

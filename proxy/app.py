@@ -21,6 +21,7 @@ from time import monotonic
 
 import structlog
 
+from bulk.session import SparkSettings
 from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.messages import Ddl, Gap, Restarted, StreamEvent
 from external_upquery.executor import Executor
@@ -29,6 +30,7 @@ from external_upquery.upstream import Upstream, is_loopback, parse_upstream
 from planner.matcher import QueryMatcher
 from proxy.api import WireFormat
 from proxy.auto_cache import AutoCache
+from proxy.bulk import Bulk
 from proxy.catalog import Catalog
 from proxy.config import Config
 from proxy.definitions import CacheLimits
@@ -48,6 +50,7 @@ from proxy.planning import warm_up
 from proxy.pump import Pump
 from proxy.router import Router
 from proxy.source_watch import SourceWatch
+from proxy.spark import SparkProcess
 from proxy.state import StateStore
 from vstream.binlog import BinlogSource
 from vstream.connection import Account
@@ -128,17 +131,16 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
     schema = SchemaSource(upstream)
     doubts = Doubts(config.state_dir, upstream.redacted)
     doubts.load()
-    catalog = Catalog(engine, pump, executor, schema, stream, matcher, doubts)
-    catalog.limits = limits_of(config)
+    catalog = Catalog(engine, pump, executor, schema, stream, matcher, doubts, limits_of(config))
     state = StateStore(config.state_dir, upstream.redacted)
     checks = config.check_sample, config.verify_new_caches
     router = Router(upstream, engine, pump, executor, stream, catalog, matcher, state, *checks)
     router.server_version = version
-    for name, format_ in {**FORMATS, **formats}.items():
-        router.register_format(name, format_.encoder_for, format_.join)
+    register(router, {**FORMATS, **formats})
     events.connect(pump, catalog, stream)
     adopt(catalog, config, upstream, state)
     router.auto_cache = automatic(config, router, stream)
+    router.bulk = bulk_of(config, upstream, engine, pump, executor, catalog)
     app = App(config, router, engine, stream, executor, catalog, watch_of(engine, executor, router))
     router.lateness = Lateness()
     background = asyncio.get_running_loop().create_task(keep(app, Gate(router, stream, config.max_staleness)))
@@ -156,10 +158,17 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
         schema.close()
 
 
+def register(router: Router, formats: Mapping[str, WireFormat]) -> None:
+    for name, format_ in formats.items():
+        router.register_format(name, format_.encoder_for, format_.join)
+
+
 async def stop(app: App, listeners: Sequence[Listener]) -> None:
     """Ends what `running` has started: who is served first, what serves them last."""
     for listener in listeners:
         await listener.stop(GRACE)
+    if app.router.bulk is not None:
+        await app.router.bulk.close()
     await app.catalog.close()
     await app.stream.close()
     await app.executor.stop(KILLS)
@@ -180,6 +189,14 @@ def adopt(catalog: Catalog, config: Config, upstream: Upstream, state: StateStor
 def limits_of(config: Config) -> CacheLimits:
     admins = config.admin_users
     return CacheLimits(config.max_caches, config.max_caches_per_account, lambda account: is_admin(account, admins))
+
+
+def bulk_of(
+    config: Config, upstream: Upstream, engine: Engine, pump: Pump, executor: Executor, catalog: Catalog
+) -> Bulk:
+    folder = config.state_dir / "spark"
+    spark = SparkProcess(SparkSettings(config.spark_master, str(folder)), folder / "spark.log")
+    return Bulk(upstream, engine, pump, executor, catalog, spark, config.spark_min_rows)
 
 
 def watch_of(engine: Engine, executor: Executor, router: Router) -> SourceWatch:

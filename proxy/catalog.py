@@ -90,6 +90,7 @@ class Catalog:
         stream: StreamWants,
         matcher: QueryMatcher,
         doubts: Doubts,
+        limits: CacheLimits | None = None,
     ) -> None:
         self.caches: dict[str, NamedCache] = {}
         self._engine = engine
@@ -106,7 +107,7 @@ class Catalog:
         self._adopted: set[str] = set()  # taken over at the start, and not planned yet
         self._rebuilding: asyncio.Task[None] | None = None
         self._leaving = Leaving(engine, pump, self._taken_out, self._want)
-        self.limits = CacheLimits()
+        self.limits = limits or CacheLimits()
         self.doubts = doubts
         self.definitions: Definitions = Forgotten()
         self.auditor: Auditor | None = None

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bulk.session import DEFAULT_MASTER
 from external_upquery.upstream import is_loopback, parse_upstream
 from proxy.api import BY_FILE, MadeBy
 from proxy.auto_cache import Policy
@@ -36,6 +37,7 @@ from proxy.quantities import (
     parse_seconds,
     parse_share,
     parse_size,
+    parse_spark_master,
     parse_switch,
     parse_text,
     parse_tls,
@@ -43,6 +45,8 @@ from proxy.quantities import (
 )
 from sqltypes.errors import ConfigError
 from upwell.token_file import usual_state_dir
+
+SPARK_MIN_ROWS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,8 @@ class Config:
     usual_state_dir: Path | None = None  # of the user, whatever `state_dir` is
     mysql: MysqlSettings = MysqlSettings()
     exact_fills: bool = True
+    spark_master: str = DEFAULT_MASTER
+    spark_min_rows: int = SPARK_MIN_ROWS
     caches: tuple[CacheDefinition, ...] = ()
     grpc_certificate: bytes | None = None
     grpc_key: bytes | None = field(default=None, repr=False)
@@ -170,6 +176,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("upquery-timeout", parse_seconds, "30s", "TIME", "the longest that MySQL may take for one of them"),
     Setting("ahead-fills", parse_switch, "on", "on|off", "hold answers that the stream has still to catch up with"),
     Setting("exact-fills", parse_auto, "auto", "auto|off", "locks what hot keys are filled from, for milliseconds"),
+    Setting(
+        "spark-master",
+        parse_spark_master,
+        DEFAULT_MASTER,
+        "URL",
+        "of Spark, for large fills; off: none",
+    ),
+    Setting("spark-min-rows", parse_large_count, str(SPARK_MIN_ROWS), "N", "rows from which on fills are Spark's"),
     Setting("state-dir", parse_text, None, "DIR", "where caches made at run time are kept"),
     Setting("grpc-tls-cert", parse_text, None, "FILE", "certificate chain of the gRPC listener, PEM"),
     Setting("grpc-tls-key", parse_text, None, "FILE", "its private key, PEM"),
@@ -217,6 +231,8 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         usual_state_dir=usual_state,
         mysql=_mysql(layers, value),
         exact_fills=value("exact-fills"),
+        spark_master=value("spark-master"),
+        spark_min_rows=value("spark-min-rows"),
         caches=caches,
         grpc_certificate=certificate,
         grpc_key=key,

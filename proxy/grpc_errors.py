@@ -34,6 +34,8 @@ _BY_REASON = {
     "source_down": grpc.StatusCode.UNAVAILABLE,
     "deadline_passed": grpc.StatusCode.DEADLINE_EXCEEDED,
     "too_stale": grpc.StatusCode.FAILED_PRECONDITION,
+    "cannot_fill": grpc.StatusCode.FAILED_PRECONDITION,
+    "spark_unavailable": grpc.StatusCode.FAILED_PRECONDITION,
     "overloaded": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "message_too_large": grpc.StatusCode.RESOURCE_EXHAUSTED,
 }

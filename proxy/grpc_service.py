@@ -29,6 +29,7 @@ from proxy.grpc_answers import (
 )
 from proxy.grpc_batch import batch
 from proxy.grpc_errors import as_upwell_error, sentence, status_code, trailing_metadata
+from proxy.grpc_fill import asked_to_fill, progress_bytes
 from proxy.grpc_opened import OpenCache, OpenCaches, Parameters
 from proxy.grpc_rows import FORMAT, encoder_for, varint
 from proxy.grpc_values import (
@@ -239,6 +240,15 @@ class UpwellService:
                         f"slow subscriber: one event was not taken in {SLOW_SUBSCRIBER_SECONDS:.0f} s; subscribe again"
                     ) from None
 
+    # -- large fills ---------------------------------------------------------------------------------------------------
+
+    async def fill(self, requests: AsyncIterator[bytes], context: Context) -> None:
+        self._check_own_sql("Fill")
+        asked = await asked_to_fill(requests, self._check_size)
+        async with aclosing(self._system.fill(asked.cache, asked.keys, asked.by)) as going_on:
+            async for progress in going_on:
+                await context.write(progress_bytes(progress))
+
     # -- the rest ------------------------------------------------------------------------------------------------------
 
     def _check_own_sql(self, what: str) -> None:
@@ -303,6 +313,7 @@ class UpwellService:
         methods = {name: grpc.unary_unary_rpc_method_handler(self._unary(call)) for name, call in unary.items()}
         methods["Execute"] = grpc.unary_unary_rpc_method_handler(self._unary(self.execute, self.known_hit))
         methods["ExecuteStream"] = grpc.stream_stream_rpc_method_handler(self._streaming(self.execute_stream))
+        methods["Fill"] = grpc.stream_stream_rpc_method_handler(self._streaming(self.fill))
         methods["Subscribe"] = grpc.unary_stream_rpc_method_handler(self._streaming(self.subscribe))
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 

@@ -163,3 +163,11 @@ def parse_log_level(text: str) -> str:
     if text.lower() not in LEVELS:
         raise ValueError(f"one of {', '.join(LEVELS)} is accepted")
     return text.lower()
+
+
+def parse_spark_master(text: str) -> str:
+    """A master of Spark's, an address of Spark Connect, or "off"."""
+    master = text.strip()
+    if master != "off" and not re.match(r"(local(-cluster)?(\[[\d*, ]+\])?$|(spark|k8s|sc)://\S+$|yarn$)", master):
+        raise ValueError("local[N], spark://HOST:PORT, k8s://..., yarn, sc://HOST:PORT or off is accepted")
+    return master

@@ -27,6 +27,8 @@ from proxy.api import (
     CacheInfo,
     Encoder,
     EncoderFor,
+    FillBy,
+    FillProgress,
     Freshness,
     Join,
     MadeBy,
@@ -37,6 +39,7 @@ from proxy.api import (
     SystemStatus,
 )
 from proxy.auto_cache import AutoCache
+from proxy.bulk import Bulk
 from proxy.caches import OpenCache
 from proxy.catalog import Catalog
 from proxy.counters import COUNTERS, SOURCE
@@ -89,6 +92,7 @@ class Router:
         self.stopping = False
         self.proxied = ProxiedQueries(catalog)
         self.auto_cache: AutoCache | None = None
+        self.bulk: Bulk | None = None
         self._upstream = upstream
         self._engine = engine
         self._executor = executor
@@ -349,6 +353,12 @@ class Router:
         self._freshener.on_stream(event)
         self.auditor.on_stream(event)
         self.sampler.on_stream(event)
+
+    def fill(
+        self, name: str, keys: Sequence[Sequence[ParameterValue]] | None = None, by: FillBy = FillBy.SIZE
+    ) -> AsyncGenerator[FillProgress, None]:
+        assert self.bulk is not None, "it is there before the listeners"
+        return self.bulk.fill(name, keys, by)
 
     # -- status ------------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@
     +-- TooStale              no answer as fresh as the read asked for
     +-- Overloaded            a limit (concurrent upqueries, keys of one call) is reached
     |   +-- MessageTooLarge   a request or an answer over the message size limit
+    +-- CannotFill            a large fill that cannot be made, or not whole, with the reason
+    |   +-- SparkUnavailable  it was to be made by Spark, and there is none
     +-- MalformedRequest      bytes that are no message of the protocol
     +-- Unauthenticated       no credentials, or wrong ones
     +-- NotPermitted          the account may not do this
@@ -193,6 +195,14 @@ class MessageTooLarge(Overloaded):
     reason = "message_too_large"
     errno = 1153
     sqlstate = "08S01"
+
+
+class CannotFill(UpwellError):
+    reason = "cannot_fill"
+
+
+class SparkUnavailable(CannotFill):
+    reason = "spark_unavailable"
 
 
 class MalformedRequest(UpwellError):

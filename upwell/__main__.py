@@ -1,8 +1,8 @@
 """The command `upwell`.
 
-The clients' commands (`cache`, `bench`) need grpcio, protobuf, click and rich only. `serve` and `doctor` are loaded
-from the application's packages by name when they are asked for: those lie beside this package in a checkout and under
-`upwell/app/` in an installed one, out of everybody else's way.
+The clients' commands (`cache`, `fill`, `bench`) need grpcio, protobuf, click and rich only. `serve` and `doctor` are
+loaded from the application's packages by name when they are asked for: those lie beside this package in a checkout and
+under `upwell/app/` in an installed one, out of everybody else's way.
 
 Exit status: 0 done, 1 it found what it was asked to look for, 2 wrong usage, 3 the proxy or the source cannot be
 reached. Whatever is wrong is one line on stderr.
@@ -22,7 +22,7 @@ import click
 HERE = Path(__file__).resolve().parent
 APP_DIR = HERE / "app" if (HERE / "app").is_dir() else HERE.parent
 APP_PACKAGES = frozenset(
-    {"proxy", "external_upquery", "vstream", "dataflow", "planner", "gtid_tracker", "sqltypes", "upwell"}
+    {"proxy", "bulk", "external_upquery", "vstream", "dataflow", "planner", "gtid_tracker", "sqltypes", "upwell"}
 )
 
 
@@ -67,6 +67,7 @@ def commands() -> click.Group:
     import upwell
     from upwell.bench import bench
     from upwell.command import cache
+    from upwell.fill_command import fill
 
     group = click.Group("upwell", help="A caching proxy beside MySQL.")
     group = click.version_option(upwell.__version__, message="upwell %(version)s")(group)
@@ -75,6 +76,7 @@ def commands() -> click.Group:
         forwarded("doctor", "Check the MySQL behind: what keeps it from being cached, and what mends it.")
     )
     group.add_command(cache)
+    group.add_command(fill)
     group.add_command(bench)
     return group
 

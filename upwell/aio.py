@@ -163,6 +163,12 @@ class Client:
             requests, timeout=self._timeout if timeout is None else timeout, metadata=self._credentials.metadata()
         )
 
+    def _fill(self, requests: Iterator[pb.FillRequest], timeout: float | None) -> Any:
+        start = self._channel.stream_stream(
+            wire.PATH + "Fill", pb.FillRequest.SerializeToString, pb.FillProgress.FromString
+        )
+        return start(requests, timeout=timeout, metadata=self._credentials.metadata())
+
     def _subscribe(self, request: pb.SubscribeRequest, timeout: float | None) -> Any:
         start = self._channel.unary_stream(
             wire.PATH + "Subscribe", pb.SubscribeRequest.SerializeToString, pb.SubscribeEvent.FromString
@@ -226,6 +232,19 @@ class Cache:
             call.cancel()
         for unsent_key in unsent:
             yield unsent_key
+
+    async def fill(
+        self, keys: Iterable[object] | None = None, *, by: str = "size", timeout: float | None = None
+    ) -> AsyncGenerator[wire.Progress, None]:
+        """As `upwell.client.Cache.fill`."""
+        call = self._client._fill(wire.fill_requests(self.name, keys, by), timeout)
+        try:
+            async for message in call:
+                yield wire.progress_from(message)
+        except grpc.RpcError as failed:
+            raise from_rpc_error(failed) from None
+        finally:
+            call.cancel()
 
     async def subscribe(self, *parameters: object, timeout: float | None = None) -> AsyncGenerator[Event, None]:
         """The rows for these parameters, then every change of them. Raises SubscriptionEnded; close it to stop."""

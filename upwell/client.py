@@ -164,6 +164,12 @@ class Client:
             requests, timeout=self._timeout if timeout is None else timeout, metadata=self._credentials.metadata()
         )
 
+    def _fill(self, requests: Iterator[pb.FillRequest], timeout: float | None) -> Any:
+        start = self._channel.stream_stream(
+            wire.PATH + "Fill", pb.FillRequest.SerializeToString, pb.FillProgress.FromString
+        )
+        return start(requests, timeout=timeout, metadata=self._credentials.metadata())
+
     def _subscribe(self, request: pb.SubscribeRequest, timeout: float | None) -> Any:
         start = self._channel.unary_stream(
             wire.PATH + "Subscribe", pb.SubscribeRequest.SerializeToString, pb.SubscribeEvent.FromString
@@ -226,6 +232,21 @@ class Cache:
         finally:
             call.cancel()
         yield from unsent
+
+    def fill(
+        self, keys: Iterable[object] | None = None, *, by: str = "size", timeout: float | None = None
+    ) -> Iterator[wire.Progress]:
+        """Fills these keys, or all that have rows, and tells how far it is, at the end with `done`. A key is a list or
+        tuple of parameters, or the only parameter itself. `by`: direct, spark, or size, which takes Spark for large
+        ones. Closed before its end, it fills no more. Raises CannotFill, SparkUnavailable, BadParameters, ..."""
+        call = self._client._fill(wire.fill_requests(self.name, keys, by), timeout)
+        try:
+            for message in call:
+                yield wire.progress_from(message)
+        except grpc.RpcError as failed:
+            raise from_rpc_error(failed) from None
+        finally:
+            call.cancel()
 
     def subscribe(self, *parameters: object, timeout: float | None = None) -> Iterator[Event]:
         """The rows for these parameters, then every change of them. Raises SubscriptionEnded; close it to stop."""

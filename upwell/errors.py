@@ -13,6 +13,8 @@
     |   +-- SourceDown        the proxy can, MySQL behind it cannot
     +-- DeadlinePassed        no answer within the timeout
     +-- TooStale              no answer as fresh as was asked for
+    +-- CannotFill            a large fill that cannot be made, or not whole, with the reason
+    |   +-- SparkUnavailable  it was to be made by Spark, and there is none
     +-- Overloaded            a limit of the proxy is reached
     |   +-- MessageTooLarge
     +-- Unauthenticated       no token, or a wrong one
@@ -95,6 +97,14 @@ class Overloaded(UpwellError):
     default_reason = "overloaded"
 
 
+class CannotFill(UpwellError):
+    default_reason = "cannot_fill"
+
+
+class SparkUnavailable(CannotFill):
+    default_reason = "spark_unavailable"
+
+
 class MessageTooLarge(Overloaded):
     default_reason = "message_too_large"
 
@@ -116,7 +126,7 @@ _BY_REASON: dict[str, type[UpwellError]] = {
     for error in (
         BadParameters, ParseError, UnknownName, UnsupportedQuery, NotARead, UnknownCache, CacheExists, SourceError,
         Unavailable, SourceDown, DeadlinePassed, TooStale, Overloaded, MessageTooLarge, Unauthenticated,
-        NotPermitted, SubscriptionEnded,
+        NotPermitted, SubscriptionEnded, CannotFill, SparkUnavailable,
     )
 }  # fmt: skip
 _NOT_CONNECTED = re.compile(

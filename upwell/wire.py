@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from upwell.errors import SubscriptionEnded, Unavailable, UpwellError, error_of
+from upwell.errors import BadParameters, SubscriptionEnded, Unavailable, UpwellError, error_of
 from upwell.freshness import Freshness, Token, union
 from upwell.rows import Answer, Event, RowType, key_message, row_type, rows_from_wire, to_wire
 from upwell.v1 import upwell_pb2 as pb
@@ -46,6 +46,29 @@ Tls = bool | str | bytes | Path | None
 """None or False: plain text. True: the system's certificate authorities. A path or PEM bytes: that authority."""
 
 _SERVED = {pb.HIT: "hit", pb.MISS: "miss", pb.PASSED: "passed", pb.SERVED_UNSPECIFIED: ""}
+
+
+FILL_BY = {"size": pb.SIZE, "direct": pb.DIRECT, "spark": pb.SPARK}
+_BY = {pb.SIZE: "", pb.DIRECT: "direct", pb.SPARK: "spark"}
+FILL_KEYS = 1000  # of one message
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a large fill is. `keys`: in all, 0 as long as that is not known; `held` of them are held; `left` of them
+    could not be: they are filled when they are read. `rows`: those that MySQL has sent. `by`: direct or spark, "" as
+    long as it is not known. `why`: the last reason for which keys were left, or for which it is not by Spark."""
+
+    keys: int
+    held: int
+    left: int
+    rows: int
+    slices: int
+    seconds: float
+    stage: str
+    by: str
+    why: str
+    done: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +221,26 @@ def horizon_of(outcomes: Iterable[Answer | UpwellError]) -> str:
     """All that may be in these answers."""
     horizons = {answer.horizon for answer in outcomes if isinstance(answer, Answer)}
     return horizons.pop() if len(horizons) == 1 else union(horizons)
+
+
+def fill_requests(name: str, keys: Iterable[object] | None, by: str) -> Iterator[pb.FillRequest]:
+    """What `Fill` is sent: the cache, then its keys, some at a time. Raises BadParameters for a `by` or a key that is
+    none, before anything is sent."""
+    if by not in FILL_BY:
+        raise BadParameters(f"by is {by!r}: {', '.join(FILL_BY)} are accepted")
+    requests = [pb.FillRequest(cache=name, all=keys is None, by=FILL_BY[by])]
+    for key in keys or ():
+        if len(requests[-1].keys) == FILL_KEYS:
+            requests.append(pb.FillRequest())
+        requests[-1].keys.append(one_key(key))
+    return iter(requests)
+
+
+def progress_from(message: pb.FillProgress) -> Progress:
+    return Progress(
+        message.keys, message.held, message.left, message.rows, message.slices, message.seconds, message.stage,
+        _BY[message.by], message.why, message.done,
+    )  # fmt: skip
 
 
 def one_key(key: object) -> pb.Key:

@@ -39,7 +39,7 @@ def test_a_slice_is_inserted_with_its_own_bracket_and_holds_keys_without_rows() 
     first, second = unasked(rig, 7, 8), unasked(rig, 9)
     rig.change(2, ((1, 7, 10), (1, 7, 11)), (None, (5, 9, 50)))
     effects = rig.answer(first, [(7, 1, 10)], lower=gtids(1))
-    assert outcome(effects) == [(2, [])]
+    assert outcome(effects) == [(2, [])] and filled(effects)[0].rows == 1
     effects = rig.answer(second, [(9, 5, 50)], lower=gtids(1, 2))
     assert outcome(effects) == [(1, [])]
     assert rig.held(7) == [(1, 11)], "brought forward"
@@ -118,7 +118,7 @@ def test_an_upquery_that_fails_tells_why(error: SourceError | SourceDown) -> Non
     rig = Rig(ROWS)
     request = unasked(rig, 7, 8)
     (told_,) = filled(rig.engine.on_failed(UpqueryFailed(request.id, error)))
-    assert told_ == Filled(request.id, 2, list(keys_of(rig.readers[0], 7, 8).items()), error)
+    assert told_ == Filled(request.id, 2, list(keys_of(rig.readers[0], 7, 8).items()), error=error)
 
 
 def test_where_history_begins_anew_all_slices_end_with_holes() -> None:

@@ -17,6 +17,8 @@ from proxy.api import (
     Demand,
     Encoder,
     EncoderFor,
+    FillBy,
+    FillProgress,
     Freshness,
     Join,
     MadeBy,
@@ -177,11 +179,30 @@ class FakeSystem:
     query_gate: asyncio.Event = field(default_factory=asyncio.Event)
     query_failing: Exception | None = None
     judge: FakeJudge = field(default_factory=FakeJudge)
+    filled: list[tuple[str, object, FillBy]] = field(default_factory=list)  # what `fill` was asked for
+    fill_told: list[FillProgress | UpwellError] = field(default_factory=list)
+    fill_ended: asyncio.Event = field(default_factory=asyncio.Event)  # by its end, or because nobody listens
     proxied: ProxiedQueries = field(init=False)
     encoders: dict[str, EncoderFor] = field(default_factory=lambda: {FORMAT: encoder_for})
 
     def __post_init__(self) -> None:
         self.proxied = ProxiedQueries(self.judge, clock=lambda: 1_700_000_000.0)
+
+    async def fill(
+        self, name: str, keys: Sequence[Sequence[ParameterValue]] | None = None, by: FillBy = FillBy.SIZE
+    ) -> AsyncGenerator[FillProgress, None]:
+        self.filled.append((name, keys, by))
+        try:
+            for told in self.fill_told:
+                if isinstance(told, UpwellError):
+                    raise told
+                yield told
+                await asyncio.sleep(0)
+            while self.endless:
+                yield FillProgress(name)
+                await asyncio.sleep(0)
+        finally:
+            self.fill_ended.set()
 
     def register_format(self, name: str, encoder_for: EncoderFor, join: Join = b"".join) -> None:
         self.encoders[name] = encoder_for

@@ -84,6 +84,30 @@ FAIL: Otherwise.ValueType  # 1
 """the error `too_stale`"""
 Global___Otherwise: _TypeAlias = Otherwise  # noqa: Y015
 
+class _FillBy:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _FillByEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FillBy.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SIZE: _FillBy.ValueType  # 0
+    """by Spark from so many rows on (--spark-min-rows), where it is there"""
+    DIRECT: _FillBy.ValueType  # 1
+    """on the proxy's own connections"""
+    SPARK: _FillBy.ValueType  # 2
+    """by Spark, or not at all"""
+
+class FillBy(_FillBy, metaclass=_FillByEnumTypeWrapper):
+    """-- large fills ------------------------------------------------------------------------------------------------------------------"""
+
+SIZE: FillBy.ValueType  # 0
+"""by Spark from so many rows on (--spark-min-rows), where it is there"""
+DIRECT: FillBy.ValueType  # 1
+"""on the proxy's own connections"""
+SPARK: FillBy.ValueType  # 2
+"""by Spark, or not at all"""
+Global___FillBy: _TypeAlias = FillBy  # noqa: Y015
+
 @_typing.final
 class Value(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -1053,6 +1077,93 @@ class Cache(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Cache: _TypeAlias = Cache  # noqa: Y015
+
+@_typing.final
+class FillRequest(_message.Message):
+    """The first names the cache; each may have keys."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CACHE_FIELD_NUMBER: _builtins.int
+    ALL_FIELD_NUMBER: _builtins.int
+    BY_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    cache: _builtins.str
+    all: _builtins.bool
+    """then there are no keys"""
+    by: Global___FillBy.ValueType
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___Key]: ...
+    def __init__(
+        self,
+        *,
+        cache: _builtins.str = ...,
+        all: _builtins.bool = ...,
+        by: Global___FillBy.ValueType = ...,
+        keys: _abc.Iterable[Global___Key] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all", b"all", "by", b"by", "cache", b"cache", "keys", b"keys"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FillRequest: _TypeAlias = FillRequest  # noqa: Y015
+
+@_typing.final
+class FillProgress(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEYS_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    SLICES_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    STAGE_FIELD_NUMBER: _builtins.int
+    BY_FIELD_NUMBER: _builtins.int
+    WHY_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    keys: _builtins.int
+    """in all, once that is known"""
+    held: _builtins.int
+    """of them"""
+    left: _builtins.int
+    """of them that could not be held: they are filled when they are read"""
+    rows: _builtins.int
+    """that MySQL has sent"""
+    slices: _builtins.int
+    """upqueries that have ended"""
+    seconds: _builtins.float
+    stage: _builtins.str
+    """in words"""
+    by: Global___FillBy.ValueType
+    """SIZE as long as it is not known"""
+    why: _builtins.str
+    """the last reason why keys were left, or why it is not by Spark"""
+    done: _builtins.bool
+    """the last"""
+    def __init__(
+        self,
+        *,
+        keys: _builtins.int = ...,
+        held: _builtins.int = ...,
+        left: _builtins.int = ...,
+        rows: _builtins.int = ...,
+        slices: _builtins.int = ...,
+        seconds: _builtins.float = ...,
+        stage: _builtins.str = ...,
+        by: Global___FillBy.ValueType = ...,
+        why: _builtins.str = ...,
+        done: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "done", b"done", "held", b"held", "keys", b"keys", "left", b"left", "rows", b"rows", "seconds", b"seconds", "slices", b"slices", "stage", b"stage", "why", b"why"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FillProgress: _TypeAlias = FillProgress  # noqa: Y015
 
 @_typing.final
 class StatusRequest(_message.Message):

@@ -1,0 +1,131 @@
+"""The process that drives Spark. The proxy starts it when it is first needed, and talks to it by a socket.
+
+    python -m bulk.sidecar FILE_NUMBER
+
+It ends with the socket: whoever started it is gone then. Jobs run one after the other; a message that cancels is read
+meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from bulk.frames import Answered, Ask, Cancel, Ended, Open, Opened, Refused, packed, receive
+from bulk.session import open_session, why_unavailable
+from bulk.slice_source import NAME, Slice, source_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AT_ONCE = 1 << 20  # bytes of answers in one message
+LONGEST = 400  # letters of a reason
+
+
+class Sidecar:
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._sending = threading.Lock()
+        self._jobs: queue.Queue[Ask | None] = queue.Queue()
+        self._session: SparkSession | None = None
+        self._cancelled: set[int] = set()
+
+    def serve(self) -> None:
+        """Until the proxy is gone."""
+        first = receive(self._connection)
+        if not isinstance(first, Open) or not self._open(first):
+            return
+        worker = threading.Thread(target=self._work, daemon=True)
+        worker.start()
+        while (message := receive(self._connection)) is not None:
+            if isinstance(message, Ask):
+                self._jobs.put(message)
+            elif isinstance(message, Cancel):
+                self._cancelled.add(message.job)
+                assert self._session is not None
+                self._session.interruptTag(_tag(message.job))
+
+    def _open(self, message: Open) -> bool:
+        why = why_unavailable(message.settings)
+        if not why:
+            try:
+                self._session = open_session(message.settings)
+                told = f"Spark {self._session.version} at {message.settings.address}"
+                self._send(Opened(told, message.settings.slots))
+                return True
+            except Exception as error:  # noqa: BLE001 - the edge of the process: the proxy is told
+                why = f"no session at {message.settings.address}: {reason_of(error)}"
+        self._send(Refused(why))
+        return False
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            problem = "cancelled"
+            if job.job not in self._cancelled:
+                try:
+                    self._run(job)
+                    problem = ""
+                except Exception as error:  # noqa: BLE001 - the edge of the process: the proxy is told
+                    problem = "cancelled" if job.job in self._cancelled else reason_of(error)
+            self._cancelled.discard(job.job)
+            self._send(Ended(job.job, problem))
+
+    def _run(self, job: Ask) -> None:
+        session = self._session
+        assert session is not None
+        session.dataSource.register(source_of([Slice(job.login, questions) for questions in job.slices]))
+        session.addTag(_tag(job.job))
+        try:
+            table = session.read.format(NAME).load().toArrow()
+        finally:
+            session.removeTag(_tag(job.job))
+        some: list[tuple[int, bytes | None, str, int]] = []
+        size = 0
+        for batch in table.to_batches():
+            columns: list[list[Any]] = [column.to_pylist() for column in batch.columns]
+            for number, answer, error, errno in zip(*columns, strict=True):
+                some.append((number, answer, error or "", errno or 0))
+                size += len(answer or b"")
+                if size >= AT_ONCE:
+                    self._send(Answered(job.job, some))
+                    some, size = [], 0
+        self._send(Answered(job.job, some))
+
+    def _send(self, message: object) -> None:
+        with self._sending:
+            self._connection.sendall(packed(message))
+
+
+def _tag(job: int) -> str:
+    return f"upwell-{job}"
+
+
+def reason_of(error: Exception) -> str:
+    """One line of what Spark says, which may be a page: the last line of a Python traceback, else the first one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    traced = any(line.startswith("Traceback") for line in lines)
+    causes = [line for line in lines if "Error: " in line or "Exception: " in line]
+    return (causes[-1] if traced and causes else lines[0])[:LONGEST]
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is for the proxy, which ends this
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    try:
+        Sidecar(connection).serve()
+    except OSError:
+        pass  # the proxy is gone
+    finally:
+        sys.stdout.flush()
+        os._exit(0)  # Spark's threads would wait for a job; its Java ends with its input
+
+
+if __name__ == "__main__":
+    main()

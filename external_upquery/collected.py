@@ -1,0 +1,64 @@
+"""Upqueries that somebody else sends: their commands out, and the bytes of MySQL's answers in, decoded as those of our
+own connections are."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
+from external_upquery.protocol import Answer, Answers, ProtocolBroken
+from external_upquery.snapshot import BracketReader, plan
+from sqltypes.errors import Fault, SourceDown, UpwellError
+
+CHUNK = 1 << 16  # bytes that are decoded in one step: a millisecond
+Result = UpqueryAnswer | UpqueryFailed
+
+
+class CollectedUpquery:
+    """One upquery. `packets`: what to send on a connection whose session is pinned (`external_upquery/login.py`) and
+    whose rows end with EOF packets (CLIENT_DEPRECATE_EOF was not asked for). Requires: the request is not exact and
+    has no checks."""
+
+    def __init__(self, request: UpqueryRequest, brackets: BracketReader) -> None:
+        assert not request.exact and not request.checks
+        self.request = request
+        self._plan = plan(request)
+        self._brackets = brackets
+
+    @property
+    def packets(self) -> bytes:
+        return self._plan.packets
+
+    def answered(self, received: bytes, connected_at: float) -> Generator[None, None, Result]:
+        """What came of it, in steps. `received`: the answers' bytes; what follows them is passed over.
+
+        `connected_at`: as `UpqueryAnswer` has it; later than it was is never wrong.
+        """
+        try:
+            answers = yield from self._decoded(received)
+        except UpwellError as error:
+            return UpqueryFailed(self.request.id, error)
+        statements = len(self.request.statements)
+        read = self._brackets.read(self._plan, answers, statements)
+        if isinstance(read, UpwellError):
+            return UpqueryFailed(self.request.id, read)
+        bracket, found = read
+        results = tuple([one.rows for one in found])
+        columns = tuple([one.layout.result_columns for one in found])
+        return UpqueryAnswer(self.request.id, bracket, results, connected_at=connected_at, columns=columns)
+
+    def _decoded(self, received: bytes) -> Generator[None, None, list[Answer]]:
+        decoder = Answers(deprecate_eof=False)
+        decoder.expect(self._plan.count + 1)  # the one behind is never complete
+        answers: list[Answer] = []
+        try:
+            for at in range(0, len(received), CHUNK):
+                answers += decoder.feed(received[at : at + CHUNK])
+                yield
+        except ProtocolBroken as error:
+            raise SourceDown(f"the source's answer cannot be decoded: {error}") from error
+        except (ValueError, IndexError, ArithmeticError) as error:
+            raise Fault(f"a value of the source's answer cannot be decoded: {error!r}") from error
+        if len(answers) < self._plan.count:
+            raise SourceDown(f"{len(answers)} of {self._plan.count} answers came")
+        return answers[: self._plan.count]

@@ -1,0 +1,361 @@
+"""Large fills: what Spark has brought is what an upquery brings, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bulk.session import SparkSettings, why_unavailable
+from integration.grpc_app import Proxy, proxy_beside, run
+from integration.mysql_server import Server
+from integration.proxy_thread import Beside, proxy_in_thread
+from proxy.api import FillBy, FillProgress, ParameterValue
+from proxy.bulk import Bulk
+from proxy.grpc_rows import FORMAT
+from sqltypes.errors import BadParameters, CannotFill, SourceError, SparkUnavailable, UnknownCache
+from tests.support.type_cases import SQL_MODE, TYPE_CASES
+
+TOGETHER = 24  # columns of a table
+BY = pytest.mark.parametrize("by", [FillBy.DIRECT, FillBy.SPARK], ids=["direct", "spark"])
+NUMBERS = (
+    "CREATE TABLE item (id INT PRIMARY KEY, grp INT, n INT NOT NULL, name VARCHAR(40), KEY (grp))",
+    "CREATE TABLE tag (item INT NOT NULL, word VARCHAR(20) NOT NULL, PRIMARY KEY (item, word))",
+)
+
+
+def rows(count: int, first: int = 0) -> str:
+    """`count` rows of `item`, in groups of about ten; one in fifty has none."""
+    return (
+        "INSERT /*+ SET_VAR(cte_max_recursion_depth = 1000000) */ INTO item"
+        " SELECT n, IF(n % 50 = 7, NULL, n DIV 10), n * 3, CONCAT('i', n)"
+        f" FROM (WITH RECURSIVE s(n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM s WHERE n < {first + count - 1})"
+        " SELECT n FROM s) AS numbers"
+    )
+
+
+def needs_spark() -> None:
+    """Leaves the test out where there is no Spark, but not in continuous integration."""
+    if why := why_unavailable(SparkSettings()):
+        assert not os.environ.get("REQUIRE_SPARK"), why
+        pytest.skip(f"without Spark: {why}")
+
+
+@pytest.fixture(scope="module")
+def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
+    """A proxy for all tests that end no Spark: a session takes seconds to begin."""
+    needs_spark()
+    with proxy_in_thread(mysql, "", Path(tmp_path_factory.mktemp("state"))) as found:
+        yield found
+
+
+@pytest.fixture
+def proxy(beside: Beside, database: str) -> Iterator[Proxy]:
+    """The same with a database of the test's own. No cache is left of it."""
+    found = replace(beside.proxy, database=database)
+    yield found
+
+    async def drop() -> None:
+        for name in list(found.app.catalog.caches):
+            await found.app.router.drop_cache(name)
+
+    run_in(beside, drop)
+
+
+def run_in(beside: Beside, scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Runs a test's coroutine on the proxy's loop."""
+    asyncio.run_coroutine_threadsafe(asyncio.wait_for(scenario(), 270), beside.loop).result()
+
+
+def bulk_of(proxy: Proxy) -> Bulk:
+    assert proxy.app.router.bulk is not None
+    return proxy.app.router.bulk
+
+
+async def fill(
+    proxy: Proxy, name: str, by: FillBy, keys: list[tuple[ParameterValue, ...]] | None = None
+) -> FillProgress:
+    async with aclosing(proxy.app.router.fill(name, keys, by)) as going_on:
+        async for progress in going_on:
+            last = progress
+    assert last.done
+    proxy.app.engine.check_invariants()
+    return last
+
+
+def answer(proxy: Proxy, name: str, *parameters: ParameterValue) -> bytes | None:
+    """What a hit gives; None if it would be a miss."""
+    return proxy.app.router.open_cache(name, FORMAT).hit(parameters)
+
+
+async def truth(proxy: Proxy, name: str, *parameters: ParameterValue) -> bytes:
+    """MySQL's own answer now."""
+    router = proxy.app.router
+    cache = proxy.app.catalog.get(name)
+    return (await router.pass_cache(cache, parameters, router.pump.format_number(FORMAT), "")).body
+
+
+def test_values_of_every_type_are_those_of_an_upquery(beside: Beside, proxy: Proxy) -> None:
+    tables = [TYPE_CASES[first : first + TOGETHER] for first in range(0, len(TYPE_CASES), TOGETHER)]
+
+    async def scenario() -> None:
+        for number, cases in enumerate(tables):
+            columns = ", ".join(f"v{at} {case.ddl} NULL" for at, case in enumerate(cases))
+            most = max(len(case.literals) for case in cases) + 1
+            values = ", ".join(
+                "(" + ", ".join([str(row), *(_literal(case.literals, row) for case in cases)]) + ")"
+                for row in range(most)
+            )
+            await proxy.write(
+                f"SET sql_mode = '{SQL_MODE}'",
+                f"CREATE TABLE t{number} (id INT PRIMARY KEY, {columns})",
+                f"INSERT INTO t{number} VALUES {values}",
+            )
+            name, sql = f"c{number}", f"SELECT * FROM t{number} WHERE id = ?"
+            await proxy.app.router.create_cache(name, sql, proxy.database)
+            opened = proxy.app.router.open_cache(name, FORMAT)
+            missed = [(await opened.read((row,))).body for row in range(most)]
+            await proxy.app.router.drop_cache(name)
+            await proxy.app.router.create_cache(name, sql, proxy.database)
+            assert answer(proxy, name, 0) is None, "nothing is held"
+            progress = await fill(proxy, name, FillBy.SPARK)
+            assert (progress.held, progress.left, progress.rows) == (most, 0, most), progress
+            for row in range(most):
+                assert answer(proxy, name, row) == missed[row], (number, row)
+
+    run_in(beside, scenario)
+
+
+def _literal(literals: tuple[str, ...], row: int) -> str:
+    return literals[row] if row < len(literals) else "NULL"
+
+
+SHAPES = {
+    "rows": ("SELECT id, n, name FROM item WHERE grp = ?", 100, (3,)),
+    "sums": ("SELECT grp, COUNT(*), SUM(n) FROM item WHERE grp = ? GROUP BY grp", 100, (3,)),
+    "first": ("SELECT id, n FROM item WHERE grp = ? ORDER BY n DESC, id LIMIT 3", 100, (3,)),
+    "list": ("SELECT id, name FROM item WHERE id IN (?)", 1000, (3,)),
+    "joined": ("SELECT i.id, t.word FROM item i JOIN tag t ON t.item = i.id WHERE i.grp = ?", 100, (3,)),
+    "outer": ("SELECT i.id, t.word FROM item i LEFT JOIN tag t ON t.item = i.id WHERE i.id = ?", 1000, (3,)),
+    "words": ("SELECT item FROM tag WHERE word = ?", 7, ("w3",)),
+    "two": ("SELECT name FROM item WHERE grp = ? AND id = ?", 980, (3, 31)),
+    "null": ("SELECT id FROM item WHERE grp <=> ?", 101, (None,)),
+    "whole": ("SELECT COUNT(*), MAX(n) FROM item", 1, ()),
+}
+
+
+@BY
+def test_all_keys_of_every_shape(beside: Beside, proxy: Proxy, by: FillBy) -> None:
+    async def scenario() -> None:
+        await proxy.write(*NUMBERS, rows(1000), "INSERT INTO tag SELECT id, CONCAT('w', id % 7) FROM item")
+        for name, (sql, keys, parameters) in SHAPES.items():
+            await proxy.app.router.create_cache(name, sql, proxy.database)
+            progress = await fill(proxy, name, by)
+            assert progress.by is by or name == "whole", progress
+            assert (progress.keys, progress.held, progress.left) == (keys, keys, 0), (name, progress)
+            assert answer(proxy, name, *parameters) == await truth(proxy, name, *parameters), name
+            assert answer(proxy, name, *parameters), name
+            again = await fill(proxy, name, by)
+            assert (again.held, again.rows) == (keys, 0), "all of it was held"
+
+    run_in(beside, scenario)
+
+
+@BY
+def test_named_keys_those_without_rows_too(beside: Beside, proxy: Proxy, by: FillBy) -> None:
+    async def scenario() -> None:
+        await proxy.write(*NUMBERS, rows(2000))
+        router = proxy.app.router
+        await router.create_cache("c", "SELECT id FROM item WHERE grp = ?", proxy.database)
+        await router.create_cache("sorted", "SELECT id FROM item WHERE grp = ? ORDER BY RIGHT(name, 1)", proxy.database)
+        keys: list[tuple[ParameterValue, ...]] = [(number,) for number in (*range(900), 900_000, 3, 3)]
+        for name in ("c", "sorted"):
+            progress = await fill(proxy, name, by, keys)
+            assert (progress.keys, progress.held, progress.left) == (901, 901, 0), progress
+            for number in (0, 3, 199, 200, 899, 900_000):
+                assert answer(proxy, name, number) == await truth(proxy, name, number), number
+
+    run_in(beside, scenario)
+
+
+@BY
+def test_writers_go_on_meanwhile(beside: Beside, proxy: Proxy, by: FillBy) -> None:
+    """Rows are moved between keys, changed, taken away and added; what is held then is right."""
+
+    async def scenario() -> None:
+        await proxy.write(*NUMBERS, rows(30_000))
+        await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE grp = ? ORDER BY id", proxy.database)
+        await proxy.app.router.create_cache("s", "SELECT COUNT(*), SUM(n) FROM item WHERE grp = ?", proxy.database)
+        ending = asyncio.Event()
+        written = 0
+
+        def write(number: int) -> None:
+            one = number * 7919 % 30_000
+            proxy.mysql.execute(
+                f"USE `{proxy.database}`",
+                f"UPDATE item SET n = n + 1, grp = (id * 31 + {number}) % 3000 WHERE id >= {one} AND id < {one + 20}",
+                f"DELETE FROM item WHERE id = {one + 40}",
+                f"INSERT IGNORE INTO item VALUES ({one + 40}, {number % 3000}, {number}, 'new')",
+            )
+
+        async def writer() -> None:
+            nonlocal written
+            while not ending.is_set():
+                await asyncio.to_thread(write, written)
+                written += 1
+
+        writing = asyncio.create_task(writer())
+        for name in ("c", "s"):
+            progress = await fill(proxy, name, by)
+            assert progress.left < progress.keys // 20, progress
+        ending.set()
+        await writing
+        assert written > 3
+        await proxy.caught_up()
+        held = 0
+        for name in ("c", "s"):
+            for number in range(0, 3000, 3):
+                body = answer(proxy, name, number)
+                held += body is not None
+                assert body is None or body == await truth(proxy, name, number), (name, number)
+        assert held > 1800, held
+
+    run_in(beside, scenario)
+
+
+@pytest.mark.timeout(200)
+def test_spark_is_killed_in_the_middle(mysql: Server, database: str, tmp_path: Path) -> None:
+    """Where it was the proxy's choice, the fill goes on without it. Where Spark was asked for, the fill ends with what
+    has happened; a new one begins by then."""
+    needs_spark()
+
+    async def killed_in_the_middle(proxy: Proxy, name: str, by: FillBy) -> FillProgress:
+        spark = bulk_of(proxy).spark
+        killed = False
+        async with aclosing(proxy.app.router.fill(name, None, by)) as going_on:
+            async for progress in going_on:
+                if progress.held > 5_000 and spark.pid is not None and not killed:
+                    os.kill(spark.pid, signal.SIGKILL)
+                    killed = True
+        assert killed
+        return progress
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, spark_min_rows="1") as proxy:
+            await proxy.write(*NUMBERS, rows(60_000))
+            for name, more in (("c", ""), ("d", " AND n >= 0")):
+                sql = f"SELECT id, n FROM item WHERE id = ?{more}"
+                await proxy.app.router.create_cache(name, sql, database)
+            progress = await killed_in_the_middle(proxy, "c", FillBy.SIZE)
+            assert progress.done and progress.held == 60_000 and progress.by is FillBy.DIRECT
+            assert "Spark" in progress.why and answer(proxy, "c", 7) == await truth(proxy, "c", 7)
+            with pytest.raises(SparkUnavailable, match="ended"):
+                await killed_in_the_middle(proxy, "d", FillBy.SPARK)
+            proxy.app.engine.check_invariants()
+            bulk_of(proxy).spark.check_invariants()
+            assert not bulk_of(proxy).under_way
+            for number in range(0, 60_000, 777):
+                body = answer(proxy, "d", number)
+                assert body is None or body == await truth(proxy, "d", number)
+
+    run(scenario)
+
+
+def test_a_caller_that_goes_away_ends_it(beside: Beside, proxy: Proxy) -> None:
+    async def scenario() -> None:
+        await proxy.write(*NUMBERS, rows(30_000))
+        await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", proxy.database)
+        for by in (FillBy.SPARK, FillBy.DIRECT):
+            async with aclosing(proxy.app.router.fill("c", None, by)) as going_on:
+                async for progress in going_on:
+                    if progress.by is by and progress.held:
+                        break
+            assert not bulk_of(proxy).under_way and not progress.done
+            proxy.app.engine.check_invariants()
+            spark = bulk_of(proxy).spark
+            spark.check_invariants()
+        assert (await fill(proxy, "c", FillBy.SPARK)).held == 30_000, "the next one fills the rest"
+
+    run_in(beside, scenario)
+
+
+def test_what_cannot_be_filled_is_said_before_spark_starts(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def refused(proxy: Proxy, kind: type[Exception], word: str, *asked: object) -> None:
+        name, keys = asked
+        with pytest.raises(kind, match=word):
+            await fill(proxy, str(name), FillBy.SPARK, keys)  # type: ignore[arg-type]  # as callers may
+        assert bulk_of(proxy).spark.pid is None
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, spark_master="off", memory_limit="1MiB") as proxy:
+            await proxy.write(*NUMBERS, rows(40_000))
+            router = proxy.app.router
+            await router.create_cache("c", "SELECT id, n, name FROM item WHERE id = ?", database)
+            await router.create_cache("e", "SELECT id FROM item WHERE n > ? AND n < ?", database)
+            await router.create_cache("few", "SELECT id FROM item WHERE grp = ? LIMIT ?", database)
+            await refused(proxy, UnknownCache, "nothing", "nothing", None)
+            await refused(proxy, BadParameters, "key 2 of 2", "c", [(1,), (1, 2)])
+            await refused(proxy, CannotFill, "evict mode", "e", None)
+            await refused(proxy, CannotFill, "listed|parameters", "few", None)
+            await refused(proxy, CannotFill, "do not fit", "c", None)
+            await refused(proxy, CannotFill, "do not fit", "c", [(number,) for number in range(40_000)])
+            await refused(proxy, SparkUnavailable, "off", "c", [(number,) for number in range(800)])
+            progress = await fill(proxy, "c", FillBy.SIZE, [(number,) for number in range(800)])
+            assert progress.held == 800
+
+    run(scenario)
+
+
+def test_no_java_and_nobody_at_the_master(
+    mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_spark()
+
+    async def scenario() -> None:
+        for master, who in (("spark://127.0.0.1:1", "127.0.0.1:1"), ("sc://localhost:1", "localhost:1")):
+            state = tmp_path / who
+            async with proxy_beside(mysql, database, state, spark_master=master, spark_min_rows="1") as proxy:
+                await proxy.write("DROP TABLE IF EXISTS item", "DROP TABLE IF EXISTS tag", *NUMBERS, rows(2000))
+                await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", database)
+                if master.startswith("spark"):
+                    with monkeypatch.context() as patched:
+                        patched.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+                        with pytest.raises(SparkUnavailable, match=r"JAVA_HOME is .*nowhere"):
+                            await fill(proxy, "c", FillBy.SPARK)
+                with pytest.raises(SparkUnavailable, match=f"{who}"):
+                    await fill(proxy, "c", FillBy.SPARK)
+                progress = await fill(proxy, "c", FillBy.SIZE)
+                assert progress.held == 2000 and progress.by is FillBy.DIRECT
+                assert progress.why.startswith("not by Spark: ") and who in progress.why
+
+    run(scenario)
+
+
+def test_an_account_that_may_not_read_is_told_so(mysql: Server, database: str, tmp_path: Path) -> None:
+    user = f"u{os.getpid()}"
+
+    async def scenario() -> None:
+        url = f"mysql://{user}:p@{mysql.host}:{mysql.port}"
+        async with proxy_beside(mysql, database, tmp_path, upstream=url) as proxy:
+            await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", database)
+            await asyncio.to_thread(mysql.execute, f"REVOKE SELECT ON `{database}`.item FROM {user}")
+            some: list[tuple[ParameterValue, ...]] = [(number,) for number in range(500)]
+            for keys in (None, some):
+                with pytest.raises(SourceError, match="denied"):
+                    await fill(proxy, "c", FillBy.SPARK, keys)
+            assert bulk_of(proxy).spark.pid is None
+
+    mysql.execute(f"USE `{database}`", *NUMBERS, rows(2000), f"CREATE USER {user} IDENTIFIED BY 'p'")
+    mysql.execute(f"GRANT SELECT, INSERT ON `{database}`.item TO {user}")
+    mysql.execute(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}")
+    try:
+        run(scenario)
+    finally:
+        mysql.execute(f"DROP USER {user}")

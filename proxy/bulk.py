@@ -1,0 +1,216 @@
+"""Large fills: which keys, by what, and how far they are. `proxy/bulk_fill.py` makes one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import suppress
+from time import monotonic
+
+import structlog
+
+from dataflow.engine import Engine
+from dataflow.reader import held_bytes
+from external_upquery.executor import Executor
+from external_upquery.upstream import Upstream
+from planner.all_keys import listing_sql, why_not_listed
+from proxy.api import FillBy, FillProgress, ParameterValue
+from proxy.bulk_askers import AT_ONCE, DirectAsker, SparkAsker
+from proxy.bulk_fill import BulkFill, Listed, PlannedAgain, Slice, bound, one_statement_a_key, planned, sliced
+from proxy.catalog import Catalog
+from proxy.named_cache import NamedCache
+from proxy.pump import Pump
+from proxy.spark import SparkProcess, login_of
+from sqltypes.errors import AnswerTooLarge, CannotFill, SparkUnavailable
+
+log = structlog.get_logger("upwell.bulk")
+
+TOLD_EVERY = 0.2  # seconds from one progress to the next
+MOST_KEYS = 4_000_000  # of one fill: what is known of those that are still to be asked for is held meanwhile
+LISTING_BYTES = 256 << 20
+PLANS = 5  # of the cache, from its beginning to its end
+FULL = 0.9  # of the limit of memory: more is not begun
+
+
+class Bulk:
+    """All large fills of a proxy. One runs at a time for each cache, and those by Spark one after the other."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        engine: Engine,
+        pump: Pump,
+        executor: Executor,
+        catalog: Catalog,
+        spark: SparkProcess,
+        spark_min_rows: int,
+    ) -> None:
+        self._upstream = upstream
+        self._engine = engine
+        self._pump = pump
+        self._executor = executor
+        self._catalog = catalog
+        self.spark = spark
+        self._spark_min_rows = spark_min_rows
+        self._filling: dict[str, FillProgress] = {}
+        self._one_by_spark = asyncio.Lock()
+
+    async def close(self) -> None:
+        await self.spark.close()
+
+    @property
+    def under_way(self) -> list[FillProgress]:
+        return list(self._filling.values())
+
+    async def fill(
+        self, name: str, keys: Sequence[Sequence[ParameterValue]] | None, by: FillBy
+    ) -> AsyncGenerator[FillProgress, None]:
+        """As `System.fill`."""
+        cache = self._catalog.get(name)
+        if name in self._filling:
+            raise CannotFill(f"cache {name!r} is being filled already")
+        progress = FillProgress(name, by)
+        self._filling[name] = progress
+        started = monotonic()
+        work = asyncio.get_running_loop().create_task(self._fill(cache, keys, by, progress))
+        try:
+            while not work.done():
+                await asyncio.wait([work], timeout=TOLD_EVERY)
+                progress.seconds = monotonic() - started
+                if not work.done():
+                    yield progress
+            work.result()
+            progress.done, progress.stage = True, "done"
+            log.info(
+                "filled", cache=name, by=progress.by.value, keys=progress.keys, left=progress.left, rows=progress.rows,
+                seconds=round(progress.seconds, 3),
+            )  # fmt: skip
+            yield progress
+        finally:
+            del self._filling[name]
+            if not work.done():
+                work.cancel()
+                with suppress(asyncio.CancelledError):
+                    await work
+
+    async def _fill(
+        self, cache: NamedCache, asked: Sequence[Sequence[ParameterValue]] | None, by: FillBy, progress: FillProgress
+    ) -> None:
+        for _ in range(PLANS):
+            progress.keys = progress.held = progress.left = 0
+            await planned(cache)
+            try:
+                if asked is None:
+                    await self._fill_all(cache, by, progress)
+                else:
+                    await self._fill_some(cache, asked, by, progress)
+                return
+            except PlannedAgain:
+                log.info("fill_begins_anew", cache=cache.name, why="the cache was planned again")
+        raise CannotFill(f"cache {cache.name!r} was planned again {PLANS} times meanwhile: {self._held(progress)}")
+
+    async def _fill_all(self, cache: NamedCache, by: FillBy, progress: FillProgress) -> None:
+        plan, binder = cache.plan, cache.binder
+        assert plan is not None and binder is not None
+        if why := why_not_listed(plan):
+            raise CannotFill(f"the keys of cache {cache.name!r} cannot be listed: {why}; give them (--keys)")
+        progress.stage = "listing keys"
+        sql = listing_sql(plan)
+        if (count := await self._count(f"SELECT COUNT(*) FROM ({sql}) AS k", plan.database)) > MOST_KEYS:
+            raise CannotFill(f"cache {cache.name!r} has {count:,} keys: one fill takes {MOST_KEYS:,} at most")
+        try:
+            _, rows = await self._executor.query(sql, plan.database, answer_limit=LISTING_BYTES)
+        except AnswerTooLarge as error:
+            raise CannotFill(f"the keys of cache {cache.name!r} are too many to be listed: {error}") from error
+        progress.keys = len(rows)
+        brings = 0
+        for first in range(0, len(rows), 10_000):
+            brings += sum([_number(row[-1]) for row in rows[first : first + 10_000]])
+            await asyncio.sleep(0)
+        listed = Listed(plan, binder, rows)
+        del rows
+        await self._run(cache, sliced(listed.keys()), brings, by, progress)
+        progress.left += listed.not_bound
+        if listed.not_bound:
+            progress.why = f"{listed.not_bound} values are compared by MySQL alone"
+
+    async def _count(self, sql: str, database: str) -> int:
+        _, ((count,),) = await self._executor.query(sql, database)
+        return _number(count)
+
+    async def _fill_some(
+        self, cache: NamedCache, asked: Sequence[Sequence[ParameterValue]], by: FillBy, progress: FillProgress
+    ) -> None:
+        assert cache.binder is not None and cache.plan is not None
+        progress.stage = "looking at keys"
+        keys = await bound(cache.binder, asked)
+        progress.keys = len(keys)
+        if one_statement_a_key(cache.plan) and by is FillBy.SIZE:
+            by = FillBy.DIRECT
+        # How many rows a key has is not known: as many as the upqueries of the first ones show.
+        await self._run(cache, sliced((key, params, 4) for key, params in keys.items()), len(keys), by, progress)
+
+    async def _run(
+        self, cache: NamedCache, slices: Iterator[Slice], brings: int, by: FillBy, progress: FillProgress
+    ) -> None:
+        """The first slices are filled directly: they tell whether MySQL lets us, and what a key takes."""
+        fill = BulkFill(self._engine, self._pump, cache, progress)
+        progress.stage, progress.by = "filling", FillBy.DIRECT
+        await fill.fill(_first(slices, AT_ONCE), DirectAsker(self._pump, progress))
+        if fill.error is not None and not progress.held:
+            raise fill.error
+        self._check_room(cache, progress)
+        if by is FillBy.SPARK or (by is FillBy.SIZE and brings >= self._spark_min_rows):
+            try:
+                await self._by_spark(fill, slices, progress)
+                return
+            except SparkUnavailable as error:
+                if by is FillBy.SPARK:
+                    raise
+                progress.why = f"not by Spark: {error.message}"
+                log.warning("fill_without_spark", cache=cache.name, why=error.message)
+            progress.stage, progress.by = "filling", FillBy.DIRECT
+        await fill.fill(slices, DirectAsker(self._pump, progress))
+
+    async def _by_spark(self, fill: BulkFill, slices: Iterator[Slice], progress: FillProgress) -> None:
+        progress.stage = "waiting for another fill by Spark" if self._one_by_spark.locked() else "starting Spark"
+        async with self._one_by_spark:
+            if self.spark.pid is None:
+                progress.stage = "starting Spark"
+            await self.spark.start()
+            progress.stage, progress.by = "filling", FillBy.SPARK
+            asker = SparkAsker(self._pump, self.spark, login_of(self._upstream))
+            try:
+                await fill.fill(slices, asker)
+            finally:
+                await asker.close()
+
+    def _check_room(self, cache: NamedCache, progress: FillProgress) -> None:
+        """Raises CannotFill where it can be told that not all keys fit: the others will be as large as those held."""
+        reader = cache.reader
+        if reader is None or not reader.entries:
+            return
+        room = FULL * self._engine.limit - self._engine.memory.used
+        more = progress.keys - max(progress.held, len(reader.entries))
+        if (needed := more * held_bytes(reader) / len(reader.entries)) > room:
+            raise CannotFill(
+                f"{progress.keys:,} keys do not fit: {more:,} more would take about {needed / (1 << 20):,.0f} MiB, and"
+                f" {max(0.0, room) / (1 << 20):,.0f} MiB of --memory-limit are free; name those that are asked for"
+                " (--keys), or give it more memory"
+            )
+
+    @staticmethod
+    def _held(progress: FillProgress) -> str:
+        return f"{progress.held:,} of {progress.keys:,} keys are held"
+
+
+def _first(slices: Iterator[Slice], most: int) -> Iterator[Slice]:
+    for _ in range(most):
+        if (one := next(slices, None)) is None:
+            return
+        yield one
+
+
+def _number(value: object) -> int:
+    assert isinstance(value, int)
+    return value

@@ -1,0 +1,119 @@
+"""Who asks MySQL on behalf of a large fill: the proxy's own connections, or Spark's executors."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from time import monotonic
+
+from bulk.questions import Login, Question
+from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
+from external_upquery.collected import CollectedUpquery
+from external_upquery.snapshot import BracketReader
+from proxy.api import FillProgress
+from proxy.pump import Pump
+from proxy.slices import run_in_slices
+from proxy.spark import SparkProcess
+from sqltypes.errors import SourceDown, SourceError, UpwellError
+
+AT_ONCE = 3  # slices on the proxy's own connections: the others are left to reads
+OF_A_TASK = 48  # slices of one task: a task costs 30 ms, and its answers are held until its job ends
+WAVES = 2  # jobs that are asked for before the first one's answers are inserted
+LOST = frozenset({2003, 2006, 2013})  # MySQL's numbers for a connection that is not there
+
+
+class DirectAsker:
+    def __init__(self, pump: Pump, progress: FillProgress) -> None:
+        self._pump = pump
+        self._progress = progress
+        self._slices_before = progress.slices
+        self._asked = 0
+
+    @property
+    def room(self) -> int:
+        return AT_ONCE - (self._asked - (self._progress.slices - self._slices_before))
+
+    def ask(self, request: UpqueryRequest) -> None:
+        self._asked += 1
+        self._pump.run(request)
+
+    def flush(self) -> None: ...
+
+    def check(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class SparkAsker:
+    """Sends slices in waves, each a job of Spark: while one's answers are inserted, the next one is asked."""
+
+    def __init__(self, pump: Pump, spark: SparkProcess, login: Login) -> None:
+        self._pump = pump
+        self._spark = spark
+        self._login = login
+        self._brackets = BracketReader()
+        self._wave: list[CollectedUpquery] = []
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._failed: Exception | None = None
+
+    @property
+    def _of_a_wave(self) -> int:
+        return OF_A_TASK * self._spark.slots
+
+    @property
+    def room(self) -> int:
+        return 0 if len(self._jobs) >= WAVES else self._of_a_wave - len(self._wave)
+
+    def ask(self, request: UpqueryRequest) -> None:
+        self._wave.append(CollectedUpquery(request, self._brackets))
+        if len(self._wave) >= self._of_a_wave:
+            self.flush()
+
+    def flush(self) -> None:
+        wave, self._wave = self._wave, []
+        if wave:
+            job = asyncio.get_running_loop().create_task(self._run(wave))
+            self._jobs.add(job)
+            job.add_done_callback(self._jobs.discard)
+
+    def check(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+
+    async def _run(self, wave: list[CollectedUpquery]) -> None:
+        asked = {upquery.request.id: upquery for upquery in wave}
+        tasks = min(self._spark.slots, len(wave))
+        questions = [
+            [Question(one.request.id, one.packets, one.request.database) for one in wave[first::tasks]]
+            for first in range(tasks)
+        ]
+        try:
+            async for answers in self._spark.ask(self._login, questions):
+                for number, received, problem, errno in answers:
+                    upquery = asked.pop(number, None)
+                    if upquery is not None:
+                        self._pump.deliver(await self._result(upquery, received, problem, errno))
+                        await asyncio.sleep(0)
+        except UpwellError as error:
+            self._failed = error
+        except Exception as error:  # noqa: BLE001 - a task's top level: `check` tells
+            self._failed = error
+        for number in asked:
+            self._pump.deliver(UpqueryFailed(number, SourceDown("Spark has not answered")))
+
+    async def _result(
+        self, upquery: CollectedUpquery, received: bytes | None, problem: str, errno: int
+    ) -> UpqueryAnswer | UpqueryFailed:
+        if received is None:
+            lost = errno in LOST or not errno
+            error = SourceDown(problem) if lost else SourceError(errno, "HY000", problem)
+            return UpqueryFailed(upquery.request.id, error)
+        return await run_in_slices(upquery.answered(received, monotonic()))
+
+    async def close(self) -> None:
+        """Cancels what is under way."""
+        for job in self._jobs:
+            job.cancel()
+        for job in list(self._jobs):
+            with suppress(asyncio.CancelledError):
+                await job

@@ -1,0 +1,253 @@
+"""One large fill: many keys of one cache, in slices that no read has asked for.
+
+Each slice is an upquery of at most `KEYS` keys and about `ROWS` rows, with a bracket of its own, and is inserted as any
+other upquery's answer (docs/consistency.md). What happens meanwhile is the trackers' business: the stream goes on, and
+so do reads, which have upqueries of their own. A slice that leaves holes is asked again, `TRIES` times in all.
+
+Who asks MySQL is told apart by `Asker`: the proxy's own connections, or Spark's executors (`proxy/bulk_askers.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Protocol
+
+from dataflow.engine import Engine
+from dataflow.messages import Filled, UpqueryRequest
+from dataflow.reader import Params, ReaderNode
+from planner.plan import AnswerArrangement, QueryPlan
+from proxy.api import FillProgress, ParameterValue
+from proxy.keys import KeyBinder
+from proxy.named_cache import NamedCache
+from proxy.pump import Pump
+from proxy.slices import Slices
+from sqltypes.errors import BadParameters, CannotFill, ComparedElsewhere, EvaluationError, SourceDown, SourceError
+from sqltypes.expression import Key, Row
+
+KEYS = 250  # of a slice: to ask for them and to insert them are steps of 1 to 3 ms each
+ROWS = 1000  # of a slice, about: likewise
+TRIES = 3
+PAUSE = 0.2  # seconds until a slice is asked again that MySQL did not answer
+PATIENCE = 60.0  # seconds that MySQL may be away
+FULL = 0.95  # of the limit of memory: what is filled beyond would push out what is read
+REBUILDING = 30.0  # seconds that a cache may take to be planned again
+
+
+class PlannedAgain(Exception):
+    """The cache has another plan than when its slices were made."""
+
+
+class Asker(Protocol):
+    """Has upqueries run, and their results delivered to the pump. `room`: how many more slices it takes now."""
+
+    @property
+    def room(self) -> int: ...
+
+    def ask(self, request: UpqueryRequest) -> None: ...
+
+    def flush(self) -> None:
+        """No more slices come for now."""
+        ...
+
+    def check(self) -> None:
+        """Raises what keeps it from going on."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Slice:
+    keys: dict[Key, Params]
+    tries: int = 0
+
+
+class BulkFill:
+    """Fills slices of one reader until all are done. Made for one plan of the cache: raises PlannedAgain where that is
+    another.
+
+    Invariants: 1. each slice is in `_again`, under way (`_asked`), or has ended.
+    """
+
+    def __init__(self, engine: Engine, pump: Pump, cache: NamedCache, progress: FillProgress) -> None:
+        assert cache.reader is not None
+        self._engine = engine
+        self._pump = pump
+        self._cache = cache
+        self._reader: ReaderNode = cache.reader
+        self._progress = progress
+        self._asked: dict[int, Slice] = {}
+        self._again: deque[Slice] = deque()
+        self._more = asyncio.Event()
+        self._down_since = 0.0
+        self._not_before = 0.0
+        self.error: SourceError | None = None  # the last that MySQL gave
+
+    async def fill(self, slices: Iterator[Slice], asker: Asker) -> None:
+        """Asks for all slices, and waits until the last one has ended. Raises CannotFill, PlannedAgain, and what the
+        asker raises; then nothing is under way any more, and what was is asked by the next call."""
+        turns = Slices()
+        try:
+            while True:
+                self._check(asker)
+                slice_ = self._next(slices) if asker.room > 0 else None
+                if slice_ is not None:
+                    self._ask(slice_, asker)
+                    await turns.turn()
+                    continue
+                asker.flush()
+                if not self._asked and not self._again:
+                    return
+                await self._wait()
+        finally:
+            self._pump.drop_unasked(list(self._asked))
+            for slice_ in self._asked.values():
+                slice_.tries -= 1
+                self._again.append(slice_)
+            self._asked.clear()
+
+    def _check(self, asker: Asker) -> None:
+        asker.check()
+        if self._cache.dropped:
+            raise CannotFill(f"cache {self._cache.name!r} was dropped meanwhile")
+        if self._cache.reader is not self._reader:
+            raise PlannedAgain
+        used, limit = self._engine.memory.used, self._engine.limit
+        if used > FULL * limit:
+            raise CannotFill(
+                f"{self._progress.held:,} of {self._progress.keys:,} keys are held, and {used:,} of the {limit:,} bytes"
+                " of --memory-limit are taken: to go on would push out what is read"
+            )
+
+    def _next(self, slices: Iterator[Slice]) -> Slice | None:
+        if self._again and monotonic() >= self._not_before:
+            return self._again.popleft()
+        return next(slices, None)
+
+    def _ask(self, slice_: Slice, asker: Asker) -> None:
+        slice_.tries += 1
+        request = self._pump.fill_unasked(self._reader, slice_.keys, self._told)
+        if request is None:
+            self._ended(slice_, ())
+            return
+        self._asked[request.id] = slice_
+        asker.ask(request)
+
+    def _told(self, effect: Filled) -> None:
+        slice_ = self._asked.pop(effect.id, None)
+        if slice_ is None:
+            return
+        self._more.set()
+        self._progress.slices += 1
+        self._progress.rows += effect.rows
+        if isinstance(effect.error, SourceDown):
+            # It says nothing of the keys: MySQL, or the way to it, is what must come back.
+            now = monotonic()
+            self._down_since = self._down_since or now
+            self._not_before = now + PAUSE
+            self._progress.why = effect.error.message
+            if now - self._down_since < PATIENCE:
+                slice_.tries = min(slice_.tries, TRIES - 1)
+        elif effect.error is None:
+            self._down_since = 0.0
+        else:
+            self._progress.why = effect.error.message
+            if isinstance(effect.error, SourceError):
+                self.error = effect.error
+        self._ended(slice_, effect.holes)
+
+    def _ended(self, slice_: Slice, holes: Sequence[tuple[Key, Params]]) -> None:
+        self._progress.held += len(slice_.keys) - len(holes)
+        if not holes:
+            return
+        if slice_.tries < TRIES:
+            self._again.append(Slice(dict(holes), slice_.tries))
+        else:
+            self._progress.left += len(holes)
+
+    async def _wait(self) -> None:
+        """Until a slice has ended, or it is time to look again."""
+        self._more.clear()
+        try:
+            async with asyncio.timeout(PAUSE):
+                await self._more.wait()
+        except TimeoutError:
+            pass
+
+    def check_invariants(self) -> None:
+        waiting = {id(slice_) for slice_ in self._again}
+        assert waiting.isdisjoint(id(slice_) for slice_ in self._asked.values()), "a slice waits, and is under way"
+
+
+def sliced(keys: Iterator[tuple[Key, Params, int]]) -> Iterator[Slice]:
+    """The keys in slices; with each comes about how many rows it has."""
+    found: dict[Key, Params] = {}
+    rows = 0
+    for key, params, brings in keys:
+        if found and (len(found) >= KEYS or rows + brings > ROWS):
+            yield Slice(found)
+            found, rows = {}, 0
+        found[key] = params
+        rows += brings
+    if found:
+        yield Slice(found)
+
+
+class Listed:
+    """The keys of a listing (`planner/all_keys.py`), bound as reads bind them. `not_bound`: those of which MySQL alone
+    can tell what they are equal to."""
+
+    def __init__(self, plan: QueryPlan, binder: KeyBinder, rows: list[Row]) -> None:
+        self._plan = plan
+        self._binder = binder
+        self._rows = rows
+        self.not_bound = 0
+
+    def keys(self) -> Iterator[tuple[Key, Params, int]]:
+        """Each once; what was given is let go."""
+        order = [self._plan.key[at].parameter for at in self._plan.reader.root_key]
+        places = [order.index(index) for index in range(len(order))]
+        rows, self._rows = self._rows, []
+        rows.reverse()
+        while rows:
+            *values, brings = rows.pop()
+            try:
+                bound = self._binder.bind([values[place] for place in places]).keys
+            except (ComparedElsewhere, BadParameters, EvaluationError):
+                self.not_bound += 1
+                continue
+            for key, params in bound:
+                yield key, params, int(brings)  # type: ignore[arg-type]  # COUNT(*)
+
+
+async def bound(binder: KeyBinder, asked: Sequence[Sequence[ParameterValue]]) -> dict[Key, Params]:
+    """Distinct keys. Raises BadParameters, naming the one that is none by its number."""
+    keys: dict[Key, Params] = {}
+    turns = Slices()
+    for number, parameters in enumerate(asked, 1):
+        try:
+            if why := binder.too_many(parameters):
+                raise BadParameters(why)
+            keys.update(binder.bind(parameters).keys)
+        except (BadParameters, EvaluationError) as error:
+            raise BadParameters(f"key {number} of {len(asked)}: {error.message}") from error
+        await turns.turn()
+    return keys
+
+
+async def planned(cache: NamedCache) -> None:
+    """Waits until the cache has a plan. Raises CannotFill where it gets none."""
+    until = monotonic() + REBUILDING
+    while cache.reader is None or cache.binder is None or cache.plan is None:
+        if cache.dropped or cache.state != "rebuilding" or monotonic() > until:
+            raise CannotFill(f"cache {cache.name!r} is not filled: {cache.why or cache.state}")
+        await asyncio.sleep(0.02)
+
+
+def one_statement_a_key(plan: QueryPlan) -> bool:
+    """Whether each key's upquery is a text of its own, as in evict mode."""
+    return isinstance(plan.reader.root, AnswerArrangement)

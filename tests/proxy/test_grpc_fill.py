@@ -1,0 +1,135 @@
+"""`Fill` over gRPC: what is asked for reaches the system, how far it is reaches the caller, and bad input is named."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import aclosing
+from typing import Any
+
+import grpc
+import pytest
+
+import proxy.grpc_fill
+from proxy.api import FillBy, FillProgress
+from proxy.grpc_server import GrpcOptions
+from sqltypes import errors as ours
+from tests.support.grpc_listener import Served, serving
+from upwell import errors
+from upwell.v1 import upwell_pb2 as pb
+
+HALF = FillProgress("story", FillBy.SPARK, keys=10, held=4, rows=40, slices=2, seconds=0.5, stage="filling")
+WHOLE = FillProgress("story", FillBy.SPARK, 10, 9, 1, 90, 4, 1.5, "done", "a key was written", done=True)
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(scenario, 30))
+
+
+async def told(served: Served, keys: list[object] | None, by: str = "size") -> list[Any]:
+    return [progress async for progress in served.client.cache("story").fill(keys, by=by)]
+
+
+def test_what_is_asked_for_and_how_far_it_is() -> None:
+    async def scenario() -> None:
+        async with serving() as served:
+            served.system.fill_told = [HALF, WHOLE]
+            first, last = await told(served, None, "spark")
+            assert (first.keys, first.held, first.rows, first.stage, first.by) == (10, 4, 40, "filling", "spark")
+            assert (last.left, last.why, last.done, last.seconds) == (1, "a key was written", True, 1.5)
+            many = [(number, "x") for number in range(2500)]
+            await told(served, [*many, 7])
+            assert served.system.filled == [("story", None, FillBy.SPARK), ("story", [*many, (7,)], FillBy.SIZE)]
+
+    run(scenario())
+
+
+def test_a_caller_that_goes_away_ends_it() -> None:
+    async def scenario() -> None:
+        async with serving() as served:
+            served.system.endless = True
+            async with aclosing(served.client.cache("story").fill()) as going_on:
+                async for _ in going_on:
+                    break
+            await asyncio.wait_for(served.system.fill_ended.wait(), 10)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("ours_", "theirs"),
+    [
+        (ours.SparkUnavailable("no Java"), errors.SparkUnavailable),
+        (ours.CannotFill("too many"), errors.CannotFill),
+        (ours.UnknownCache("no cache 'story'"), errors.UnknownCache),
+        (ours.SourceError(1142, "42000", "SELECT command denied"), errors.SourceError),
+    ],
+)
+def test_errors_keep_their_names(ours_: ours.UpwellError, theirs: type[errors.UpwellError]) -> None:
+    async def scenario() -> None:
+        async with serving() as served:
+            served.system.fill_told = [HALF, ours_]
+            with pytest.raises(theirs, match=ours_.message):
+                await told(served, None)
+
+    run(scenario())
+
+
+REQUESTS = {
+    "no cache": ([pb.FillRequest(all=True)], "no cache is named"),
+    "nothing at all": ([], "no cache is named"),
+    "both": ([pb.FillRequest(cache="story", all=True, keys=[pb.Key()])], "one of both"),
+    "neither": ([pb.FillRequest(cache="story")], "no keys are given"),
+    "by": ([pb.FillRequest(cache="story", all=True, by=9)], "by is 9"),  # type: ignore[arg-type]  # on purpose
+    "a value": (
+        [pb.FillRequest(cache="story"), pb.FillRequest(keys=[pb.Key(), pb.Key(parameters=[pb.Value(decimal="x")])])],
+        "key 2: .*'x' is not a decimal",
+    ),
+}
+
+
+@pytest.mark.parametrize(("requests", "words"), REQUESTS.values(), ids=REQUESTS)
+def test_bad_input_is_named(requests: list[pb.FillRequest], words: str) -> None:
+    async def scenario() -> None:
+        async with serving() as served:
+            with pytest.raises(errors.BadParameters, match=words):
+                await raw(served, requests)
+            assert not served.system.filled
+
+    run(scenario())
+
+
+async def raw(served: Served, requests: list[pb.FillRequest]) -> None:
+    async def send() -> AsyncIterator[pb.FillRequest]:
+        for request in requests:
+            yield request
+
+    call = served.client._fill(send(), 10)  # type: ignore[arg-type]  # asynchronous
+    try:
+        async for _ in call:
+            pass
+    except grpc.RpcError as error:
+        raise errors.from_rpc_error(error) from None
+
+
+def test_by_of_the_client_is_checked_before_anything_is_sent() -> None:
+    async def scenario() -> None:
+        async with serving() as served:
+            with pytest.raises(errors.BadParameters, match="by is 'magic': size, direct, spark"):
+                await told(served, None, "magic")
+
+    run(scenario())
+
+
+def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy.grpc_fill, "MOST_KEYS", 3)
+
+    async def scenario() -> None:
+        async with serving() as served:
+            with pytest.raises(errors.Overloaded, match="more than 3 keys"):
+                await told(served, [1, 2, 3, 4])
+        async with serving(GrpcOptions(own_sql=False)) as served:
+            with pytest.raises(errors.NotPermitted, match="grpc-query=off"):
+                await told(served, None)
+
+    run(scenario())
