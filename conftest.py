@@ -24,6 +24,7 @@ SECONDS = {
     "loads": 120,
     "integration/test_clients.py": 90,
     "integration/test_bulk_fills.py": 80,
+    "integration/test_bulk_clusters.py": 80,
     "integration/test_lost_history.py": 80,  # much of it waiting
     "integration/test_surprising_parameters.py": 60,
     "integration/test_mysql_outages.py": 25,

@@ -231,10 +231,13 @@ def test_writers_go_on_meanwhile(beside: Beside, proxy: Proxy, by: FillBy) -> No
 
 
 @pytest.mark.timeout(200)
-def test_spark_is_killed_in_the_middle(mysql: Server, database: str, tmp_path: Path) -> None:
+def test_spark_is_killed_in_the_middle(
+    mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where it was the proxy's choice, the fill goes on without it. Where Spark was asked for, the fill ends with what
     has happened; a new one begins by then."""
     needs_spark()
+    monkeypatch.setattr("proxy.bulk_askers.OF_A_TASK", 8)  # many jobs
 
     async def killed_in_the_middle(proxy: Proxy, name: str, by: FillBy) -> FillProgress:
         spark = bulk_of(proxy).spark

@@ -16,8 +16,8 @@ from proxy.slices import run_in_slices
 from proxy.spark import SparkProcess
 from sqltypes.errors import SourceDown, SourceError, UpwellError
 
-AT_ONCE = 3  # slices on the proxy's own connections: the others are left to reads
-OF_A_TASK = 48  # slices of one task: a task costs 30 ms, and its answers are held until its job ends
+AT_ONCE = 2  # slices on the proxy's own connections: the others are left to reads
+OF_A_TASK = 192  # slices of one task: a task costs 30 ms, and its answers are held until its job ends
 WAVES = 2  # jobs that are asked for before the first one's answers are inserted
 LOST = frozenset({2003, 2006, 2013})  # MySQL's numbers for a connection that is not there
 

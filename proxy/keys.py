@@ -72,6 +72,14 @@ class KeyBinder:
         """From a read's parameters to its distinct keys, where an IN-list is the only one, or lists of whole numbers
         stand beside others; None where `bind` has to look. Raises as `bind`."""
         self._whole_numbers = is_list and _whole(plan.parameters[0].type) and plan.reader.root_key == (0,)
+        self.stored_int = self._whole_numbers or (
+            len(plan.parameters) == 1
+            and not self._evict
+            and plan.reader.root_key == (0,)
+            and _whole(plan.parameters[0].type)
+            and _whole(plan.key[0].type)
+        )
+        """Whether a whole number of the key's column is the key, and the only parameter."""
         self._keys_of_values: dict[Value, Key] = {}
         only = plan.parameters[0] if len(plan.parameters) == 1 and len(plan.key) == 1 else None
         # The key of one integer is the integer: a hit then needs no conversion at all.

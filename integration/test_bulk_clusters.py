@@ -1,0 +1,169 @@
+"""Large fills by a cluster and by Spark Connect; an executor, and MySQL, that go away in the middle; and the password,
+which stands nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+
+import pytest
+
+from bulk.questions import Login, Question
+from integration.conftest import OwnMySQL
+from integration.grpc_app import Proxy, proxy_beside, run
+from integration.mysql_server import Server
+from integration.spark_cluster import Running, connect_server, standalone
+from integration.test_bulk_fills import NUMBERS, answer, bulk_of, fill, needs_spark, rows, truth
+from proxy.api import FillBy, FillProgress
+from proxy.spark import Answers, SparkProcess
+from tests.support.waiting import until
+
+PASSWORD = "Zx9-of_the-account"
+SQL = "SELECT id, n, name FROM item WHERE id = ?"
+
+
+class Paused:
+    """The first job of Spark's finds the table locked: something can happen while its tasks wait for MySQL."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, mysql: Server, database: str) -> None:
+        self.waits = asyncio.Event()  # the tasks do
+        self.go_on = asyncio.Event()
+        self._mysql, self._database = mysql, database
+        ask = SparkProcess.ask
+        first = True
+
+        async def paused(
+            spark: SparkProcess, login: Login, slices: Sequence[Sequence[Question]]
+        ) -> AsyncGenerator[Answers, None]:
+            nonlocal first
+            if first:
+                first = False
+                lock = asyncio.create_task(self._lock())
+                await self.locked.wait()
+                tasks.append(lock)
+            async for answers in ask(spark, login, slices):
+                yield answers
+
+        tasks: list[asyncio.Task[None]] = []
+        self.locked = asyncio.Event()
+        monkeypatch.setattr(SparkProcess, "ask", paused)
+
+    async def _lock(self) -> None:
+        connection = await asyncio.to_thread(self._mysql.connect, database=self._database)
+        with connection.cursor() as cursor:
+            await asyncio.to_thread(cursor.execute, "LOCK TABLES item WRITE")
+            self.locked.set()
+            waiting = (
+                "SELECT COUNT(*) FROM performance_schema.processlist WHERE state LIKE 'Waiting for table metadata%'"
+            )
+            while not self.waits.is_set():
+                await asyncio.to_thread(cursor.execute, waiting)
+                if cursor.fetchall()[0][0]:
+                    self.waits.set()
+        await self.go_on.wait()
+        await asyncio.to_thread(connection.close)
+
+
+async def filled(proxy: Proxy, expected: int) -> FillProgress:
+    progress = await fill(proxy, "c", FillBy.SPARK)
+    assert (progress.keys, progress.held, progress.left, progress.by) == (expected, expected, 0, FillBy.SPARK), progress
+    for number in range(0, expected, expected // 20):
+        assert answer(proxy, "c", number) == await truth(proxy, "c", number)
+    return progress
+
+
+@pytest.mark.timeout(280)
+def test_a_cluster_an_executor_that_is_killed_and_the_password(
+    mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_spark()
+    user = f"u{os.getpid()}"
+
+    async def scenario(cluster: Running) -> None:
+        url = f"mysql://{user}:{PASSWORD}@{mysql.host}:{mysql.port}"
+        state = tmp_path / "state"
+        options = {"upstream": url, "spark_master": cluster.master}
+        async with proxy_beside(mysql, database, state, **options) as proxy:
+            await proxy.write(*NUMBERS, rows(20_000))
+            await proxy.app.router.create_cache("c", SQL, database)
+            await bulk_of(proxy).spark.start()
+            await until(lambda: len(cluster.executors()) == 2, 60)
+            paused = Paused(monkeypatch, mysql, database)
+            filling = asyncio.create_task(filled(proxy, 20_000))
+            await paused.waits.wait()
+            os.kill(cluster.executors()[0], signal.SIGKILL)
+            await until(lambda: len(cluster.executors()) >= 2, 60)  # its worker begins another
+            paused.go_on.set()
+            await filling
+
+    folder = tmp_path / "cluster"
+    (folder / "conf").mkdir(parents=True)
+    (folder / "events").mkdir()
+    (folder / "conf" / "spark-defaults.conf").write_text(
+        f"spark.executor.memory 512m\nspark.eventLog.enabled true\n"
+        f"spark.eventLog.compress false\nspark.eventLog.dir file://{folder}/events\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(folder / "conf"))
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    mysql.execute(f"CREATE USER {user} IDENTIFIED BY '{PASSWORD}'", f"GRANT ALL ON `{database}`.* TO {user}")
+    mysql.execute(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}")
+    try:
+        with standalone(folder) as cluster:
+            run(lambda: scenario(cluster))
+            printed = cluster.printed()
+            assert "SparkListenerJobStart" in printed, "there are logs of the jobs"
+            assert PASSWORD not in printed
+            for path in (tmp_path / "state").rglob("*"):
+                assert not path.is_file() or PASSWORD.encode() not in path.read_bytes(), path
+    finally:
+        mysql.execute(f"DROP USER {user}")
+
+
+@pytest.mark.timeout(280)
+def test_spark_connect(mysql: Server, database: str, tmp_path: Path) -> None:
+    needs_spark()
+
+    async def scenario(server: Running) -> None:
+        async with proxy_beside(mysql, database, tmp_path / "state", spark_master=server.master) as proxy:
+            await proxy.write(*NUMBERS, rows(5_000))
+            await proxy.app.router.create_cache("c", SQL, database)
+            await filled(proxy, 5_000)
+            await proxy.app.router.drop_cache("c")
+            await proxy.app.router.create_cache("c", SQL, database)
+            await filled(proxy, 5_000)
+
+    folder = tmp_path / "connect"
+    folder.mkdir()
+    with connect_server(folder) as server:
+        run(lambda: scenario(server))
+
+
+@pytest.mark.timeout(280)
+def test_mysql_is_started_anew_in_the_middle(
+    own_mysql: OwnMySQL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once with nothing that tells whether it is the same history: the cache is planned again, and the fill begins
+    anew."""
+    needs_spark()
+    mysql = own_mysql()
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, "d", tmp_path) as proxy:
+            await proxy.write(*NUMBERS, rows(20_000))
+            await proxy.app.router.create_cache("c", SQL, "d")
+            paused = Paused(monkeypatch, mysql, "d")
+            filling = asyncio.create_task(filled(proxy, 20_000))
+            await paused.waits.wait()
+            await asyncio.to_thread(mysql.kill)
+            await asyncio.to_thread(mysql.start)
+            paused.go_on.set()
+            await filling
+            await proxy.write("UPDATE item SET n = -1 WHERE id < 100")
+            await proxy.caught_up()
+            assert answer(proxy, "c", 7) == await truth(proxy, "c", 7), "it is kept current"
+
+    mysql.execute("CREATE DATABASE d")
+    run(scenario)
