@@ -19,6 +19,8 @@ ENGINE: dict[str, str] = {
     "upquery_keys": "Keys that they asked for",
     "unasked_upqueries": "Upqueries of large fills, for keys that no read asked for",
     "unasked_keys": "Keys that they asked for",
+    "audited_keys": "Keys that audits have compared with MySQL at one position",
+    "audit_differences": "Those of them that were held otherwise than MySQL had them",
     "exact_fills": "Upqueries of hot keys that were to lock what they read, so that nothing is uncertain",
     "upqueries_failed": "Upqueries that MySQL answered with an error, or not at all",
     "misses_coalesced": "Misses that joined an upquery under way",

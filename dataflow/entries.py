@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 ENTRY_BYTES = 200  # an Entry, its key and its place in the dict; measured with benchmarks/memory.py
 LISTED_BYTES = 100  # a place in a dict
-HELD_BYTES = 310  # a Held, its key, list of bodies, tuple of deps and places in the dict and the queue
+PARAMS_BYTES, PARAM_BYTES = 60, 60  # a tuple of parameters, and each that is no whole number
+HELD_BYTES = 320  # a Held, its key, list of bodies, tuple of deps and places in the dict and the queue
 
 
 class Entry:
@@ -50,22 +51,41 @@ class Held:
     """One key of one reader: the answer's encodings, one a wire format, and what it was derived from.
 
     `bodies` None: a change has come since; the answer is derived again when it is next asked for. `watch` is called
-    when that happens. `listed`: some encodings are in the reader's `listed`, too.
+    when that happens. `listed`: some encodings are in the reader's `listed`, too. `params`: those that it was held for;
+    None where the key is the only one itself (`ReaderNode.params_of`).
     """
 
-    __slots__ = ("alive", "bodies", "body_size", "deps", "key", "listed", "reader", "size", "visited", "watch")
+    __slots__ = (
+        "alive",
+        "bodies",
+        "body_size",
+        "deps",
+        "key",
+        "listed",
+        "params",
+        "reader",
+        "size",
+        "visited",
+        "watch",
+    )
 
     def __init__(self, reader: ReaderNode, key: Key) -> None:
         self.reader = reader
         self.key = key
         self.bodies: list[bytes | None] | None = None
         self.deps: tuple[Entry, ...] = ()
+        self.params: tuple[Any, ...] | None = None
         self.size = HELD_BYTES
         self.body_size = 0  # of the encodings last stored; kept while the answer is stale, they will be stored again
         self.visited = False
         self.alive = True
         self.listed = False
         self.watch: Callable[[], None] | None = None
+
+    def keep(self, params: tuple[Any, ...]) -> None:
+        """The parameters cannot be told from the key. Requires: called once, before its size is counted."""
+        self.params = params
+        self.size += PARAMS_BYTES + sum([_bytes_of(value) for value in params])
 
     @property
     def unseen(self) -> bool:
@@ -103,6 +123,14 @@ class Held:
         if self.reader.entries.get(self.key, self) is self:  # else it was let go: what is listed came since
             for rows in self.reader.listed:
                 rows.pop(self.key, None)
+
+
+def _bytes_of(value: Any) -> int:
+    if isinstance(value, int):
+        return 8
+    if isinstance(value, tuple):
+        return PARAMS_BYTES + sum([_bytes_of(one) for one in value])
+    return PARAM_BYTES + (len(value) if isinstance(value, str | bytes) else 0)
 
 
 def touch(entry: Entry) -> None:

@@ -57,6 +57,8 @@ class Sieve:
         held = reader.entries.get(key)
         if held is None:
             held = reader.entries[key] = Held(reader, key)
+            if not reader.key_is_value:
+                held.keep(params)
             self.memory.used += held.size
             self.add(held)
         relink(held, deps)

@@ -14,6 +14,7 @@ An answer holds the state at some snapshot, the graph is at the position P. Ever
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -129,6 +130,8 @@ class Fill:
     sent_at: float = 0.0
     answered_at: float = 0.0
     unasked: bool = False  # no read asked for it, and none waits for it
+    audits: bool = False  # an unasked one that inserts nothing: it is compared with what is held
+    different: list[tuple[Key, Params]] = field(default_factory=list)  # likewise: what differs
     error: UpwellError | None = None  # of an unasked one
     rows: int = 0  # likewise: those of its answer
     bracket: Bracket | None = None
@@ -399,6 +402,28 @@ class Fill:
                     node.insert(entry)
                     inserted.append(entry)
         self._hold(hold, inserted)
+
+    def audit(self) -> int:
+        """Compares what is held of the asked keys with the answer. A key that is not held is equal to anything; one of
+        which part is not in the answer any more is not compared. Returns how many were compared.
+
+        Requires: as `insert`.
+        """
+        reader, compared = self.reader, 0
+        for key, params in self.whole.items():
+            held = reader.entries.get(key)
+            self.kept[key] = held is None
+            if held is None:
+                continue
+            with suppress(EvaluationError):  # MySQL says what comes of the key: there is nothing to compare
+                ours = reader.answer([(key, params)])
+                theirs = self._derive([(key, params)]) if ours is not None else None
+                self.kept[key] = ours is None or theirs is not None
+                if ours is not None and theirs is not None:
+                    compared += 1
+                    if Counter(map(repr, ours)) != Counter(map(repr, theirs)) or not reader.stores(held, ours):
+                        self.different.append((key, params))
+        return compared
 
     def insert_ahead(self, hold: Hold) -> None:
         """Likewise, while the position lacks some of L or Q: the entries stand at their cut until `promote`.

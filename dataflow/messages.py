@@ -200,12 +200,14 @@ class Differs:
 @dataclass(slots=True)
 class Filled:
     """The fill `id`, which no read asked for, has ended. `asked`: its keys; `holes`: those of them that it left as they
-    were, each with its parameters. `rows`: those that MySQL has sent. `error`: the upquery's, where that is why."""
+    were, each with its parameters. `rows`: those that MySQL has sent. Of an audit, `holes` could not be compared, and
+    of the others `different` are held otherwise than MySQL has them. `error`: the upquery's, where that is why."""
 
     id: int
     asked: int
     holes: list[tuple[Key, tuple[Value, ...]]]
     rows: int = 0
+    different: list[tuple[Key, tuple[Value, ...]]] = field(default_factory=list)
     error: UpwellError | None = None
 
 

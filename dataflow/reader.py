@@ -26,7 +26,7 @@ from dataflow.entries import Entry, Held, relink
 from dataflow.operators.aggregate import VALUES, Accumulator, State, add_value, empty_state, result
 from dataflow.remains import Item
 from gtid_tracker.gtid import GtidSet
-from planner.plan import QueryPlan
+from planner.plan import AnswerArrangement, QueryPlan
 from planner.upquery_sql import quoted
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key, Row, Value
@@ -133,12 +133,17 @@ class ReaderNode:
         # Is told with which columns MySQL has answered an upquery whose rows are held as they are.
         self.on_columns: Callable[[tuple[ResultColumn, ...]], None] | None = None
         self.installed = True
+        self.key_is_value = _key_is_value(plan)  # of the only parameter
         self.watched = False  # whether a key of it was ever subscribed to
         self.tables: tuple[str, ...] = tuple(quoted(table) for table in plan.tables)  # for an upquery's metadata locks
         # The arrangements by level, the root's first; the same one may occur more than once.
         self.nodes: tuple[Arrangement, ...] = (program.root, *(level.node for level in program.levels))
         # The held entries by level, as `derive` takes them.
         self.held_levels: tuple[Entries, ...] = tuple(node.entries for node in self.nodes)
+
+    def params_of(self, held: Held) -> Params:
+        """The parameters that a key is held for, or equal ones."""
+        return held.params if held.params is not None else (held.key,)
 
     # -- derivation --------------------------------------------------------------------------------------------------
 
@@ -276,6 +281,13 @@ class ReaderNode:
         encoded = self.encoders[format_](rows)
         self.store(held, format_, encoded)
         return encoded
+
+    def stores(self, held: Held, rows: list[Row]) -> bool:
+        """Whether the key's stored encodings are of these rows, in whatever order."""
+        for encode, body in zip(self.encoders, held.bodies or (), strict=False):
+            if body is not None and (encoded := encode(rows)) != body and sorted(encoded) != sorted(body):
+                return False
+        return True
 
     def note_encoded(self, held: Held, format_: int) -> None:
         """The key's rows are encoded in the format as it is now."""
@@ -444,3 +456,10 @@ def held_bytes(reader: ReaderNode) -> int:
         if looked_at > MOST_SAMPLED:
             break
     return total * len(reader.entries) // keys if keys else 0
+
+
+def _key_is_value(plan: QueryPlan) -> bool:
+    """Whether there is one parameter, a whole number, which is the key as it is."""
+    if len(plan.parameters) != 1 or plan.reader.root_key != (0,) or isinstance(plan.reader.root, AnswerArrangement):
+        return False
+    return all(type_.is_integer and type_.name != "year" for type_ in (plan.parameters[0].type, plan.key[0].type))

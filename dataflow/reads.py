@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from dataflow.demand import BEHIND
 from dataflow.entries import Held
@@ -234,17 +235,45 @@ class Reads:
 
         None: none of the keys is missing, or the reader is closed.
         """
-        whole, partial = _missing(reader, keys) if reader.installed else ({}, {})
-        if not whole and not partial:
+        if not reader.installed:
             return None
+        whole, partial = _missing(reader, keys)
+        for key, params in keys.items():
+            if key not in reader.entries and key not in whole and key not in partial:
+                with suppress(EvaluationError):  # MySQL says what comes of it
+                    self.hold(reader, key, params)  # all of it is there for other readers
+        return self._unasked(reader, whole, partial) if whole or partial else None
+
+    def audit(self, reader: ReaderNode, keys: dict[Key, Params]) -> UpqueryRequest | None:
+        """An upquery for keys that are held, to compare them with; `Filled` tells which are different. None: the reader
+        is closed."""
+        return self._unasked(reader, dict(keys), {}, audits=True) if reader.installed and keys else None
+
+    def _unasked(
+        self, reader: ReaderNode, whole: dict[Key, Params], partial: dict[Key, Params], *, audits: bool = False
+    ) -> UpqueryRequest:
         self._count += 1
         fill = Fill(self._count, reader, whole, partial, sent=self._count, sent_at=self._clock(), unasked=True)
+        fill.audits = audits
         fill.floor = self.source.floor
         request = fill.request(slow=True)
         self._fills[fill.id] = fill
         self.memory.count("unasked_upqueries")
         self.memory.count("unasked_keys", len(whole) + len(partial))
         return request
+
+    def repair(self, reader: ReaderNode, keys: Iterable[Key]) -> int:
+        """Makes holes of these keys, and of all that their answers are made of. Returns how many were held."""
+        repaired = 0
+        for key in keys:
+            if (held := reader.entries.get(key)) is not None:
+                repaired += 1
+                deps = held.deps
+                reader.drop(held)
+                for entry in deps:
+                    if entry.content is not None:
+                        entry.owner.discard(entry)
+        return repaired
 
     def drop_unasked(self, numbers: Iterable[int]) -> None:
         """Nobody wants to know any more what comes of these fills: they end, and nothing is told of them."""
@@ -433,7 +462,7 @@ class Reads:
 def _filled(fill: Fill) -> Filled:
     asked = {**fill.whole, **fill.partial}
     holes = [(key, params) for key, params in asked.items() if not fill.kept.get(key, False)]
-    return Filled(fill.id, len(asked), holes, fill.rows, fill.error)
+    return Filled(fill.id, len(asked), holes, fill.rows, fill.different, fill.error)
 
 
 def in_groups(missed: dict[ReaderNode, list[Read]]) -> Iterator[tuple[ReaderNode, list[Read]]]:

@@ -190,6 +190,10 @@ class State:
     def insert(self, fill: Fill) -> None:
         """Inserts an answer at the position, if it can be brought there. Requires: P contains its L and Q."""
         if self._brought_forward(fill):
+            if fill.audits:
+                self.memory.count("audited_keys", fill.audit())
+                self.memory.count("audit_differences", len(fill.different))
+                return
             fill.insert(self.hold)
             self.memory.count("fills_inserted")
             self._note_conflicts(fill)

@@ -256,6 +256,25 @@ class FillProgress:
     done: bool = False
 
 
+@dataclass(slots=True)
+class AuditProgress:
+    """How far an audit is with one cache. `keys`: those held when it came to the cache; `compared`: of them; `left`: of
+    them that could not be compared, for they are written all the time. `different`: the parameters of keys that are
+    held otherwise than MySQL has them, as text; `repaired`: how many of them were made holes. `done`: the next one, if
+    there is any, is of another cache."""
+
+    cache: str
+    keys: int = 0
+    compared: int = 0
+    left: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+    different: list[str] = field(default_factory=list)
+    repaired: int = 0
+    why: str = ""  # why the cache was not compared, or not by Spark
+    done: bool = False
+
+
 class System(Protocol):
     """The whole behind the listeners."""
 
@@ -317,6 +336,13 @@ class System(Protocol):
         """Fills these keys of a cache, or all that have rows; what is held already is left as it is. Closed by the
         listener when the caller goes: the rest is not filled. Raises UnknownCache, BadParameters, CannotFill,
         SparkUnavailable, SourceError, ..."""
+        ...
+
+    def audit(
+        self, name: str = "", by: FillBy = FillBy.SIZE, *, repair: bool = False
+    ) -> AsyncGenerator[AuditProgress, None]:
+        """Compares all that a cache holds, or all of them, with MySQL at one position. `repair`: what differs becomes a
+        hole. Raises as `fill`."""
         ...
 
     def status(self) -> SystemStatus: ...

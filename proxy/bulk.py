@@ -1,8 +1,9 @@
-"""Large fills: which keys, by what, and how far they are. `proxy/bulk_fill.py` makes one."""
+"""Large fills and audits: which keys, by what, and how far they are. `proxy/bulk_fill.py` makes one."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import suppress
 from time import monotonic
@@ -14,7 +15,7 @@ from dataflow.reader import held_bytes
 from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream
 from planner.all_keys import listing_sql, why_not_listed
-from proxy.api import FillBy, FillProgress, ParameterValue
+from proxy.api import AuditProgress, FillBy, FillProgress, ParameterValue
 from proxy.bulk_askers import AT_ONCE, DirectAsker, SparkAsker
 from proxy.bulk_fill import BulkFill, Listed, PlannedAgain, Slice, bound, one_statement_a_key, planned, sliced
 from proxy.catalog import Catalog
@@ -22,6 +23,7 @@ from proxy.named_cache import NamedCache
 from proxy.pump import Pump
 from proxy.spark import SparkProcess, login_of
 from sqltypes.errors import AnswerTooLarge, CannotFill, SparkUnavailable
+from sqltypes.expression import Value
 
 log = structlog.get_logger("upwell.bulk")
 
@@ -29,11 +31,13 @@ TOLD_EVERY = 0.2  # seconds from one progress to the next
 MOST_KEYS = 4_000_000  # of one fill: what is known of those that are still to be asked for is held meanwhile
 LISTING_BYTES = 256 << 20
 PLANS = 5  # of the cache, from its beginning to its end
+ROWS_OF_A_KEY = 4  # where it is not known
 FULL = 0.9  # of the limit of memory: more is not begun
 
 
 class Bulk:
-    """All large fills of a proxy. One runs at a time for each cache, and those by Spark one after the other."""
+    """All large fills and audits of a proxy. One fill runs at a time for each cache; what Spark does, one after the
+    other."""
 
     def __init__(
         self,
@@ -88,10 +92,56 @@ class Bulk:
             yield progress
         finally:
             del self._filling[name]
-            if not work.done():
-                work.cancel()
-                with suppress(asyncio.CancelledError):
-                    await work
+            await ended(work)
+
+    async def audit(self, name: str, by: FillBy, *, repair: bool) -> AsyncGenerator[AuditProgress, None]:
+        """As `System.audit`."""
+        caches = [self._catalog.get(name)] if name else list(self._catalog.caches.values())
+        for cache in caches:
+            if cache.dropped:
+                continue
+            told = AuditProgress(cache.name)
+            progress = FillProgress(cache.name, by)
+            started = monotonic()
+            work = asyncio.get_running_loop().create_task(self._audit(cache, by, progress, told, repair=repair))
+            try:
+                while not work.done():
+                    await asyncio.wait([work], timeout=TOLD_EVERY)
+                    told.keys, told.left, told.rows = progress.keys, progress.left, progress.rows
+                    told.compared, told.seconds = progress.held, monotonic() - started
+                    told.why = told.why or progress.why
+                    told.done = work.done()
+                    if told.done:
+                        work.result()
+                    yield told
+            finally:
+                await ended(work)
+
+    async def _audit(
+        self, cache: NamedCache, by: FillBy, progress: FillProgress, told: AuditProgress, *, repair: bool
+    ) -> None:
+        for _ in range(PLANS):
+            progress.keys = progress.held = progress.left = 0
+            reader = cache.reader
+            if reader is None:
+                told.why = f"it holds nothing: {cache.why or cache.state}"
+                return
+            held = list(reader.entries.values())
+            progress.keys = len(held)
+            audit = BulkFill(self._engine, self._pump, cache, progress, audits=True)
+            slices = sliced((one.key, reader.params_of(one), ROWS_OF_A_KEY) for one in held if one.alive)
+            try:
+                await self._ask(audit, slices, len(held) * ROWS_OF_A_KEY, by, progress)
+            except PlannedAgain:
+                continue
+            if audit.error is not None and not progress.held:
+                raise audit.error
+            if repair:
+                told.repaired = self._pump.repair(reader, audit.different)
+            told.different = [shown(params) for params in audit.different.values()]
+            if told.different:
+                log.error("audit_differs", cache=cache.name, keys=len(told.different), first=told.different[:5])
+            return
 
     async def _fill(
         self, cache: NamedCache, asked: Sequence[Sequence[ParameterValue]] | None, by: FillBy, progress: FillProgress
@@ -147,8 +197,8 @@ class Bulk:
         progress.keys = len(keys)
         if one_statement_a_key(cache.plan) and by is FillBy.SIZE:
             by = FillBy.DIRECT
-        # How many rows a key has is not known: as many as the upqueries of the first ones show.
-        await self._run(cache, sliced((key, params, 4) for key, params in keys.items()), len(keys), by, progress)
+        slices = sliced((key, params, ROWS_OF_A_KEY) for key, params in keys.items())
+        await self._run(cache, slices, len(keys) * ROWS_OF_A_KEY, by, progress)
 
     async def _run(
         self, cache: NamedCache, slices: Iterator[Slice], brings: int, by: FillBy, progress: FillProgress
@@ -160,6 +210,13 @@ class Bulk:
         if fill.error is not None and not progress.held:
             raise fill.error
         self._check_room(cache, progress)
+        await self._ask(fill, slices, brings, by, progress)
+
+    async def _ask(
+        self, fill: BulkFill, slices: Iterator[Slice], brings: int, by: FillBy, progress: FillProgress
+    ) -> None:
+        """`brings`: about how many rows."""
+        progress.stage = "filling"
         if by is FillBy.SPARK or (by is FillBy.SIZE and brings >= self._spark_min_rows):
             try:
                 await self._by_spark(fill, slices, progress)
@@ -168,7 +225,7 @@ class Bulk:
                 if by is FillBy.SPARK:
                     raise
                 progress.why = f"not by Spark: {error.message}"
-                log.warning("fill_without_spark", cache=cache.name, why=error.message)
+                log.warning("without_spark", cache=progress.cache, why=error.message)
             progress.stage, progress.by = "filling", FillBy.DIRECT
         await fill.fill(slices, DirectAsker(self._pump, progress))
 
@@ -202,6 +259,19 @@ class Bulk:
     @staticmethod
     def _held(progress: FillProgress) -> str:
         return f"{progress.held:,} of {progress.keys:,} keys are held"
+
+
+async def ended(work: asyncio.Task[None]) -> None:
+    """Cancels it where it has not ended."""
+    if not work.done():
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
+
+
+def shown(params: Sequence[Value | tuple[Value, ...]]) -> str:
+    """As a key of a file of keys is written."""
+    return json.dumps(params[0] if len(params) == 1 else params, default=str, ensure_ascii=False)
 
 
 def _first(slices: Iterator[Slice], most: int) -> Iterator[Slice]:

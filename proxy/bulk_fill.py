@@ -68,18 +68,22 @@ class Slice:
 
 class BulkFill:
     """Fills slices of one reader until all are done. Made for one plan of the cache: raises PlannedAgain where that is
-    another.
+    another. `audits`: what is held of them is compared instead; `different`: what is held otherwise than MySQL has it.
 
     Invariants: 1. each slice is in `_again`, under way (`_asked`), or has ended.
     """
 
-    def __init__(self, engine: Engine, pump: Pump, cache: NamedCache, progress: FillProgress) -> None:
+    def __init__(
+        self, engine: Engine, pump: Pump, cache: NamedCache, progress: FillProgress, *, audits: bool = False
+    ) -> None:
         assert cache.reader is not None
         self._engine = engine
         self._pump = pump
         self._cache = cache
         self._reader: ReaderNode = cache.reader
         self._progress = progress
+        self._audits = audits
+        self.different: dict[Key, Params] = {}
         self._asked: dict[int, Slice] = {}
         self._again: deque[Slice] = deque()
         self._more = asyncio.Event()
@@ -117,7 +121,7 @@ class BulkFill:
         if self._cache.reader is not self._reader:
             raise PlannedAgain
         used, limit = self._engine.memory.used, self._engine.limit
-        if used > FULL * limit:
+        if used > FULL * limit and not self._audits:
             raise CannotFill(
                 f"{self._progress.held:,} of {self._progress.keys:,} keys are held, and {used:,} of the {limit:,} bytes"
                 " of --memory-limit are taken: to go on would push out what is read"
@@ -130,7 +134,8 @@ class BulkFill:
 
     def _ask(self, slice_: Slice, asker: Asker) -> None:
         slice_.tries += 1
-        request = self._pump.fill_unasked(self._reader, slice_.keys, self._told)
+        ask = self._pump.audit if self._audits else self._pump.fill_unasked
+        request = ask(self._reader, slice_.keys, self._told)
         if request is None:
             self._ended(slice_, ())
             return
@@ -144,6 +149,7 @@ class BulkFill:
         self._more.set()
         self._progress.slices += 1
         self._progress.rows += effect.rows
+        self.different.update(effect.different)
         if isinstance(effect.error, SourceDown):
             # It says nothing of the keys: MySQL, or the way to it, is what must come back.
             now = monotonic()

@@ -1,4 +1,4 @@
-"""`Fill`: what a caller asks for, and how far it is, as messages."""
+"""`Fill` and `Audit`: what a caller asks for, and how far it is, as messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
-from proxy.api import FillBy, FillProgress, ParameterValue
+from proxy.api import AuditProgress, FillBy, FillProgress, ParameterValue
 from proxy.grpc_values import key_parameters
 from proxy.slices import Slices
 from sqltypes.errors import BadParameters, MalformedRequest, Overloaded
@@ -15,8 +15,9 @@ from upwell.v1 import upwell_pb2 as pb
 
 MOST_KEYS = 1_000_000
 """Of one call: each is held as it was given until it is filled."""
-BY = {pb.SIZE: FillBy.SIZE, pb.DIRECT: FillBy.DIRECT, pb.SPARK: FillBy.SPARK}
-_TOLD = {by: number for number, by in BY.items()}
+BY: dict[int, FillBy] = {pb.SIZE: FillBy.SIZE, pb.DIRECT: FillBy.DIRECT, pb.SPARK: FillBy.SPARK}
+_TOLD = {FillBy.SIZE: pb.SIZE, FillBy.DIRECT: pb.DIRECT, FillBy.SPARK: pb.SPARK}
+DIFFERENT_AT_ONCE = 10_000  # keys of one message
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,14 @@ async def asked_to_fill(requests: AsyncIterator[bytes], check_size: Callable[[in
         raise BadParameters("all keys, and some by name: one of both is accepted")
     if not first.all and not keys:
         raise BadParameters("no keys are given: give some, or ask for all that have rows")
-    if first.by not in BY:
-        raise BadParameters(f"by is {first.by}: SIZE, DIRECT and SPARK are accepted")
-    return Asked(first.cache, None if first.all else keys, BY[first.by])
+    return Asked(first.cache, None if first.all else keys, by_of(first.by))
+
+
+def by_of(number: int) -> FillBy:
+    """Raises BadParameters."""
+    if number not in BY:
+        raise BadParameters(f"by is {number}: SIZE, DIRECT and SPARK are accepted")
+    return BY[number]
 
 
 def progress_bytes(progress: FillProgress) -> bytes:
@@ -69,6 +75,23 @@ def progress_bytes(progress: FillProgress) -> bytes:
         seconds=progress.seconds,
         stage=progress.stage,
         by=_TOLD[progress.by],
+        why=progress.why,
+        done=progress.done,
+    )
+    return message.SerializeToString()
+
+
+def audit_bytes(progress: AuditProgress) -> bytes:
+    """Of very many differences the first ones are named."""
+    message = pb.AuditProgress(
+        cache=progress.cache,
+        keys=progress.keys,
+        compared=progress.compared,
+        left=progress.left,
+        rows=progress.rows,
+        seconds=progress.seconds,
+        different=progress.different[:DIFFERENT_AT_ONCE],
+        repaired=progress.repaired,
         why=progress.why,
         done=progress.done,
     )

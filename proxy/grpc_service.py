@@ -29,7 +29,7 @@ from proxy.grpc_answers import (
 )
 from proxy.grpc_batch import batch
 from proxy.grpc_errors import as_upwell_error, sentence, status_code, trailing_metadata
-from proxy.grpc_fill import asked_to_fill, progress_bytes
+from proxy.grpc_fill import asked_to_fill, audit_bytes, by_of, progress_bytes
 from proxy.grpc_opened import OpenCache, OpenCaches, Parameters
 from proxy.grpc_rows import FORMAT, encoder_for, varint
 from proxy.grpc_values import (
@@ -249,6 +249,14 @@ class UpwellService:
             async for progress in going_on:
                 await context.write(progress_bytes(progress))
 
+    async def audit(self, request: bytes, context: Context) -> None:
+        self._check_own_sql("Audit")
+        message = pb.AuditRequest.FromString(request)
+        asked = self._system.audit(message.cache, by_of(message.by), repair=message.repair)
+        async with aclosing(asked) as going_on:
+            async for progress in going_on:
+                await context.write(audit_bytes(progress))
+
     # -- the rest ------------------------------------------------------------------------------------------------------
 
     def _check_own_sql(self, what: str) -> None:
@@ -314,6 +322,7 @@ class UpwellService:
         methods["Execute"] = grpc.unary_unary_rpc_method_handler(self._unary(self.execute, self.known_hit))
         methods["ExecuteStream"] = grpc.stream_stream_rpc_method_handler(self._streaming(self.execute_stream))
         methods["Fill"] = grpc.stream_stream_rpc_method_handler(self._streaming(self.fill))
+        methods["Audit"] = grpc.unary_stream_rpc_method_handler(self._streaming(self.audit))
         methods["Subscribe"] = grpc.unary_stream_rpc_method_handler(self._streaming(self.subscribe))
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 

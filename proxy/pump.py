@@ -6,7 +6,7 @@ Everything here runs on the event loop's thread, synchronously, in the order in 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from time import monotonic, perf_counter
 
@@ -252,9 +252,22 @@ class Pump:
             self._unasked[request.id] = told
         return request
 
+    def audit(
+        self, reader: ReaderNode, keys: dict[Key, Params], told: Callable[[Filled], None]
+    ) -> UpqueryRequest | None:
+        """Likewise, to compare what is held of these keys."""
+        request = self.engine.audit(reader, keys)
+        if request is not None:
+            self._unasked[request.id] = told
+        return request
+
     def run(self, request: UpqueryRequest) -> None:
         """Has an upquery of `fill_unasked` run on the pool's connections."""
         self._submit(request)
+
+    def repair(self, reader: ReaderNode, keys: Iterable[Key]) -> int:
+        """As the engine's."""
+        return self.engine.repair(reader, keys)
 
     def deliver(self, result: UpqueryAnswer | UpqueryFailed) -> None:
         """The result of an upquery of `fill_unasked` that was run elsewhere."""

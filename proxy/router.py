@@ -24,6 +24,7 @@ from proxy.api import (
     BY_GRPC,
     DEFAULT_WAIT,
     Answer,
+    AuditProgress,
     CacheInfo,
     Encoder,
     EncoderFor,
@@ -359,6 +360,12 @@ class Router:
     ) -> AsyncGenerator[FillProgress, None]:
         assert self.bulk is not None, "it is there before the listeners"
         return self.bulk.fill(name, keys, by)
+
+    def audit(
+        self, name: str = "", by: FillBy = FillBy.SIZE, *, repair: bool = False
+    ) -> AsyncGenerator[AuditProgress, None]:
+        assert self.bulk is not None, "it is there before the listeners"
+        return self.bulk.audit(name, by, repair=repair)
 
     # -- status ------------------------------------------------------------------------------------------------------
 

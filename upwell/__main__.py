@@ -1,8 +1,8 @@
 """The command `upwell`.
 
-The clients' commands (`cache`, `fill`, `bench`) need grpcio, protobuf, click and rich only. `serve` and `doctor` are
-loaded from the application's packages by name when they are asked for: those lie beside this package in a checkout and
-under `upwell/app/` in an installed one, out of everybody else's way.
+The clients' commands (`cache`, `fill`, `audit`, `bench`) need grpcio, protobuf, click and rich only. `serve` and
+`doctor` are loaded from the application's packages by name when they are asked for: those lie beside this package in a
+checkout and under `upwell/app/` in an installed one, out of everybody else's way.
 
 Exit status: 0 done, 1 it found what it was asked to look for, 2 wrong usage, 3 the proxy or the source cannot be
 reached. Whatever is wrong is one line on stderr.
@@ -65,6 +65,7 @@ def forwarded(name: str, help: str) -> click.Command:
 def commands() -> click.Group:
     """All of `upwell`."""
     import upwell
+    from upwell.audit_command import audit
     from upwell.bench import bench
     from upwell.command import cache
     from upwell.fill_command import fill
@@ -77,6 +78,7 @@ def commands() -> click.Group:
     )
     group.add_command(cache)
     group.add_command(fill)
+    group.add_command(audit)
     group.add_command(bench)
     return group
 

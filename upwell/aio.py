@@ -134,6 +134,20 @@ class Client:
         status: pb.StatusResponse = await self._call("Status", pb.StatusRequest(), timeout, read=True)
         return status
 
+    async def audit(
+        self, cache: str = "", *, by: str = "size", repair: bool = False, timeout: float | None = None
+    ) -> AsyncGenerator[wire.Audited, None]:
+        """Compares what a cache holds, or all of them, with MySQL, each key at one position, and tells how far it is;
+        of each cache at last with `done`. `repair`: what differs becomes a hole. `by`: as `Cache.fill`."""
+        call = self._audit(wire.audit_request(cache, by, repair=repair), timeout)
+        try:
+            async for message in call:
+                yield wire.audited_from(message)
+        except grpc.RpcError as failed:
+            raise from_rpc_error(failed) from None
+        finally:
+            call.cancel()
+
     # -- calls ---------------------------------------------------------------------------------------------------------
 
     async def _call(self, name: str, request: object, timeout: float | None, read: bool = False) -> Any:
@@ -168,6 +182,12 @@ class Client:
             wire.PATH + "Fill", pb.FillRequest.SerializeToString, pb.FillProgress.FromString
         )
         return start(requests, timeout=timeout, metadata=self._credentials.metadata())
+
+    def _audit(self, request: pb.AuditRequest, timeout: float | None) -> Any:
+        start = self._channel.unary_stream(
+            wire.PATH + "Audit", pb.AuditRequest.SerializeToString, pb.AuditProgress.FromString
+        )
+        return start(request, timeout=timeout, metadata=self._credentials.metadata())
 
     def _subscribe(self, request: pb.SubscribeRequest, timeout: float | None) -> Any:
         start = self._channel.unary_stream(

@@ -72,6 +72,25 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Audited:
+    """How far an audit is with one cache. `keys`: held when it came to it; `compared` of them were compared or are not
+    held any more; `left` of them could not be: they are written all the time. `different`: with `done`, the keys that
+    are held otherwise than MySQL has them, as JSON; `repaired` of them were made holes. `why`: why the cache was not
+    compared, or not by Spark."""
+
+    cache: str
+    keys: int
+    compared: int
+    left: int
+    rows: int
+    seconds: float
+    different: tuple[str, ...]
+    repaired: int
+    why: str
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """A plan as text and as a Graphviz graph."""
 
@@ -240,6 +259,20 @@ def progress_from(message: pb.FillProgress) -> Progress:
     return Progress(
         message.keys, message.held, message.left, message.rows, message.slices, message.seconds, message.stage,
         _BY[message.by], message.why, message.done,
+    )  # fmt: skip
+
+
+def audit_request(cache: str, by: str, *, repair: bool) -> pb.AuditRequest:
+    """Raises BadParameters for a `by` that is none."""
+    if by not in FILL_BY:
+        raise BadParameters(f"by is {by!r}: {', '.join(FILL_BY)} are accepted")
+    return pb.AuditRequest(cache=cache, by=FILL_BY[by], repair=repair)
+
+
+def audited_from(message: pb.AuditProgress) -> Audited:
+    return Audited(
+        message.cache, message.keys, message.compared, message.left, message.rows, message.seconds,
+        tuple(message.different), message.repaired, message.why, message.done,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from dataflow.messages import Ddl, Effect, Filled, Gap, Ready, UpqueryFailed, Up
 from dataflow.reader import Params, ReaderNode
 from gtid_tracker.gtid import Gtid
 from sqltypes.errors import SourceDown, SourceError
-from sqltypes.expression import Key, Value
+from sqltypes.expression import Key, Row, Value
 from tests.support.engine_rig import NEW, OLD, ROWS, Rig, gtids
 
 JOINED = "SELECT t.id, w.v FROM t JOIN w ON w.id = t.v WHERE t.k = ?"
@@ -145,6 +145,61 @@ def test_a_ring_that_does_not_reach_back_leaves_holes() -> None:
     rig.engine.on_stream(Ddl(None, "a statement without a GTID", frozenset({"test.t"})))
     assert outcome(rig.answer(request, [], lower=gtids(1))) == [(1, [7])]
     assert rig.engine.memory.counters["ring_too_short"] == 1
+
+
+def test_what_is_there_for_another_reader_is_held_for_this_one_too() -> None:
+    rig = Rig(ROWS, "SELECT v, id FROM t WHERE k = ?")
+    rig.answer(unasked(rig, 7), [(7, 1, 10)], lower=gtids(1))
+    other = rig.readers[1]
+    assert rig.engine.fill_unasked(other, keys_of(other, 7)) is None
+    assert list(other.entries) == [7] and rig.held(7, reader=1) == [(10, 1)]
+
+
+def audited(rig: Rig, *values: int) -> UpqueryRequest:
+    request = rig.engine.audit(rig.readers[0], keys_of(rig.readers[0], *values))
+    assert request is not None
+    return request
+
+
+def differing(effects: list[Effect]) -> list[tuple[list[Value], list[Value]]]:
+    """Of each `Filled`: the values of keys that differ, and of those that could not be compared."""
+    return [([p[0] for _, p in one.different], [p[0] for _, p in one.holes]) for one in filled(effects)]
+
+
+def test_an_audit_compares_at_the_position_and_inserts_nothing() -> None:
+    rig = Rig(ROWS)
+    rig.answer(unasked(rig, 7, 8), [(7, 1, 10)], lower=gtids(1))
+    request = audited(rig, 7, 8, 9)
+    rig.change(2, ((1, 7, 10), (1, 7, 11)))
+    effects = rig.answer(request, [(7, 1, 10), (9, 3, 30)], lower=gtids(1))
+    assert differing(effects) == [([], [])], "it is brought forward; 9 is not held"
+    assert rig.held(7) == [(1, 11)] and rig.held(9) is None
+    effects = rig.answer(audited(rig, 7, 8), [(7, 1, 12), (8, 2, 20)], lower=gtids(1, 2))
+    assert differing(effects) == [([7, 8], [])]
+    assert rig.engine.memory.counters["audited_keys"] == 4
+    assert rig.engine.memory.counters["audit_differences"] == 2
+    assert rig.engine.repair(rig.readers[0], [7, 9]) == 1
+    assert rig.held(7) is None and rig.held(8) == []
+
+
+def test_what_a_transaction_of_q_concerns_is_not_compared() -> None:
+    rig = Rig(ROWS)
+    rig.answer(unasked(rig, 7, 8), [(7, 1, 10)], lower=gtids(1))
+    request = audited(rig, 7, 8)
+    rig.change(2, ((1, 7, 10), (1, 7, 11)))
+    effects = rig.answer(request, [(7, 1, 10)], lower=gtids(1), executed=gtids(1, 2))
+    assert differing(effects) == [([], [7])]
+
+
+def test_a_stored_answer_of_other_rows_differs_one_in_another_order_does_not() -> None:
+    rig = Rig(ROWS)
+    rig.answer(unasked(rig, 7), [(7, 1, 10), (7, 2, 20)], lower=gtids(1))
+    assert rig.hit(7) is not None
+    held = rig.readers[0].entries[7]
+    answer: list[Row] = [(7, 1, 10), (7, 2, 20)]
+    for body, different in ((b"[(2, 20), (1, 10)]", []), (b"[(1, 10), (2, 21)]", [7])):
+        held.bodies = [body]
+        assert differing(rig.answer(audited(rig, 7), answer, lower=gtids(1))) == [(different, [])]
 
 
 def test_of_a_closed_reader_nothing_is_asked_for_and_nothing_inserted() -> None:

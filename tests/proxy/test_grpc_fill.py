@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 import proxy.grpc_fill
-from proxy.api import FillBy, FillProgress
+from proxy.api import AuditProgress, FillBy, FillProgress
 from proxy.grpc_server import GrpcOptions
 from sqltypes import errors as ours
 from tests.support.grpc_listener import Served, serving
@@ -71,6 +71,28 @@ def test_errors_keep_their_names(ours_: ours.UpwellError, theirs: type[errors.Up
             served.system.fill_told = [HALF, ours_]
             with pytest.raises(theirs, match=ours_.message):
                 await told(served, None)
+
+    run(scenario())
+
+
+def test_audits() -> None:
+    async def scenario() -> None:
+        async with serving() as served:
+            served.system.audit_told = [
+                AuditProgress("story", 10, 4),
+                AuditProgress("story", 10, 9, 1, 90, 1.5, ["7", '["a", 1]'], 2, "why", done=True),
+                ours.SourceDown("MySQL is away"),
+            ]
+            told_ = []
+            with pytest.raises(errors.SourceDown, match="MySQL is away"):
+                async for one in served.client.audit("story", by="direct", repair=True):
+                    told_.append(one)
+            assert [one.compared for one in told_] == [4, 9]
+            assert (told_[1].different, told_[1].repaired, told_[1].done) == (("7", '["a", 1]'), 2, True)
+            assert served.system.audited == [("story", FillBy.DIRECT, True)]
+            with pytest.raises(errors.BadParameters, match="by is 'magic'"):
+                async for _ in served.client.audit(by="magic"):
+                    pass
 
     run(scenario())
 

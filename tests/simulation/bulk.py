@@ -17,6 +17,7 @@ from tests.simulation.script import Action
 
 SHARE = 0.25  # of the schedules that have large fills
 BEGUN = 0.02  # of their steps begin one
+AUDITED = 0.02  # of their steps begin to compare all that a cache holds
 GIVEN_UP = 0.004  # of their steps give one up
 
 
@@ -43,6 +44,18 @@ class Bulk:
                 requests.append(request)
         return requests
 
+    def audit(self, cache: NamedCache) -> list[UpqueryRequest]:
+        """Upqueries to compare all that the cache holds with."""
+        assert cache.reader is not None
+        reader = cache.reader
+        keys = {key: reader.params_of(held) for key, held in reader.entries.items()}
+        request = self._engine.audit(reader, keys)
+        if request is None:
+            return []
+        self._fills += 1
+        self._slices[request.id] = self._fills
+        return [request]
+
     def give_up(self, at: int) -> set[int]:
         """Gives one of the large fills up. Returns its upqueries."""
         fills = sorted(set(self._slices.values()))
@@ -68,6 +81,7 @@ class Bulk:
         """Raises AssertionError where the engine tells of what was not asked for."""
         assert self._slices.pop(effect.id, None) is not None, "a fill has ended twice, or was given up"
         assert len(effect.holes) <= effect.asked, "more holes than keys"
+        assert not effect.different, f"an audit has found differences: {effect.different}"
 
 
 class BulkDraws:
@@ -86,5 +100,7 @@ class BulkDraws:
             name = rng.choice(sorted(open_caches))
             asked = tuple(query(name).parameters(rng) for _ in range(rng.randint(1, 8)))
             yield "bulk", name, asked, rng.randint(1, 3)
+        if rng.random() < AUDITED:
+            yield "audit", rng.choice(sorted(open_caches))
         if rng.random() < GIVEN_UP:
             yield "give_up_bulk", rng.randrange(100)

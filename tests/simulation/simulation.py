@@ -465,6 +465,11 @@ class Simulation:
             self.handle(list(self.bulk.begin(self.desk.caches[name].named, asked, keys_of_a_slice)))
             self.counts["bulk fills"] += 1
 
+    def do_audit(self, name: str) -> None:
+        if name in self.desk.caches:
+            self.handle(list(self.bulk.audit(self.desk.caches[name].named)))
+            self.counts["audits"] += 1
+
     def do_give_up_bulk(self, at: int) -> None:
         gone = self.bulk.give_up(at)
         self.flights = [flight for flight in self.flights if flight.request.id not in gone]

@@ -13,6 +13,7 @@ from proxy.api import (
     ANSWERED_BY_MYSQL,
     BY_GRPC,
     Answer,
+    AuditProgress,
     CacheInfo,
     Demand,
     Encoder,
@@ -181,6 +182,8 @@ class FakeSystem:
     judge: FakeJudge = field(default_factory=FakeJudge)
     filled: list[tuple[str, object, FillBy]] = field(default_factory=list)  # what `fill` was asked for
     fill_told: list[FillProgress | UpwellError] = field(default_factory=list)
+    audited: list[tuple[str, FillBy, bool]] = field(default_factory=list)  # what `audit` was asked for
+    audit_told: list[AuditProgress | UpwellError] = field(default_factory=list)
     fill_ended: asyncio.Event = field(default_factory=asyncio.Event)  # by its end, or because nobody listens
     proxied: ProxiedQueries = field(init=False)
     encoders: dict[str, EncoderFor] = field(default_factory=lambda: {FORMAT: encoder_for})
@@ -203,6 +206,16 @@ class FakeSystem:
                 await asyncio.sleep(0)
         finally:
             self.fill_ended.set()
+
+    async def audit(
+        self, name: str = "", by: FillBy = FillBy.SIZE, *, repair: bool = False
+    ) -> AsyncGenerator[AuditProgress, None]:
+        self.audited.append((name, by, repair))
+        for told in self.audit_told:
+            if isinstance(told, UpwellError):
+                raise told
+            yield told
+            await asyncio.sleep(0)
 
     def register_format(self, name: str, encoder_for: EncoderFor, join: Join = b"".join) -> None:
         self.encoders[name] = encoder_for

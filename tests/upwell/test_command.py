@@ -123,7 +123,7 @@ def test_the_launcher_says_its_version() -> None:
 def test_help_lists_what_there_is_and_only_that() -> None:
     ran = launched("--help")
     commands = [line.split()[0] for line in ran.stdout.split("Commands:")[1].splitlines() if line.strip()]
-    assert (ran.returncode, commands) == (0, ["bench", "cache", "doctor", "fill", "serve"])
+    assert (ran.returncode, commands) == (0, ["audit", "bench", "cache", "doctor", "fill", "serve"])
 
 
 def test_without_a_command_help_goes_to_stderr() -> None:
@@ -149,7 +149,7 @@ def test_serve_without_the_servers_dependencies_says_what_to_install(tmp_path: P
 def test_the_client_and_its_commands_load_nothing_of_the_server() -> None:
     program = (
         "import sys, upwell.__main__, upwell.client, upwell.aio, upwell.command, upwell.bench,"
-        " upwell.fill_command\n"
+        " upwell.fill_command, upwell.audit_command\n"
         "servers = {'proxy', 'bulk', 'dataflow', 'planner', 'sqltypes', 'structlog', 'sqlglot', 'pymysql',"
         " 'sqlalchemy', 'uvloop'}\n"
         "sys.exit(sorted(servers & set(sys.modules)) or 0)"

@@ -1166,6 +1166,88 @@ class FillProgress(_message.Message):
 Global___FillProgress: _TypeAlias = FillProgress  # noqa: Y015
 
 @_typing.final
+class AuditRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CACHE_FIELD_NUMBER: _builtins.int
+    BY_FIELD_NUMBER: _builtins.int
+    REPAIR_FIELD_NUMBER: _builtins.int
+    cache: _builtins.str
+    """"": all"""
+    by: Global___FillBy.ValueType
+    """by what MySQL is asked"""
+    repair: _builtins.bool
+    """what differs becomes a hole"""
+    def __init__(
+        self,
+        *,
+        cache: _builtins.str = ...,
+        by: Global___FillBy.ValueType = ...,
+        repair: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "cache", b"cache", "repair", b"repair"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuditRequest: _TypeAlias = AuditRequest  # noqa: Y015
+
+@_typing.final
+class AuditProgress(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CACHE_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    COMPARED_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    DIFFERENT_FIELD_NUMBER: _builtins.int
+    REPAIRED_FIELD_NUMBER: _builtins.int
+    WHY_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    cache: _builtins.str
+    keys: _builtins.int
+    """held when the audit came to the cache"""
+    compared: _builtins.int
+    """of them; those that are not held any more are counted, too"""
+    left: _builtins.int
+    """of them that could not be compared: they are written all the time"""
+    rows: _builtins.int
+    """that MySQL has sent"""
+    seconds: _builtins.float
+    repaired: _builtins.int
+    why: _builtins.str
+    """why the cache was not compared, or not by Spark"""
+    done: _builtins.bool
+    @_builtins.property
+    def different(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """the keys that are held otherwise than MySQL has them, as JSON; with `done`"""
+
+    def __init__(
+        self,
+        *,
+        cache: _builtins.str = ...,
+        keys: _builtins.int = ...,
+        compared: _builtins.int = ...,
+        left: _builtins.int = ...,
+        rows: _builtins.int = ...,
+        seconds: _builtins.float = ...,
+        different: _abc.Iterable[_builtins.str] | None = ...,
+        repaired: _builtins.int = ...,
+        why: _builtins.str = ...,
+        done: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache", b"cache", "compared", b"compared", "different", b"different", "done", b"done", "keys", b"keys", "left", b"left", "repaired", b"repaired", "rows", b"rows", "seconds", b"seconds", "why", b"why"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuditProgress: _TypeAlias = AuditProgress  # noqa: Y015
+
+@_typing.final
 class StatusRequest(_message.Message):
     """-- the proxy --------------------------------------------------------------------------------------------------------------------"""
 
