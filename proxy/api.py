@@ -338,6 +338,10 @@ class System(Protocol):
         SparkUnavailable, SourceError, ..."""
         ...
 
+    async def held_before(self, name: str, most: int) -> list[tuple[ParameterValue, ...]]:
+        """The keys of a cache that were held before the start, the hottest first. Raises UnknownCache, CannotFill."""
+        ...
+
     def audit(
         self, name: str = "", by: FillBy = FillBy.SIZE, *, repair: bool = False
     ) -> AsyncGenerator[AuditProgress, None]:

@@ -52,6 +52,7 @@ from proxy.router import Router
 from proxy.source_watch import SourceWatch
 from proxy.spark import SparkProcess
 from proxy.state import StateStore
+from proxy.warm_up import WarmUp
 from vstream.binlog import BinlogSource
 from vstream.connection import Account
 
@@ -140,7 +141,7 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
     events.connect(pump, catalog, stream)
     adopt(catalog, config, upstream, state)
     router.auto_cache = automatic(config, router, stream)
-    router.bulk = bulk_of(config, upstream, engine, pump, executor, catalog)
+    router.bulk, router.warm_up = bulk_of(config, upstream, engine, pump, executor, catalog)
     app = App(config, router, engine, stream, executor, catalog, watch_of(engine, executor, router))
     router.lateness = Lateness()
     background = asyncio.get_running_loop().create_task(keep(app, Gate(router, stream, config.max_staleness)))
@@ -167,6 +168,8 @@ async def stop(app: App, listeners: Sequence[Listener]) -> None:
     """Ends what `running` has started: who is served first, what serves them last."""
     for listener in listeners:
         await listener.stop(GRACE)
+    if app.router.warm_up is not None:
+        await app.router.warm_up.close()
     if app.router.bulk is not None:
         await app.router.bulk.close()
     await app.catalog.close()
@@ -193,10 +196,11 @@ def limits_of(config: Config) -> CacheLimits:
 
 def bulk_of(
     config: Config, upstream: Upstream, engine: Engine, pump: Pump, executor: Executor, catalog: Catalog
-) -> Bulk:
+) -> tuple[Bulk, WarmUp]:
     folder = config.state_dir / "spark"
     spark = SparkProcess(SparkSettings(config.spark_master, str(folder)), folder / "spark.log")
-    return Bulk(upstream, engine, pump, executor, catalog, spark, config.spark_min_rows)
+    bulk = Bulk(upstream, engine, pump, executor, catalog, spark, config.spark_min_rows)
+    return bulk, WarmUp(catalog, bulk, config.state_dir, upstream.redacted, enabled=config.warm_up)
 
 
 def watch_of(engine: Engine, executor: Executor, router: Router) -> SourceWatch:
@@ -303,6 +307,8 @@ async def keep(app: App, gate: Gate) -> None:
     """
     guard = MemoryGuard(app.engine, app.config.memory_limit)
     beyond = 0
+    if app.router.warm_up is not None:
+        app.router.warm_up.start()
     try:
         while True:
             await asyncio.sleep(TICK)
@@ -332,6 +338,8 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     guard.tick()
     app.router.pump.tick()
     app.router.sampler.tick()
+    if app.router.warm_up is not None:
+        app.router.warm_up.tick()
     if app.mysql is not None:
         app.mysql.tick()
     app.catalog.retry()

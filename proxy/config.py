@@ -111,6 +111,7 @@ class Config:
     usual_state_dir: Path | None = None  # of the user, whatever `state_dir` is
     mysql: MysqlSettings = MysqlSettings()
     exact_fills: bool = True
+    warm_up: bool = True
     spark_master: str = DEFAULT_MASTER
     spark_min_rows: int = SPARK_MIN_ROWS
     caches: tuple[CacheDefinition, ...] = ()
@@ -176,13 +177,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("upquery-timeout", parse_seconds, "30s", "TIME", "the longest that MySQL may take for one of them"),
     Setting("ahead-fills", parse_switch, "on", "on|off", "hold answers that the stream has still to catch up with"),
     Setting("exact-fills", parse_auto, "auto", "auto|off", "locks what hot keys are filled from, for milliseconds"),
-    Setting(
-        "spark-master",
-        parse_spark_master,
-        DEFAULT_MASTER,
-        "URL",
-        "of Spark, for large fills; off: none",
-    ),
+    Setting("warm-up", parse_switch, "on", "on|off", "fill at the start the keys that were held before"),
+    Setting("spark-master", parse_spark_master, DEFAULT_MASTER, "URL", "of Spark, for large fills; off: none"),
     Setting("spark-min-rows", parse_large_count, str(SPARK_MIN_ROWS), "N", "rows from which on fills are Spark's"),
     Setting("state-dir", parse_text, None, "DIR", "where caches made at run time are kept"),
     Setting("grpc-tls-cert", parse_text, None, "FILE", "certificate chain of the gRPC listener, PEM"),
@@ -231,6 +227,7 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         usual_state_dir=usual_state,
         mysql=_mysql(layers, value),
         exact_fills=value("exact-fills"),
+        warm_up=value("warm-up"),
         spark_master=value("spark-master"),
         spark_min_rows=value("spark-min-rows"),
         caches=caches,

@@ -22,11 +22,12 @@ DIFFERENT_AT_ONCE = 10_000  # keys of one message
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """`keys` None: all that have rows."""
+    """`keys` None: all that have rows. `hot` not 0: so many that were held before."""
 
     cache: str
     keys: list[tuple[ParameterValue, ...]] | None
     by: FillBy
+    hot: int = 0
 
 
 async def asked_to_fill(requests: AsyncIterator[bytes], check_size: Callable[[int, str], None]) -> Asked:
@@ -51,11 +52,11 @@ async def asked_to_fill(requests: AsyncIterator[bytes], check_size: Callable[[in
             await turns.turn()
     if first is None or not first.cache:
         raise BadParameters("no cache is named: the first request names it")
-    if first.all and keys:
-        raise BadParameters("all keys, and some by name: one of both is accepted")
-    if not first.all and not keys:
+    if first.all + bool(keys) + bool(first.hot) > 1:
+        raise BadParameters("all keys, hot ones, and some by name: one of these is accepted")
+    if not first.all and not keys and not first.hot:
         raise BadParameters("no keys are given: give some, or ask for all that have rows")
-    return Asked(first.cache, None if first.all else keys, by_of(first.by))
+    return Asked(first.cache, None if first.all else keys, by_of(first.by), first.hot)
 
 
 def by_of(number: int) -> FillBy:

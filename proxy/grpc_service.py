@@ -245,7 +245,8 @@ class UpwellService:
     async def fill(self, requests: AsyncIterator[bytes], context: Context) -> None:
         self._check_own_sql("Fill")
         asked = await asked_to_fill(requests, self._check_size)
-        async with aclosing(self._system.fill(asked.cache, asked.keys, asked.by)) as going_on:
+        keys = await self._system.held_before(asked.cache, asked.hot) if asked.hot else asked.keys
+        async with aclosing(self._system.fill(asked.cache, keys, asked.by)) as going_on:
             async for progress in going_on:
                 await context.write(progress_bytes(progress))
 

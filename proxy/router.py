@@ -58,6 +58,7 @@ from proxy.state import StateStore
 from proxy.subscriptions import Subscriptions
 from proxy.trust import Auditor
 from proxy.visible import VisibleTimes
+from proxy.warm_up import WarmUp
 from sqltypes.errors import TooStale, UnknownCache, UpwellError
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
@@ -94,6 +95,7 @@ class Router:
         self.proxied = ProxiedQueries(catalog)
         self.auto_cache: AutoCache | None = None
         self.bulk: Bulk | None = None
+        self.warm_up: WarmUp | None = None
         self._upstream = upstream
         self._engine = engine
         self._executor = executor
@@ -360,6 +362,10 @@ class Router:
     ) -> AsyncGenerator[FillProgress, None]:
         assert self.bulk is not None, "it is there before the listeners"
         return self.bulk.fill(name, keys, by)
+
+    async def held_before(self, name: str, most: int) -> list[tuple[ParameterValue, ...]]:
+        assert self.warm_up is not None, "it is there before the listeners"
+        return await self.warm_up.hottest(name, most)
 
     def audit(
         self, name: str = "", by: FillBy = FillBy.SIZE, *, repair: bool = False

@@ -254,10 +254,15 @@ class Cache:
             yield unsent_key
 
     async def fill(
-        self, keys: Iterable[object] | None = None, *, by: str = "size", timeout: float | None = None
+        self,
+        keys: Iterable[object] | None = None,
+        *,
+        hot: int = 0,
+        by: str = "size",
+        timeout: float | None = None,
     ) -> AsyncGenerator[wire.Progress, None]:
         """As `upwell.client.Cache.fill`."""
-        call = self._client._fill(wire.fill_requests(self.name, keys, by), timeout)
+        call = self._client._fill(wire.fill_requests(self.name, keys, by, hot), timeout)
         try:
             async for message in call:
                 yield wire.progress_from(message)

@@ -254,12 +254,18 @@ class Cache:
         yield from unsent
 
     def fill(
-        self, keys: Iterable[object] | None = None, *, by: str = "size", timeout: float | None = None
+        self,
+        keys: Iterable[object] | None = None,
+        *,
+        hot: int = 0,
+        by: str = "size",
+        timeout: float | None = None,
     ) -> Iterator[wire.Progress]:
-        """Fills these keys, or all that have rows, and tells how far it is, at the end with `done`. A key is a list or
-        tuple of parameters, or the only parameter itself. `by`: direct, spark, or size, which takes Spark for large
-        ones. Closed before its end, it fills no more. Raises CannotFill, SparkUnavailable, BadParameters, ..."""
-        call = self._client._fill(wire.fill_requests(self.name, keys, by), timeout)
+        """Fills these keys, or `hot` of those that were held before the proxy's start, or all that have rows, and
+        tells how far it is, at the end with `done`. A key is a list or tuple of parameters, or the only parameter
+        itself. `by`: direct, spark, or size, which takes Spark for large ones. Closed before its end, it fills no more.
+        Raises CannotFill, SparkUnavailable, BadParameters, ..."""
+        call = self._client._fill(wire.fill_requests(self.name, keys, by, hot), timeout)
         try:
             for message in call:
                 yield wire.progress_from(message)

@@ -27,21 +27,24 @@ ACCEPTED = 'a line of JSON for each key (7, "x" or [7, "x"]), or a .csv file wit
 @click.argument("cache")
 @click.option("--all", "everything", is_flag=True, help="all keys that have rows")
 @click.option("--keys", type=click.Path(path_type=Path), help=f"those of a file: {ACCEPTED}; - is standard input")
+@click.option("--hot", type=click.IntRange(1), help="so many of the keys that were held before the proxy's start")
 @click.option("--by", type=click.Choice(tuple(FILL_BY)), default="size", show_default=True,
               help="size: by Spark where there is much to fill")  # fmt: skip
 @json_option
 @connection_options
-def fill(cache: str, everything: bool, keys: Path | None, by: str, as_json: bool, connection: dict[str, Any]) -> int:
+def fill(
+    cache: str, everything: bool, keys: Path | None, hot: int | None, by: str, as_json: bool, connection: dict[str, Any]
+) -> int:
     """Fill the cache CACHE before anybody asks for it. Ctrl-C ends it; what is filled by then stays.
 
     Exit status 1: some keys could not be held, they are filled when they are read.
     """
-    if everything == (keys is not None):
-        raise click.UsageError("either --all or --keys FILE is accepted")
+    if everything + (keys is not None) + (hot is not None) != 1:
+        raise click.UsageError("one of --all, --keys FILE and --hot N is accepted")
     asked = None if keys is None else list(read_keys(keys))
     if asked == []:
         raise click.BadParameter(f"{str(keys)!r} has no keys", param_hint="--keys")
-    with Client(**connection) as client, closing(client.cache(cache).fill(asked, by=by)) as going_on:  # type: ignore[type-var]  # a generator
+    with Client(**connection) as client, closing(client.cache(cache).fill(asked, hot=hot or 0, by=by)) as going_on:  # type: ignore[type-var]  # a generator
         last = None
         for last in going_on if as_json or not sys.stderr.isatty() else shown(cache, going_on):
             if as_json:

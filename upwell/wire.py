@@ -242,12 +242,12 @@ def horizon_of(outcomes: Iterable[Answer | UpwellError]) -> str:
     return horizons.pop() if len(horizons) == 1 else union(horizons)
 
 
-def fill_requests(name: str, keys: Iterable[object] | None, by: str) -> Iterator[pb.FillRequest]:
+def fill_requests(name: str, keys: Iterable[object] | None, by: str, hot: int = 0) -> Iterator[pb.FillRequest]:
     """What `Fill` is sent: the cache, then its keys, some at a time. Raises BadParameters for a `by` or a key that is
     none, before anything is sent."""
     if by not in FILL_BY:
         raise BadParameters(f"by is {by!r}: {', '.join(FILL_BY)} are accepted")
-    requests = [pb.FillRequest(cache=name, all=keys is None, by=FILL_BY[by])]
+    requests = [pb.FillRequest(cache=name, all=keys is None and not hot, by=FILL_BY[by], hot=hot)]
     for key in keys or ():
         if len(requests[-1].keys) == FILL_KEYS:
             requests.append(pb.FillRequest())

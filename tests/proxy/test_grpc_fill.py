@@ -39,7 +39,11 @@ def test_what_is_asked_for_and_how_far_it_is() -> None:
             assert (last.left, last.why, last.done, last.seconds) == (1, "a key was written", True, 1.5)
             many = [(number, "x") for number in range(2500)]
             await told(served, [*many, 7])
-            assert served.system.filled == [("story", None, FillBy.SPARK), ("story", [*many, (7,)], FillBy.SIZE)]
+            _ = [one async for one in served.client.cache("story").fill(hot=2)]
+            assert served.system.filled == [
+                ("story", None, FillBy.SPARK), ("story", [*many, (7,)], FillBy.SIZE),
+                ("story", [(0,), (1,)], FillBy.SIZE),
+            ]  # fmt: skip
 
     run(scenario())
 
@@ -100,7 +104,8 @@ def test_audits() -> None:
 REQUESTS = {
     "no cache": ([pb.FillRequest(all=True)], "no cache is named"),
     "nothing at all": ([], "no cache is named"),
-    "both": ([pb.FillRequest(cache="story", all=True, keys=[pb.Key()])], "one of both"),
+    "both": ([pb.FillRequest(cache="story", all=True, keys=[pb.Key()])], "one of these"),
+    "hot and all": ([pb.FillRequest(cache="story", all=True, hot=3)], "one of these"),
     "neither": ([pb.FillRequest(cache="story")], "no keys are given"),
     "by": ([pb.FillRequest(cache="story", all=True, by=9)], "by is 9"),  # type: ignore[arg-type]  # on purpose
     "a value": (

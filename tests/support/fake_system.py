@@ -207,6 +207,9 @@ class FakeSystem:
         finally:
             self.fill_ended.set()
 
+    async def held_before(self, name: str, most: int) -> list[tuple[ParameterValue, ...]]:
+        return [(number,) for number in range(most)]
+
     async def audit(
         self, name: str = "", by: FillBy = FillBy.SIZE, *, repair: bool = False
     ) -> AsyncGenerator[AuditProgress, None]:

@@ -36,8 +36,8 @@ class FakeClient:
     def cache(self, name: str) -> FakeClient:
         return self
 
-    def fill(self, keys: list[object] | None, *, by: str) -> Iterator[Progress]:
-        FakeClient.asked = keys, by
+    def fill(self, keys: list[object] | None, *, hot: int, by: str) -> Iterator[Progress]:
+        FakeClient.asked = (keys, by) if not hot else (hot, by)
         for one in self.told:
             if isinstance(one, UpwellError):
                 raise one
@@ -90,6 +90,11 @@ def test_files_of_keys(tmp_path: Path, client: type[FakeClient], name: str, text
     assert client.asked[0] == keys
 
 
+def test_hot_keys(client: type[FakeClient]) -> None:
+    assert run(["fill", "story", "--hot", "50"]) == 0
+    assert client.asked == (50, "size")
+
+
 def test_keys_from_standard_input(client: type[FakeClient], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("1\n2\n"))
     assert run(["fill", "story", "--keys", "-"]) == 0
@@ -99,8 +104,8 @@ def test_keys_from_standard_input(client: type[FakeClient], monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("story",), "either --all or --keys FILE"),
-        (("story", "--all", "--keys", "x"), "either --all or --keys FILE"),
+        (("story",), "one of --all, --keys FILE and --hot N"),
+        (("story", "--all", "--keys", "x"), "one of --all, --keys FILE and --hot N"),
         (("story", "--keys", "/nowhere/at/all"), "'/nowhere/at/all' cannot be read: No such file"),
         (("story", "--keys", "BAD"), "line 2 of "),
         (("story", "--keys", "EMPTY"), "has no keys"),

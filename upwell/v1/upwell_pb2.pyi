@@ -1086,11 +1086,14 @@ class FillRequest(_message.Message):
 
     CACHE_FIELD_NUMBER: _builtins.int
     ALL_FIELD_NUMBER: _builtins.int
+    HOT_FIELD_NUMBER: _builtins.int
     BY_FIELD_NUMBER: _builtins.int
     KEYS_FIELD_NUMBER: _builtins.int
     cache: _builtins.str
     all: _builtins.bool
     """then there are no keys"""
+    hot: _builtins.int
+    """so many of those that were held before the start, the hottest first; then there are no keys"""
     by: Global___FillBy.ValueType
     @_builtins.property
     def keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___Key]: ...
@@ -1099,12 +1102,13 @@ class FillRequest(_message.Message):
         *,
         cache: _builtins.str = ...,
         all: _builtins.bool = ...,
+        hot: _builtins.int = ...,
         by: Global___FillBy.ValueType = ...,
         keys: _abc.Iterable[Global___Key] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all", b"all", "by", b"by", "cache", b"cache", "keys", b"keys"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all", b"all", "by", b"by", "cache", b"cache", "hot", b"hot", "keys", b"keys"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

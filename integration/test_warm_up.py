@@ -1,0 +1,48 @@
+"""What was held before a start is held again after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from integration.grpc_app import proxy_beside, run
+from integration.mysql_server import Server
+from integration.test_bulk_fills import NUMBERS, answer, fill, rows, truth
+from proxy.api import FillBy
+from sqltypes.errors import CannotFill
+from tests.support.waiting import until
+
+pytest.importorskip("pyarrow")
+
+
+def test_keys_are_held_again_after_a_start(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, warm_up="on") as proxy:
+            await proxy.write(*NUMBERS, rows(3000))
+            router = proxy.app.router
+            await router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", database)
+            await router.create_cache("named", "SELECT id FROM item WHERE name = ?", database)
+            with pytest.raises(CannotFill, match="no keys of cache 'c' are known"):
+                await router.held_before("c", 5)
+            await fill(proxy, "c", FillBy.DIRECT, [(number,) for number in range(700)])
+            await fill(proxy, "named", FillBy.DIRECT, [("i7",), ("nobody",)])
+        async with proxy_beside(mysql, database, tmp_path, warm_up="off") as proxy:
+            assert not proxy.app.catalog.get("c").info().keys
+            with pytest.raises(CannotFill, match="warm-up is off"):
+                await proxy.app.router.held_before("c", 5)
+        async with proxy_beside(mysql, database, tmp_path, warm_up="on") as proxy:
+            await until(lambda: proxy.app.catalog.get("c").info().keys == 700)
+            await until(lambda: proxy.app.catalog.get("named").info().keys == 2)
+            assert answer(proxy, "c", 699) == await truth(proxy, "c", 699)
+            assert answer(proxy, "c", 700) is None
+            assert answer(proxy, "named", "I7") == await truth(proxy, "named", "i7"), "equal under its collation"
+            assert len(await proxy.app.router.held_before("c", 5)) == 5
+            await proxy.app.router.drop_cache("c")
+            told = [one async for one in proxy.client.cache("named").fill(hot=1)]
+            assert told[-1].held == 1
+        async with proxy_beside(mysql, database, tmp_path, warm_up="on") as proxy:
+            await until(lambda: proxy.app.catalog.get("named").info().keys == 2)
+            assert "c" not in proxy.app.catalog.caches
+
+    run(scenario)

@@ -1,0 +1,210 @@
+"""The keys that were held are kept over a restart, and filled again at the start.
+
+Only which keys, never what they held: that comes from MySQL, as with any large fill. They are written every few minutes
+and at the end (`bulk/hot_file.py`, Parquet in the state directory), those first that were read since eviction last came
+by. Without pyarrow (`upwell[spark]`) none are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing, suppress
+from decimal import Decimal
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import structlog
+
+from proxy.api import FillBy, ParameterValue
+from proxy.bulk import Bulk
+from proxy.catalog import Catalog
+from proxy.slices import Slices
+from proxy.spark import APP_DIR
+from sqltypes.errors import CannotFill, UpwellError
+from sqltypes.expression import Value
+
+log = structlog.get_logger("upwell.warm_up")
+
+MOST_KEYS = 200_000  # that are kept, of all caches together
+SAVED_EVERY = 300.0  # seconds
+PATIENCE = 60.0  # seconds that reading or writing the file may take
+NO_PYARROW = "pyarrow is not installed (pip install 'upwell[spark]'): keys are not kept over a restart"
+
+Parameters = tuple[ParameterValue, ...]
+
+
+class WarmUp:
+    """`source` names the MySQL: keys of others do not mix with its. `enabled`: whether keys are kept and filled."""
+
+    def __init__(self, catalog: Catalog, bulk: Bulk, folder: Path, source: str, *, enabled: bool) -> None:
+        digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+        self.path = folder / f"hot-keys-{digest}.parquet"
+        self._catalog = catalog
+        self._bulk = bulk
+        self._enabled = enabled and _can_be_kept()
+        self._saved_at = monotonic()
+        self._saving: asyncio.Task[None] | None = None
+        self._warming: asyncio.Task[None] | None = None
+        self.before: dict[tuple[str, str, str], list[Parameters]] = {}  # by (cache, sql, database), the hottest first
+
+    def start(self) -> None:
+        """Fills the keys of the last run in the background, each cache once it is planned."""
+        if self._enabled:
+            self._warming = asyncio.get_running_loop().create_task(self._warm())
+
+    def tick(self) -> None:
+        """To be called now and then."""
+        saving = self._saving is not None and not self._saving.done()
+        if self._enabled and not saving and monotonic() - self._saved_at >= SAVED_EVERY:
+            self._saving = asyncio.get_running_loop().create_task(self.save())
+
+    async def close(self) -> None:
+        """Keeps what is held now. A start that was still filling keeps what it was to fill."""
+        for task in (self._warming, self._saving):
+            if task is not None and not task.done():
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        if self._enabled:
+            await self.save()
+
+    async def save(self) -> None:
+        self._saved_at = monotonic()
+        lines = [line async for line in self._lines()]
+        if not lines:
+            return  # what was hot before is better than nothing
+        if (problem := (await _run("write", self.path, "".join(lines).encode()))[0]) is not None:
+            log.warning("hot_keys_not_kept", why=problem, file=str(self.path))
+
+    async def _lines(self) -> Any:
+        turns = Slices()
+        left = MOST_KEYS
+        for visited in (True, False):
+            for cache in list(self._catalog.caches.values()):
+                reader = cache.reader
+                if reader is None:
+                    continue
+                head = cache.name, cache.sql, cache.database
+                for held in list(reader.entries.values())[-left:] if left else ():
+                    if held.alive and held.visited is visited:
+                        yield json.dumps((*head, written(reader.params_of(held)))) + "\n"
+                        left -= 1
+                        await turns.turn()
+                    if not left:
+                        return
+
+    async def hottest(self, name: str, most: int) -> list[Parameters]:
+        """The keys of a cache that were kept last. Raises UnknownCache, CannotFill where there are none."""
+        cache = self._catalog.get(name)
+        if not self._enabled:
+            raise CannotFill("which keys were held before is not known: --warm-up is off, or pyarrow is not installed")
+        await self._read()
+        if not (found := self.before.get((cache.name, cache.sql, cache.database), [])):
+            raise CannotFill(f"no keys of cache {name!r} are known from before: they are kept every few minutes")
+        return found[:most]
+
+    async def _read(self) -> None:
+        if not await asyncio.to_thread(self.path.exists):
+            return
+        problem, printed = await _run("read", self.path)
+        if problem is not None:
+            log.warning("hot_keys_not_read", why=problem, file=str(self.path))
+            return
+        found: dict[tuple[str, str, str], list[Parameters]] = {}
+        turns = Slices()
+        for line in printed.splitlines():
+            cache, sql, database, key = json.loads(line)
+            found.setdefault((cache, sql, database), []).append(tuple(read(key)))
+            await turns.turn()
+        self.before = found
+
+    async def _warm(self) -> None:
+        await self._read()
+        if not self.before:
+            return
+        await self._catalog.settled()
+        for (name, sql, database), keys in self.before.items():
+            cache = self._catalog.caches.get(name)
+            if cache is None or (cache.sql, cache.database) != (sql, database):
+                continue
+            try:
+                async with aclosing(self._bulk.fill(name, keys, FillBy.SIZE)) as going_on:
+                    async for _ in going_on:
+                        pass
+            except UpwellError as error:
+                log.warning("not_warmed_up", cache=name, why=error.message)
+
+
+def _can_be_kept() -> bool:
+    if importlib.util.find_spec("pyarrow") is not None:
+        return True
+    log.info("no_warm_up", why=NO_PYARROW)
+    return False
+
+
+async def _run(what: str, path: Path, given: bytes = b"") -> tuple[str | None, bytes]:
+    """(what went wrong, what was printed)."""
+    paths = os.pathsep.join([str(APP_DIR), *filter(None, [os.environ.get("PYTHONPATH")])])
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "bulk.hot_file", what, str(path), start_new_session=True,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": paths},
+        )  # fmt: skip
+    except OSError as error:
+        return str(error), b""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            printed, complaint = await process.communicate(given)
+    except BaseException as error:
+        process.kill()
+        await process.wait()
+        if isinstance(error, TimeoutError):
+            return f"it took longer than {PATIENCE:.0f} s", b""
+        raise
+    return (None if process.returncode == 0 else complaint.decode(errors="replace").strip()), printed
+
+
+def written(parameters: Sequence[Value | tuple[Value, ...]]) -> str:
+    """Parameters as JSON; `read` gives the same."""
+    return json.dumps([_plain(value) for value in parameters], ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    match value:
+        case tuple():
+            return [_plain(one) for one in value]
+        case Decimal():
+            return {"decimal": str(value)}
+        case bytes():
+            return {"bytes": base64.b64encode(value).decode()}
+        case float():
+            return {"float": value.hex()}
+        case _:
+            return value
+
+
+def read(text: str) -> Iterator[ParameterValue]:
+    for value in json.loads(text):
+        yield tuple(map(_value, value)) if isinstance(value, list) else _value(value)
+
+
+def _value(plain: Any) -> Value:
+    if not isinstance(plain, dict):
+        return plain  # type: ignore[no-any-return]  # a number, a text or NULL
+    ((kind, text),) = plain.items()
+    match kind:
+        case "decimal":
+            return Decimal(text)
+        case "bytes":
+            return base64.b64decode(text)
+        case _:
+            return float.fromhex(text)

@@ -1,0 +1,51 @@
+"""Keys written down for the next start: each value comes back as it was, and a file that is none is no file."""
+
+from __future__ import annotations
+
+import asyncio
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from proxy.warm_up import _run, read, written
+from sqltypes.expression import Value
+
+pytest.importorskip("pyarrow")
+
+VALUES: tuple[Value | tuple[Value, ...], ...] = (
+    None, 0, -(2**63), 2**64 - 1, "", "caf\u00e9 \U0001f600 \n", b"", b"\x00\xff", Decimal("-12.50"), Decimal("0E-10"),
+    0.1, -0.0, 1e308, "2024-00-00", (1, 2), ("a", None), (),
+)  # fmt: skip
+
+
+def test_values_come_back_as_they_were() -> None:
+    found = tuple(read(written(VALUES)))
+    assert list(map(repr, found)) == list(map(repr, VALUES))
+
+
+def test_a_file_is_written_and_read(tmp_path: Path) -> None:
+    lines = b'["c", "SELECT \\u00e9", "d", "[1]"]\n["c", "SELECT 2", "", "[\\"x\\"]"]\n'
+    path = tmp_path / "below" / "keys.parquet"
+
+    async def scenario() -> None:
+        for _ in range(2):
+            assert await _run("write", path, lines) == (None, b"")
+        assert await _run("read", path) == (None, lines)
+
+    asyncio.run(scenario())
+    assert path.stat().st_mode & 0o77 == 0
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_what_is_no_such_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no Parquet")
+
+    async def scenario() -> None:
+        for name in ("text", "missing"):
+            problem, printed = await _run("read", tmp_path / name)
+            assert problem and "\n" not in problem and not printed
+        problem, _ = await _run("write", tmp_path / "text" / "below", b'["c", "s", "d", "[]"]\n')
+        assert problem
+
+    asyncio.run(scenario())
