@@ -25,7 +25,7 @@ from integration.hammer.tables import GROUPS, VERSIONED, Read, Values
 from integration.hammer.writers import IMPATIENT, RECONNECT, Worker
 from integration.mysql_server import Server
 from upwell.client import Client
-from upwell.errors import DeadlinePassed, Unavailable, UnknownCache, UpwellError
+from upwell.errors import CannotFill, DeadlinePassed, Unavailable, UnknownCache, UpwellError
 from upwell.rows import Answer
 
 TIMEOUT = 20.0  # seconds that a read may take, reconnections included
@@ -262,3 +262,31 @@ class Visitor(Reader):
     def close(self) -> None:
         self._drop()
         super().close()
+
+
+class Filler(Reader):
+    """Fills keys of versioned caches that nobody may have asked for, and has what is held compared with MySQL: the
+    proxy complains in its log where it differs."""
+
+    def __init__(self, target: str, seed: str, trouble: Trouble, findings: list[Finding], tally: Counter[str]) -> None:
+        super().__init__(f"filler {seed}", target, trouble, findings, tally)
+        self._rng = random.Random(seed)
+
+    def step(self) -> None:
+        name = self._rng.choice(list(VERSIONED))
+        begun = monotonic()
+        cache = self.client.cache(name)
+        try:
+            if self._rng.random() < 0.5:
+                for audited in self.client.audit(name, by="direct", timeout=TIMEOUT):
+                    if audited.done:
+                        self.tally["audited"] += audited.compared
+                return
+            keys = [VERSIONED[name].ask(self._rng, group) for group in range(GROUPS)]
+            for filled in cache.fill(keys, by="direct", timeout=TIMEOUT):
+                if filled.done:
+                    self.tally["filled"] += filled.held
+        except CannotFill:  # there is no room, or the cache is being planned again
+            self.tally["not filled"] += 1
+        except UpwellError as error:
+            self.refused(error, name, "a fill or an audit", begun)

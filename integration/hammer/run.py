@@ -28,7 +28,7 @@ from examples.lobsters.queries import CATALOGUE
 from integration.hammer import own
 from integration.hammer.disturb import USER, Scene, lap
 from integration.hammer.judge import SWAPS, Finding, History
-from integration.hammer.readers import Asked, FreshReader, Reader, SampleReader, Trouble, VersionReader, Visitor
+from integration.hammer.readers import Asked, Filler, FreshReader, Reader, SampleReader, Trouble, VersionReader, Visitor
 from integration.hammer.rest import at_rest
 from integration.hammer.session_writers import ROLE, OwnWriter, RightsChanger
 from integration.hammer.sessions import (
@@ -49,7 +49,7 @@ from upwell.errors import UpwellError
 
 SHAPE = Shape("hammered", users=80, stories=400, comments=1_200, votes=6_000)
 BRIEF = Shape("brief", users=30, stories=120, comments=300, votes=1_200)
-MEMORY = ("1MiB", "3MiB", "6MiB")  # less than what is read, by much or by little
+MEMORY = ("1MiB", "3MiB", "6MiB", "24MiB")  # less than what is read, by much or by little; room for fills
 WRITERS, READERS, FRESH_READERS, VISITORS, SAMPLE_READERS = 3, 2, 1, 2, 1
 SESSIONS: tuple[Callable[..., SessionWorker], ...] = (
     AutocommitReader,
@@ -189,6 +189,7 @@ def one_lap(scene: Scene, made: Made, shape: Shape, seed: str, end: float) -> No
     readers += [
         FreshReader(target, scene.history, scene.ahead, f"{seed} fresh {n}", *common) for n in range(FRESH_READERS)
     ]
+    readers.append(Filler(target, f"{seed} filler", *common))
     readers += [SampleReader(target, made, shape, number + n, asked, *common) for n in range(SAMPLE_READERS)]
     for n in range(VISITORS):
         place = 1 + number * VISITORS + n
