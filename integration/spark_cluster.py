@@ -145,8 +145,12 @@ def standalone(folder: Path) -> Iterator[Running]:
             )
 
         def both() -> bool:
-            with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as answer:
+            with (
+                contextlib.suppress(OSError),  # its page is not there yet
+                urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as answer,
+            ):
                 return bool(answer.read().count(b'"ALIVE"') >= 3)  # the master, too
+            return False
 
         _until(both, master, folder / "worker1.log")
         yield running
