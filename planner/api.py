@@ -30,6 +30,7 @@ from planner.plan import (
     QueryPlan,
     Reader,
 )
+from planner.put_in_place import check_put_in_place
 from planner.resolve import Resolver
 from planner.rewrites import rewrite
 from planner.scan import scan
@@ -120,7 +121,7 @@ def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQ
     if not tables:
         raise refuse("no_table")
     renamed = [pair for view, parsed in pairs for pair in view_columns(view, parsed.tree)]
-    for check in (check_pinned, check_padding):
+    for check in (check_pinned, check_put_in_place, check_padding):
         check(query.tree, [view.tree for view in views], renamed, tables)
     return query, catalogue
 

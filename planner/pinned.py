@@ -24,8 +24,8 @@ Renamed = Sequence[tuple[str, exp.Expr | None]]  # a column of a view, and what 
 NUMBERS = frozenset({"bit", "decimal", "float", "zerofill", "integer"})
 ALL = NUMBERS | {"time"}
 
-_EQUAL = (exp.EQ, exp.NullSafeEQ, exp.NEQ, exp.In)  # NOT (a <> 1) is a = 1
-_COMPARED: tuple[type[exp.Expr], ...] = (*_EQUAL, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
+EQUAL = (exp.EQ, exp.NullSafeEQ, exp.NEQ, exp.In)  # NOT (a <> 1) is a = 1
+COMPARED: tuple[type[exp.Expr], ...] = (*EQUAL, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
 _CHOOSING: tuple[type[exp.Expr], ...] = (
     *(exp.Case, exp.If, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif),
     *(exp.Min, exp.Max, exp.AnyValue),
@@ -43,10 +43,10 @@ def check_pinned(query: exp.Expr, views: Sequence[exp.Expr], renamed: Renamed, t
     """Raises UnsupportedQuery where a column that a condition sets equal to a constant is read as text, in a condition
     or below one."""
     trees = [query, *views]
-    names = _Names(trees, renamed, tables)
+    names = Names(trees, renamed, tables)
     pinned: set[str] = set()
     as_text: dict[str, exp.Expr] = {}
-    for part in (*_conditions(trees), *_items(query, views)):
+    for part in (*conditions(trees), *items(query, views)):
         for column in part.find_all(exp.Column):
             for kind in names.kinds[column.name.lower()]:
                 if _is_pinned(column, kind):
@@ -66,7 +66,7 @@ def _kind(type_: SqlType) -> str:
     return "float" if type_.is_approximate else "integer" if type_.is_integer else ""
 
 
-class _Names:
+class Names:
     """The columns by their names in lower case. `kinds`: of which kinds those of a name may be; `root`: one name for
     all that may have the same value."""
 
@@ -141,7 +141,7 @@ def given_names(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr | None]]:
             yield name.name, items[at].unalias() if known else None
 
 
-def _conditions(trees: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
+def conditions(trees: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
     for tree in trees:
         for node in tree.find_all(exp.Where, exp.Having):
             yield from split_and(node.this)
@@ -149,7 +149,7 @@ def _conditions(trees: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
             yield from split_and(node.args.get("on"))
 
 
-def _items(query: exp.Expr, views: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
+def items(query: exp.Expr, views: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
     """What is selected below the outermost SELECT: a condition may name it."""
     for tree in (query, *views):
         for select in tree.find_all(exp.Select):
@@ -169,19 +169,19 @@ def _is_pinned(column: exp.Expr, kind: str) -> bool:
     """Whether it is set equal to something that no row decides, and that may have other text."""
     around = _around(column)
     if kind == "integer":  # only JSON tells TRUE and 1 apart
-        return isinstance(around, _EQUAL) and around.find(exp.Boolean) is not None
+        return isinstance(around, EQUAL) and around.find(exp.Boolean) is not None
     if not kind:
         return False
     if isinstance(around, exp.Tuple):
-        return isinstance(_around(around), _EQUAL)
+        return isinstance(_around(around), EQUAL)
     if isinstance(around, exp.In):
         return around.this.unnest() is column
-    if not isinstance(around, _EQUAL):
+    if not isinstance(around, EQUAL):
         return False
     return any(side.find(exp.Column) is None for side in (around.this, around.expression))
 
 
-def _is_text(value: exp.Expr, kind: str, names: _Names) -> bool:
+def _is_text(value: exp.Expr, kind: str, names: Names) -> bool:
     """Whether what is around a value of the kind may read it as text."""
     around = _around(value)
     if kind and _is_json(around):
@@ -196,16 +196,16 @@ def _is_text(value: exp.Expr, kind: str, names: _Names) -> bool:
         if not all(_is_like(part.unnest(), kind, names) for part in results_of(around)):
             return True
         return _is_text(around, kind, names)
-    if kind == "zerofill" and isinstance(around, _COMPARED):  # MySQL puts a padded text in its place
+    if kind == "zerofill" and isinstance(around, COMPARED):  # MySQL puts a padded text in its place
         beside = [
             item.unalias()
             for part in _operands(around)
             for item in (part.selects if isinstance(part, exp.Query) else [part])
         ]
         others = [part for part in beside if part is not value and not _is_like(part, kind, names)]
-        constant = (exp.Placeholder, exp.Literal) if isinstance(around, _EQUAL) else exp.Placeholder
+        constant = (exp.Placeholder, exp.Literal) if isinstance(around, EQUAL) else exp.Placeholder
         return not all(isinstance(part, constant) for part in others)
-    if kind == "time" and isinstance(around, _COMPARED):
+    if kind == "time" and isinstance(around, COMPARED):
         return not all(_is_like(part, kind, names) or _is_constant(part) for part in _operands(around))
     return not isinstance(around, _READING_VALUES) or isinstance(around, _READING_TEXT)
 
@@ -225,7 +225,7 @@ def _is_constant(node: exp.Expr) -> bool:
     return node.find(exp.Column) is None
 
 
-def _is_like(node: exp.Expr, kind: str, names: _Names) -> bool:
+def _is_like(node: exp.Expr, kind: str, names: Names) -> bool:
     """Whether it is a time beside a time, or a number beside any other kind."""
     if isinstance(node, exp.Null):
         return True

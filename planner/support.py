@@ -43,6 +43,8 @@ REFUSED: dict[str, str] = {
     "fixed_digits": "what MySQL computes from a FLOAT(m,d) or DOUBLE(m,d), and what that equals, depends on its plan",
     "concat_of_one_row": "GROUP_CONCAT of a LEFT JOIN's missing row is NULL or '' by how its key is written or bound",
     "pinned_as_text": "a condition reads as text what another sets equal to a constant: MySQL may read the constant",
+    "put_in_place": "a condition compares what another sets equal to a constant with values of another kind: MySQL may"
+    " compare the constant, as it is written",
     "bit_looked_up": "whether a BIT is IN a subquery's rows depends on how MySQL runs it, where one of these is NULL",
     "equal_by_plan": "which values of another kind an ENUM, SET, BIT, YEAR or TIME equals depends on how MySQL looks"
     " them up",
