@@ -14,6 +14,25 @@ from bulk.session import SparkSettings
 HEAD = 8
 
 
+@dataclass(slots=True)
+class Piece:
+    """Some of what came of a question. `number`: the question's; `received`: MySQL's bytes, or some of them; `packed`:
+    some of the rows that were taken out of them, by the answer's number (`external_upquery/rows_apart.py`). `last`:
+    no more pieces come; `problem`: why there is no answer, with MySQL's number for it; "" if there is one."""
+
+    number: int
+    received: bytes = field(default=b"", repr=False)
+    packed: tuple[tuple[int, bytes], ...] = field(default=(), repr=False)
+    last: bool = True
+    problem: str = ""
+    errno: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes, about."""
+        return 100 + len(self.received) + sum([len(part) for _, part in self.packed])
+
+
 @dataclass(frozen=True)
 class Open:
     """To Spark's process, first: begin a session. Answered by `Opened` or `Refused`."""
@@ -53,10 +72,10 @@ class Cancel:
 
 @dataclass(frozen=True)
 class Answered:
-    """(number, MySQL's bytes, what is wrong, MySQL's number for that) of some questions."""
+    """Pieces of answers; those of one question follow each other."""
 
     job: int
-    answers: list[tuple[int, bytes | None, str, int]] = field(repr=False)
+    pieces: list[Piece] = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,10 @@ class Login:
 
 @dataclass(frozen=True)
 class Question:
-    """`packets`: whole commands of MySQL's protocol, each of which is answered. `number`: tells its answer apart."""
+    """`packets`: whole commands of MySQL's protocol, each of which is answered; `answers`: how many. `number`: tells
+    its answer apart."""
 
     number: int
     packets: bytes = field(repr=False)
     database: str = ""
+    answers: int = 0

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zipfile import ZipFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +22,11 @@ INSTALL = "pip install 'upwell[server,spark]', in a checkout: make spark"
 NO_JAVA = (
     "there is no Java: install one (Debian: openjdk-17-jre-headless; 17 or newer), and put `java` on PATH or set"
     " JAVA_HOME"
+)
+APP_DIR = Path(__file__).resolve().parents[1]
+DECODER = (
+    *(f"external_upquery/{name}.py" for name in ("__init__", "columns", "protocol", "rowcode", "rows_apart")),
+    *(f"sqltypes/{name}.py" for name in ("__init__", "errors", "expression", "schema")),
 )
 REACHED_WITHIN = 5.0  # seconds
 CONNECT_RETRIES = 2  # a Connect client would try a dead server again for ten minutes
@@ -96,7 +102,18 @@ def open_session(settings: SparkSettings) -> SparkSession:
     session = _connect(settings) if settings.is_connect else _classic(settings)
     for name, value in settings.more.items():
         session.conf.set(name, value)
+    if not settings.is_local:  # there the tasks find it by PYTHONPATH
+        session.addArtifacts(str(decoder_archive(Path(settings.folder or "."))), pyfile=True)
     return session
+
+
+def decoder_archive(folder: Path) -> Path:
+    """Writes what executors need to decode MySQL's rows."""
+    path = folder / "upwell_decoder.zip"
+    with ZipFile(path, "w") as archive:
+        for name in DECODER:
+            archive.write(APP_DIR / name, name)
+    return path
 
 
 def _check_reachable(settings: SparkSettings) -> None:

@@ -8,15 +8,17 @@ meanwhile.
 
 from __future__ import annotations
 
+import marshal
 import os
 import queue
 import signal
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from bulk.frames import Answered, Ask, Cancel, Ended, Open, Opened, Refused, packed, receive
+from bulk.frames import Answered, Ask, Cancel, Ended, Open, Opened, Piece, Refused, packed, receive
 from bulk.session import open_session, why_unavailable
 from bulk.slice_source import NAME, Slice, source_of
 
@@ -84,21 +86,43 @@ class Sidecar:
             table = session.read.format(NAME).load().toArrow()
         finally:
             session.removeTag(_tag(job.job))
-        some: list[tuple[int, bytes | None, str, int]] = []
+        some: list[Piece] = []
         size = 0
         for batch in table.to_batches():
             columns: list[list[Any]] = [column.to_pylist() for column in batch.columns]
-            for number, answer, error, errno in zip(*columns, strict=True):
-                some.append((number, answer, error or "", errno or 0))
-                size += len(answer or b"")
-                if size >= AT_ONCE:
-                    self._send(Answered(job.job, some))
-                    some, size = [], 0
+            for row in zip(*columns, strict=True):
+                for piece in pieces_of(*row):
+                    some.append(piece)
+                    size += piece.size
+                    if size >= AT_ONCE:
+                        self._send(Answered(job.job, some))
+                        some, size = [], 0
         self._send(Answered(job.job, some))
 
     def _send(self, message: object) -> None:
         with self._sending:
             self._connection.sendall(packed(message))
+
+
+def pieces_of(
+    number: int, answer: bytes | None, rows: bytes | None, problem: str | None, errno: int | None
+) -> Iterator[Piece]:
+    """A row of the data source (`bulk/slice_source.py`) as pieces of about `AT_ONCE` bytes at most."""
+    if answer is None:
+        yield Piece(number, problem=problem or "there is no answer", errno=errno or 0)
+        return
+    for at in range(0, len(answer) - AT_ONCE, AT_ONCE):
+        yield Piece(number, answer[at : at + AT_ONCE], last=False)
+    rest = answer[len(answer) - (len(answer) % AT_ONCE or AT_ONCE) :] if answer else b""
+    parts: list[tuple[int, bytes]] = []
+    size = len(rest)
+    for part in marshal.loads(rows) if rows else ():
+        if size >= AT_ONCE:
+            yield Piece(number, rest, tuple(parts), last=False)
+            rest, parts, size = b"", [], 0
+        parts.append(part)
+        size += len(part[1])
+    yield Piece(number, rest, tuple(parts))
 
 
 def _tag(job: int) -> str:

@@ -1,7 +1,9 @@
-"""A data source for Spark that asks MySQL and returns its answers as they came: bytes, for the proxy to decode.
+"""A data source for Spark that asks MySQL and returns its answers.
 
 The commands are the proxy's own, and so is the decoder of what comes back: a value takes the same way whether Spark
-has brought it or not. Executors need PyMySQL and pyarrow; this module and `bulk/questions.py` are sent to them.
+has brought it or not. Where an executor has that decoder (`external_upquery/rows_apart.py`), it takes the rows out of
+an answer and decodes them; otherwise all bytes are left for the proxy to decode. Executors need PyMySQL and pyarrow;
+this module and `bulk/questions.py` are sent to them.
 
 A partition is some questions, asked one after the other on one connection. Behind the commands of each a mark is
 selected, 32 random letters: where they are seen, the answer is complete. A connection that is lost is opened once
@@ -10,9 +12,11 @@ more. What goes wrong is told in the place of the answer, so that no other slice
 
 from __future__ import annotations
 
+import marshal
 import secrets
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 NAME = "upwell_slices"
-SCHEMA = "number bigint, answer binary, error string, errno int"
+SCHEMA = "number bigint, answer binary, rows binary, error string, errno int"
 BATCH = 4 << 20  # bytes of answers that are handed on together
 LARGEST = 512 << 20  # bytes of one answer
 LOST = 2013  # MySQL's number for a connection that was lost
@@ -58,15 +62,16 @@ class SliceReader(DataSourceReader):
             [
                 ("number", pyarrow.int64()),
                 ("answer", pyarrow.binary()),
+                ("rows", pyarrow.binary()),
                 ("error", pyarrow.string()),
                 ("errno", pyarrow.int32()),
             ]
         )
-        rows: list[tuple[int, bytes | None, str | None, int]] = []
+        rows: list[tuple[int, bytes | None, bytes | None, str | None, int]] = []
         size = 0
         for row in answers(partition):
             rows.append(row)
-            size += len(row[1] or b"")
+            size += len(row[1] or b"") + len(row[2] or b"")
             if size >= BATCH:
                 yield pyarrow.RecordBatch.from_arrays([list(column) for column in zip(*rows)], schema=schema)  # noqa: B905 - equal by construction
                 rows, size = [], 0
@@ -92,8 +97,19 @@ def source_of(slices: Sequence[Slice]) -> type[DataSource]:
     return Slices
 
 
-def answers(asked: Slice) -> Iterator[tuple[int, bytes | None, str | None, int]]:
-    """(number, bytes, None, 0) of each question, or (number, None, what is wrong, MySQL's number for it)."""
+@cache
+def decoder() -> Callable[[bytes, int], tuple[bytes, Any]] | None:
+    """Takes the rows out of the bytes of so many answers, None where the executor has nothing of Upwell."""
+    try:
+        from external_upquery.rows_apart import taken_out
+    except ImportError:
+        return None
+    return taken_out
+
+
+def answers(asked: Slice) -> Iterator[tuple[int, bytes | None, bytes | None, str | None, int]]:
+    """(number, bytes, rows, None, 0) of each question, or (number, None, None, what is wrong, MySQL's number for it).
+    `rows`: those that were taken out of the bytes, packed; None if there are none."""
     connection: Connection | None = None
     try:
         for question in asked.questions:
@@ -117,7 +133,13 @@ def answers(asked: Slice) -> Iterator[tuple[int, bytes | None, str | None, int]]
                 except OSError as error:
                     _close(connection)
                     connection, problem, errno = None, str(error), LOST
-            yield (question.number, answer, None, 0) if answer is not None else (question.number, None, problem, errno)
+            if answer is None:
+                yield question.number, None, None, problem, errno
+                continue
+            rows: Any = None
+            if question.answers and (take_out := decoder()) is not None:
+                answer, rows = take_out(answer, question.answers)
+            yield question.number, answer, marshal.dumps(rows) if rows else None, None, 0
     finally:
         _close(connection)
 

@@ -3,10 +3,11 @@ own connections are."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.protocol import Answer, Answers, ProtocolBroken
+from external_upquery.rows_apart import Packed, put_back
 from external_upquery.snapshot import BracketReader, plan
 from sqltypes.errors import Fault, SourceDown, UpwellError
 
@@ -29,13 +30,21 @@ class CollectedUpquery:
     def packets(self) -> bytes:
         return self._plan.packets
 
-    def answered(self, received: bytes, connected_at: float) -> Generator[None, None, Result]:
-        """What came of it, in steps. `received`: the answers' bytes; what follows them is passed over.
+    @property
+    def answers(self) -> int:
+        """How many answers the packets get."""
+        return self._plan.count
+
+    def answered(
+        self, received: Iterable[bytes], connected_at: float, packed: Packed = ()
+    ) -> Generator[None, None, Result]:
+        """What came of it, in steps. `received`: the answers' bytes, in pieces; what follows them is passed over.
+        `packed`: rows that were taken out of them (`external_upquery/rows_apart.py`).
 
         `connected_at`: as `UpqueryAnswer` has it; later than it was is never wrong.
         """
         try:
-            answers = yield from self._decoded(received)
+            answers = yield from self._decoded(received, packed)
         except UpwellError as error:
             return UpqueryFailed(self.request.id, error)
         statements = len(self.request.statements)
@@ -47,14 +56,17 @@ class CollectedUpquery:
         columns = tuple([one.layout.result_columns for one in found])
         return UpqueryAnswer(self.request.id, bracket, results, connected_at=connected_at, columns=columns)
 
-    def _decoded(self, received: bytes) -> Generator[None, None, list[Answer]]:
+    def _decoded(self, received: Iterable[bytes], packed: Packed) -> Generator[None, None, list[Answer]]:
         decoder = Answers(deprecate_eof=False)
         decoder.expect(self._plan.count + 1)  # the one behind is never complete
         answers: list[Answer] = []
         try:
-            for at in range(0, len(received), CHUNK):
-                answers += decoder.feed(received[at : at + CHUNK])
-                yield
+            for piece in received:
+                for at in range(0, len(piece), CHUNK):
+                    answers += decoder.feed(piece[at : at + CHUNK])
+                    yield
+            if len(answers) >= self._plan.count:
+                yield from put_back(answers, packed)
         except ProtocolBroken as error:
             raise SourceDown(f"the source's answer cannot be decoded: {error}") from error
         except (ValueError, IndexError, ArithmeticError) as error:

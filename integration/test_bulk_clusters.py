@@ -6,19 +6,22 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
+from bulk.frames import Piece
 from bulk.questions import Login, Question
+from external_upquery.collected import CollectedUpquery, Result
+from external_upquery.rows_apart import Packed
 from integration.conftest import OwnMySQL
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
 from integration.spark_cluster import Running, connect_server, standalone
 from integration.test_bulk_fills import NUMBERS, answer, bulk_of, fill, needs_spark, rows, truth
 from proxy.api import FillBy, FillProgress
-from proxy.spark import Answers, SparkProcess
+from proxy.spark import SparkProcess
 from tests.support.waiting import until
 
 PASSWORD = "Zx9-of_the-account"
@@ -37,15 +40,15 @@ class Paused:
 
         async def paused(
             spark: SparkProcess, login: Login, slices: Sequence[Sequence[Question]]
-        ) -> AsyncGenerator[Answers, None]:
+        ) -> AsyncGenerator[list[Piece], None]:
             nonlocal first
             if first:
                 first = False
                 lock = asyncio.create_task(self._lock())
                 await self.locked.wait()
                 tasks.append(lock)
-            async for answers in ask(spark, login, slices):
-                yield answers
+            async for pieces in ask(spark, login, slices):
+                yield pieces
 
         tasks: list[asyncio.Task[None]] = []
         self.locked = asyncio.Event()
@@ -67,8 +70,26 @@ class Paused:
         await asyncio.to_thread(connection.close)
 
 
+by_executors: list[bool] = []  # of each slice that Spark has brought: whether its rows came decoded
+
+
+@pytest.fixture(autouse=True)
+def _decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = CollectedUpquery.answered
+
+    def noted(
+        self: CollectedUpquery, received: Iterable[bytes], connected_at: float, packed: Packed = ()
+    ) -> Generator[None, None, Result]:
+        by_executors.append(bool(packed))
+        return answered(self, received, connected_at, packed)
+
+    by_executors.clear()
+    monkeypatch.setattr(CollectedUpquery, "answered", noted)
+
+
 async def filled(proxy: Proxy, expected: int) -> FillProgress:
     progress = await fill(proxy, "c", FillBy.SPARK)
+    assert by_executors and all(by_executors), "executors have our decoder"
     assert (progress.keys, progress.held, progress.left, progress.by) == (expected, expected, 0, FillBy.SPARK), progress
     for number in range(0, expected, expected // 20):
         assert answer(proxy, "c", number) == await truth(proxy, "c", number)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic
 
+from bulk.frames import Piece
 from bulk.questions import Login, Question
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.collected import CollectedUpquery
@@ -17,7 +19,7 @@ from proxy.spark import SparkProcess
 from sqltypes.errors import SourceDown, SourceError, UpwellError
 
 AT_ONCE = 2  # slices on the proxy's own connections: the others are left to reads
-OF_A_TASK = 192  # slices of one task: a task costs 30 ms, and its answers are held until its job ends
+OF_A_TASK = 64  # slices of one task: a task costs 30 ms, and its answers are held until its job ends
 WAVES = 2  # jobs that are asked for before the first one's answers are inserted
 LOST = frozenset({2003, 2006, 2013})  # MySQL's numbers for a connection that is not there
 
@@ -84,16 +86,21 @@ class SparkAsker:
         asked = {upquery.request.id: upquery for upquery in wave}
         tasks = min(self._spark.slots, len(wave))
         questions = [
-            [Question(one.request.id, one.packets, one.request.database) for one in wave[first::tasks]]
+            [Question(one.request.id, one.packets, one.request.database, one.answers) for one in wave[first::tasks]]
             for first in range(tasks)
         ]
+        arriving: list[Piece] = []  # of one answer
         try:
-            async for answers in self._spark.ask(self._login, questions):
-                for number, received, problem, errno in answers:
-                    upquery = asked.pop(number, None)
+            async for pieces in self._spark.ask(self._login, questions):
+                for piece in pieces:
+                    arriving.append(piece)
+                    if not piece.last:
+                        continue
+                    upquery = asked.pop(piece.number, None)
                     if upquery is not None:
-                        self._pump.deliver(await self._result(upquery, received, problem, errno))
+                        self._pump.deliver(await self._result(upquery, arriving))
                         await asyncio.sleep(0)
+                    arriving = []
         except UpwellError as error:
             self._failed = error
         except Exception as error:  # noqa: BLE001 - a task's top level: `check` tells
@@ -101,14 +108,15 @@ class SparkAsker:
         for number in asked:
             self._pump.deliver(UpqueryFailed(number, SourceDown("Spark has not answered")))
 
-    async def _result(
-        self, upquery: CollectedUpquery, received: bytes | None, problem: str, errno: int
-    ) -> UpqueryAnswer | UpqueryFailed:
-        if received is None:
-            lost = errno in LOST or not errno
-            error = SourceDown(problem) if lost else SourceError(errno, "HY000", problem)
+    async def _result(self, upquery: CollectedUpquery, pieces: Sequence[Piece]) -> UpqueryAnswer | UpqueryFailed:
+        last = pieces[-1]
+        if last.problem:
+            lost = last.errno in LOST or not last.errno
+            error = SourceDown(last.problem) if lost else SourceError(last.errno, "HY000", last.problem)
             return UpqueryFailed(upquery.request.id, error)
-        return await run_in_slices(upquery.answered(received, monotonic()))
+        received = [piece.received for piece in pieces]
+        packed = [part for piece in pieces for part in piece.packed]
+        return await run_in_slices(upquery.answered(received, monotonic(), packed))
 
     async def close(self) -> None:
         """Cancels what is under way."""

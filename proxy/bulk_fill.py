@@ -29,7 +29,7 @@ from sqltypes.errors import BadParameters, CannotFill, ComparedElsewhere, Evalua
 from sqltypes.expression import Key, Row
 
 KEYS = 200  # of a slice: to ask for them and to insert them are steps of 1 to 3 ms each
-ROWS = 1000  # of a slice, about: likewise
+ROWS = 4000  # of a slice, about: what comes of more is worked out in steps
 TRIES = 3
 PAUSE = 0.2  # seconds until a slice is asked again that MySQL did not answer
 PATIENCE = 60.0  # seconds that MySQL may be away

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import structlog
 
-from bulk.frames import HEAD, Answered, Ask, Cancel, Ended, Open, Opened, Refused, packed, unpacked
+from bulk.frames import HEAD, Answered, Ask, Cancel, Ended, Open, Opened, Piece, Refused, packed, unpacked
 from bulk.questions import Login, Question
 from bulk.session import SparkSettings, why_unavailable
 from external_upquery.login import PIN_SESSION, arguments
@@ -28,7 +28,6 @@ START_SECONDS = 120.0  # 5 on a quiet machine; 20 were seen on a busy one
 IDLE_SECONDS = 300.0
 OFF = "it is switched off (--spark-master off)"
 APP_DIR = Path(__file__).resolve().parents[1]
-Answers = list[tuple[int, bytes | None, str, int]]
 
 
 def login_of(upstream: Upstream) -> Login:
@@ -133,9 +132,9 @@ class SparkProcess:
                 job.put_nowait(Ended(number, why))
         self._jobs = {}
 
-    async def ask(self, login: Login, slices: Sequence[Sequence[Question]]) -> AsyncGenerator[Answers, None]:
-        """MySQL's answers, as they come: each element of `slices` is what one task asks. One that stops listening
-        cancels the job. Raises SparkUnavailable: what has not come by then does not come."""
+    async def ask(self, login: Login, slices: Sequence[Sequence[Question]]) -> AsyncGenerator[list[Piece], None]:
+        """Pieces of MySQL's answers, as they come: each element of `slices` is what one task asks. One that stops
+        listening cancels the job. Raises SparkUnavailable: what has not come by then does not come."""
         await self.start()
         assert self._writer is not None
         number = next(self._numbers)
@@ -146,7 +145,7 @@ class SparkProcess:
         try:
             self._writer.write(packed(Ask(number, login, tuple(map(tuple, slices)))))
             while isinstance(message := await job.get(), Answered):
-                yield message.answers
+                yield message.pieces
             ended = True
             if message.problem:
                 raise SparkUnavailable(message.problem)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import marshal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from bulk.session import SparkSettings, find_java, open_session, why_unavailable
-from bulk.sidecar import reason_of
+from bulk.session import SparkSettings, decoder_archive, find_java, open_session, why_unavailable
+from bulk.sidecar import AT_ONCE, pieces_of, reason_of
 
 
 @pytest.mark.parametrize(
@@ -68,3 +71,30 @@ def test_nobody_at_the_master_is_said_at_once() -> None:
 )
 def test_one_line_of_what_spark_says(text: str, reason: str) -> None:
     assert reason_of(RuntimeError(text)) == reason
+
+
+def test_the_decoder_that_executors_get_needs_nothing_else_of_ours(tmp_path: Path) -> None:
+    archive = decoder_archive(tmp_path)
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from external_upquery.rows_apart import taken_out\n"
+        "assert sys.modules['sqltypes'].__file__.startswith(sys.argv[1]), sys.modules['sqltypes']\n"
+        "print(taken_out(b'', 1))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-I", "-c", script, str(archive)], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert told.stdout == "(b'', [])\n", told.stderr
+
+
+@pytest.mark.parametrize("size", [0, 1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE])
+@pytest.mark.parametrize("parts", [0, 1, 5])
+def test_a_large_answer_is_several_pieces(size: int, parts: int) -> None:
+    answer = bytes(range(251)) * (size // 251 + 1)
+    rows = [(at, bytes((at,)) * (AT_ONCE // 2 + 1)) for at in range(parts)]
+    pieces = list(pieces_of(7, answer[:size], marshal.dumps(rows) if rows else None, None, 0))
+    assert b"".join(piece.received for piece in pieces) == answer[:size]
+    assert [part for piece in pieces for part in piece.packed] == rows
+    assert [piece.last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    assert all(piece.size <= 2 * AT_ONCE and piece.number == 7 and not piece.problem for piece in pieces)
+    assert [(one.problem, one.errno, one.last) for one in pieces_of(7, None, None, "no", 3)] == [("no", 3, True)]

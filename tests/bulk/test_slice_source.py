@@ -78,7 +78,9 @@ def test_answers_are_the_bytes_as_they_came(monkeypatch: pytest.MonkeyPatch, pie
     answers = (b"one" * 10, b"", bytes(range(256)) * 3)
     with server(monkeypatch, answering(*answers, piece=piece)) as said:
         found = list(source.answers(asked(1, 2, 3, database="d")))
-    assert found == [(n, answer + b"\x21\0\0\5\x20", None, 0) for n, answer in zip((1, 2, 3), answers, strict=True)]
+    assert found == [
+        (n, answer + b"\x21\0\0\5\x20", None, None, 0) for n, answer in zip((1, 2, 3), answers, strict=True)
+    ]
     assert said == ["SET x = 1", "USE d"]
 
 
@@ -91,12 +93,15 @@ def test_a_connection_that_is_lost_is_opened_once_more(monkeypatch: pytest.Monke
         found = list(source.answers(source.Slice(LOGIN, [Question(1, PACKETS)])))
         assert [number for number, *_ in found] == [1]
         again = list(source.answers(asked(2)))
-    assert again == [(2, b"b\x21\0\0\5\x20", None, 0)]
+    assert again == [(2, b"b\x21\0\0\5\x20", None, None, 0)]
 
 
 def test_what_is_wrong_is_told_in_the_place_of_each_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     with server(monkeypatch):
-        assert list(source.answers(asked(1, 2))) == [(1, None, "nobody there", 2003), (2, None, "nobody there", 2003)]
+        assert list(source.answers(asked(1, 2))) == [
+            (1, None, None, "nobody there", 2003),
+            (2, None, None, "nobody there", 2003),
+        ]
 
 
 def test_an_error_that_would_come_again_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +112,7 @@ def test_an_error_that_would_come_again_is_not_tried_again(monkeypatch: pytest.M
         raise pymysql.err.OperationalError(1045, "Access denied for user 'u'")
 
     monkeypatch.setattr(source, "_connect", refuse)
-    assert list(source.answers(asked(1))) == [(1, None, "Access denied for user 'u'", 1045)]
+    assert list(source.answers(asked(1))) == [(1, None, None, "Access denied for user 'u'", 1045)]
     assert len(tries) == 1
 
 
@@ -122,7 +127,7 @@ def test_an_answer_that_is_too_large_is_no_reason_to_ask_again(monkeypatch: pyte
 
     with server(monkeypatch, large, answering(b"b")):
         first, second = source.answers(asked(1, 2))
-    assert first == (1, None, "an answer of more than 1000 bytes", 0) and second[:2] == (2, b"b\x21\0\0\5\x20")
+    assert first == (1, None, None, "an answer of more than 1000 bytes", 0) and second[:2] == (2, b"b\x21\0\0\5\x20")
 
 
 def test_a_batch_is_handed_on_before_it_is_large(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def test_the_commands_are_those_of_the_snapshot_form() -> None:
 def test_answers_with_their_bracket() -> None:
     received = OPENING + rows([LONG, STRING], ["1", "one"], ["2", None]) + rows([LONG]) + OK
     for behind in (b"", BEHIND):
-        answer = ended(upquery("SELECT 1", "SELECT 2").answered(received + behind, 3.5))
+        answer = ended(upquery("SELECT 1", "SELECT 2").answered([received, behind], 3.5))
         assert isinstance(answer, UpqueryAnswer)
         assert (answer.id, answer.results, answer.connected_at) == (7, ([(1, "one"), (2, None)], []), 3.5)
         assert (str(answer.bracket.lower), answer.bracket.server_uuid) == (f"{UUID}:1-5", UUID)
@@ -71,7 +71,7 @@ def test_answers_with_their_bracket() -> None:
 
 def test_an_error_of_mysqls_is_the_upquerys() -> None:
     error = packet(1, b"\xff\x1a\x04#42S22Unknown column")
-    failed = ended(upquery("SELECT x").answered(OPENING + error + OK, 0.0))
+    failed = ended(upquery("SELECT x").answered([OPENING + error + OK], 0.0))
     assert isinstance(failed, UpqueryFailed) and isinstance(failed.error, SourceError)
     assert (failed.error.errno, failed.error.message) == (1050, "Unknown column")
 
@@ -79,17 +79,17 @@ def test_an_error_of_mysqls_is_the_upquerys() -> None:
 def test_what_is_cut_off_or_no_answer_is_the_sources_fault() -> None:
     whole = OPENING + rows([LONG], ["1"]) + OK
     for received in (b"", whole[:-1], OPENING, b"\x01\0\0\1\xfb" + whole):
-        failed = ended(upquery("SELECT 1").answered(received, 0.0))
+        failed = ended(upquery("SELECT 1").answered([received], 0.0))
         assert isinstance(failed, UpqueryFailed) and isinstance(failed.error, SourceDown), received
 
 
 def test_a_value_that_is_none_of_its_type_is_a_fault() -> None:
-    failed = ended(upquery("SELECT 1").answered(OPENING + rows([LONG], ["x"]) + OK, 0.0))
+    failed = ended(upquery("SELECT 1").answered([OPENING + rows([LONG], ["x"]) + OK], 0.0))
     assert isinstance(failed, UpqueryFailed) and isinstance(failed.error, Fault)
 
 
 def test_a_large_answer_is_decoded_in_steps() -> None:
     many: list[list[str | None]] = [[str(n), "x" * 200] for n in range(1000)]
     received = OPENING + rows([LONG, STRING], *many) + OK
-    steps = upquery("SELECT 1").answered(received, 0.0)
+    steps = upquery("SELECT 1").answered([received], 0.0)
     assert sum(1 for _ in steps) == -(-len(received) // (1 << 16))
