@@ -37,6 +37,7 @@ from benchmarks import (
     pages,
     per_query,
     planning,
+    spark,
     start,
     trust,
     vote,
@@ -67,6 +68,7 @@ BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
     "mysql_transactions": mysql_transactions.run,
     "mysql_vote": mysql_vote.run,
     "mysql_idle": mysql_idle.run,
+    "spark": spark.run,
 }
 
 
