@@ -23,6 +23,10 @@ UPSTREAM ?=
 SCALE ?=
 export UPSTREAM SCALE
 
+# make demo SPARK=on: every cache of the sample is filled with all its keys by Spark, and audited.
+SPARK ?=
+BY_SPARK = $(filter on,$(SPARK))
+
 .PHONY: help
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,13 +55,13 @@ spark: $(RUN_READY)  ## install what fills through Spark need into .venv
 	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/spark.lock
 
 .PHONY: run demo screen
-run: $(RUN_READY)  ## a MySQL, the sample, the proxy, and what it gains; serves until Ctrl-C: ARGS=--table for all queries
+run: $(RUN_READY) $(if $(BY_SPARK),spark)  ## a MySQL, the sample, the proxy, and what it gains; serves until Ctrl-C: ARGS=--table for all queries
 	@$(COMPILE)
-	@exec $(PY) -m examples.lobsters.run $(ARGS)
+	@exec $(PY) -m examples.lobsters.run $(if $(BY_SPARK),--spark) $(ARGS)
 
-demo: $(RUN_READY)  ## the same, but ends after the first screen
+demo: $(RUN_READY) $(if $(BY_SPARK),spark)  ## the same, but ends after the first screen; SPARK=on fills every cache by Spark
 	@$(COMPILE)
-	@exec $(PY) -m examples.lobsters.run --demo $(ARGS)
+	@exec $(PY) -m examples.lobsters.run --demo $(if $(BY_SPARK),--spark) $(ARGS)
 
 screen: $(RUN_READY)  ## run the demo and put its first screen into README.md
 	@$(COMPILE)

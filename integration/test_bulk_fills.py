@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,17 @@ from typing import Any
 import pytest
 
 from bulk.session import SparkSettings, why_unavailable
+from examples.lobsters.bulk import fill_all
+from integration.debian_java import provide
 from integration.grpc_app import Proxy, proxy_beside, run
-from integration.mysql_server import Server
+from integration.mysql_server import CannotStart, Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from proxy.api import FillBy, FillProgress, ParameterValue
 from proxy.bulk import Bulk
 from proxy.grpc_rows import FORMAT
 from sqltypes.errors import BadParameters, CannotFill, SourceError, SparkUnavailable, UnknownCache
 from tests.support.type_cases import SQL_MODE, TYPE_CASES
+from upwell.client import Client
 
 TOGETHER = 24  # columns of a table
 BY = pytest.mark.parametrize("by", [FillBy.DIRECT, FillBy.SPARK], ids=["direct", "spark"])
@@ -42,7 +45,9 @@ def rows(count: int, first: int = 0) -> str:
 
 
 def needs_spark() -> None:
-    """Leaves the test out where there is no Spark, but not in continuous integration."""
+    """Leaves the test out where there is no Spark, but not in continuous integration. A Java is brought."""
+    with suppress(CannotStart):
+        os.environ.update(provide(print))
     if why := why_unavailable(SparkSettings()):
         assert not os.environ.get("REQUIRE_SPARK"), why
         pytest.skip(f"without Spark: {why}")
@@ -285,6 +290,22 @@ def test_a_caller_that_goes_away_ends_it(beside: Beside, proxy: Proxy) -> None:
             spark = bulk_of(proxy).spark
             spark.check_invariants()
         assert (await fill(proxy, "c", FillBy.SPARK)).held == 30_000, "the next one fills the rest"
+
+    run_in(beside, scenario)
+
+
+def test_every_cache_of_the_sample_is_filled_and_audited(beside: Beside, proxy: Proxy) -> None:
+    async def scenario() -> None:
+        await proxy.write(*NUMBERS, rows(1_000))
+        for name in ("rows", "range"):
+            sql = SHAPES["rows"][0] if name == "rows" else "SELECT id FROM item WHERE n > ?"
+            await proxy.app.router.create_cache(name, sql, proxy.database)
+        told: list[str] = []
+        with Client(f"127.0.0.1:{proxy.app.grpc_port}", token=proxy.app.grpc_token) as client:
+            found, left = await asyncio.to_thread(fill_all, client, {"rows": "all", "range": "some"}, told.append)
+        ((one),) = found
+        assert one.audited is not None and (one.last.by, one.last.rows, one.audited.compared) == ("spark", 980, 100)
+        assert left.keys() == {"range"} and told == ["filling all", "filling some", "auditing all"]
 
     run_in(beside, scenario)
 

@@ -21,7 +21,7 @@ import pymysql
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from examples.lobsters import screen
+from examples.lobsters import bulk, screen
 from examples.lobsters.cached import Made, create_caches, wait_until_current
 from examples.lobsters.data import Shape, shape_of
 from examples.lobsters.direct import Direct
@@ -31,6 +31,8 @@ from examples.lobsters.pages import PageStream
 from examples.lobsters.proxy_process import ProxyFailed, ProxyProcess
 from examples.lobsters.queries import CATALOGUE, Sample
 from examples.lobsters.two_ports import PAGE_SECONDS, PageCosts, Pair, TwoPorts, all_pairs
+from integration.debian_java import provide
+from integration.mysql_server import CannotStart
 from integration.private_mysql import ExistingServer, NoMySQL, Server, find_mysql, in_words
 from upwell.client import Client
 from upwell.errors import UpwellError
@@ -54,6 +56,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--demo", action="store_true", help="end after the first screen")
     parser.add_argument("--table", action="store_true", help="every query, before the first screen")
     parser.add_argument("--brief", action="store_true", help="measure for a moment only")
+    parser.add_argument(
+        "--spark", action="store_true", help="fill every cache with all its keys by Spark, and audit it"
+    )
     parser.add_argument("--readme", action="store_true", help="put the first screen into README.md")
     parser.add_argument(
         "--upstream", default=os.environ.get("UPSTREAM", ""), help="an existing MySQL; nothing is loaded"
@@ -77,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
     except pymysql.MySQLError as error:
         print(f"MySQL says: {in_words(error)}", file=sys.stderr)
         return 3
-    except (NoMySQL, ProxyFailed, TimeoutError, UpwellError) as error:
+    except (NoMySQL, CannotStart, ProxyFailed, TimeoutError, UpwellError) as error:
         print(error, file=sys.stderr)
         return 3
     else:
@@ -114,6 +119,9 @@ class Demo:
             server = self.started.enter_context(find_mysql(upstream or None, report=self.say))
         if server.private:
             self._load(server)
+        if self.options.spark:
+            with self.busy("looking for a Java (the first time its package is fetched)"):
+                os.environ.update(provide(self.say))
         with self.busy("starting Upwell"):
             proxy, client = self._serve(server)
         if proxy.moved:
@@ -129,6 +137,8 @@ class Demo:
             lines = screen.addresses(serving)
             if not client.caches():
                 lines += ["", *screen.next_steps(serving)]
+        if self.options.spark:
+            lines = [*self._fill(client), "", *lines]
         # Not by the console: Ctrl-C in the middle of its work would have it print the screen once more.
         print("", *lines, sep="\n", flush=True)
         if self.options.demo:
@@ -190,6 +200,19 @@ class Demo:
             self.say(f"not cached: {id} ({CATALOGUE[id].title}): {why}")
         shown = screen.Shown(pairs, seen_ms, seen_by, pages, self.compared, self.different)
         return screen.screen(shown, serving)
+
+    def _fill(self, client: Client) -> list[str]:
+        """Every cache with all its keys, by Spark, and what that took."""
+        titles = {template.cache_name: template.title for template in CATALOGUE.values()}
+        names = {cache.name: titles.get(cache.name, cache.name) for cache in client.caches() if cache.state == "ready"}
+        with self.busy("starting Spark") as progress:
+
+            def tell(what: str) -> None:
+                progress.update(progress.task_ids[0], description=what)
+
+            found, left = bulk.fill_all(client, names, tell)
+        self.different += sum(len(one.audited.different) for one in found if one.audited is not None)
+        return bulk.lines(found, left)
 
     def _connected(self, server: Server) -> Connection:
         connection = connect(server, DATABASE)

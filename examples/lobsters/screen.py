@@ -132,6 +132,7 @@ def addresses(serving: Serving) -> list[str]:
         f"  {mysql_command(serving)}",
         f"  .venv/bin/upwell cache ls --grpc {serving.grpc}",
         f"  curl http://127.0.0.1:{serving.http_port}/",
+        "All caches filled by Spark, and audited: make demo SPARK=on",
         f"MySQL itself: {serving.mysql}. Upwell's log:",
         f"  {serving.log}",
     ]
