@@ -22,6 +22,8 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from proxy.api import FillBy, FillProgress, ParameterValue
 from proxy.bulk import Bulk
 from proxy.grpc_rows import FORMAT
+from proxy.metrics import Metrics
+from proxy.mysql.run_command import status_lines
 from sqltypes.errors import BadParameters, CannotFill, SourceError, SparkUnavailable, UnknownCache
 from tests.support.type_cases import SQL_MODE, TYPE_CASES
 from upwell.client import Client
@@ -276,6 +278,16 @@ def test_spark_is_killed_in_the_middle(
     run(scenario)
 
 
+async def shown_everywhere(proxy: Proxy, progress: FillProgress) -> None:
+    (fill,) = (await proxy.client.status()).fills
+    assert fill.cache == progress.cache and 0 < fill.held <= fill.keys == progress.keys and fill.rows and fill.slices
+    page = (await Metrics(proxy.app.router).text()).decode()
+    for name in ("keys", "held_keys", "rows", "rows_per_second", "seconds", "left_seconds"):
+        assert f'upwell_fill_{name}{{by="{progress.by.value}",cache="c"}}' in page, page
+    lines = dict(status_lines(proxy.app.router.status(), ""))
+    assert f" of {progress.keys} keys, " in lines["filling c"] and lines["filling c"].endswith(progress.by.value)
+
+
 def test_a_caller_that_goes_away_ends_it(beside: Beside, proxy: Proxy) -> None:
     async def scenario() -> None:
         await proxy.write(*NUMBERS, rows(30_000))
@@ -284,6 +296,7 @@ def test_a_caller_that_goes_away_ends_it(beside: Beside, proxy: Proxy) -> None:
             async with aclosing(proxy.app.router.fill("c", None, by)) as going_on:
                 async for progress in going_on:
                     if progress.by is by and progress.held:
+                        await shown_everywhere(proxy, progress)
                         break
             assert not bulk_of(proxy).under_way and not progress.done
             proxy.app.engine.check_invariants()

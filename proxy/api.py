@@ -227,6 +227,7 @@ class SystemStatus:
     late_buckets: tuple[tuple[float, int], ...] = ()  # of the loop: how often by at most so many seconds
     late_sum_seconds: float = 0.0
     address: str = ""  # of the source, without the account: for everybody
+    fills: tuple[FillProgress, ...] = ()  # under way
 
 
 class FillBy(Enum):
@@ -240,8 +241,8 @@ class FillBy(Enum):
 @dataclass(slots=True)
 class FillProgress:
     """How far a large fill is. `keys`: how many there are in all; `held`: those that are held, be it since before;
-    `left`: those that could not be held, of `keys`; `rows`: those that MySQL has sent; `slices` of `slices_in_all`: the
-    upqueries that have ended; `stage`: in words; `done`: nothing follows."""
+    `left`: those that could not be held, of `keys`; `rows`: those that MySQL has sent; `slices`: the upqueries that
+    have ended; `seconds` since it began; `stage`: in words; `done`: nothing follows."""
 
     cache: str
     by: FillBy = FillBy.SIZE
@@ -254,6 +255,17 @@ class FillProgress:
     stage: str = ""
     why: str = ""  # the last reason for which keys were left, or for which it is not Spark
     done: bool = False
+
+    @property
+    def rate(self) -> float:
+        """Rows a second, so far."""
+        return self.rows / self.seconds if self.seconds else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """If it goes on as until now; None where nothing tells."""
+        ended = self.held + self.left
+        return self.seconds * (self.keys - ended) / ended if ended and self.keys >= ended else None
 
 
 @dataclass(slots=True)

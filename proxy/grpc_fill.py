@@ -67,7 +67,12 @@ def by_of(number: int) -> FillBy:
 
 
 def progress_bytes(progress: FillProgress) -> bytes:
-    message = pb.FillProgress(
+    return progress_message(progress).SerializeToString()
+
+
+def progress_message(progress: FillProgress) -> pb.FillProgress:
+    return pb.FillProgress(
+        cache=progress.cache,
         keys=progress.keys,
         held=progress.held,
         left=progress.left,
@@ -79,7 +84,6 @@ def progress_bytes(progress: FillProgress) -> bytes:
         why=progress.why,
         done=progress.done,
     )
-    return message.SerializeToString()
 
 
 def audit_bytes(progress: AuditProgress) -> bytes:

@@ -29,7 +29,7 @@ from proxy.grpc_answers import (
 )
 from proxy.grpc_batch import batch
 from proxy.grpc_errors import as_upwell_error, sentence, status_code, trailing_metadata
-from proxy.grpc_fill import asked_to_fill, audit_bytes, by_of, progress_bytes
+from proxy.grpc_fill import asked_to_fill, audit_bytes, by_of, progress_bytes, progress_message
 from proxy.grpc_opened import OpenCache, OpenCaches, Parameters
 from proxy.grpc_rows import FORMAT, encoder_for, varint
 from proxy.grpc_values import (
@@ -303,8 +303,11 @@ class UpwellService:
     async def status(self, request: bytes, context: Context) -> bytes:
         pb.StatusRequest.FromString(request)
         status = self._system.status()
-        fields = {name: getattr(status, name) for name in pb.StatusResponse.DESCRIPTOR.fields_by_name}
-        return pb.StatusResponse(**fields).SerializeToString()
+        fields = {
+            name: getattr(status, name) for name in pb.StatusResponse.DESCRIPTOR.fields_by_name if name != "fills"
+        }
+        fills = [progress_message(progress) for progress in status.fills]
+        return pb.StatusResponse(**fields, fills=fills).SerializeToString()
 
     # -- around every call ---------------------------------------------------------------------------------------------
 

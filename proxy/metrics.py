@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from prometheus_client import CollectorRegistry
@@ -17,7 +17,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from proxy.api import CacheInfo, System, SystemStatus
+from proxy.api import CacheInfo, FillProgress, System, SystemStatus
 from proxy.counters import GAUGES
 from proxy.slices import in_slices
 
@@ -95,6 +95,7 @@ def _status_metrics(status: SystemStatus, *, ready: bool) -> Iterable[Metric]:
         if event not in GAUGES:
             events.add_metric((event,), float(count))
     yield events
+    yield from _fill_metrics(status.fills)
     if status.visible_buckets:
         yield HistogramMetricFamily(
             "upwell_visible_seconds",
@@ -109,6 +110,25 @@ def _status_metrics(status: SystemStatus, *, ready: bool) -> Iterable[Metric]:
             buckets=[(_bound(bound), float(count)) for bound, count in status.late_buckets],
             sum_value=status.late_sum_seconds,
         )
+
+
+def _fill_metrics(fills: Sequence[FillProgress]) -> Iterable[Metric]:
+    """Of large fills under way."""
+    gauges: tuple[tuple[str, str, Callable[[FillProgress], float]], ...] = (
+        ("keys", "Keys that a large fill under way is to fill", lambda fill: fill.keys),
+        ("held_keys", "Of them, those that are held", lambda fill: fill.held),
+        ("left_keys", "Of them, those that could not be held", lambda fill: fill.left),
+        ("rows", "Rows that MySQL has sent for it", lambda fill: fill.rows),
+        ("slices", "Upqueries of it that have ended", lambda fill: fill.slices),
+        ("rows_per_second", "Rows a second since it began", lambda fill: fill.rate),
+        ("seconds", "Seconds since it began", lambda fill: fill.seconds),
+        ("left_seconds", "Seconds until it ends, if it goes on so", lambda fill: fill.seconds_left or 0.0),
+    )
+    for name, text, value in gauges:
+        family = GaugeMetricFamily(f"upwell_fill_{name}", text, labels=("cache", "by"))
+        for fill in fills:
+            family.add_metric((fill.cache, fill.by.value), float(value(fill)))
+        yield family
 
 
 def _bound(seconds: float) -> str:

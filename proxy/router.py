@@ -467,6 +467,7 @@ class Router:
             visible_sum_seconds=self._visible.sum,
             late_buckets=self.lateness.buckets() if self.lateness is not None else (),
             late_sum_seconds=self.lateness.sum if self.lateness is not None else 0.0,
+            fills=tuple(self.bulk.under_way) if self.bulk is not None else (),
             counters={
                 **dict.fromkeys(COUNTERS, 0),
                 **engine.memory.counters,

@@ -71,11 +71,11 @@ def shown(cache: str, going_on: Iterable[Progress]) -> Iterator[Progress]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("keys, {task.fields[rows]:,} rows"),
+        TextColumn("keys, {task.fields[rows]:,} rows, {task.fields[rate]:,.0f} a second"),
         TimeRemainingColumn(),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(cache, total=None, rows=0)
+        task = bar.add_task(cache, total=None, rows=0, rate=0.0)
         for progress in going_on:
             stage = "" if progress.stage in ("filling", "done") else f": {progress.stage}"
             bar.update(
@@ -84,6 +84,7 @@ def shown(cache: str, going_on: Iterable[Progress]) -> Iterator[Progress]:
                 total=progress.keys or None,
                 completed=progress.held + progress.left,
                 rows=progress.rows,
+                rate=progress.rows / progress.seconds if progress.seconds else 0.0,
             )
             yield progress
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from planner.scan import preparable
-from proxy.api import CacheInfo, MadeBy, Origin, System, SystemStatus
+from proxy.api import CacheInfo, FillProgress, MadeBy, Origin, System, SystemStatus
 from proxy.mysql.commands import (
     Cell,
     Columns,
@@ -239,7 +239,7 @@ def _show_status(command: ShowStatus, system: System, session: SessionView) -> R
     wanted = _wanted(command.like)
     status = system.status()
     # The account that Upwell logs in with is a name to try passwords on.
-    status = status if session.is_admin else replace(status, source=status.address)
+    status = status if session.is_admin else replace(status, source=status.address, fills=())
     lines = status_lines(status, system.not_ready())
     return ResultTable(_STATUS, [(name, value) for name, value in lines if wanted(name)])
 
@@ -265,8 +265,16 @@ def status_lines(status: SystemStatus, not_ready: str) -> Sequence[tuple[str, st
         ("passed", str(status.passed)),
         ("hit_rate", f"{status.hits / reads:.4f}" if reads else "0.0000"),
         ("upqueries_in_flight", str(status.upqueries_in_flight)),
+        *((f"filling {fill.cache}", filling(fill)) for fill in status.fills),
         *((name, str(value)) for name, value in sorted(status.counters.items())),
     ]
+
+
+def filling(fill: FillProgress) -> str:
+    """How far a large fill is, in words."""
+    left = "" if fill.seconds_left is None else f", {fill.seconds_left:.0f} s left"
+    by = f" by {fill.by.value}" if fill.stage == "filling" else f" ({fill.stage})"
+    return f"{fill.held} of {fill.keys} keys, {fill.rows} rows, {fill.rate:.0f} a second{left}{by}"
 
 
 # -- explanations ------------------------------------------------------------------------------------------------------

@@ -1128,6 +1128,7 @@ class FillProgress(_message.Message):
     BY_FIELD_NUMBER: _builtins.int
     WHY_FIELD_NUMBER: _builtins.int
     DONE_FIELD_NUMBER: _builtins.int
+    CACHE_FIELD_NUMBER: _builtins.int
     keys: _builtins.int
     """in all, once that is known"""
     held: _builtins.int
@@ -1147,6 +1148,7 @@ class FillProgress(_message.Message):
     """the last reason why keys were left, or why it is not by Spark"""
     done: _builtins.bool
     """the last"""
+    cache: _builtins.str
     def __init__(
         self,
         *,
@@ -1160,10 +1162,11 @@ class FillProgress(_message.Message):
         by: Global___FillBy.ValueType = ...,
         why: _builtins.str = ...,
         done: _builtins.bool = ...,
+        cache: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "done", b"done", "held", b"held", "keys", b"keys", "left", b"left", "rows", b"rows", "seconds", b"seconds", "slices", b"slices", "stage", b"stage", "why", b"why"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "cache", b"cache", "done", b"done", "held", b"held", "keys", b"keys", "left", b"left", "rows", b"rows", "seconds", b"seconds", "slices", b"slices", "stage", b"stage", "why", b"why"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1308,6 +1311,7 @@ class StatusResponse(_message.Message):
     COUNTERS_FIELD_NUMBER: _builtins.int
     VISIBLE_P50_SECONDS_FIELD_NUMBER: _builtins.int
     VISIBLE_P99_SECONDS_FIELD_NUMBER: _builtins.int
+    FILLS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     source: _builtins.str
     """without the password"""
@@ -1329,6 +1333,10 @@ class StatusResponse(_message.Message):
     def counters(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """since start"""
 
+    @_builtins.property
+    def fills(self) -> _containers.RepeatedCompositeFieldContainer[Global___FillProgress]:
+        """large fills that are under way"""
+
     def __init__(
         self,
         *,
@@ -1348,10 +1356,11 @@ class StatusResponse(_message.Message):
         counters: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         visible_p50_seconds: _builtins.float = ...,
         visible_p99_seconds: _builtins.float = ...,
+        fills: _abc.Iterable[Global___FillProgress] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counters", b"counters", "hits", b"hits", "lag_seconds", b"lag_seconds", "memory_bytes", b"memory_bytes", "memory_limit", b"memory_limit", "misses", b"misses", "passed", b"passed", "position", b"position", "server_uuid", b"server_uuid", "server_version", b"server_version", "source", b"source", "source_up", b"source_up", "upqueries_in_flight", b"upqueries_in_flight", "version", b"version", "visible_p50_seconds", b"visible_p50_seconds", "visible_p99_seconds", b"visible_p99_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counters", b"counters", "fills", b"fills", "hits", b"hits", "lag_seconds", b"lag_seconds", "memory_bytes", b"memory_bytes", "memory_limit", b"memory_limit", "misses", b"misses", "passed", b"passed", "position", b"position", "server_uuid", b"server_uuid", "server_version", b"server_version", "source", b"source", "source_up", b"source_up", "upqueries_in_flight", b"upqueries_in_flight", "version", b"version", "visible_p50_seconds", b"visible_p50_seconds", "visible_p99_seconds", b"visible_p99_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
