@@ -350,6 +350,11 @@ class System(Protocol):
         SparkUnavailable, SourceError, ..."""
         ...
 
+    async def fill_first(self, name: str, keys: Sequence[Sequence[ParameterValue]]) -> bool:
+        """Before a call reads keys that are not held: where they are very many it fills them together. False: they are
+        not, or they are being filled. What it could not fill is the reads' business."""
+        ...
+
     async def held_before(self, name: str, most: int) -> list[tuple[ParameterValue, ...]]:
         """The keys of a cache that were held before the start, the hottest first. Raises UnknownCache, CannotFill."""
         ...

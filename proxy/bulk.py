@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from time import monotonic
 
 import structlog
@@ -22,7 +22,7 @@ from proxy.catalog import Catalog
 from proxy.named_cache import NamedCache
 from proxy.pump import Pump
 from proxy.spark import SparkProcess, login_of
-from sqltypes.errors import AnswerTooLarge, CannotFill, SparkUnavailable
+from sqltypes.errors import AnswerTooLarge, CannotFill, SparkUnavailable, UpwellError
 from sqltypes.expression import Value
 
 log = structlog.get_logger("upwell.bulk")
@@ -32,6 +32,10 @@ MOST_KEYS = 4_000_000  # of one fill: what is known of those that are still to b
 LISTING_BYTES = 256 << 20
 PLANS = 5  # of the cache, from its beginning to its end
 ROWS_OF_A_KEY = 4  # where it is not known
+TOLD_FROM = 10_000  # keys: a line of the log
+OF_A_LIST = 100  # values that are bound in one step
+MOST_BEHIND = 4  # fills that no caller waits for
+MANY_MISSED = 2_000  # keys that one call misses: to fill them together takes less than a read for each
 FULL = 0.9  # of the limit of memory: more is not begun
 
 
@@ -57,9 +61,12 @@ class Bulk:
         self.spark = spark
         self._spark_min_rows = spark_min_rows
         self._filling: dict[str, FillProgress] = {}
+        self._behind: set[asyncio.Task[None]] = set()  # fills that no caller waits for
         self._one_by_spark = asyncio.Lock()
 
     async def close(self) -> None:
+        for task in list(self._behind):
+            await ended(task)
         await self.spark.close()
 
     @property
@@ -85,14 +92,53 @@ class Bulk:
                     yield progress
             work.result()
             progress.done, progress.stage = True, "done"
-            log.info(
-                "filled", cache=name, by=progress.by.value, keys=progress.keys, left=progress.left, rows=progress.rows,
-                seconds=round(progress.seconds, 3),
-            )  # fmt: skip
+            if progress.keys >= TOLD_FROM:
+                log.info(
+                    "filled", cache=name, by=progress.by.value, keys=progress.keys, left=progress.left,
+                    rows=progress.rows, seconds=round(progress.seconds, 3),
+                )  # fmt: skip
             yield progress
         finally:
             del self._filling[name]
             await ended(work)
+
+    def want(self, cache: NamedCache, parameters: Sequence[ParameterValue]) -> None:
+        """Fills the keys of a list that is too long for a read to fill, and that MySQL answers therefore: when it comes
+        again it may be a hit. One list of a cache at a time; others are passed over meanwhile."""
+        lists = [at for at, value in enumerate(parameters) if isinstance(value, tuple)]
+        if len(lists) != 1 or cache.name in self._filling or len(self._behind) >= MOST_BEHIND:
+            return
+        (at,) = lists
+        values = parameters[at]
+        assert isinstance(values, tuple)
+        reader, binder = cache.reader, cache.binder
+        are_keys = binder is not None and binder.are_keys(values)
+        if reader is not None and are_keys and all(value in reader.entries for value in values):
+            return  # they are held, and have still to be encoded
+        keys = [
+            (*parameters[:at], values[first : first + OF_A_LIST], *parameters[at + 1 :])
+            for first in range(0, len(values), OF_A_LIST)
+        ]
+        task = asyncio.get_running_loop().create_task(self._fill_behind(cache.name, keys))
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
+
+    async def _fill_behind(self, name: str, keys: Sequence[Sequence[ParameterValue]]) -> None:
+        with suppress(UpwellError):  # whoever reads one of the keys is told
+            async with aclosing(self.fill(name, keys, FillBy.SIZE)) as going_on:
+                async for _ in going_on:
+                    pass
+
+    async def fill_first(self, name: str, keys: Sequence[Sequence[ParameterValue]]) -> bool:
+        """As `System.fill_first`. Not of a cache that has still to earn its trust: what a fill holds of it is compared
+        before it is given, a key at a time, and a read brings its comparison with it."""
+        trust = self._catalog.get(name).trust
+        if len(keys) < MANY_MISSED or name in self._filling or not (trust is None or trust.fills.earned):
+            return False
+        if any(isinstance(one, tuple) for key in keys for one in key):
+            return False
+        await self._fill_behind(name, keys)
+        return True
 
     async def audit(self, name: str, by: FillBy, *, repair: bool) -> AsyncGenerator[AuditProgress, None]:
         """As `System.audit`."""

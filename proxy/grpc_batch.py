@@ -39,18 +39,29 @@ async def batch(
     caches: OpenCaches, name: str, keys: Sequence[Parameters], demand: Demand | None, known_columns: int
 ) -> bytes:
     """A serialised BatchAnswer. A key that fails has its failure. Raises UnknownCache, BadParameters, Overloaded."""
+    filled = False
     for _ in range(TRIES):
-        answer = await _once(caches, name, keys, demand, known_columns)
+        answer = await _once(caches, name, keys, demand, known_columns, filled=filled)
         if answer is not None:
             return answer
+        if not filled:
+            filled = True  # very many were missing
+            continue
         await asyncio.sleep(PAUSE)  # what has changed the tables is on its way through the stream
     raise Overloaded(f"cache {name!r} was made or planned anew during each of {TRIES} attempts")
 
 
 async def _once(
-    caches: OpenCaches, name: str, keys: Sequence[Parameters], demand: Demand | None, known_columns: int
+    caches: OpenCaches,
+    name: str,
+    keys: Sequence[Parameters],
+    demand: Demand | None,
+    known_columns: int,
+    *,
+    filled: bool,
 ) -> bytes | None:
-    """None where the cache, or its columns, became others meanwhile."""
+    """None where the cache, or its columns, became others meanwhile, and where very many keys that were missing have
+    been filled, which is done unless they are `filled` already."""
     try:
         opened = caches.of(name)
         met = demand is None or demand.met()
@@ -72,6 +83,8 @@ async def _once(
             body = b""
         append(_hit_heads[len(body)])
         append(body)
+    if missed and not filled and await caches.fill_first(name, [keys[index] for index in missed]):
+        return None
     if missed:
         answers = await _answers(opened, [keys[index] for index in missed], demand)
         told = next((one.columns for one in answers if one is not None and one.columns is not None), columns)

@@ -86,6 +86,10 @@ class OpenCaches:
         self._open.pop(name, None)
         return self.of(name)
 
+    async def fill_first(self, name: str, keys: Sequence[Parameters]) -> bool:
+        """As `System.fill_first`."""
+        return await self._system.fill_first(name, keys)
+
     def forget(self, name: str) -> None:
         self._open.pop(name, None)
 

@@ -18,7 +18,7 @@ from gtid_tracker.gtid import GtidSet
 from proxy.api import ANSWERED_BY_MYSQL, Answer, Demand, ParameterValue, Served
 from proxy.faults import guarded_async
 from proxy.freshness import CallDemand
-from proxy.keys import Binding
+from proxy.keys import TOO_MANY, Binding
 from proxy.pump import NO_CONNECTION, NOT_COMPARED, SUSPECTED, Behind, PassThrough
 from proxy.slices import encode_in_slices, run_in_slices
 from sqltypes.errors import Fault, Overloaded, SourceDown, SourceError
@@ -84,7 +84,7 @@ class Misses:
             if body is not None:
                 return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
             if self._opened.reader is not None:
-                if why := self._opened.too_many(parameters):
+                if why := self._too_many(parameters):
                     return why
                 binding = self._opened.bind(parameters)
                 ahead = self.answer_ahead(self._opened.reader, binding)
@@ -96,6 +96,13 @@ class Misses:
         except ANSWERED_BY_MYSQL as reason:
             return f"{reason.reason}: {reason.message}"
         return cache.why or cache.state
+
+    def _too_many(self, parameters: Sequence[ParameterValue]) -> str:
+        """Why the read is MySQL's, "" if it is not. The keys of one long list are filled behind it."""
+        why = self._opened.too_many(parameters)
+        if why == TOO_MANY:
+            self._router.want(self._cache, parameters)
+        return why
 
     async def _hit_large(self, parameters: Sequence[ParameterValue]) -> bytes | None:
         """As `hit`; large answers that are not stored are derived first, each in several steps of the loop."""
@@ -183,7 +190,7 @@ class Misses:
             while (reader := self._opened.ready()) is not None:
                 if demand.met() and (body := await self._hit_large(parameters)) is not None:
                     return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
-                if why := self._opened.too_many(parameters):
+                if why := self._too_many(parameters):
                     return why
                 binding = self._opened.bind(parameters)
                 ahead = self.answer_ahead(reader, binding, demand)

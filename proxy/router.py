@@ -363,6 +363,14 @@ class Router:
         assert self.bulk is not None, "it is there before the listeners"
         return self.bulk.fill(name, keys, by)
 
+    def want(self, cache: NamedCache, parameters: Sequence[ParameterValue]) -> None:
+        """As `Bulk.want`."""
+        if self.bulk is not None:
+            self.bulk.want(cache, parameters)
+
+    async def fill_first(self, name: str, keys: Sequence[Sequence[ParameterValue]]) -> bool:
+        return self.bulk is not None and await self.bulk.fill_first(name, keys)
+
     async def held_before(self, name: str, most: int) -> list[tuple[ParameterValue, ...]]:
         assert self.warm_up is not None, "it is there before the listeners"
         return await self.warm_up.hottest(name, most)

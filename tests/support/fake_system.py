@@ -207,6 +207,9 @@ class FakeSystem:
         finally:
             self.fill_ended.set()
 
+    async def fill_first(self, name: str, keys: Sequence[Sequence[ParameterValue]]) -> bool:
+        return False
+
     async def held_before(self, name: str, most: int) -> list[tuple[ParameterValue, ...]]:
         return [(number,) for number in range(most)]
 
