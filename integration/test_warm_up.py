@@ -8,7 +8,7 @@ import pytest
 
 from integration.grpc_app import proxy_beside, run
 from integration.mysql_server import Server
-from integration.test_bulk_fills import NUMBERS, answer, fill, rows, truth
+from integration.test_bulk_fills import NUMBERS, answer, bulk_of, fill, rows, truth
 from proxy.api import FillBy
 from sqltypes.errors import CannotFill
 from tests.support.waiting import until
@@ -44,5 +44,23 @@ def test_keys_are_held_again_after_a_start(mysql: Server, database: str, tmp_pat
         async with proxy_beside(mysql, database, tmp_path, warm_up="on") as proxy:
             await until(lambda: proxy.app.catalog.get("named").info().keys == 2)
             assert "c" not in proxy.app.catalog.caches
+
+    run(scenario)
+
+
+def test_of_all_that_does_not_fit_the_hottest_are_filled(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, warm_up="on") as proxy:
+            await proxy.write(*NUMBERS, rows(40_000))
+            await proxy.app.router.create_cache("c", "SELECT id, n, name FROM item WHERE id = ?", database)
+            await fill(proxy, "c", FillBy.DIRECT, [(number,) for number in range(5, 305)])
+        async with proxy_beside(mysql, database, tmp_path, warm_up="on", memory_limit="1MiB") as proxy:
+            await until(lambda: proxy.app.catalog.get("c").info().keys >= 300 and not bulk_of(proxy).under_way)
+            progress = await fill(proxy, "c", FillBy.DIRECT)
+            assert (progress.keys, progress.held, progress.left) == (300, 300, 0)
+            assert progress.why.startswith("of 40,000 keys only about "), progress.why
+            with pytest.raises(CannotFill, match="do not fit"):
+                await fill(proxy, "c", FillBy.DIRECT, [(number,) for number in range(40_000)])
+            assert answer(proxy, "c", 304) == await truth(proxy, "c", 304)
 
     run(scenario)

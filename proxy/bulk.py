@@ -22,7 +22,7 @@ from proxy.catalog import Catalog
 from proxy.named_cache import NamedCache
 from proxy.pump import Pump
 from proxy.spark import SparkProcess, login_of
-from sqltypes.errors import AnswerTooLarge, CannotFill, SparkUnavailable, UpwellError
+from sqltypes.errors import AnswerTooLarge, CannotFill, DoesNotFit, SparkUnavailable, UpwellError
 from sqltypes.expression import Value
 
 log = structlog.get_logger("upwell.bulk")
@@ -289,17 +289,20 @@ class Bulk:
                 await asker.close()
 
     def _check_room(self, cache: NamedCache, progress: FillProgress) -> None:
-        """Raises CannotFill where it can be told that not all keys fit: the others will be as large as those held."""
+        """Raises DoesNotFit where it can be told that not all keys fit: the others will be as large as those held."""
         reader = cache.reader
         if reader is None or not reader.entries:
             return
         room = FULL * self._engine.limit - self._engine.memory.used
         more = progress.keys - max(progress.held, len(reader.entries))
-        if (needed := more * held_bytes(reader) / len(reader.entries)) > room:
-            raise CannotFill(
+        of_one = held_bytes(reader) / len(reader.entries)
+        if (needed := more * of_one) > room:
+            raise DoesNotFit(
                 f"{progress.keys:,} keys do not fit: {more:,} more would take about {needed / (1 << 20):,.0f} MiB, and"
                 f" {max(0.0, room) / (1 << 20):,.0f} MiB of --memory-limit are free; name those that are asked for"
-                " (--keys), or give it more memory"
+                " (--keys), or give it more memory",
+                progress.keys,
+                max(0, int(room / of_one)),
             )
 
     @staticmethod

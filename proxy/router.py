@@ -360,8 +360,8 @@ class Router:
     def fill(
         self, name: str, keys: Sequence[Sequence[ParameterValue]] | None = None, by: FillBy = FillBy.SIZE
     ) -> AsyncGenerator[FillProgress, None]:
-        assert self.bulk is not None, "it is there before the listeners"
-        return self.bulk.fill(name, keys, by)
+        assert self.warm_up is not None, "it is there before the listeners"
+        return self.warm_up.fill(name, keys, by)
 
     def want(self, cache: NamedCache, parameters: Sequence[ParameterValue]) -> None:
         """As `Bulk.want`."""

@@ -14,7 +14,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, suppress
 from decimal import Decimal
 from pathlib import Path
@@ -23,12 +23,12 @@ from typing import Any
 
 import structlog
 
-from proxy.api import FillBy, ParameterValue
+from proxy.api import FillBy, FillProgress, ParameterValue
 from proxy.bulk import Bulk
 from proxy.catalog import Catalog
 from proxy.slices import Slices
 from proxy.spark import APP_DIR
-from sqltypes.errors import CannotFill, UpwellError
+from sqltypes.errors import CannotFill, DoesNotFit, UpwellError
 from sqltypes.expression import Value
 
 log = structlog.get_logger("upwell.warm_up")
@@ -100,6 +100,28 @@ class WarmUp:
                         await turns.turn()
                     if not left:
                         return
+
+    async def fill(
+        self, name: str, keys: Sequence[Sequence[ParameterValue]] | None, by: FillBy
+    ) -> AsyncGenerator[FillProgress, None]:
+        """As `System.fill`. Where all keys are asked for and do not fit, those that were held before and do."""
+        try:
+            async with aclosing(self._bulk.fill(name, keys, by)) as going_on:
+                async for progress in going_on:
+                    yield progress
+            return
+        except DoesNotFit as error:
+            if keys is not None:
+                raise
+            try:
+                hottest = await self.hottest(name, error.fits)
+            except CannotFill:
+                raise error from None
+            only = f"of {error.keys:,} keys only about {error.fits:,} fit: the {len(hottest):,} that were held before"
+        async with aclosing(self._bulk.fill(name, hottest, by)) as going_on:
+            async for progress in going_on:
+                progress.why = progress.why or only
+                yield progress
 
     async def hottest(self, name: str, most: int) -> list[Parameters]:
         """The keys of a cache that were kept last. Raises UnknownCache, CannotFill where there are none."""

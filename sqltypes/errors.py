@@ -201,6 +201,14 @@ class CannotFill(UpwellError):
     reason = "cannot_fill"
 
 
+class DoesNotFit(CannotFill):
+    """`keys` were to be filled, of which about `fits` find room in memory."""
+
+    def __init__(self, message: str, keys: int, fits: int) -> None:
+        super().__init__(message)
+        self.keys, self.fits = keys, fits
+
+
 class SparkUnavailable(CannotFill):
     reason = "spark_unavailable"
 

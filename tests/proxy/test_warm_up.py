@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from proxy.spark import APP_DIR
 from proxy.warm_up import _run, read, written
 from sqltypes.expression import Value
 
@@ -49,3 +55,23 @@ def test_what_is_no_such_file_is_said(tmp_path: Path) -> None:
         assert problem
 
     asyncio.run(scenario())
+
+
+def test_a_full_disk_leaves_the_file_of_before(tmp_path: Path) -> None:
+    """The limit of a file's size stands in for the disk: both are an error of the write."""
+    path = tmp_path / "hot.parquet"
+    command = [sys.executable, "-P", "-m", "bulk.hot_file", "write", str(path)]
+    environment = {**os.environ, "PYTHONPATH": str(APP_DIR)}
+    before = json.dumps(["c", "q", "d", "[1]"]) + "\n"
+    subprocess.run(command, input=before, text=True, check=True, env=environment)
+    kept = path.read_bytes()
+    many = "".join(json.dumps(["c", "q", "d", f"[{number * 7919 % 100_003}]"]) + "\n" for number in range(50_000))
+
+    def no_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, 1 << 14))
+
+    done = subprocess.run(
+        command, input=many, text=True, check=False, env=environment, preexec_fn=no_room, capture_output=True
+    )
+    assert done.returncode == 1 and "File too large" in done.stderr, done
+    assert path.read_bytes() == kept and list(tmp_path.iterdir()) == [path]
