@@ -14,18 +14,23 @@ from typing import Any
 import pytest
 
 from bulk.session import SparkSettings, why_unavailable
+from dataflow.reader import Params
 from examples.lobsters.bulk import fill_all
 from integration.debian_java import provide
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import CannotStart, Server
 from integration.proxy_thread import Beside, proxy_in_thread
-from proxy.api import FillBy, FillProgress, ParameterValue
+from proxy.api import AuditProgress, FillBy, FillProgress, ParameterValue
 from proxy.bulk import Bulk
+from proxy.bulk_fill import bound
 from proxy.grpc_rows import FORMAT
+from proxy.keys import KeyBinder
 from proxy.metrics import Metrics
 from proxy.mysql.run_command import status_lines
 from sqltypes.errors import BadParameters, CannotFill, SourceError, SparkUnavailable, UnknownCache
+from sqltypes.expression import Key
 from tests.support.type_cases import SQL_MODE, TYPE_CASES
+from tests.support.waiting import until
 from upwell.client import Client
 
 TOGETHER = 24  # columns of a table
@@ -94,6 +99,13 @@ async def fill(
             last = progress
     assert last.done
     proxy.app.engine.check_invariants()
+    return last
+
+
+async def audit_of(proxy: Proxy, name: str) -> AuditProgress:
+    async with aclosing(proxy.app.router.audit(name, FillBy.DIRECT, repair=False)) as going_on:
+        async for progress in going_on:
+            last = progress
     return last
 
 
@@ -234,6 +246,55 @@ def test_writers_go_on_meanwhile(beside: Beside, proxy: Proxy, by: FillBy) -> No
                 assert body is None or body == await truth(proxy, name, number), (name, number)
         assert held > 1800, held
 
+    run_in(beside, scenario)
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["all", "named"])
+def test_keys_that_were_bound_by_another_plan_are_bound_anew(
+    beside: Beside, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    """The column's collation changes while the keys are listed, or looked at: 'ä' was known by the key of 'a'."""
+    words = ["ä", "b", "ß"]
+    going_on = asyncio.Event()
+
+    async def bound_late(binder: KeyBinder, asked: list[tuple[ParameterValue, ...]]) -> dict[Key, Params]:
+        found = await bound(binder, asked)
+        await going_on.wait()
+        return found
+
+    async def scenario() -> None:
+        router = proxy.app.router
+        folding, exact = "VARCHAR(20) COLLATE utf8mb4_general_ci", "VARCHAR(20) COLLATE utf8mb4_bin"
+        await proxy.write(
+            f"CREATE TABLE word (id INT PRIMARY KEY, w {folding})", "INSERT INTO word VALUES (1,'ä'), (2,'b'), (3,'ß')"
+        )
+        await router.create_cache("c", "SELECT id, w FROM word WHERE w = ?", proxy.database)
+        cache = proxy.app.catalog.get("c")
+        planned_first = cache.reader
+        with proxy.mysql.connect(database=proxy.database) as locking, locking.cursor() as cursor:
+            cursor.execute("LOCK TABLES word WRITE")  # the listing waits for it
+            filling = asyncio.create_task(
+                fill(proxy, "c", FillBy.DIRECT, [(word,) for word in words] if named else None)
+            )
+            await until(lambda: bool(bulk_of(proxy).under_way))
+            await asyncio.to_thread(cursor.execute, f"ALTER TABLE word MODIFY w {exact}")
+            await until(lambda: cache.reader is not planned_first)
+            cursor.execute("UNLOCK TABLES")
+        if named:
+            await until(lambda: cache.reader is not None)
+            going_on.set()
+        progress = await filling
+        assert (progress.keys, progress.held, progress.left) == (3, 3, 0), progress
+        await proxy.caught_up()
+        reader = cache.reader
+        assert reader is not None and reader is not planned_first
+        assert {key: reader.params_of(held) for key, held in reader.entries.items()} == {
+            reader.key_of((word,)): (word,) for word in words
+        }
+        assert not (await audit_of(proxy, "c")).different
+
+    if named:
+        monkeypatch.setattr("proxy.bulk.bound", bound_late)
     run_in(beside, scenario)
 
 

@@ -11,13 +11,13 @@ from time import monotonic
 import structlog
 
 from dataflow.engine import Engine
-from dataflow.reader import held_bytes
+from dataflow.reader import ReaderNode, held_bytes
 from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream
 from planner.all_keys import listing_sql, why_not_listed
 from proxy.api import AuditProgress, FillBy, FillProgress, ParameterValue
 from proxy.bulk_askers import AT_ONCE, DirectAsker, SparkAsker
-from proxy.bulk_fill import BulkFill, Listed, PlannedAgain, Slice, bound, one_statement_a_key, planned, sliced
+from proxy.bulk_fill import BulkFill, Listed, Planned, PlannedAgain, Slice, bound, one_statement_a_key, planned, sliced
 from proxy.catalog import Catalog
 from proxy.named_cache import NamedCache
 from proxy.pump import Pump
@@ -174,7 +174,7 @@ class Bulk:
                 return
             held = list(reader.entries.values())
             progress.keys = len(held)
-            audit = BulkFill(self._engine, self._pump, cache, progress, audits=True)
+            audit = BulkFill(self._engine, self._pump, cache, reader, progress, audits=True)
             slices = sliced((one.key, reader.params_of(one), ROWS_OF_A_KEY) for one in held if one.alive)
             try:
                 await self._ask(audit, slices, len(held) * ROWS_OF_A_KEY, by, progress)
@@ -194,20 +194,19 @@ class Bulk:
     ) -> None:
         for _ in range(PLANS):
             progress.keys = progress.held = progress.left = 0
-            await planned(cache)
+            found = await planned(cache)
             try:
                 if asked is None:
-                    await self._fill_all(cache, by, progress)
+                    await self._fill_all(cache, found, by, progress)
                 else:
-                    await self._fill_some(cache, asked, by, progress)
+                    await self._fill_some(cache, found, asked, by, progress)
                 return
             except PlannedAgain:
                 log.info("fill_begins_anew", cache=cache.name, why="the cache was planned again")
         raise CannotFill(f"cache {cache.name!r} was planned again {PLANS} times meanwhile: {self._held(progress)}")
 
-    async def _fill_all(self, cache: NamedCache, by: FillBy, progress: FillProgress) -> None:
-        plan, binder = cache.plan, cache.binder
-        assert plan is not None and binder is not None
+    async def _fill_all(self, cache: NamedCache, found: Planned, by: FillBy, progress: FillProgress) -> None:
+        plan = found.plan
         if why := why_not_listed(plan):
             raise CannotFill(f"the keys of cache {cache.name!r} cannot be listed: {why}; give them (--keys)")
         progress.stage = "listing keys"
@@ -223,9 +222,9 @@ class Bulk:
         for first in range(0, len(rows), 10_000):
             brings += sum([_number(row[-1]) for row in rows[first : first + 10_000]])
             await asyncio.sleep(0)
-        listed = Listed(plan, binder, rows)
+        listed = Listed(found, rows)
         del rows
-        await self._run(cache, sliced(listed.keys()), brings, by, progress)
+        await self._run(cache, found.reader, sliced(listed.keys()), brings, by, progress)
         progress.left += listed.not_bound
         if listed.not_bound:
             progress.why = f"{listed.not_bound} values are compared by MySQL alone"
@@ -235,27 +234,37 @@ class Bulk:
         return _number(count)
 
     async def _fill_some(
-        self, cache: NamedCache, asked: Sequence[Sequence[ParameterValue]], by: FillBy, progress: FillProgress
+        self,
+        cache: NamedCache,
+        found: Planned,
+        asked: Sequence[Sequence[ParameterValue]],
+        by: FillBy,
+        progress: FillProgress,
     ) -> None:
-        assert cache.binder is not None and cache.plan is not None
         progress.stage = "looking at keys"
-        keys = await bound(cache.binder, asked)
+        keys = await bound(found.binder, asked)
         progress.keys = len(keys)
-        if one_statement_a_key(cache.plan) and by is FillBy.SIZE:
+        if one_statement_a_key(found.plan) and by is FillBy.SIZE:
             by = FillBy.DIRECT
         slices = sliced((key, params, ROWS_OF_A_KEY) for key, params in keys.items())
-        await self._run(cache, slices, len(keys) * ROWS_OF_A_KEY, by, progress)
+        await self._run(cache, found.reader, slices, len(keys) * ROWS_OF_A_KEY, by, progress)
 
     async def _run(
-        self, cache: NamedCache, slices: Iterator[Slice], brings: int, by: FillBy, progress: FillProgress
+        self,
+        cache: NamedCache,
+        reader: ReaderNode,
+        slices: Iterator[Slice],
+        brings: int,
+        by: FillBy,
+        progress: FillProgress,
     ) -> None:
         """The first slices are filled directly: they tell whether MySQL lets us, and what a key takes."""
-        fill = BulkFill(self._engine, self._pump, cache, progress)
+        fill = BulkFill(self._engine, self._pump, cache, reader, progress)
         progress.stage, progress.by = "filling", FillBy.DIRECT
         await fill.fill(_first(slices, AT_ONCE), DirectAsker(self._pump, progress))
         if fill.error is not None and not progress.held:
             raise fill.error
-        self._check_room(cache, progress)
+        self._check_room(reader, progress)
         await self._ask(fill, slices, brings, by, progress)
 
     async def _ask(
@@ -288,10 +297,9 @@ class Bulk:
             finally:
                 await asker.close()
 
-    def _check_room(self, cache: NamedCache, progress: FillProgress) -> None:
+    def _check_room(self, reader: ReaderNode, progress: FillProgress) -> None:
         """Raises DoesNotFit where it can be told that not all keys fit: the others will be as large as those held."""
-        reader = cache.reader
-        if reader is None or not reader.entries:
+        if not reader.entries:
             return
         room = FULL * self._engine.limit - self._engine.memory.used
         more = progress.keys - max(progress.held, len(reader.entries))

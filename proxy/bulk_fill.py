@@ -66,21 +66,37 @@ class Slice:
     tries: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan of a cache. A key that was bound by it means nothing to another: its value may be another key there."""
+
+    plan: QueryPlan
+    binder: KeyBinder
+    reader: ReaderNode
+
+
 class BulkFill:
-    """Fills slices of one reader until all are done. Made for one plan of the cache: raises PlannedAgain where that is
-    another. `audits`: what is held of them is compared instead; `different`: what is held otherwise than MySQL has it.
+    """Fills slices of one reader until all are done. Their keys are of that reader's plan: raises PlannedAgain where
+    the cache has another. `audits`: what is held of them is compared instead; `different`: what is held otherwise than
+    MySQL has it.
 
     Invariants: 1. each slice is in `_again`, under way (`_asked`), or has ended.
     """
 
     def __init__(
-        self, engine: Engine, pump: Pump, cache: NamedCache, progress: FillProgress, *, audits: bool = False
+        self,
+        engine: Engine,
+        pump: Pump,
+        cache: NamedCache,
+        reader: ReaderNode,
+        progress: FillProgress,
+        *,
+        audits: bool = False,
     ) -> None:
-        assert cache.reader is not None
         self._engine = engine
         self._pump = pump
         self._cache = cache
-        self._reader: ReaderNode = cache.reader
+        self._reader = reader
         self._progress = progress
         self._audits = audits
         self.different: dict[Key, Params] = {}
@@ -207,9 +223,9 @@ class Listed:
     """The keys of a listing (`planner/all_keys.py`), bound as reads bind them. `not_bound`: those of which MySQL alone
     can tell what they are equal to."""
 
-    def __init__(self, plan: QueryPlan, binder: KeyBinder, rows: list[Row]) -> None:
-        self._plan = plan
-        self._binder = binder
+    def __init__(self, planned: Planned, rows: list[Row]) -> None:
+        self._plan = planned.plan
+        self._binder = planned.binder
         self._rows = rows
         self.not_bound = 0
 
@@ -253,13 +269,14 @@ async def bound(binder: KeyBinder, asked: Sequence[Sequence[ParameterValue]]) ->
     return keys
 
 
-async def planned(cache: NamedCache) -> None:
-    """Waits until the cache has a plan. Raises CannotFill where it gets none."""
+async def planned(cache: NamedCache) -> Planned:
+    """The cache's plan, waited for while it is planned again. Raises CannotFill where it gets none."""
     until = monotonic() + REBUILDING
     while cache.reader is None or cache.binder is None or cache.plan is None:
         if cache.dropped or cache.state != "rebuilding" or monotonic() > until:
             raise CannotFill(f"cache {cache.name!r} is not filled: {cache.why or cache.state}")
         await asyncio.sleep(0.02)
+    return Planned(cache.plan, cache.binder, cache.reader)
 
 
 def one_statement_a_key(plan: QueryPlan) -> bool:
