@@ -62,7 +62,7 @@ def build(block: Block, parameters: Parameters) -> Built:
         raise UnsupportedQuery("no_table", "the query reads no table, so there is nothing to keep current")
     _require_keyed_lists(block)
     _require_comparable(block)
-    _require_fixed_digits_alone(block)
+    _require_shown_alone(block)
     require_no_spellings(block)
     notes = list(block.notes)
     if len(block.joins) == 1 and isinstance(block.joins[0].source, Base):
@@ -112,9 +112,10 @@ def _require_comparable(block: Block) -> None:
             raise NotMaintained(because("expression", f"groups of long strings under {expr.type.collation}"))
 
 
-def _require_fixed_digits_alone(block: Block) -> None:
+def _require_shown_alone(block: Block) -> None:
     """Raises NotMaintained where a FLOAT(m,d) or DOUBLE(m,d) is more than shown or ordered by: what MySQL computes from
-    it has d digits behind the point or all of them, FLOAT or DOUBLE, by its plan."""
+    it has d digits behind the point or all of them, FLOAT or DOUBLE, by its plan. Likewise for an ENUM that has the
+    member '', which MySQL tells by an index from what the ENUM does not have, and otherwise not."""
     below = [join.source for join in block.joins if isinstance(join.source, Grouped)]
     computed = expressions(replace(block, group=(), outputs=(), order=()))
     computed += [expr for each in below for expr in each.filter]
@@ -122,8 +123,11 @@ def _require_fixed_digits_alone(block: Block) -> None:
     shown = [*block.group, *(output.expr for output in block.outputs), *(term.expr for term in block.order)]
     computed += [expr for expr in shown if not isinstance(expr, ColumnRef)]
     for expr in computed:
-        if any(ref.type.has_fixed_digits for ref in columns_of(expr)):
+        types = [ref.type for ref in columns_of(expr)]
+        if any(type_.has_fixed_digits for type_ in types):
             raise NotMaintained(because("expression", "a FLOAT(m,d) or DOUBLE(m,d) that is computed with"))
+        if any(type_.has_two_empty for type_ in types):
+            raise NotMaintained(because("expression", "an ENUM that has the member '' and is compared"))
 
 
 # -- one table --------------------------------------------------------------------------------------------------------

@@ -56,15 +56,22 @@ class ByPlan:
             self.equal_types([self._type_of(side) for side in sides], node.sql("mysql")[:60])
 
     def equal_types(self, types: Collection[SqlType], text: str) -> None:
-        """Likewise, of the types of the columns that are to be equal."""
+        """Likewise, of the types of the columns that are to be equal; and for what `shown_alone` lets be shown only."""
+        if any(type_.has_fixed_digits for type_ in types):
+            raise refuse("fixed_digits", text)
+        if any(type_.has_two_empty for type_ in types):
+            raise refuse("equal_by_plan", text)
         if any(type_.name in ("bit", "year") for type_ in types) and any(_family(type_) == "text" for type_ in types):
             raise refuse("equal_by_plan", text)
 
-    def fixed_digits(self) -> None:
+    def shown_alone(self) -> None:
         """Raises UnsupportedQuery for a FLOAT(m,d) that is more than shown: what MySQL computes from it, and what it is
-        equal to, depends on the plan and on how a constant is bound."""
+        equal to, depends on the plan and on how a constant is bound. And for an ENUM that has the member '' and is more
+        than shown or ordered by: by an index MySQL finds that member by '', without one also the rows whose value the
+        ENUM does not have, and of both it makes one group or two."""
         united = self._tree.find_ancestor(exp.SetOperation) is not None
         free = self._scope.parent is None and not united
+        grouped = self._tree.args.get("distinct") is not None or self._tree.args.get("group") is not None
         given = {node.alias.lower(): node.this for node in self._tree.expressions if isinstance(node, exp.Alias)}
         for column in self._tree.find_all(exp.Column):
             if column.find_ancestor(exp.Select) is not self._tree:
@@ -72,8 +79,23 @@ class ByPlan:
             below = column.parent.parent if isinstance(column.parent, exp.Alias) else column.parent
             meant = given.get(column.name.lower()) if not column.table else None
             types = [self._type_of(column)] + ([self._type_of(meant)] if meant is not None else [])
-            if not (free and below is self._tree) and any(type_.has_fixed_digits for type_ in types):
+            shown = free and below is self._tree
+            if not shown and any(type_.has_fixed_digits for type_ in types):
                 raise refuse("fixed_digits", column.sql("mysql")[:60])
+            plain = (shown and not grouped) or isinstance(below, exp.Ordered)
+            if not plain and any(type_.has_two_empty for type_ in types):
+                raise refuse("equal_by_plan", column.sql("mysql")[:60])
+        if grouped and any(type_.has_two_empty for type_ in self._stars()):
+            raise refuse("equal_by_plan", self._tree.sql("mysql")[:60])
+
+    def _stars(self) -> list[SqlType]:
+        """The types of what stars show."""
+        stars = [node for node in self._tree.expressions if node.is_star and isinstance(node, exp.Star | exp.Column)]
+        return [
+            column.type
+            for node in stars
+            for column in self._scope.star(node.table if isinstance(node, exp.Column) else "")
+        ]
 
     def long_sums(self) -> None:
         """Raises UnsupportedQuery for a SUM or AVG of numbers so long that the sum may have more than 65 digits: MySQL

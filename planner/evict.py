@@ -226,7 +226,7 @@ class _Select:
 
     def visit(self) -> list[ColumnRef]:
         self._from()
-        self._by_plan.fixed_digits()
+        self._by_plan.shown_alone()
         self._by_plan.equal_columns()
         self._by_plan.long_sums()
         where = argument(self._tree, "where")
@@ -257,9 +257,7 @@ class _Select:
         for node in nodes:
             alias = self._entry(node.this, outer=node.side == "LEFT" or not plain)
             self._using(node)
-            if node.method == "NATURAL":
-                for occurrence in self._own:
-                    occurrence.use_all()
+            self._natural(node)
             for part in split_and(node.args.get("on")):
                 if not plain:
                     self._uncounted.append(part)
@@ -298,23 +296,27 @@ class _Select:
         for join in node.args.get("joins") or ():
             alias = self._entry(join.this, outer=True, nested=True)
             self._using(join)
-            if join.method == "NATURAL":
-                for occurrence in self._own:
-                    occurrence.use_all()
+            self._natural(join)
             self._uncounted += split_and(join.args.get("on"))
         return alias
 
     def _using(self, node: exp.Expr) -> None:
         for name in node.args.get("using") or ():
-            found = [entry.columns.get(name.name.lower()) for entry in self._scope.entries]
-            self._by_plan.equal_types([column.type for column in found if column is not None], name.name)
-            for entry in self._scope.entries:
-                column = entry.columns.get(name.name.lower())
-                if column is not None:
-                    self._use(column)
-                    if column.type.has_fixed_digits:
-                        raise refuse("fixed_digits", column.name)
+            found = self._scope.named(name.name)
+            self._by_plan.equal_types([column.type for column in found], name.name)
+            for column in found:
+                self._use(column)
             self._scope.merged.add(name.name.lower())
+
+    def _natural(self, node: exp.Join) -> None:
+        """A NATURAL JOIN reads what it does not name, and what several tables have is to be equal."""
+        if node.method != "NATURAL":
+            return
+        for occurrence in self._own:
+            occurrence.use_all()
+        for name in dict.fromkeys(name for entry in self._scope.entries for name in entry.columns):
+            if len(found := self._scope.named(name)) > 1:
+                self._by_plan.equal_types([column.type for column in found], name)
 
     # -- conditions
 

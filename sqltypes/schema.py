@@ -75,6 +75,11 @@ class SqlType:
         return self.is_approximate and self.scale is not None
 
     @property
+    def has_two_empty(self) -> bool:
+        """An ENUM that has the member '': what it does not have is '', too, and has another number."""
+        return self.name == "enum" and "" in self.members
+
+    @property
     def is_moment(self) -> bool:
         """DATETIME, TIMESTAMP."""
         return self.name in ("datetime", "timestamp")

@@ -33,6 +33,14 @@ CREATE TABLE q (
   z VARCHAR(9) COLLATE utf8mb4_0900_bin,
   PRIMARY KEY (id)
 );
+CREATE TABLE m (
+  id INT NOT NULL,
+  n INT,
+  e ENUM('','a'),
+  f FLOAT(7,3),
+  s SET('','a'),
+  PRIMARY KEY (id)
+);
 CREATE TABLE `long` (
   id INT NOT NULL,
   n BIGINT,
@@ -82,6 +90,53 @@ def test_columns_of_using() -> None:
     joined = "SELECT x.id FROM x JOIN (SELECT {} AS {} FROM w) q USING ({}) WHERE x.id = ?"
     assert code(joined.format("y", "s", "s")) == "equal_by_plan"
     assert code(joined.format("v", "s", "s")) == ""
+
+
+@pytest.mark.parametrize(
+    ("joined", "why"),
+    [
+        ("x NATURAL JOIN (SELECT y AS s FROM w) q", "equal_by_plan"),
+        ("(x NATURAL JOIN (SELECT y AS s FROM w) q)", "equal_by_plan"),
+        ("m x NATURAL JOIN (SELECT f FROM m y) q", "fixed_digits"),
+        ("m x NATURAL JOIN (SELECT 'a' AS e) q", "equal_by_plan"),
+        ("x NATURAL JOIN (SELECT v AS s FROM w) q", ""),
+        ("m x NATURAL JOIN (SELECT n FROM m y) q", ""),
+    ],
+)
+def test_columns_of_a_natural_join(joined: str, why: str) -> None:
+    assert code(f"SELECT x.id FROM {joined} WHERE x.id = ?") == why
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("SELECT id FROM m WHERE e = ?", "equal_by_plan"),
+        ("SELECT id FROM m WHERE e IN (?)", "equal_by_plan"),
+        ("SELECT id FROM m WHERE n = ? AND e = ''", "equal_by_plan"),
+        ("SELECT id FROM m WHERE n = ? AND e <> ''", "equal_by_plan"),
+        ("SELECT x.id FROM m x JOIN m y ON y.e = x.e WHERE x.id = ?", "equal_by_plan"),
+        ("SELECT x.id FROM m x JOIN m y USING (e) WHERE x.id = ?", "equal_by_plan"),
+        ("SELECT x.id FROM m x JOIN (SELECT e AS c FROM m) y ON y.c = 'a' WHERE x.id = ?", "equal_by_plan"),
+        ("SELECT id FROM m WHERE n = ? AND EXISTS (SELECT 1 FROM x WHERE x.s = m.e)", "equal_by_plan"),
+        ("SELECT id FROM m WHERE n = ? AND 'a' IN (SELECT e FROM m y)", "equal_by_plan"),
+        ("SELECT e, COUNT(*) FROM m WHERE n = ? GROUP BY e", "equal_by_plan"),
+        ("SELECT e AS c, COUNT(*) FROM m WHERE n = ? GROUP BY c", "equal_by_plan"),
+        ("SELECT e, COUNT(*) FROM m WHERE n = ? GROUP BY 1", "equal_by_plan"),
+        ("SELECT DISTINCT e FROM m WHERE n = ?", "equal_by_plan"),
+        ("SELECT DISTINCT * FROM (SELECT e FROM m WHERE n = ?) x", "equal_by_plan"),
+        ("SELECT COUNT(DISTINCT e) FROM m WHERE n = ?", "equal_by_plan"),
+        ("SELECT e FROM m WHERE n = ? UNION SELECT e FROM m", "equal_by_plan"),
+        ("SELECT id, e FROM m WHERE n = ?", ""),
+        ("SELECT DISTINCT id, e FROM m WHERE n = ?", ""),
+        ("SELECT * FROM m WHERE n = ? ORDER BY e", ""),
+        ("SELECT e FROM m WHERE n = ? ORDER BY 1", ""),
+        ("SELECT s, COUNT(*) FROM m WHERE s = ? GROUP BY s", ""),
+        ("SELECT e, COUNT(*) FROM x WHERE e = ? GROUP BY e", ""),
+    ],
+)
+def test_an_enum_that_has_the_empty_text_beside_what_it_does_not_have(sql: str, why: str) -> None:
+    """An index knows the two apart."""
+    assert code(sql) == why
 
 
 @pytest.mark.parametrize(

@@ -64,9 +64,9 @@ def _column(item: str, position: int) -> Column:
 def _type(kind: str, size: str | None, unsigned: bool, rest: str) -> SqlType:
     if kind in _SIGNED:
         return SqlType(kind, unsigned, int(size) if size else None, zerofill="ZEROFILL" in rest)
-    if kind == "decimal":
+    if kind == "decimal" or (kind in ("float", "double") and size):
         precision, scale = (int(part) for part in (size or "10,0").split(","))
-        return SqlType("decimal", unsigned, precision=precision, scale=scale)
+        return SqlType(kind, unsigned, precision=precision, scale=scale)
     if kind in ("datetime", "timestamp", "time"):
         return SqlType(kind, scale=int(size or 0))
     if kind in ("char", "varchar", "text", "mediumtext", "longtext"):
