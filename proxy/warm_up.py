@@ -8,15 +8,13 @@ by. Without pyarrow (`upwell[spark]`) none are kept.
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import importlib.util
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
-from decimal import Decimal
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -29,7 +27,7 @@ from proxy.catalog import Catalog
 from proxy.slices import Slices
 from proxy.spark import APP_DIR
 from sqltypes.errors import CannotFill, DoesNotFit, UpwellError
-from sqltypes.expression import Value
+from upwell.key_text import read, written
 
 log = structlog.get_logger("upwell.warm_up")
 
@@ -144,7 +142,7 @@ class WarmUp:
         turns = Slices()
         for line in printed.splitlines():
             cache, sql, database, key = json.loads(line)
-            found.setdefault((cache, sql, database), []).append(tuple(read(key)))
+            found.setdefault((cache, sql, database), []).append(read(key))
             await turns.turn()
         self.before = found
 
@@ -193,40 +191,3 @@ async def _run(what: str, path: Path, given: bytes = b"") -> tuple[str | None, b
             return f"it took longer than {PATIENCE:.0f} s", b""
         raise
     return (None if process.returncode == 0 else complaint.decode(errors="replace").strip()), printed
-
-
-def written(parameters: Sequence[Value | tuple[Value, ...]]) -> str:
-    """Parameters as JSON; `read` gives the same."""
-    return json.dumps([_plain(value) for value in parameters], ensure_ascii=False)
-
-
-def _plain(value: object) -> object:
-    match value:
-        case tuple():
-            return [_plain(one) for one in value]
-        case Decimal():
-            return {"decimal": str(value)}
-        case bytes():
-            return {"bytes": base64.b64encode(value).decode()}
-        case float():
-            return {"float": value.hex()}
-        case _:
-            return value
-
-
-def read(text: str) -> Iterator[ParameterValue]:
-    for value in json.loads(text):
-        yield tuple(map(_value, value)) if isinstance(value, list) else _value(value)
-
-
-def _value(plain: Any) -> Value:
-    if not isinstance(plain, dict):
-        return plain  # type: ignore[no-any-return]  # a number, a text or NULL
-    ((kind, text),) = plain.items()
-    match kind:
-        case "decimal":
-            return Decimal(text)
-        case "bytes":
-            return base64.b64decode(text)
-        case _:
-            return float.fromhex(text)

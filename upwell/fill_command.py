@@ -18,6 +18,7 @@ from rich.progress import Progress as Bar
 
 from upwell.client import Client
 from upwell.command import Failed, connection_options, json_option
+from upwell.key_text import value_of
 from upwell.wire import FILL_BY, Progress
 
 ACCEPTED = 'a line of JSON for each key (7, "x" or [7, "x"]), or a .csv file with a parameter in each column'
@@ -103,11 +104,10 @@ def read_keys(path: Path) -> Iterator[object]:
         if not line.strip():
             continue
         try:
-            key = json.loads(line)
+            key = value_of(json.loads(line))
         except ValueError:
             key = None
-        parts = key if isinstance(key, list) else [key]
-        if key is None or any(isinstance(part, dict) for part in parts):
+        if key is None:
             raise click.BadParameter(
                 f"line {number} of {str(path)!r} is {line.strip()[:60]!r}: {ACCEPTED}", param_hint="--keys"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,12 @@ def test_a_bar_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: py
 @pytest.mark.parametrize(
     ("name", "text", "keys"),
     [
-        ("k.jsonl", '7\n"ann"\n\n[7, "x"]\n[null]\n1.5\n', [7, "ann", [7, "x"], [None], 1.5]),
+        ("k.jsonl", '7\n"ann"\n\n[7, "x"]\n[null]\n1.5\n', [7, "ann", (7, "x"), (None,), 1.5]),
+        (
+            "k.jsonl",
+            '[{"bytes": "AP8="}]\n{"decimal": "-12.50"}\n[{"float": "0x1.8p+1"}, [1, {"decimal": "2"}]]\n',
+            [(b"\0\xff",), Decimal("-12.50"), (3.0, (1, Decimal(2)))],
+        ),
         ("k.csv", '7,ann\n8,"a, b"\n', [["7", "ann"], ["8", "a, b"]]),
     ],
 )
