@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-import proxy.caches
+import proxy.lookups
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
 from integration.numbered_writers import NumberedWriter, numbered_writers
@@ -22,7 +22,7 @@ WRITERS, TRANSACTIONS = 3, 1000
 
 @pytest.fixture(autouse=True)
 def every_fourth_hit_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy.caches, "SAMPLE", 4)
+    monkeypatch.setattr(proxy.lookups, "SAMPLE", 4)
 
 
 async def read(rng: random.Random, proxy: Proxy, opened: dict[str, OpenCache], writer: NumberedWriter) -> None:

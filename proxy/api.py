@@ -413,7 +413,7 @@ class SessionCache(Cache, Protocol):
         that is not known."""
         ...
 
-    def count_hit(self) -> None:
+    def count_hit(self, parameters: Sequence[ParameterValue]) -> None:
         """An answer of `peek_since`, or one that was a hit before, was given."""
         ...
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 import asyncio
 import decimal
 import gc
+import importlib.util
 import secrets
+import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -28,6 +30,8 @@ from external_upquery.executor import Executor
 from external_upquery.schema_source import SchemaSource
 from external_upquery.upstream import Upstream, is_loopback, parse_upstream
 from planner.matcher import QueryMatcher
+from proxy.access_log import AccessLog
+from proxy.access_writer import AccessWriter
 from proxy.api import WireFormat
 from proxy.auto_cache import AutoCache
 from proxy.bulk import Bulk
@@ -64,6 +68,7 @@ KILLS = 2.0  # seconds that MySQL gets at the end to be told what nobody waits f
 LOCAL_ACCOUNTS = (
     "clients come to MySQL from this machine: accounts of @'localhost' can be used from afar, through --mysql-listen"
 )
+NO_PYARROW = "pyarrow is not installed (pip install 'upwell[rank]'): reads are served, and none are logged"
 NAMED = 5  # caches of an earlier run that the log names
 FORMATS = {FORMAT: WireFormat(encoder_for), **mysql_rows.FORMATS}
 NO_FORMATS: Mapping[str, WireFormat] = {}
@@ -168,6 +173,8 @@ async def stop(app: App, listeners: Sequence[Listener]) -> None:
     """Ends what `running` has started: who is served first, what serves them last."""
     for listener in listeners:
         await listener.stop(GRACE)
+    if app.router.access_log is not None:
+        await app.router.access_log.close()
     if app.router.warm_up is not None:
         await app.router.warm_up.close()
     if app.router.bulk is not None:
@@ -201,6 +208,24 @@ def bulk_of(
     spark = SparkProcess(SparkSettings(config.spark_master, str(folder)), folder / "spark.log")
     bulk = Bulk(upstream, engine, pump, executor, catalog, spark, config.spark_min_rows)
     return bulk, WarmUp(catalog, bulk, config.state_dir, upstream.redacted, enabled=config.warm_up)
+
+
+async def log_reads(app: App) -> None:
+    """Begins the access log, if it is asked for. Requires: the listeners have their ports."""
+    settings = app.config.access_log
+    if settings is None:
+        return
+    if importlib.util.find_spec("pyarrow") is None:
+        log.warning("no_access_log", why=NO_PYARROW)
+        return
+    router, mysql = app.router, app.mysql
+    writer = AccessWriter(settings, f"{socket.gethostname()}:{app.mysql_port}")
+    await writer.start()
+    found = AccessLog(settings, writer, app.catalog.caches, router.proxied)
+    router.access_log, router.gap = found, found.gap
+    router.sampler.offered_every(found.every)
+    if mysql is not None:
+        mysql.shared.on_passed = found.passed_by_name
 
 
 def watch_of(engine: Engine, executor: Executor, router: Router) -> SourceWatch:
@@ -242,7 +267,7 @@ class StreamEvents:
 
 
 async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Listener]:
-    """Opens the listeners. Raises ConfigError where an address cannot be bound."""
+    """Opens the listeners, and the access log. Raises ConfigError where an address cannot be bound."""
     config = app.config
     options = grpc_options(config)
     grpc = GrpcListener(app.router, options)
@@ -260,6 +285,7 @@ async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Li
         grpc=f"{config.grpc_listen.host}:{app.grpc_port}",
         http=f"{config.http_listen.host}:{app.http_port}",
     )
+    await log_reads(app)
     return [mysql, grpc, http]
 
 
@@ -340,6 +366,8 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     app.router.sampler.tick()
     if app.router.warm_up is not None:
         app.router.warm_up.tick()
+    if app.router.access_log is not None:
+        app.router.access_log.tick()
     if app.mysql is not None:
         app.mysql.tick()
     app.catalog.retry()

@@ -11,6 +11,7 @@ from contextlib import suppress
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
+from bulk.access_rows import HIT
 from dataflow.entries import Held
 from dataflow.reader import Params, ReaderNode
 from planner.plan import AnswerArrangement
@@ -26,7 +27,7 @@ from proxy.api import (
 from proxy.encoding import NOT_READY
 from proxy.faults import guarded
 from proxy.keys import MOST_KEYS, MOST_LISTED, Binding, KeyBinder, in_parts, keys_in
-from proxy.lookups import SAMPLE, list_lookup, lookup, nothing_listed, nothing_stored
+from proxy.lookups import list_lookup, lookup, nothing_listed, nothing_stored
 from proxy.misses import Misses
 from proxy.named_cache import NamedCache
 from proxy.trust import Trust
@@ -152,7 +153,7 @@ class OpenCache:
                 if held is None and value not in reader.held_levels[0]:
                     return None  # the root's key is the same integer: nothing could be derived
                 bodies = held.bodies if held is not None else None
-                if held is not None and bodies is not None and self._cache.hits % SAMPLE:
+                if held is not None and bodies is not None and self._cache.hits < self._cache.look_at:
                     body = bodies[self._format]
                     if body is not None:
                         held.visited = True
@@ -237,8 +238,10 @@ class OpenCache:
             self.compare_behind(reader, binding, parameters, body)
         return body
 
-    def count_hit(self) -> None:
+    def count_hit(self, parameters: Sequence[ParameterValue]) -> None:
         self._cache.hits += 1
+        if self._router.access_log is not None:
+            self._router.access_log.hit_of(self._cache, parameters)
 
     @guarded
     def bound(self, parameters: Sequence[ParameterValue]) -> Key | None:
@@ -330,11 +333,30 @@ class OpenCache:
             except BadParameters as error:
                 raise BadParameters(f"key {first + len(bodies) + 1} of {total}: {error}") from error
         cache = self._cache
-        sampled = cache.hits % SAMPLE + quick >= SAMPLE
         cache.hits += quick
-        if sampled and (body := bodies[-1]) is not None:
-            self._offer(reader, self.bind(keys[-1]), keys[-1], body)
+        if quick and cache.hits > cache.look_at:
+            self._look_at_batch(reader, keys, bodies, quick)
         return bodies
+
+    def _look_at_batch(
+        self, reader: ReaderNode, keys: Sequence[Sequence[ParameterValue]], bodies: Sequence[bytes | None], quick: int
+    ) -> None:
+        """Of the hits of a batch so many went by quickly, some of which were to go the long way: those may be logged,
+        and the last of all may be compared."""
+        cache, log = self._cache, self._router.access_log
+        first = cache.hits - quick
+        at = max(cache.look_at, first)
+        while at < cache.hits:
+            if log is not None and log.takes_hit():
+                number = at - first
+                if quick < len(keys):
+                    hits = [place for place, body in enumerate(bodies) if body is not None]
+                    number = hits[number * len(hits) // quick]
+                log.taken(cache, self.bind(keys[number]), HIT, 0.0)
+            at += self._router.gap()
+        cache.look_at = at
+        if (body := bodies[-1]) is not None:
+            self._offer(reader, self.bind(keys[-1]), keys[-1], body)
 
     @guarded
     def _hit_slow(self, parameters: Sequence[ParameterValue], reader: ReaderNode) -> bytes | None:
@@ -342,14 +364,18 @@ class OpenCache:
         cache = self._cache
         if self.too_many(parameters):
             return self._hit_long(reader, parameters)
-        started = perf_counter_ns() if cache.hits % SAMPLE == 0 else 0
+        started = perf_counter_ns() if cache.hits >= cache.look_at else 0
         binding = self.bind(parameters)
         body = self.held_body(reader, binding)
         if body is not None:
             cache.hits += 1
             if started:
-                cache.hit_ns.append(perf_counter_ns() - started)
+                took = perf_counter_ns() - started
+                cache.look_at = cache.hits - 1 + self._router.gap()
+                cache.hit_ns.append(took)
                 self._offer(reader, binding, parameters, body)
+                if (log := self._router.access_log) is not None and log.takes_hit():
+                    log.taken(cache, binding, HIT, took / 1000)
             if cache.trust is not None and cache.trust.behind:
                 self.compare_behind(reader, binding, parameters, body)
         return body

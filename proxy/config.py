@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bulk.access_rows import AccessSettings
 from bulk.session import DEFAULT_MASTER
 from external_upquery.upstream import is_loopback, parse_upstream
 from proxy.api import BY_FILE, MadeBy
@@ -112,6 +113,7 @@ class Config:
     mysql: MysqlSettings = MysqlSettings()
     exact_fills: bool = True
     warm_up: bool = True
+    access_log: AccessSettings | None = None  # None: reads are not logged
     spark_master: str = DEFAULT_MASTER
     spark_min_rows: int = SPARK_MIN_ROWS
     caches: tuple[CacheDefinition, ...] = ()
@@ -178,6 +180,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("ahead-fills", parse_switch, "on", "on|off", "hold answers that the stream has still to catch up with"),
     Setting("exact-fills", parse_auto, "auto", "auto|off", "locks what hot keys are filled from, for milliseconds"),
     Setting("warm-up", parse_switch, "on", "on|off", "fill at the start the keys that were held before"),
+    Setting("access-log", parse_text, None, "DIR", "keep a sample of the reads there, for `upwell rank`"),
+    Setting("access-log-sample", parse_fraction, "0.01", "PART", "of the reads, that are logged"),
+    Setting("access-log-limit", parse_memory_limit, "1GiB", "SIZE", "of that folder; the oldest files go first"),
+    Setting("access-log-rotate", parse_seconds, "5m", "TIME", "after which a file is complete, and can be read"),
     Setting("spark-master", parse_spark_master, DEFAULT_MASTER, "URL", "of Spark, for large fills; off: none"),
     Setting("spark-min-rows", parse_large_count, str(SPARK_MIN_ROWS), "N", "rows from which on fills are Spark's"),
     Setting("state-dir", parse_text, None, "DIR", "where caches made at run time are kept"),
@@ -228,6 +234,7 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         mysql=_mysql(layers, value),
         exact_fills=value("exact-fills"),
         warm_up=value("warm-up"),
+        access_log=_access_log(value),
         spark_master=value("spark-master"),
         spark_min_rows=value("spark-min-rows"),
         caches=caches,
@@ -249,6 +256,12 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         max_caches_per_account=value("max-caches-per-account"),
         admin_users=value("admin-users") or (parse_upstream(upstream).user,),
     )
+
+
+def _access_log(value: Callable[[str], Any]) -> AccessSettings | None:
+    folder, share = value("access-log"), value("access-log-sample")
+    limit, rotate = value("access-log-limit"), value("access-log-rotate")
+    return AccessSettings(Path(folder).expanduser().absolute(), share, limit, rotate) if folder else None
 
 
 def _automatic(value: Callable[[str], Any], memory_limit: int) -> Policy | None:

@@ -32,6 +32,8 @@ TRUST: dict[str, str] = {
 }
 
 PROXY: dict[str, str] = {
+    "access_log_rows": "Rows of the access log that are in its files",
+    "access_log_dropped": "Rows that are not: too many came at once, or they could not be written",
     "evicted": "Keys forgotten because memory was short",
     "freshness_waits": "Reads that waited for the position, as they had asked for",
     "freshness_waits_in_vain": "Of those: the position did not come in time",

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 SAMPLE = 64  # one hit in so many goes the long way, where it is timed and may be compared
 
 
+def gap() -> int:
+    """So many hits of a cache until the next one goes the long way."""
+    return SAMPLE
+
+
 def nothing_stored(key: Key) -> bytes | None:
     return None
 
@@ -40,7 +45,7 @@ def lookup(router: Router, cache: NamedCache, reader: ReaderNode, format_: int) 
             return None
         body = bodies[format_]
         hits = cache.hits
-        if body is None or not hits % SAMPLE:
+        if body is None or hits >= cache.look_at:
             return None
         held.visited = True
         cache.hits = hits + 1
@@ -70,7 +75,7 @@ def list_lookup(
             keys = keys_of(given)
         except UpwellError:  # `hit` tells
             return None
-        if not keys or (not hits % SAMPLE and len(keys) <= MOST_KEYS):
+        if not keys or (hits >= cache.look_at and len(keys) <= MOST_KEYS):
             return None
         rows: list[bytes] = list(map(row_of, keys))  # type: ignore[arg-type]  # None is looked for next
         if not all(rows):
@@ -82,6 +87,10 @@ def list_lookup(
             for held in map(entry, keys):
                 held.visited = True  # type: ignore[union-attr]  # what is listed is held
         cache.hits = hits + 1
+        if hits >= cache.look_at:  # of so many keys that they do not go the long way
+            cache.look_at = hits + router.gap()
+            if router.access_log is not None:
+                router.access_log.hit_of_list(cache, given)
         return join(rows) if len(rows) > 1 else rows[0]
 
     return stored

@@ -11,6 +11,7 @@ from dataclasses import replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
+from bulk.access_rows import HIT, MISS
 from dataflow.entries import Held
 from dataflow.large_answers import HeldRows
 from dataflow.reader import Params, ReaderNode
@@ -59,7 +60,11 @@ class Misses:
         if isinstance(answer, Answer):
             return answer
         self._cache.passed += 1
-        return await self._router.pass_cache(self._cache, parameters, self._format, answer, demand)
+        started = perf_counter_ns()
+        passed = await self._router.pass_cache(self._cache, parameters, self._format, answer, demand)
+        if self._router.access_log is not None:
+            self._router.access_log.passed(self._cache, parameters, answer, (perf_counter_ns() - started) / 1000)
+        return passed
 
     async def fill(
         self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "", *, wait: bool = True
@@ -167,7 +172,14 @@ class Misses:
         self._router.keep_limit()
         self._cache.hits += 1
         self._router.count("hits_ahead")
+        self._log(binding, HIT, 0)
         return found
+
+    def _log(self, binding: Binding, outcome: str, started: int) -> None:
+        """`started`: when, in nanoseconds; 0: just now."""
+        if self._router.access_log is not None:
+            us = (perf_counter_ns() - started) / 1000 if started else 0.0
+            self._router.access_log.read(self._cache, binding, outcome, us)
 
     def _told_ahead(self, binding: Binding, rows: list[Row], lower: GtidSet) -> Answer:
         cache, router = self._cache, self._router
@@ -227,7 +239,9 @@ class Misses:
             if held or self._router.auditor.fill_is_due(cache, binding):
                 text = text or self._router.substituted(cache.sql, parameters)
                 if held:
-                    return await self._compared(reader, binding, parameters, text)
+                    compared = await self._compared(reader, binding, parameters, text)
+                    self._log(binding, HIT, 0)
+                    return compared
                 encode = reader.encoders[self._format]
                 check = self._router.auditor.fill_check(cache, reader, binding, parameters, text, encode)
         compare = self._router.auditor.list_is_due(cache, binding)
@@ -240,6 +254,7 @@ class Misses:
             if check is not None:
                 check.close(given=ready is not None)
         cache.miss_ns.append(perf_counter_ns() - started)
+        self._log(binding, MISS, started)
         if compare or (ready.settled and cache.trust is not None and cache.trust.holds_back_derived(0.0)):
             text = text or self._router.substituted(cache.sql, parameters)
             return replace(await self._compared(reader, binding, parameters, text), served=Served.MISS)

@@ -34,6 +34,7 @@ class NamedCache:
     made_by: MadeBy = BY_GRPC
     needs: frozenset[str] = frozenset()  # session variables on which answers depend
     hits: int = 0
+    look_at: int = 0  # the number of hits from which on the next one goes the long way
     misses: int = 0
     passed: int = 0
     generation: int = 0  # rises when the plan changes: opened caches look again

@@ -94,6 +94,8 @@ class ProxiedQuery:
             if current is not self:
                 current.note(us, account, times)
                 return
+        if (noted := self._owner.noted) is not None:
+            noted(self, us, times)
         self._latest[self._noted % LATEST] = us
         self._noted += 1
         self.count += times
@@ -175,6 +177,8 @@ class ProxiedQueries:
     def __init__(self, judge: Judge, clock: Callable[[], float] = time, most: int = MOST_SHAPES) -> None:
         self.clock = clock
         self.forgotten = 0
+        # Is told of each read that is noted, with what MySQL took and for how many it stands.
+        self.noted: Callable[[ProxiedQuery, float, int], None] | None = None
         self._judge = judge
         self._most = most
         self._shapes: dict[tuple[str, str], ProxiedQuery] = {}
@@ -195,7 +199,7 @@ class ProxiedQueries:
         found = self._texts.get(text)
         if found is not None:
             return found
-        shape = _shape(sql)
+        shape = shape_of(sql)
         found = self._shapes.get((shape, database))
         if found is None:
             found = self._kept(ProxiedQuery(self, shape, database))
@@ -283,7 +287,7 @@ class ProxiedQueries:
         assert all(entry.kept and key == (entry.shape, entry.database) for key, entry in self._shapes.items())
 
 
-def _shape(sql: str) -> str:
+def shape_of(sql: str) -> str:
     """What texts that differ in literals share; of no SQL text, itself."""
     if len(sql) > LONGEST_TEXT or not tokens_at_most(shortened(sql, str)[0], MOST_TOKENS):
         return TOO_LONG

@@ -20,6 +20,7 @@ from external_upquery.upstream import Upstream
 from gtid_tracker.gtid import GtidSet
 from planner.explain import dot, explain
 from planner.matcher import QueryMatcher
+from proxy.access_log import AccessLog
 from proxy.api import (
     BY_GRPC,
     DEFAULT_WAIT,
@@ -49,6 +50,7 @@ from proxy.freshness import CallDemand, Freshener
 from proxy.keys import MOST_KEYS
 from proxy.lateness import Lateness
 from proxy.long_sql import is_long, read_text, substituted, substituted_in_slices
+from proxy.lookups import gap
 from proxy.named_cache import NamedCache
 from proxy.proxied import ProxiedQueries
 from proxy.pump import Pump
@@ -96,6 +98,8 @@ class Router:
         self.auto_cache: AutoCache | None = None
         self.bulk: Bulk | None = None
         self.warm_up: WarmUp | None = None
+        self.access_log: AccessLog | None = None
+        self.gap = gap
         self._upstream = upstream
         self._engine = engine
         self._executor = executor
@@ -485,6 +489,7 @@ class Router:
                 **self.sampler.counters,
                 **self._catalog.planning.counters,
                 **self.auditor.counters,
+                **(self.access_log.writer.counters if self.access_log is not None else {}),
                 **(self.auto_cache.counters if self.auto_cache is not None else {}),
                 "evicted": engine.sieve.evicted,
                 "ring_transactions": len(engine.ring),

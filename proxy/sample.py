@@ -63,6 +63,7 @@ class Sampler:
         self.on_different: Callable[[Comparison], None] = lambda comparison: None
         self._engine = engine
         self._substituted = substituted
+        self._share = share
         self._likelihood = share * OFFERED
         self._source_up = source_up
         self._clock = clock
@@ -70,6 +71,10 @@ class Sampler:
         self._publish = publish
         self._running: Comparison | None = None
         self._next = 0.0
+
+    def offered_every(self, hits: int) -> None:
+        """One in so many hits of a cache is offered, on average."""
+        self._likelihood = self._share * hits
 
     def offer(
         self,

@@ -361,7 +361,7 @@ class CachedReads(SessionBase):
 
     def _hit_before(self, read: CachedRead, body: bytes) -> None:
         """Answers a REPEATABLE READ transaction from where it stands, which is not the position."""
-        read.cache.count_hit()
+        read.cache.count_hit(read.values)
         if self._headed(read, body):
             self._remember(read, body)
             self._send(read, body)

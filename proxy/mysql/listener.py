@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -20,7 +20,7 @@ from gtid_tracker.gtid import GtidSet
 from planner.long_lists import LONG, shortened
 from planner.matcher import QueryMatcher
 from planner.scan import server_version, unwrap_version_comments
-from proxy.api import Answer, SessionSystem
+from proxy.api import Answer, ParameterValue, SessionSystem
 from proxy.faults import is_fault
 from proxy.mysql.announced import AnnouncedTexts
 from proxy.mysql.commands import may_be_command
@@ -93,6 +93,8 @@ class Shared:
         self.announced = AnnouncedTexts()
         self.now = clock()  # as of the last tick
         self.passed = 0  # statements that MySQL has answered
+        # Is told of each read of a cache that MySQL has answered: its values, why, and in how many microseconds.
+        self.on_passed: Callable[[str, Sequence[ParameterValue] | None, str, float], None] | None = None
         self.large = Route(ANYTHING)
         self.new_sessions = NewSessions()
         self.sessions: set[SessionBase] = set()

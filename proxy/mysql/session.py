@@ -186,7 +186,10 @@ class Session(OwnSql):
                 if route.recodes:
                     statement.recode()
         state = self.state
-        self._passing = Passing(route, noted, state.transactional, state.autocommit, perf_counter_ns())
+        values = None if read is None else read.values
+        self._passing = Passing(
+            route, noted, state.transactional, state.autocommit, perf_counter_ns(), cache, values, why
+        )
         state.vacant = False
         # A text too large to be looked at, or one whose cache is being planned again, may be a cached read.
         shared = self.shared
@@ -217,6 +220,8 @@ class Session(OwnSql):
         follow(state, passing, outcome)
         if passing.noted is not None and route.noted is not None:
             route.noted.note((perf_counter_ns() - passing.sent) / 1000, state.account, passing.noted)
+        elif passing.cache and (note := self.shared.on_passed) is not None and not failed:
+            note(passing.cache, passing.values, passing.why, (perf_counter_ns() - passing.sent) / 1000)
         if self.shown.answers:
             if ends_shown(state, passing, failed=failed):
                 self.shown.clear()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from proxy.api import ParameterValue
 from proxy.mysql.responses import NO_STATUS, Outcome
 from proxy.mysql.routes import Route
 from proxy.mysql.session_state import SessionState
@@ -20,6 +22,10 @@ class Passing:
     transactional: bool  # in a transaction, or with autocommit off
     autocommit: bool
     sent: int  # nanoseconds of `perf_counter_ns`
+    # Of a read that a cache is for.
+    cache: str = ""
+    values: Sequence[ParameterValue] | None = None
+    why: str = ""  # MySQL answers it
 
 
 def follow(state: SessionState, passing: Passing, outcome: Outcome) -> None:

@@ -77,7 +77,7 @@ class BenchCache:
     def peek_since(self, parameters: Sequence[ParameterValue], sequence: int) -> bytes | None:
         return self.stored(parameters[0]) if parameters[0] != CHANGING_KEY else None
 
-    def count_hit(self) -> None:
+    def count_hit(self, parameters: Sequence[ParameterValue]) -> None:
         pass
 
     @property
