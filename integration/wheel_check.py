@@ -16,7 +16,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-APP_PACKAGES = ("proxy", "external_upquery", "vstream", "dataflow", "planner", "gtid_tracker", "sqltypes")
+APP_PACKAGES = ("proxy", "bulk", "external_upquery", "vstream", "dataflow", "planner", "gtid_tracker", "sqltypes")
 
 
 # As the launcher does it: our packages come first, so that the foreign `proxy` is not taken for ours.
@@ -78,6 +78,10 @@ def check_installed(wheel: Path, folder: Path) -> None:
         raise WheelIsWrong(f"without the server's dependencies `upwell serve` prints {refused!r}")
     run(*pip, "--require-hashes", "-r", ROOT / "requirements/server.lock", cwd=folder)
     run(upwell, "serve", "--help", cwd=folder)
+    run(upwell, "rank", "--help", cwd=folder)
+    refused = run(upwell, "rank", ".", cwd=folder, status=2)
+    if "upwell[rank]" not in refused or "Traceback" in refused:
+        raise WheelIsWrong(f"without pyarrow `upwell rank` prints {refused!r}")
     run(python, "-c", IMPORT_EVERYTHING, cwd=folder)
 
 

@@ -1,8 +1,8 @@
 """The command `upwell`.
 
-The clients' commands (`cache`, `fill`, `audit`, `bench`) need grpcio, protobuf, click and rich only. `serve` and
-`doctor` are loaded from the application's packages by name when they are asked for: those lie beside this package in a
-checkout and under `upwell/app/` in an installed one, out of everybody else's way.
+The clients' commands (`cache`, `fill`, `audit`, `bench`) need grpcio, protobuf, click and rich only. `serve`,
+`doctor` and `rank` are loaded from the application's packages by name when they are asked for: those lie beside this
+package in a checkout and under `upwell/app/` in an installed one, out of everybody else's way.
 
 Exit status: 0 done, 1 it found what it was asked to look for, 2 wrong usage, 3 the proxy or the source cannot be
 reached. Whatever is wrong is one line on stderr.
@@ -26,15 +26,15 @@ APP_PACKAGES = frozenset(
 )
 
 
-def server_command(name: str) -> click.Command:
-    """`serve` or `doctor` of proxy/cli.py. Raises Failed where the server's dependencies are not installed."""
+def server_command(name: str, module_name: str) -> click.Command:
+    """A command of the application's packages. Raises Failed where the server's dependencies are not installed."""
     from upwell.command import Failed
 
     sys.path.insert(0, str(APP_DIR))
     paths = [str(APP_DIR), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # for child processes
     try:
-        module: Any = importlib.import_module("proxy.cli")
+        module: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] in APP_PACKAGES:
             raise
@@ -46,11 +46,11 @@ def server_command(name: str) -> click.Command:
     return command
 
 
-def forwarded(name: str, help: str) -> click.Command:
-    """A command that hands all of its arguments, --help too, to the one of that name in proxy/cli.py."""
+def forwarded(name: str, help: str, module_name: str = "proxy.cli") -> click.Command:
+    """A command that hands all of its arguments, --help too, to the one of that name in an application's module."""
 
     def forward(arguments: tuple[str, ...]) -> None:
-        server_command(name).main(list(arguments), prog_name=f"upwell {name}", standalone_mode=False)
+        server_command(name, module_name).main(list(arguments), prog_name=f"upwell {name}", standalone_mode=False)
 
     return click.Command(
         name,
@@ -79,6 +79,7 @@ def commands() -> click.Group:
     group.add_command(cache)
     group.add_command(fill)
     group.add_command(audit)
+    group.add_command(forwarded("rank", "Rank what was read: what to warm, cache and drop.", "bulk.rank_command"))
     group.add_command(bench)
     return group
 

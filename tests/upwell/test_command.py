@@ -123,7 +123,7 @@ def test_the_launcher_says_its_version() -> None:
 def test_help_lists_what_there_is_and_only_that() -> None:
     ran = launched("--help")
     commands = [line.split()[0] for line in ran.stdout.split("Commands:")[1].splitlines() if line.strip()]
-    assert (ran.returncode, commands) == (0, ["audit", "bench", "cache", "doctor", "fill", "serve"])
+    assert (ran.returncode, commands) == (0, ["audit", "bench", "cache", "doctor", "fill", "rank", "serve"])
 
 
 def test_without_a_command_help_goes_to_stderr() -> None:
