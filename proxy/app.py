@@ -222,7 +222,7 @@ async def log_reads(app: App) -> None:
     writer = AccessWriter(settings, f"{socket.gethostname()}:{app.mysql_port}")
     await writer.start()
     found = AccessLog(settings, writer, app.catalog.caches, router.proxied)
-    router.access_log, router.gap = found, found.gap
+    router.access_log = found
     router.sampler.offered_every(found.every)
     if mysql is not None:
         mysql.shared.on_passed = found.passed_by_name

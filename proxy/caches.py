@@ -27,7 +27,7 @@ from proxy.api import (
 from proxy.encoding import NOT_READY
 from proxy.faults import guarded
 from proxy.keys import MOST_KEYS, MOST_LISTED, Binding, KeyBinder, in_parts, keys_in
-from proxy.lookups import list_lookup, lookup, nothing_listed, nothing_stored
+from proxy.lookups import gap, list_lookup, lookup, nothing_listed, nothing_stored
 from proxy.misses import Misses
 from proxy.named_cache import NamedCache
 from proxy.trust import Trust
@@ -353,7 +353,7 @@ class OpenCache:
                     hits = [place for place, body in enumerate(bodies) if body is not None]
                     number = hits[number * len(hits) // quick]
                 log.taken(cache, self.bind(keys[number]), HIT, 0.0)
-            at += self._router.gap()
+            at += gap(log)
         cache.look_at = at
         if (body := bodies[-1]) is not None:
             self._offer(reader, self.bind(keys[-1]), keys[-1], body)
@@ -371,7 +371,7 @@ class OpenCache:
             cache.hits += 1
             if started:
                 took = perf_counter_ns() - started
-                cache.look_at = cache.hits - 1 + self._router.gap()
+                cache.look_at = cache.hits - 1 + gap(self._router.access_log)
                 cache.hit_ns.append(took)
                 self._offer(reader, binding, parameters, body)
                 if (log := self._router.access_log) is not None and log.takes_hit():

@@ -16,15 +16,16 @@ from sqltypes.errors import UpwellError
 from sqltypes.expression import Key
 
 if TYPE_CHECKING:
+    from proxy.access_log import AccessLog
     from proxy.named_cache import NamedCache
     from proxy.router import Router
 
 SAMPLE = 64  # one hit in so many goes the long way, where it is timed and may be compared
 
 
-def gap() -> int:
+def gap(log: AccessLog | None) -> int:
     """So many hits of a cache until the next one goes the long way."""
-    return SAMPLE
+    return SAMPLE if log is None else log.gap()
 
 
 def nothing_stored(key: Key) -> bytes | None:
@@ -88,7 +89,7 @@ def list_lookup(
                 held.visited = True  # type: ignore[union-attr]  # what is listed is held
         cache.hits = hits + 1
         if hits >= cache.look_at:  # of so many keys that they do not go the long way
-            cache.look_at = hits + router.gap()
+            cache.look_at = hits + gap(router.access_log)
             if router.access_log is not None:
                 router.access_log.hit_of_list(cache, given)
         return join(rows) if len(rows) > 1 else rows[0]

@@ -50,7 +50,6 @@ from proxy.freshness import CallDemand, Freshener
 from proxy.keys import MOST_KEYS
 from proxy.lateness import Lateness
 from proxy.long_sql import is_long, read_text, substituted, substituted_in_slices
-from proxy.lookups import gap
 from proxy.named_cache import NamedCache
 from proxy.proxied import ProxiedQueries
 from proxy.pump import Pump
@@ -99,7 +98,6 @@ class Router:
         self.bulk: Bulk | None = None
         self.warm_up: WarmUp | None = None
         self.access_log: AccessLog | None = None
-        self.gap = gap
         self._upstream = upstream
         self._engine = engine
         self._executor = executor

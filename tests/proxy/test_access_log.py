@@ -215,6 +215,8 @@ def test_what_was_sent_is_in_a_file_at_the_end(tmp_path: Path) -> None:
 def test_a_writer_that_dies_costs_what_it_had_and_another_one_follows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(access_writer, "AGAIN_AFTER", float("inf"))
+
     async def scenario(writer: AccessWriter) -> None:
         await writer.send(LINE * 5, 5)
         first = writer.pid

@@ -15,7 +15,6 @@ from proxy.api import Encoder, Join
 from proxy.caches import OpenCache
 from proxy.keys import KeyBinder
 from proxy.long_sql import substituted
-from proxy.lookups import gap
 from proxy.named_cache import NamedCache
 from proxy.router import Router
 from proxy.sample import Sampler
@@ -47,7 +46,6 @@ class Desk:
 
     closed = ""
     access_log = None
-    gap = staticmethod(gap)
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
