@@ -69,6 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # As `serve` does: with rich, structlog's own choice, one traceback with all local values takes seconds.
     plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], plain])
+    # Java programs of tests run for seconds: to compile what they run as well as can be takes more than it gains.
+    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     # Drivers load the machine's certificates for each connection, in 20 ms. No server of tests has one of them.
     ssl.SSLContext.load_default_certs = lambda *arguments: None  # type: ignore[method-assign]
 

@@ -18,13 +18,14 @@ from external_upquery.rows_apart import Packed
 from integration.conftest import OwnMySQL
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
-from integration.spark_cluster import Running, connect_server, standalone
+from integration.spark_cluster import START, Running, connect_server, standalone
 from integration.test_bulk_fills import NUMBERS, answer, bulk_of, fill, needs_spark, rows, truth
 from proxy.api import FillBy, FillProgress
 from proxy.spark import SparkProcess
 from tests.support.waiting import until
 
 PASSWORD = "Zx9-of_the-account"
+DEAR = 0.1  # seconds between two looks, of which each takes milliseconds
 SQL = "SELECT id, n, name FROM item WHERE id = ?"
 
 
@@ -62,10 +63,13 @@ class Paused:
             waiting = (
                 "SELECT COUNT(*) FROM performance_schema.processlist WHERE state LIKE 'Waiting for table metadata%'"
             )
-            while not self.waits.is_set():
+
+            async def waits() -> bool:
                 await asyncio.to_thread(cursor.execute, waiting)
-                if cursor.fetchall()[0][0]:
-                    self.waits.set()
+                return bool(cursor.fetchall()[0][0])
+
+            await until(waits, START, DEAR)
+            self.waits.set()
         await self.go_on.wait()
         await asyncio.to_thread(connection.close)
 
@@ -111,12 +115,12 @@ def test_a_cluster_an_executor_that_is_killed_and_the_password(
             await proxy.write(*NUMBERS, rows(20_000))
             await proxy.app.router.create_cache("c", SQL, database)
             await bulk_of(proxy).spark.start()
-            await until(lambda: len(cluster.executors()) == 2, 60)
+            await until(lambda: len(cluster.executors()) == 2, START, DEAR)
             paused = Paused(monkeypatch, mysql, database)
             filling = asyncio.create_task(filled(proxy, 20_000))
             await paused.waits.wait()
             os.kill(cluster.executors()[0], signal.SIGKILL)
-            await until(lambda: len(cluster.executors()) >= 2, 60)  # its worker begins another
+            await until(lambda: len(cluster.executors()) >= 2, START, DEAR)  # its worker begins another
             paused.go_on.set()
             await filling
 

@@ -9,11 +9,14 @@ PATIENCE = 60.0  # seconds
 BETWEEN_LOOKS = 0.005  # seconds, in which others have the processor
 
 
-async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = PATIENCE) -> None:
-    """Returns when the condition holds. Raises TimeoutError after so many seconds."""
+async def until(
+    condition: Callable[[], bool | Awaitable[bool]], seconds: float = PATIENCE, between: float = BETWEEN_LOOKS
+) -> None:
+    """Returns when the condition holds. Raises TimeoutError after so many seconds. `between`: seconds between two
+    looks, more where a look is dear."""
     async with asyncio.timeout(seconds):
         while True:
             found = condition()
             if found if isinstance(found, bool) else await found:
                 return
-            await asyncio.sleep(BETWEEN_LOOKS)
+            await asyncio.sleep(between)
