@@ -2,7 +2,8 @@
 
 A piece of work is a file: what its fixtures start, a proxy or a server, is started once. The files in `SPREAD` have
 long tests that share nothing: there each test is a piece. All files in `LOADS` are one piece together: two loads at
-once would starve each other. Long pieces begin first, so that the cores end together.
+once would starve each other. So are those in `FILLS`: they share what is dear to start. Long pieces begin first, so
+that the cores end together.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from hypothesis import settings
 
 SPREAD = frozenset({"tests/simulation/test_mutants.py"})
 LOADS = frozenset({"integration/test_hammer.py", "integration/test_hammer_mutants.py", "integration/test_outages.py"})
+# They share a proxy and its Spark (`integration/filler.py`).
+FILLS = frozenset({"integration/test_audit.py", "integration/test_bulk_clusters.py", "integration/test_bulk_fills.py"})
+TOGETHER = {"loads": LOADS, "fills": FILLS}
 # Seconds that a piece takes, where it is long. `make test` prints the slowest tests.
 SECONDS = {
     "loads": 120,
+    "fills": 100,
     "integration/test_clients.py": 90,
-    "integration/test_bulk_fills.py": 80,
-    "integration/test_bulk_clusters.py": 80,
     "integration/test_lost_history.py": 80,  # much of it waiting
     "integration/test_surprising_parameters.py": 60,
     "integration/test_mysql_outages.py": 25,
@@ -96,8 +99,9 @@ def names_units(argument: str) -> bool:
 def piece_of(nodeid: str) -> str:
     """The piece of work that a test belongs to: each is done by one process."""
     file = nodeid.partition("::")[0]
-    if file in LOADS:
-        return "loads"
+    for piece, files in TOGETHER.items():
+        if file in files:
+            return piece
     return nodeid if file in SPREAD else file
 
 

@@ -2,6 +2,7 @@
 
 `mysql` is shared by the whole run: tests work in a `database` of their own and change no global setting.
 `asker` has sessions at MySQL and through a proxy, shared by the tests of a file.
+`filler` is a proxy whose Spark the tests of large fills share.
 `own_mysql` lends servers to one test, to be restarted, killed or started with other flags (`server_pool.py`).
 """
 
@@ -14,8 +15,10 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from integration.filler import FILLER, SHARERS
 from integration.oracle.asker import Asker, asker_beside
 from integration.private_mysql import Server, find_mysql
+from integration.proxy_thread import Beside
 from integration.server_pool import ServerPool
 
 OwnMySQL = Callable[..., Server]
@@ -69,3 +72,15 @@ def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
     """`asker.begin(statements)` makes a test's database, empty but for what these make; no cache is left of others."""
     with asker_beside(mysql, f"t{os.getpid()}_asked", tmp_path_factory.mktemp("state")) as found:
         yield found
+
+
+@pytest.fixture
+def filler(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Beside:
+    return FILLER.beside(mysql, tmp_path_factory.mktemp("state"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Behind the last test that shares it the proxy ends: it would follow the binlog for nobody."""
+    if nextitem is None or nextitem.path.name not in SHARERS:
+        FILLER.close()

@@ -21,12 +21,12 @@ from typing import Any
 import pytest
 
 from integration.access_load import CACHES, TABLES, Load, logging_proxy, make_caches, read_over_grpc, read_over_mysql
+from integration.filler import needs_spark
 from integration.grpc_app import proxy_beside, run
 from integration.mysql_server import Server
 from integration.proxy_process import ROOT, serving
 from integration.proxy_thread import Beside
 from integration.served import last_served, read_until_hit
-from integration.test_bulk_fills import needs_spark
 from tests.bulk.test_rank_direct import changed
 from tests.support.waiting import until
 from upwell.__main__ import run as upwell

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from integration.filler import in_database, needs_spark, run_in
 from integration.grpc_app import Proxy
-from integration.mysql_server import Server
-from integration.proxy_thread import Beside, proxy_in_thread
-from integration.test_bulk_fills import NUMBERS, SHAPES, answer, fill, needs_spark, rows, run_in, truth
+from integration.proxy_thread import Beside
+from integration.test_bulk_fills import NUMBERS, SHAPES, answer, fill, rows, truth
 from proxy.api import AuditProgress, FillBy
 from proxy.grpc_rows import FORMAT
 
@@ -21,22 +20,10 @@ BY = pytest.mark.parametrize("by", [FillBy.DIRECT, FillBy.SPARK], ids=["direct",
 EVICTED = "SELECT id FROM item WHERE grp = ? ORDER BY RIGHT(name, 1), id"
 
 
-@pytest.fixture(scope="module")
-def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
-    with proxy_in_thread(mysql, "", Path(tmp_path_factory.mktemp("state"))) as found:
-        yield found
-
-
 @pytest.fixture
-def proxy(beside: Beside, database: str) -> Iterator[Proxy]:
-    found = replace(beside.proxy, database=database)
-    yield found
-
-    async def drop() -> None:
-        for name in list(found.app.catalog.caches):
-            await found.app.router.drop_cache(name)
-
-    run_in(beside, drop)
+def proxy(filler: Beside, database: str) -> Iterator[Proxy]:
+    with in_database(filler, database) as found:
+        yield found
 
 
 async def audit(proxy: Proxy, by: FillBy = FillBy.DIRECT, *, repair: bool = False) -> dict[str, AuditProgress]:
@@ -56,7 +43,7 @@ async def behind_the_stream(proxy: Proxy, *statements: str) -> None:
 
 
 @BY
-def test_nothing_differs_of_any_shape_and_each_planted_key_does(beside: Beside, proxy: Proxy, by: FillBy) -> None:
+def test_nothing_differs_of_any_shape_and_each_planted_key_does(filler: Beside, proxy: Proxy, by: FillBy) -> None:
     if by is FillBy.SPARK:
         needs_spark()
 
@@ -96,10 +83,10 @@ def test_nothing_differs_of_any_shape_and_each_planted_key_does(beside: Beside, 
         again = await audit(proxy, by)
         assert not any(one.different for one in again.values())
 
-    run_in(beside, scenario)
+    run_in(filler, scenario)
 
 
-def test_a_stored_answer_that_is_not_of_its_rows_differs(beside: Beside, proxy: Proxy) -> None:
+def test_a_stored_answer_that_is_not_of_its_rows_differs(filler: Beside, proxy: Proxy) -> None:
     async def scenario() -> None:
         await proxy.write(*NUMBERS, rows(100))
         await proxy.app.router.create_cache("c", "SELECT id, n, name FROM item WHERE id = ?", proxy.database)
@@ -114,11 +101,11 @@ def test_a_stored_answer_that_is_not_of_its_rows_differs(beside: Beside, proxy: 
         assert (await audit(proxy, repair=True))["c"].different == ["5"]
         assert (await proxy.app.router.open_cache("c", FORMAT).read((5,))).body == right
 
-    run_in(beside, scenario)
+    run_in(filler, scenario)
 
 
 @BY
-def test_writers_go_on_meanwhile(beside: Beside, proxy: Proxy, by: FillBy) -> None:
+def test_writers_go_on_meanwhile(filler: Beside, proxy: Proxy, by: FillBy) -> None:
     """What they write is no difference; what is planted beside it is one."""
     if by is FillBy.SPARK:
         needs_spark()
@@ -156,10 +143,10 @@ def test_writers_go_on_meanwhile(beside: Beside, proxy: Proxy, by: FillBy) -> No
         ending.set()
         assert await writing > 3
 
-    run_in(beside, scenario)
+    run_in(filler, scenario)
 
 
-def test_over_grpc(beside: Beside, proxy: Proxy) -> None:
+def test_over_grpc(filler: Beside, proxy: Proxy) -> None:
     async def scenario() -> None:
         await proxy.write(*NUMBERS, rows(100))
         await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", proxy.database)
@@ -168,4 +155,4 @@ def test_over_grpc(beside: Beside, proxy: Proxy) -> None:
         told = [one async for one in proxy.client.audit("c", repair=True)]
         assert (told[-1].done, told[-1].different, told[-1].repaired, told[-1].compared) == (True, ("4",), 1, 100)
 
-    run_in(beside, scenario)
+    run_in(filler, scenario)

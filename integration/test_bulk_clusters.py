@@ -16,10 +16,12 @@ from bulk.questions import Login, Question
 from external_upquery.collected import CollectedUpquery, Result
 from external_upquery.rows_apart import Packed
 from integration.conftest import OwnMySQL
+from integration.filler import bulk_of, needs_spark, run_in, same_spark
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
+from integration.proxy_thread import Beside
 from integration.spark_cluster import START, Running, connect_server, standalone
-from integration.test_bulk_fills import NUMBERS, answer, bulk_of, fill, needs_spark, rows, truth
+from integration.test_bulk_fills import NUMBERS, answer, fill, rows, truth
 from proxy.api import FillBy, FillProgress
 from proxy.spark import SparkProcess
 from tests.support.waiting import until
@@ -168,7 +170,7 @@ def test_spark_connect(mysql: Server, database: str, tmp_path: Path) -> None:
 
 @pytest.mark.timeout(280)
 def test_mysql_is_started_anew_in_the_middle(
-    own_mysql: OwnMySQL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    filler: Beside, own_mysql: OwnMySQL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once with nothing that tells whether it is the same history: the cache is planned again, and the fill begins
     anew."""
@@ -177,18 +179,23 @@ def test_mysql_is_started_anew_in_the_middle(
 
     async def scenario() -> None:
         async with proxy_beside(mysql, "d", tmp_path) as proxy:
-            await proxy.write(*NUMBERS, rows(20_000))
-            await proxy.app.router.create_cache("c", SQL, "d")
-            paused = Paused(monkeypatch, mysql, "d")
-            filling = asyncio.create_task(filled(proxy, 20_000))
-            await paused.waits.wait()
-            await asyncio.to_thread(mysql.kill)
-            await asyncio.to_thread(mysql.start)
-            paused.go_on.set()
-            await filling
-            await proxy.write("UPDATE item SET n = -1 WHERE id < 100")
-            await proxy.caught_up()
-            assert answer(proxy, "c", 7) == await truth(proxy, "c", 7), "it is kept current"
+            with same_spark(proxy, filler):
+                await bulk_of(proxy).spark.start()
+                await started_anew_in_the_middle(proxy)
+
+    async def started_anew_in_the_middle(proxy: Proxy) -> None:
+        await proxy.write(*NUMBERS, rows(20_000))
+        await proxy.app.router.create_cache("c", SQL, "d")
+        paused = Paused(monkeypatch, mysql, "d")
+        filling = asyncio.create_task(filled(proxy, 20_000))
+        await paused.waits.wait()
+        await asyncio.to_thread(mysql.kill)
+        await asyncio.to_thread(mysql.start)
+        paused.go_on.set()
+        await filling
+        await proxy.write("UPDATE item SET n = -1 WHERE id < 100")
+        await proxy.caught_up()
+        assert answer(proxy, "c", 7) == await truth(proxy, "c", 7), "it is kept current"
 
     mysql.execute("CREATE DATABASE d")
-    run(scenario)
+    run_in(filler, scenario)

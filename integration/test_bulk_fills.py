@@ -5,23 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import aclosing, suppress
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bulk.session import SparkSettings, why_unavailable
 from dataflow.reader import Params
 from examples.lobsters.bulk import fill_all
-from integration.debian_java import provide
+from integration.filler import bulk_of, in_database, needs_spark, run_in
 from integration.grpc_app import Proxy, proxy_beside, run
-from integration.mysql_server import CannotStart, Server
-from integration.proxy_thread import Beside, proxy_in_thread
+from integration.mysql_server import Server
+from integration.proxy_thread import Beside
 from proxy.api import AuditProgress, FillBy, FillProgress, ParameterValue
-from proxy.bulk import Bulk
 from proxy.bulk_fill import bound
 from proxy.grpc_rows import FORMAT
 from proxy.keys import KeyBinder
@@ -51,44 +47,11 @@ def rows(count: int, first: int = 0) -> str:
     )
 
 
-def needs_spark() -> None:
-    """Leaves the test out where there is no Spark, but not in continuous integration. A Java is brought."""
-    with suppress(CannotStart):
-        os.environ.update(provide(print))
-    if why := why_unavailable(SparkSettings()):
-        assert not os.environ.get("REQUIRE_SPARK"), why
-        pytest.skip(f"without Spark: {why}")
-
-
-@pytest.fixture(scope="module")
-def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
-    """A proxy for all tests that end no Spark: a session takes seconds to begin."""
-    needs_spark()
-    with proxy_in_thread(mysql, "", Path(tmp_path_factory.mktemp("state"))) as found:
-        yield found
-
-
 @pytest.fixture
-def proxy(beside: Beside, database: str) -> Iterator[Proxy]:
-    """The same with a database of the test's own. No cache is left of it."""
-    found = replace(beside.proxy, database=database)
-    yield found
-
-    async def drop() -> None:
-        for name in list(found.app.catalog.caches):
-            await found.app.router.drop_cache(name)
-
-    run_in(beside, drop)
-
-
-def run_in(beside: Beside, scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Runs a test's coroutine on the proxy's loop."""
-    asyncio.run_coroutine_threadsafe(asyncio.wait_for(scenario(), 270), beside.loop).result()
-
-
-def bulk_of(proxy: Proxy) -> Bulk:
-    assert proxy.app.router.bulk is not None
-    return proxy.app.router.bulk
+def proxy(filler: Beside, database: str) -> Iterator[Proxy]:
+    needs_spark()
+    with in_database(filler, database) as found:
+        yield found
 
 
 async def fill(
@@ -121,7 +84,7 @@ async def truth(proxy: Proxy, name: str, *parameters: ParameterValue) -> bytes:
     return (await router.pass_cache(cache, parameters, router.pump.format_number(FORMAT), "")).body
 
 
-def test_values_of_every_type_are_those_of_an_upquery(beside: Beside, proxy: Proxy) -> None:
+def test_values_of_every_type_are_those_of_an_upquery(filler: Beside, proxy: Proxy) -> None:
     tables = [TYPE_CASES[first : first + TOGETHER] for first in range(0, len(TYPE_CASES), TOGETHER)]
 
     async def scenario() -> None:
@@ -149,7 +112,7 @@ def test_values_of_every_type_are_those_of_an_upquery(beside: Beside, proxy: Pro
             for row in range(most):
                 assert answer(proxy, name, row) == missed[row], (number, row)
 
-    run_in(beside, scenario)
+    run_in(filler, scenario)
 
 
 def _literal(literals: tuple[str, ...], row: int) -> str:
@@ -171,7 +134,7 @@ SHAPES = {
 
 
 @BY
-def test_all_keys_of_every_shape(beside: Beside, proxy: Proxy, by: FillBy) -> None:
+def test_all_keys_of_every_shape(filler: Beside, proxy: Proxy, by: FillBy) -> None:
     async def scenario() -> None:
         await proxy.write(*NUMBERS, rows(1000), "INSERT INTO tag SELECT id, CONCAT('w', id % 7) FROM item")
         for name, (sql, keys, parameters) in SHAPES.items():
@@ -184,11 +147,11 @@ def test_all_keys_of_every_shape(beside: Beside, proxy: Proxy, by: FillBy) -> No
             again = await fill(proxy, name, by)
             assert (again.held, again.rows) == (keys, 0), "all of it was held"
 
-    run_in(beside, scenario)
+    run_in(filler, scenario)
 
 
 @BY
-def test_named_keys_those_without_rows_too(beside: Beside, proxy: Proxy, by: FillBy) -> None:
+def test_named_keys_those_without_rows_too(filler: Beside, proxy: Proxy, by: FillBy) -> None:
     async def scenario() -> None:
         await proxy.write(*NUMBERS, rows(2000))
         router = proxy.app.router
@@ -201,11 +164,11 @@ def test_named_keys_those_without_rows_too(beside: Beside, proxy: Proxy, by: Fil
             for number in (0, 3, 199, 200, 899, 900_000):
                 assert answer(proxy, name, number) == await truth(proxy, name, number), number
 
-    run_in(beside, scenario)
+    run_in(filler, scenario)
 
 
 @BY
-def test_writers_go_on_meanwhile(beside: Beside, proxy: Proxy, by: FillBy) -> None:
+def test_writers_go_on_meanwhile(filler: Beside, proxy: Proxy, by: FillBy) -> None:
     """Rows are moved between keys, changed, taken away and added; what is held then is right."""
 
     async def scenario() -> None:
@@ -246,12 +209,12 @@ def test_writers_go_on_meanwhile(beside: Beside, proxy: Proxy, by: FillBy) -> No
                 assert body is None or body == await truth(proxy, name, number), (name, number)
         assert held > 1800, held
 
-    run_in(beside, scenario)
+    run_in(filler, scenario)
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["all", "named"])
 def test_keys_that_were_bound_by_another_plan_are_bound_anew(
-    beside: Beside, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, named: bool
+    filler: Beside, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
     """The column's collation changes while the keys are listed, or looked at: 'ä' was known by the key of 'a'."""
     words = ["ä", "b", "ß"]
@@ -295,48 +258,7 @@ def test_keys_that_were_bound_by_another_plan_are_bound_anew(
 
     if named:
         monkeypatch.setattr("proxy.bulk.bound", bound_late)
-    run_in(beside, scenario)
-
-
-@pytest.mark.timeout(200)
-def test_spark_is_killed_in_the_middle(
-    mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where it was the proxy's choice, the fill goes on without it. Where Spark was asked for, the fill ends with what
-    has happened; a new one begins by then."""
-    needs_spark()
-    monkeypatch.setattr("proxy.bulk_askers.OF_A_TASK", 8)  # many jobs
-
-    async def killed_in_the_middle(proxy: Proxy, name: str, by: FillBy) -> FillProgress:
-        spark = bulk_of(proxy).spark
-        killed = False
-        async with aclosing(proxy.app.router.fill(name, None, by)) as going_on:
-            async for progress in going_on:
-                if progress.held > 5_000 and spark.pid is not None and not killed:
-                    os.kill(spark.pid, signal.SIGKILL)
-                    killed = True
-        assert killed
-        return progress
-
-    async def scenario() -> None:
-        async with proxy_beside(mysql, database, tmp_path, spark_min_rows="1") as proxy:
-            await proxy.write(*NUMBERS, rows(60_000))
-            for name, more in (("c", ""), ("d", " AND n >= 0")):
-                sql = f"SELECT id, n FROM item WHERE id = ?{more}"
-                await proxy.app.router.create_cache(name, sql, database)
-            progress = await killed_in_the_middle(proxy, "c", FillBy.SIZE)
-            assert progress.done and progress.held == 60_000 and progress.by is FillBy.DIRECT
-            assert "Spark" in progress.why and answer(proxy, "c", 7) == await truth(proxy, "c", 7)
-            with pytest.raises(SparkUnavailable, match="ended"):
-                await killed_in_the_middle(proxy, "d", FillBy.SPARK)
-            proxy.app.engine.check_invariants()
-            bulk_of(proxy).spark.check_invariants()
-            assert not bulk_of(proxy).under_way
-            for number in range(0, 60_000, 777):
-                body = answer(proxy, "d", number)
-                assert body is None or body == await truth(proxy, "d", number)
-
-    run(scenario)
+    run_in(filler, scenario)
 
 
 async def shown_everywhere(proxy: Proxy, progress: FillProgress) -> None:
@@ -349,7 +271,7 @@ async def shown_everywhere(proxy: Proxy, progress: FillProgress) -> None:
     assert f" of {progress.keys} keys, " in lines["filling c"] and lines["filling c"].endswith(progress.by.value)
 
 
-def test_a_caller_that_goes_away_ends_it(beside: Beside, proxy: Proxy) -> None:
+def test_a_caller_that_goes_away_ends_it(filler: Beside, proxy: Proxy) -> None:
     async def scenario() -> None:
         await proxy.write(*NUMBERS, rows(30_000))
         await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", proxy.database)
@@ -365,10 +287,10 @@ def test_a_caller_that_goes_away_ends_it(beside: Beside, proxy: Proxy) -> None:
             spark.check_invariants()
         assert (await fill(proxy, "c", FillBy.SPARK)).held == 30_000, "the next one fills the rest"
 
-    run_in(beside, scenario)
+    run_in(filler, scenario)
 
 
-def test_every_cache_of_the_sample_is_filled_and_audited(beside: Beside, proxy: Proxy) -> None:
+def test_every_cache_of_the_sample_is_filled_and_audited(filler: Beside, proxy: Proxy) -> None:
     async def scenario() -> None:
         await proxy.write(*NUMBERS, rows(1_000))
         for name in ("rows", "range"):
@@ -381,7 +303,7 @@ def test_every_cache_of_the_sample_is_filled_and_audited(beside: Beside, proxy: 
         assert one.audited is not None and (one.last.by, one.last.rows, one.audited.compared) == ("spark", 980, 100)
         assert left.keys() == {"range"} and told == ["filling all", "filling some", "auditing all"]
 
-    run_in(beside, scenario)
+    run_in(filler, scenario)
 
 
 def test_what_cannot_be_filled_is_said_before_spark_starts(mysql: Server, database: str, tmp_path: Path) -> None:
@@ -457,3 +379,39 @@ def test_an_account_that_may_not_read_is_told_so(mysql: Server, database: str, t
         run(scenario)
     finally:
         mysql.execute(f"DROP USER {user}")
+
+
+def test_spark_is_killed_in_the_middle(filler: Beside, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it was the proxy's choice, the fill goes on without it. Where Spark was asked for, the fill ends with what
+    has happened; a new one begins by then. The last test of those that share a Spark."""
+    monkeypatch.setattr("proxy.bulk_askers.OF_A_TASK", 2)  # many jobs
+
+    async def killed_in_the_middle(name: str, by: FillBy) -> FillProgress:
+        spark = bulk_of(proxy).spark
+        killed = False
+        async with aclosing(proxy.app.router.fill(name, None, by)) as going_on:
+            async for progress in going_on:
+                if progress.held > 2_000 and spark.pid is not None and not killed:
+                    os.kill(spark.pid, signal.SIGKILL)
+                    killed = True
+        assert killed
+        return progress
+
+    async def scenario() -> None:
+        await proxy.write(*NUMBERS, rows(20_000))
+        for name, more in (("c", ""), ("d", " AND n >= 0")):
+            sql = f"SELECT id, n FROM item WHERE id = ?{more}"
+            await proxy.app.router.create_cache(name, sql, proxy.database)
+        progress = await killed_in_the_middle("c", FillBy.SIZE)
+        assert progress.done and progress.held == 20_000 and progress.by is FillBy.DIRECT
+        assert "Spark" in progress.why and answer(proxy, "c", 7) == await truth(proxy, "c", 7)
+        with pytest.raises(SparkUnavailable, match="ended"):
+            await killed_in_the_middle("d", FillBy.SPARK)
+        proxy.app.engine.check_invariants()
+        bulk_of(proxy).spark.check_invariants()
+        assert not bulk_of(proxy).under_way
+        for number in range(0, 20_000, 259):
+            body = answer(proxy, "d", number)
+            assert body is None or body == await truth(proxy, "d", number)
+
+    run_in(filler, scenario)

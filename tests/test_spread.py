@@ -6,6 +6,8 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+from integration.filler import SHARERS
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -20,7 +22,7 @@ def spread() -> ModuleType:
 
 def test_every_file_that_is_named_exists() -> None:
     tables = spread()
-    named = tables.SPREAD | tables.LOADS | tables.SECONDS.keys() - {"loads"}
+    named = tables.SPREAD.union(*tables.TOGETHER.values(), tables.SECONDS.keys() - tables.TOGETHER.keys())
     assert [name for name in named if not (ROOT / name).is_file()] == []
 
 
@@ -29,13 +31,18 @@ def test_a_file_is_one_piece_but_where_its_tests_are_spread_and_loads_are_one() 
     assert tables.piece_of("tests/a.py::test_x[1]") == tables.piece_of("tests/a.py::test_y") == "tests/a.py"
     for file in tables.SPREAD:
         assert tables.piece_of(f"{file}::test_x") != tables.piece_of(f"{file}::test_y")
-    assert {tables.piece_of(f"{file}::test_x") for file in tables.LOADS} == {"loads"}
-    assert not tables.SPREAD & tables.LOADS
+    for piece, files in tables.TOGETHER.items():
+        assert {tables.piece_of(f"{file}::test_x") for file in files} == {piece}
+        assert not tables.SPREAD & files
+
+
+def test_files_that_share_a_proxy_are_one_piece() -> None:
+    assert {f"integration/{name}" for name in SHARERS} == spread().FILLS
 
 
 def test_what_is_long_is_a_piece() -> None:
     tables = spread()
-    assert all(tables.piece_of(f"{name}::test_x") == name for name in tables.SECONDS if name != "loads")
+    assert all(tables.piece_of(f"{name}::test_x") == name for name in tables.SECONDS)
 
 
 def test_the_tests_that_wait_for_mysql_have_a_process_more_than_processors() -> None:
