@@ -384,7 +384,7 @@ def test_an_account_that_may_not_read_is_told_so(mysql: Server, database: str, t
 def test_spark_is_killed_in_the_middle(filler: Beside, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it was the proxy's choice, the fill goes on without it. Where Spark was asked for, the fill ends with what
     has happened; a new one begins by then. The last test of those that share a Spark."""
-    monkeypatch.setattr("proxy.bulk_askers.OF_A_TASK", 2)  # many jobs
+    monkeypatch.setattr("proxy.bulk_askers.OF_A_TASK", 1)  # fifty jobs
 
     async def killed_in_the_middle(name: str, by: FillBy) -> FillProgress:
         spark = bulk_of(proxy).spark
