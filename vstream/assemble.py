@@ -13,12 +13,12 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
 from dataflow.messages import Gap, Progress, StreamEvent, TableChanges, Transaction
-from gtid_tracker.gtid import Gtid, MutableGtidSet
+from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from sqltypes.schema import Table
 from vstream import events as ev
 from vstream.announced import Announced
@@ -34,11 +34,13 @@ from vstream.whole import whole_transaction
 _log = structlog.get_logger(__name__)
 
 Handler = Callable[[bytes, int, int], None]
+Tell = Callable[[Odd, Gtid, list[TableChanges], Sequence[MappedTable], float, int], StreamEvent]
 
 UNFOLLOWED = (
     "rows that foreign keys change are not in the binlog: it was a session begun anew (COM_RESET_CONNECTION or"
     " COM_CHANGE_USER), in which InnoDB follows them"
 )
+HANDED_ON = 1 << 20
 NOT_ALL = "rows that MySQL has announced are not in its binlog"
 _DUMMY_TABLE = b"\xff\xff\xff\x00\x00\x00"  # ends a statement that changed no row of a logged table
 
@@ -53,6 +55,10 @@ class Assembler:
         self.sink = sink
         self.tolerated: set[int] = set()  # event types that are passed over with a Gap each time
         self.heard: Callable[[], None] = lambda: None
+        self.tell: Tell = told  # makes the message of a transaction that has more than trusted rows
+        # For who needs no transaction at once: is given changes before their transaction's end, from `HANDED_ON` bytes
+        # on; the message at its end has the others. (Those of an XA transaction wait for its XA COMMIT.)
+        self.partly: Callable[[Gtid, float, list[TableChanges]], None] | None = None
         self.committed_at = 0.0  # of the last transaction given
         # The last transaction given, with its GTID event, which tells of its length and when it was committed. As long
         # as the history is the same one, it is sent with the same event again.
@@ -65,6 +71,7 @@ class Assembler:
         self._gtid: Gtid | None = None
         self._skip = False
         self._block = False  # inside BEGIN or XA START: the transaction ends with an event of its own
+        self._xa = False  # inside XA START
         self._accounts = False  # the statement may have changed who may read what
         self._stamp = 0.0
         self._told = b""  # the GTID event
@@ -166,6 +173,11 @@ class Assembler:
         """The transaction that is being read."""
         return self._gtid
 
+    @property
+    def prepared(self) -> GtidSet:
+        """The transactions that prepared an XA transaction which has not ended."""
+        return GtidSet.of(prepared.gtid for prepared in self._prepared.values())
+
     def inflate(self, count: int) -> None:
         """Reads up to `count` events of the compressed transaction. Raises as `feed`."""
         assert self._inflating is not None
@@ -187,7 +199,7 @@ class Assembler:
 
     def _drop(self) -> None:
         self._gtid = None
-        self._skip = self._block = False
+        self._skip = self._block = self._xa = False
         self._changes, self._seen, self._odd, self._weight = [], [], None, 0
         self._announced.clear()
 
@@ -310,6 +322,9 @@ class Assembler:
             changes[-1].pairs += pairs
         else:
             changes.append(TableChanges(mapped.name, pairs))
+        if self.partly is not None and self._weight >= HANDED_ON and not self._xa and self._gtid is not None:
+            self._changes, self._weight = [], 0
+            self.partly(self._gtid, self._stamp, changes)
 
     def _distrust(self, mapped: MappedTable, reason: str) -> None:
         _log.warning("rows of a table are not decoded", table=mapped.name, reason=reason, gtid=str(self._gtid))
@@ -381,7 +396,7 @@ class Assembler:
 
     def _on_xa(self, verb: str, written: bytes) -> None:
         if verb in ("START", "END"):
-            self._block = True
+            self._block = self._xa = True
             return
         xid = ev.normal_xid(written)
         prepared = self._prepared.pop(xid, None)
@@ -398,8 +413,8 @@ class Assembler:
         one_phase, xid = ev.read_xa_prepare(data, at)
         if self._announced.tables:
             self._end_statement()
-        if not one_phase and not self._skip:
-            self._prepared[xid] = Prepared(self._changes, self._seen, self._odd)
+        if not one_phase and not self._skip and self._gtid is not None:
+            self._prepared[xid] = Prepared(self._gtid, self._changes, self._seen, self._odd)
             self._changes, self._seen, self._odd = [], [], None
         self._end()
 
@@ -418,7 +433,7 @@ class Assembler:
         odd, seen, skip = self._odd, self._seen, self._skip
         accounts, self._accounts = self._accounts, False
         self._gtid = self._odd = None
-        self._skip = self._block = False
+        self._skip = self._block = self._xa = False
         self._seen = []
         size, self._weight = self._weight, 0
         if skip:
@@ -432,7 +447,7 @@ class Assembler:
                 odd.written = odd.written or UNFOLLOWED
                 odd.add_tables(children)
             freeze = self.position.freeze
-            self.sink(Gap(odd.gap, freeze()) if odd.gap else told(odd, gtid, changes, seen, self._stamp, size))
+            self.sink(Gap(odd.gap, freeze()) if odd.gap else self.tell(odd, gtid, changes, seen, self._stamp, size))
         elif changes:
             self._changes = []
             self.sink(Transaction(gtid, changes, self._stamp, size))

@@ -31,8 +31,8 @@ _log = structlog.get_logger(__name__)
 
 _SMALLEST_PAUSE, _LARGEST_PAUSE = 0.2, 10.0  # seconds before the next connection
 _COUNTED_WHILE_DOWN = 4  # failures, which make it 1.6: where nobody answers, to try again costs nobody anything
-_NO_RIGHT = frozenset({1044, 1045, 1142, 1227, 3118})  # also: the account is locked
-_HISTORY_LOST = 1236  # MySQL refuses the dump: purged binlogs, or a position that it does not have
+NO_RIGHT = frozenset({1044, 1045, 1142, 1227, 3118})  # also: the account is locked
+HISTORY_LOST = 1236  # MySQL refuses the dump: purged binlogs, or a position that it does not have
 
 
 class BinlogSource:
@@ -171,11 +171,11 @@ class BinlogSource:
                 failures += 1
                 await self._follow(session)
             except DumpLost as lost:
-                failures += lost.errno in _NO_RIGHT
-                self._on_refused(str(lost) if lost.errno in _NO_RIGHT else "")
+                failures += lost.errno in NO_RIGHT
+                self._on_refused(str(lost) if lost.errno in NO_RIGHT else "")
                 if not self._refused:
                     _log.warning("the change stream is interrupted", reason=str(lost), errno=lost.errno)
-                self._refusals += lost.errno == _HISTORY_LOST
+                self._refusals += lost.errno == HISTORY_LOST
             except HistoryLost as lost:
                 assert session is not None
                 self._begin_anew(session, str(lost))

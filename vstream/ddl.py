@@ -38,6 +38,11 @@ _HARMLESS_OBJECTS = frozenset({
 _TABLES_OBJECTS = frozenset({
     "TABLE", "TABLES", "VIEW", "INDEX", "UNIQUE", "FULLTEXT", "SPATIAL", "DATABASE", "SCHEMA",
 })  # fmt: skip
+_CREATE_TABLE = re.compile(r"\s*CREATE\s+TABLE\s", re.IGNORECASE)
+_OF_INDEXES = frozenset({
+    *(f"{verb} {what}" for verb in ("ADD", "DROP", "RENAME", "ALTER") for what in ("INDEX", "KEY")),
+    "ADD UNIQUE", "ADD FULLTEXT", "ADD SPATIAL", "ALGORITHM =", "LOCK =",
+})  # fmt: skip
 _ALWAYS_RUN = 80000  # what stands in a comment of this version, or an older one, is run by every server followed
 
 
@@ -281,3 +286,35 @@ def _words(query: str, mode: int) -> Iterator[_Word]:
             yield _Word(found[1:-1].replace(found[0] * 2, found[0]), False)
         elif kind == "text":
             yield _Word("", False)
+
+
+def keeps_rows(query: str) -> bool:
+    """Whether a DDL statement surely leaves the rows and columns of all tables as they are: a table is made, or indexes
+    come and go. False where that is not certain."""
+    if _CREATE_TABLE.match(query):
+        return True
+    if any(mark in query for mark in ("\\", '"', "/*!")):
+        return False  # what a quote means is not told here
+    words = list(_words(query, 0))
+    verb, at = str(words[0]) if words else "", _object_at(words)
+    what = str(words[at]) if at is not None else ""
+    if verb in ("CREATE", "DROP"):
+        return what in ("INDEX", "UNIQUE", "FULLTEXT") or [str(word) for word in words[1:3]] == ["SPATIAL", "INDEX"]
+    if verb != "ALTER" or what != "TABLE" or at is None:
+        return False
+    behind = at + (4 if len(words) > at + 2 and _is_mark(words[at + 2], ".") else 2)
+    return all(" ".join(map(str, part[:2])) in _OF_INDEXES for part in _parts(words[behind:]))
+
+
+def _parts(words: Sequence[_Word]) -> Iterator[list[_Word]]:
+    """What stands between commas outside of brackets."""
+    part: list[_Word] = []
+    depth = 0
+    for word in words:
+        depth += _is_mark(word, "(") - _is_mark(word, ")")
+        if _is_mark(word, ",") and not depth:
+            yield part
+            part = []
+        elif not _is_mark(word, ";"):
+            part.append(word)
+    yield part

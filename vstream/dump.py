@@ -23,12 +23,12 @@ from vstream.packets import PacketBuffer
 
 _log = structlog.get_logger(__name__)
 
-_RECEIVE = 262_144
+RECEIVE = 262_144
 _EVENTS_BETWEEN_LOOKS = 8  # at the clock
 _SLICE = 0.001  # seconds
-_SILENCE = 3  # heartbeat periods without a word before the connection counts as dead
+SILENCE = 3  # heartbeat periods without a word before the connection counts as dead
 _OK, _ERROR = 0x00, 0xFF
-_WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class DumpLost(Exception):
@@ -127,8 +127,8 @@ class DumpReader:
 
     def _watch(self) -> None:
         idle = not self._scheduled
-        if idle and self._clock() - self.received_at > _SILENCE * self._heartbeat:
-            self._fail(DumpLost(f"nothing came for {_SILENCE * self._heartbeat:g} s, not even a heartbeat"))
+        if idle and self._clock() - self.received_at > SILENCE * self._heartbeat:
+            self._fail(DumpLost(f"nothing came for {SILENCE * self._heartbeat:g} s, not even a heartbeat"))
         else:
             self._watchdog = self._loop.call_later(self._heartbeat, self._watch)
 
@@ -189,8 +189,8 @@ class DumpReader:
     def _receive(self) -> bool:
         """False if there is nothing to receive now."""
         try:
-            chunk = self._socket.recv(_RECEIVE)
-        except _WOULD_BLOCK:
+            chunk = self._socket.recv(RECEIVE)
+        except WOULD_BLOCK:
             return False
         except OSError as error:
             raise DumpLost(f"the connection broke: {error}") from error

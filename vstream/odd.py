@@ -38,8 +38,9 @@ class Odd:
 
 @dataclass(slots=True)
 class Prepared:
-    """A prepared XA transaction: its rows become visible with its XA COMMIT."""
+    """A prepared XA transaction: its rows become visible with its XA COMMIT. `gtid`: of the preparation."""
 
+    gtid: Gtid
     changes: list[TableChanges]
     seen: list[MappedTable]
     odd: Odd | None

@@ -268,6 +268,28 @@ def test_one_phase_and_rolled_back_xa_transactions() -> None:
     assert stream.feed([gtid(3), query("XA ROLLBACK X'38',X'',1")]) == [Progress(id_of(3))]
 
 
+def test_it_is_told_which_transactions_have_prepared_what_is_not_committed() -> None:
+    stream = Stream()
+    stream.feed([*xa(1, 7, T.map(), T.inserts((1, "a"))), *xa(2, 8), *xa(3, 9), *xa(4, 6, one_phase=True)])
+    assert str(stream.assembler.prepared) == f"{SERVER}:1-3"
+    stream.feed([gtid(5), query("XA COMMIT X'38',X'',1"), gtid(6), query("XA ROLLBACK X'39',X'',1")])
+    assert str(stream.assembler.prepared) == f"{SERVER}:1"
+
+
+def test_who_wants_no_whole_transactions_is_given_large_ones_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vstream.assemble.HANDED_ON", 1)
+    stream = Stream(max_weight=100)
+    parts: list[tuple[Gtid, list[Pair]]] = []
+    stream.assembler.partly = lambda gtid, stamp, changes: parts.extend((gtid, c.pairs) for c in changes)
+    rows = [T.inserts((number, "x" * 60)) for number in range(3)]
+    assert stream.feed(transaction(1, T.map(), *rows)) == [Progress(id_of(1))]
+    assert parts == [(id_of(1), [(None, (number, "x" * 60))]) for number in range(3)]
+    parts.clear()
+    stream.feed(xa(2, 7, T.map(), T.inserts((1, "a"))))
+    assert stream.feed([gtid(3), query("XA COMMIT X'37',X'',1")]) == [inserted(3, (1, "a"))]
+    assert not parts, "whose GTID they are of is not known before"
+
+
 def test_a_definition_ends_its_own_transaction() -> None:
     stream = Stream()
     assert stream.feed([gtid(1), query("ALTER TABLE t ADD x INT")]) == [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vstream.ddl import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Kind, classify
+from vstream.ddl import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Kind, classify, keeps_rows
 
 
 @pytest.mark.parametrize(
@@ -148,3 +148,34 @@ def test_a_change_of_accounts_is_told(text: str) -> None:
 @pytest.mark.parametrize("text", ["CREATE FUNCTION f() RETURNS INT RETURN 1", "OPTIMIZE TABLE t", "CREATE DATABASE e"])
 def test_what_changes_no_account_is_not(text: str) -> None:
     assert not classify(text, "d").accounts
+
+
+@pytest.mark.parametrize(
+    ("text", "keeps"),
+    [
+        ("CREATE TABLE t (a INT COMMENT 'x\\'')", True),
+        ("create table if not exists d.t select 1", True),
+        ("CREATE INDEX i ON t (a, b)", True),
+        ("CREATE UNIQUE INDEX i ON t (a)", True),
+        ("CREATE SPATIAL INDEX i ON t (a)", True),
+        ("CREATE SPATIAL REFERENCE SYSTEM 7 NAME 'x' DEFINITION 'y'", False),
+        ("DROP INDEX i ON t", True),
+        ("ALTER TABLE t ADD INDEX i (a, b), DROP KEY j, ALGORITHM=INPLACE, LOCK = NONE", True),
+        ("ALTER TABLE `d`.`t` ADD UNIQUE (a), RENAME INDEX i TO j;", True),
+        ("ALTER TABLE t ADD INDEX (a), ADD x INT", False),
+        ("ALTER TABLE t ADD x INT", False),
+        ("ALTER TABLE t ADD PRIMARY KEY (a)", False),
+        ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u (a) ON DELETE CASCADE", False),
+        ("ALTER TABLE t ADD INDEX i (a) COMMENT 'x\\', DROP COLUMN a", False),
+        ('ALTER TABLE t ADD INDEX "i (a), DROP COLUMN " (a)', False),
+        ("ALTER TABLE t ADD INDEX i (a) /*!80000 , DROP COLUMN b */", False),
+        ("ALTER TABLE t DROP PARTITION p", False),
+        ("ALTER TABLE t", False),
+        ("DROP TABLE t", False),
+        ("RENAME TABLE t TO u", False),
+        ("TRUNCATE t", False),
+        ("ALTER VIEW v AS SELECT 1", False),
+    ],
+)
+def test_which_definitions_surely_keep_rows(text: str, keeps: bool) -> None:
+    assert keeps_rows(text) is keeps
