@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from bulk.account import account_of
 from external_upquery.upstream import parse_upstream
 from integration.mysql_server import Server
-from proxy.app import account_of
 from vstream.connection import log_in
 
 

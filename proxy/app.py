@@ -23,6 +23,7 @@ from time import monotonic
 
 import structlog
 
+from bulk.account import account_of
 from bulk.session import SparkSettings
 from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.messages import Ddl, Gap, Restarted, StreamEvent
@@ -58,7 +59,6 @@ from proxy.spark import SparkProcess
 from proxy.state import StateStore
 from proxy.warm_up import WarmUp
 from vstream.binlog import BinlogSource
-from vstream.connection import Account
 
 log = structlog.get_logger("upwell")
 
@@ -405,14 +405,3 @@ def freeze() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*YOUNG_COLLECTIONS)
-
-
-def account_of(upstream: Upstream) -> Account:
-    """What the change stream needs to log in: it does not know `external_upquery`."""
-    options: dict[str, object] = {}
-    if upstream.unix_socket:
-        options["unix_socket"] = upstream.unix_socket
-    ssl = upstream.ssl_context()
-    # PyMySQL encrypts whenever the server can, unless it is told not to.
-    options |= {"ssl": ssl} if ssl is not None else {"ssl_disabled": True}
-    return Account(upstream.host, upstream.port, upstream.user, upstream.password, options)
