@@ -40,7 +40,7 @@ UNFOLLOWED = (
     "rows that foreign keys change are not in the binlog: it was a session begun anew (COM_RESET_CONNECTION or"
     " COM_CHANGE_USER), in which InnoDB follows them"
 )
-HANDED_ON = 1 << 20
+HANDED_ON = 1 << 16
 NOT_ALL = "rows that MySQL has announced are not in its binlog"
 _DUMMY_TABLE = b"\xff\xff\xff\x00\x00\x00"  # ends a statement that changed no row of a logged table
 
