@@ -26,6 +26,8 @@ from vstream.odd import Odd, why
 from vstream.pulled import PulledDump
 
 HEARTBEAT = 1.0  # seconds
+PATIENCE = 60.0  # seconds for which a server that is away is tried again
+PAUSE = 0.5  # seconds between two tries
 LARGEST_HELD = 1 << 30  # bytes of the rows of a prepared XA transaction
 ANEW = (
     "begin anew: a new query with a checkpoint of its own, from startingPosition 'earliest', or from a snapshot of the"

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from bulk.account import account_of
 from bulk.binlog_columns import Images, images_of, schema_of, texts_of
-from bulk.binlog_follow import Follower, Stopped, pause
+from bulk.binlog_follow import PATIENCE, PAUSE, Follower, Stopped, pause
 from bulk.binlog_position import Position
 from dataflow.messages import TableChanges
 from external_upquery.upstream import Upstream
@@ -30,8 +30,6 @@ AT_ONCE = 5_000  # rows in a batch of Arrow's
 AT_ONCE_BYTES = 4 << 20  # of the binlog for one
 SILENT = 120.0  # seconds without a transaction of a batch that is known to be there
 QUIET = 65_536  # bytes that heartbeats do not make in that time
-LOST = 5  # connections, one after the other, that have brought no transaction
-PAUSE = 0.5  # seconds before the next one
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,8 @@ class PieceReader:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Raises Stopped, SourceError or ConfigError."""
-        reached, lost = self._piece.start, 0
+        reached = self._piece.start
+        failing_since: float | None = None  # without a row that is new
         while not self._piece.end.gtids.issubset(reached.gtids):
             follower: Follower | None = None
             try:
@@ -90,13 +89,14 @@ class PieceReader:
                 yield from self._read(follower)
                 reached = follower.position
             except (DumpLost, SourceDown) as error:
-                before = reached
+                before, seen = reached, self._passed_over
                 reached = follower.position if follower is not None else reached
-                lost = lost + 1 if reached.gtids == before.gtids else 1
-                if lost > LOST:
-                    raise Stopped(f"the server is away: {error}") from None
-                if self._gtid != self._passed_over[0] or self._count > self._passed_over[1]:
+                if self._gtid != seen[0] or self._count > seen[1]:
                     self._passed_over = self._gtid, self._count
+                if failing_since is None or reached.gtids != before.gtids or self._passed_over != seen:
+                    failing_since = self._clock()
+                if self._clock() - failing_since > PATIENCE:
+                    raise Stopped(f"the server has been away for {PATIENCE:g} s: {error}") from None
                 self._pause(PAUSE)
             finally:
                 if follower is not None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import pymysql
 
 from bulk.account import account_of
-from bulk.binlog_follow import Follower, Stopped, check_history, pause
+from bulk.binlog_follow import PATIENCE, PAUSE, Follower, Stopped, check_history, pause
 from bulk.binlog_position import Position
 from external_upquery.login import CUT_OFF, connect
 from external_upquery.upstream import Upstream
@@ -21,8 +21,6 @@ from sqltypes.schema import Table
 from vstream.dump import DumpLost
 
 IDLE = 0.1  # seconds that are waited for a change before there is said to be none
-PATIENCE = 60.0  # seconds for which a server that is away is tried again
-PAUSE = 0.5  # seconds between two tries
 AWAY = frozenset({1040, 1053})  # too many connections; it is being shut down
 LOOK = 1.0  # seconds after which it is asked why nothing comes
 

@@ -59,6 +59,8 @@ def check_contents(wheel: Path) -> None:
     missing = [package for package in APP_PACKAGES if f"upwell/app/{package}/__init__.py" not in names]
     if missing:
         raise WheelIsWrong(f"the wheel lacks upwell/app/ for {missing}")
+    if not {"upwell/spark.py", "upwell/app/bulk/binlog_source.py"} <= set(names):
+        raise WheelIsWrong("the wheel lacks the change stream on Spark")
 
 
 def check_installed(wheel: Path, folder: Path) -> None:
