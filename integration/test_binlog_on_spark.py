@@ -23,9 +23,9 @@ from bulk.session import SparkSettings, open_session
 from examples.lobsters.data import SETS
 from examples.lobsters.load import load
 from examples.lobsters.proxy_process import ROOT
+from integration.filler import needs_spark
 from integration.private_mysql import Server
 from integration.stream_support import reflect, selected
-from integration.test_bulk_fills import needs_spark
 from sqltypes.schema import SqlType
 from sqltypes.temporal import time_text
 from tests.support.type_cases import SQL_MODE, TYPE_CASES
