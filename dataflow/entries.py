@@ -12,7 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from gtid_tracker.tracker import Cut
@@ -51,8 +51,8 @@ class Held:
     """One key of one reader: the answer's encodings, one a wire format, and what it was derived from.
 
     `bodies` None: a change has come since; the answer is derived again when it is next asked for. `watch` is called
-    when that happens. `listed`: some encodings are in the reader's `listed`, too. `params`: those that it was held for;
-    None where the key is the only one itself (`ReaderNode.params_of`).
+    when that happens; a key that has one is not evicted. `listed`: some encodings are in the reader's `listed`, too.
+    `params`: those that it was held for; None where the key is the only one itself (`ReaderNode.params_of`).
     """
 
     __slots__ = (
@@ -86,6 +86,13 @@ class Held:
         """The parameters cannot be told from the key. Requires: called once, before its size is counted."""
         self.params = params
         self.size += PARAMS_BYTES + sum([_bytes_of(value) for value in params])
+
+    def notify(self, watch: Callable[[], None] | None) -> None:
+        """Sets who is told when a change comes, beside those who link the key now."""
+        if isinstance(self.watch, Linking):
+            self.watch.watch = watch
+        else:
+            self.watch = watch
 
     @property
     def unseen(self) -> bool:
@@ -123,6 +130,22 @@ class Held:
         if self.reader.entries.get(self.key, self) is self:  # else it was let go: what is listed came since
             for rows in self.reader.listed:
                 rows.pop(self.key, None)
+
+
+class Linking:
+    """Stands as a key's `watch` while the key is linked to many entries in steps. `changed`: has a change come to one
+    that is linked already? `watch`: the key's own."""
+
+    __slots__ = ("changed", "watch")
+
+    def __init__(self, watch: Callable[[], None] | None) -> None:
+        self.changed = False
+        self.watch = watch
+
+    def __call__(self) -> None:
+        self.changed = True
+        if self.watch is not None:
+            self.watch()
 
 
 def _bytes_of(value: Any) -> int:
@@ -165,11 +188,19 @@ def relink(held: Held, deps: tuple[Entry, ...]) -> None:
         return
     held.deps = deps
     for entry in deps:
-        _add_dependent(entry, held)
+        add_dependent(entry, held)
     fresh = set(deps)
     for entry in old:
         if entry not in fresh:
             release(entry, held)
+
+
+def unlinked(held: Held) -> Iterator[None]:
+    """`relink` to nothing of a key that is not alive, an entry in each step."""
+    for entry in held.deps:
+        release(entry, held)
+        yield
+    held.deps = ()
 
 
 def release(entry: Entry, held: Held) -> None:
@@ -185,7 +216,8 @@ def release(entry: Entry, held: Held) -> None:
         entry.owner.discard(entry)
 
 
-def _add_dependent(entry: Entry, held: Held) -> None:
+def add_dependent(entry: Entry, held: Held) -> None:
+    """Requires: `held.deps` gets the entry in the same step."""
     dependents = entry.dependents
     if dependents is None:
         entry.dependents = held

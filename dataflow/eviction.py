@@ -81,11 +81,14 @@ class Sieve:
         """As `evict_to`, where that has not come to its end."""
         memory, remains = self.memory, self.memory.remains
         left = most if most is not None else 1 << 62
-        while memory.used > target and remains and left > 0:
-            remains.take_apart(AT_ONCE)
-            left -= GOING * AT_ONCE
         evicted = 0
-        while memory.used > target and self._places and not self.stuck and left > 0:
+        while memory.used > target and left > 0:
+            if remains:  # also of a key that has just gone
+                remains.take_apart(AT_ONCE)
+                left -= GOING * AT_ONCE
+                continue
+            if not self._places or self.stuck:
+                break
             segment = self._segments[self._segment]
             if self._at >= len(segment):
                 self._leave()

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from dataflow.arrangement import Entries
-from dataflow.entries import Entry, Held, relink
+from dataflow.entries import Entry, Held, Linking, add_dependent, release
 from dataflow.operators.aggregate import State
 from dataflow.reader import Derivation, Params, ReaderNode, expand, fold, groups_of, keep_distinct
 from sqltypes.expression import Key, Row
@@ -25,6 +25,7 @@ Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
 AT_ONCE = 500  # rows of a step
 FIRST = itemgetter(0)
+MOST_WAITED = 10_000  # steps, for somebody else who links the same key
 
 
 def at_once(steps: Steps[Result]) -> Result:
@@ -71,13 +72,68 @@ class HeldRows:
         if found.holes:
             self.hole = True
             return
-        if not held.alive or reader.entries.get(held.key) is not held or not _unchanged(found.deps, since):
-            return
         if before is None or held.bodies is not before:
-            relink(held, tuple(dict.fromkeys(found.deps)))
-            held.bodies = [None] * len(reader.encoders)
+            yield
+            if not (yield from linked(held, list(dict.fromkeys(found.deps)), since)):
+                return
         self.bodies = held.bodies
         self.rows = yield from finished(reader, found.rows, self._params)
+
+
+def linked(held: Held, deps: list[Entry], since: int) -> Steps[bool]:
+    """Links a held key to these entries, and to no others, then makes the places for its encodings. False: one of
+    them has changed since that event of the stream, or is held no more, or the key has gone, or somebody else has
+    linked it to others meanwhile.
+
+    Until the last step the key may be linked to more entries than it needs, and has no `bodies`.
+    """
+    for _ in range(MOST_WAITED):
+        if not isinstance(held.watch, Linking):
+            break
+        yield  # somebody else links it
+    else:
+        return False
+    linking = held.watch = Linking(held.watch)
+    try:
+        is_linked = yield from _linked(held, deps, since, linking)
+        if is_linked and held.bodies is None:
+            held.bodies = [None] * len(held.reader.encoders)
+        return is_linked
+    finally:
+        if held.watch is linking:
+            held.watch = linking.watch
+
+
+def _linked(held: Held, deps: list[Entry], since: int, linking: Linking) -> Steps[bool]:
+    own = held.deps
+    had = set(own)
+    yield
+    for some in parts(deps):
+        if not _is_ours(held, own, linking) or not _unchanged(some, since):
+            return False
+        fresh = [entry for entry in some if entry not in had]
+        for entry in fresh:
+            add_dependent(entry, held)
+        own = held.deps = (*own, *fresh)
+        yield
+    if len(own) > len(deps):
+        needed = set(deps)
+        yield
+        spare = [entry for entry in had if entry not in needed]
+        for first in range(0, len(spare), AT_ONCE):
+            yield
+            if not _is_ours(held, own, linking):
+                return False
+            own = held.deps = (*deps, *spare[first + AT_ONCE :])
+            for entry in spare[first : first + AT_ONCE]:
+                release(entry, held)
+    return _is_ours(held, own, linking)
+
+
+def _is_ours(held: Held, own: tuple[Entry, ...], linking: Linking) -> bool:
+    """Is the key held, linked by nobody else to others than `own`, and unchanged as far as it is linked?"""
+    is_held = held.alive and held.reader.entries.get(held.key) is held
+    return is_held and held.deps is own and not linking.changed
 
 
 def _unchanged(entries: Iterable[Entry], since: int) -> bool:
@@ -98,7 +154,7 @@ def derived(reader: ReaderNode, params: Params, levels: Sequence[Entries]) -> St
     for number, level in enumerate(program.levels):
         out: list[Row] = []
         partners: dict[Key, Iterable[Row] | None] = {None: ()}
-        for some in _parts(found.rows):
+        for some in parts(found.rows):
             out += expand(found, some, number, level, levels[number + 1], params, partners)
             yield
         found.rows = out
@@ -118,7 +174,7 @@ def _passing(reader: ReaderNode, joined: Sequence[Row], params: Params) -> Steps
     if reader.program.filter is None:
         return list(joined)
     out: list[Row] = []
-    for some in _parts(joined):
+    for some in parts(joined):
         out += reader.passing(some, params)
         yield
     return out
@@ -128,16 +184,16 @@ def _finished(reader: ReaderNode, rows: list[Row], params: Params) -> Steps[list
     program = reader.program
     if program.grouping is not None:
         states: dict[Key, State] = {}
-        for some in _parts(rows):
+        for some in parts(rows):
             fold(program.grouping, some, params, states)
             yield
         rows = []
-        for few in _parts(list(states.values())) if states else [[]]:
+        for few in parts(list(states.values())) if states else [[]]:
             rows += groups_of(program.grouping, few)
             yield
     if program.having is not None:
         passes, having = program.having, []
-        for some in _parts(rows):
+        for some in parts(rows):
             having += [row for row in some if passes(row, params)]
             yield
         rows = having
@@ -145,13 +201,13 @@ def _finished(reader: ReaderNode, rows: list[Row], params: Params) -> Steps[list
         rows = yield from _ordered(program.order, rows, params)
     if program.project is not None:
         project, shown = program.project, []
-        for some in _parts(rows):
+        for some in parts(rows):
             shown += [project(row, params) for row in some]
             yield
         rows = shown
     if program.distinct is not None:
         first: dict[Key, Row] = {}
-        for some in _parts(rows):
+        for some in parts(rows):
             keep_distinct(some, program.distinct, first)
             yield
         rows = list(first.values())
@@ -164,7 +220,7 @@ def _finished(reader: ReaderNode, rows: list[Row], params: Params) -> Steps[list
 def _ordered(order: Any, rows: list[Row], params: Params) -> Steps[list[Row]]:
     """Sorts parts, then merges them."""
     runs: list[list[tuple[Any, Row]]] = []
-    for some in _parts(rows):
+    for some in parts(rows):
         runs.append(sorted([(order(row, params), row) for row in some], key=FIRST))
         yield
     if len(runs) == 1:
@@ -177,7 +233,8 @@ def _ordered(order: Any, rows: list[Row], params: Params) -> Steps[list[Row]]:
     return found
 
 
-def _parts(rows: Sequence[Item]) -> Iterable[Sequence[Item]]:
+def parts(rows: Sequence[Item]) -> Iterable[Sequence[Item]]:
+    """What each step is to take of them."""
     if len(rows) <= AT_ONCE:
         return (rows,)
     return (rows[first : first + AT_ONCE] for first in range(0, len(rows), AT_ONCE))

@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Any
 
 from dataflow.arrangement import Arrangement, Entries, Memory
-from dataflow.entries import Entry, Held, relink
+from dataflow.entries import Entry, Held, relink, unlinked
 from dataflow.operators.aggregate import VALUES, Accumulator, State, add_value, empty_state, result
 from dataflow.remains import Item
 from gtid_tracker.gtid import GtidSet
@@ -332,7 +332,10 @@ class ReaderNode:
             held.watch()
             held.watch = None
         self.memory.used -= held.size + held.body_size
-        relink(held, ())
+        if len(held.deps) > self.memory.remains.few_deps:
+            self.memory.remains.add_steps(unlinked(held))
+        else:
+            relink(held, ())
 
     def clear(self) -> None:
         if len(self.entries) > self.memory.remains.few:

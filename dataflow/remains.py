@@ -21,6 +21,7 @@ from typing import Any
 from dataflow.entries import Entry, Held
 
 FEW = 64  # so many keys are taken out one by one, at once
+FEW_DEPS = 500  # from so many entries a key that goes is taken at once
 Item = Entry | Held
 
 
@@ -29,6 +30,7 @@ class Remains:
 
     def __init__(self, freed: Callable[[int], None]) -> None:
         self.few = FEW
+        self.few_deps = FEW_DEPS
         self.on_more: Callable[[], None] | None = None
         self._freed = freed
         self._items: deque[list[Item]] = deque()

@@ -74,7 +74,7 @@ class Subscriptions:
                 del self._watching[place]
                 held = subscription.reader.entries.get(subscription.key)
                 if held is not None:
-                    held.watch = None
+                    held.notify(None)
 
     def end_closed(self, reason: str) -> list[Changes]:
         """Ends all of readers that are closed, each with the reason."""
@@ -133,7 +133,7 @@ class Subscriptions:
             return []
         place = (subscription.reader.tag, subscription.key)
         self._watching.setdefault(place, set()).add(number)
-        held.watch = partial(self._mark, place)
+        held.notify(partial(self._mark, place))
         held.reader.watched = True
         before, subscription.rows = subscription.rows, rows
         if before is None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 
 import dataflow.large_answers
+from dataflow.entries import Held, Linking, dependents_of, touch
 from dataflow.large_answers import HeldRows, answered, at_once, finished
+from dataflow.messages import Pair
 from sqltypes.expression import Row
 from tests.support.engine_rig import Rig, gtids
 
@@ -125,3 +129,198 @@ def test_an_entry_is_loaded_in_parts_as_in_one(query: str) -> None:
     shown = [list(node.rows(entry.content)) for entry in (parted, whole)]
     assert shown[0] == shown[1]
     assert [row for part in node.rows_in_parts(parted.content, 7) for row in part] == shown[0]
+
+
+def large_join() -> tuple[Rig, Held]:
+    """A key whose answer is made of some entries, and is stale; a change of its rows has led to one that another key
+    had."""
+    made = joined(JOINS[1])
+    made.read(2)
+    (request,) = made.asked()
+    made.answer(request, [(2, 200, 9)], [(9, 63)], lower=gtids(1))
+    made.change(2, ((1, 1, TABLE[1][2]), (1, 1, 9)))
+    held = made.readers[0].entries[made.readers[0].key_of((1,))]
+    assert held.bodies is None and len(held.deps) > 4
+    return made, held
+
+
+def drop_other(made: Rig) -> None:
+    made.readers[0].drop(made.readers[0].entries[2])
+
+
+def run_on(steps: Iterator[None], most: int) -> bool:
+    """Makes so many steps. Whether there are more."""
+    return sum(1 for _ in islice(steps, most)) == most
+
+
+@pytest.mark.parametrize(
+    ("pair", "table"),
+    [
+        (((1, 1, 9), (1, 1, 99)), "test.t"),
+        (((9, 0, 63), (9, 0, 64)), "test.w"),
+        (((0, 0, 0), (0, 0, 1)), "test.w"),
+        (((6, 0, 42), (6, 0, 43)), "test.w"),
+        ((None, (5, 0, 1)), "test.w"),
+    ],
+)
+def test_a_change_while_a_key_is_linked_leaves_no_answer_or_is_in_it(pair: Pair, table: str) -> None:
+    for at in range(1, 500):
+        made, held = large_join()
+        reader = made.readers[0]
+        found = HeldRows(held, (1,))
+        steps = found.steps()
+        if not run_on(steps, at):
+            return
+        made.change(3, pair, table=table)
+        run_on(steps, 1000)
+        if held.bodies is not None and held.bodies is found.bodies:
+            assert found.rows == reader.answer([(held.key, (1,))])
+        assert held.watch is None
+        made.engine.check_invariants()
+        body, rows = made.hit(1), reader.answer([(held.key, (1,))])
+        assert body is None or body == repr(rows).encode()
+    raise AssertionError("it does not end")
+
+
+def test_a_change_after_a_key_was_linked_in_steps_takes_its_answer_away() -> None:
+    """Of each of its entries."""
+    number, among = 0, 1
+    while number < among:
+        _, held = large_join()
+        at_once(HeldRows(held, (1,)).steps())
+        assert held.bodies is not None
+        among = len(held.deps)
+        touch(held.deps[number])
+        assert held.bodies is None
+        number += 1
+    assert among > 4
+
+
+def test_what_a_key_does_not_need_any_more_is_let_go_when_it_is_linked_in_steps() -> None:
+    made, held = large_join()
+    at_once(HeldRows(held, (1,)).steps())
+    before = set(held.deps)
+    drop_other(made)
+    pairs: list[Pair] = [(row if row[0] != 1 else (1, 1, 9), (row[0], 1, 3)) for row in TABLE.values()]
+    made.change(3, *pairs)
+    used = made.engine.memory.used
+    at_once(HeldRows(held, (1,)).steps())
+    assert held.bodies is not None and len(held.deps) == 2 < len(before)
+    assert sum(1 for entry in before if entry.content is not None) == 2
+    assert made.engine.memory.used < used
+    made.engine.check_invariants()
+
+
+def test_two_link_a_key_at_once_and_a_third_goes_away() -> None:
+    made, held = large_join()
+    expected = made.readers[0].answer([(held.key, (1,))])
+    watched: list[int] = []
+    held.watch = lambda: watched.append(1)
+    all_found = [HeldRows(held, (1,)) for _ in range(3)]
+    first, second, third = [found.steps() for found in all_found]
+    for _ in range(250):
+        run_on(third, 1)
+        run_on(first, 1)
+        run_on(second, 1)
+        if isinstance(held.watch, Linking):
+            third.close()
+    run_on(first, 10_000)
+    run_on(second, 10_000)
+    assert [found.rows for found in all_found] == [expected, expected, None]
+    assert held.watch is not None and not isinstance(held.watch, Linking)
+    made.change(3, ((1, 1, 9), (1, 1, 4)))
+    assert watched and held.bodies is None
+    made.engine.check_invariants()
+
+
+def test_a_key_that_goes_while_it_is_linked_leaves_nothing() -> None:
+    for at in range(1, 500):
+        made, held = large_join()
+        steps = HeldRows(held, (1,)).steps()
+        if not run_on(steps, at):
+            return
+        made.readers[0].drop(held)
+        run_on(steps, 1000)
+        drop_other(made)
+        made.engine.check_invariants()
+        assert made.engine.memory.used == 0 and held.deps == ()
+    raise AssertionError("it does not end")
+
+
+def test_a_key_that_is_let_go_while_it_is_linked_has_no_answer() -> None:
+    """Its entries may stay, and change."""
+    seen = 0
+    for at in range(1, 500):
+        made, held = large_join()
+        found = HeldRows(held, (1,))
+        steps = found.steps()
+        if not run_on(steps, at):
+            break
+        linking = isinstance(held.watch, Linking)
+        made.readers[0].let_go()
+        run_on(steps, 1000)
+        seen += linking
+        assert not linking or (found.rows is None and held.bodies is None)
+        made.engine.memory.remains.take_apart(1000)
+        assert made.engine.memory.used == 0
+    assert seen > 3
+
+
+def test_a_key_that_somebody_else_links_to_others_meanwhile_is_derived_again() -> None:
+    seen = 0
+    for at in range(1, 500):
+        made, held = large_join()
+        found = HeldRows(held, (1,))
+        steps = found.steps()
+        if not run_on(steps, at):
+            break
+        before, linking = held.deps, isinstance(held.watch, Linking)
+        made.engine.hold(made.readers[0], held.key, (1,))
+        run_on(steps, 1000)
+        if linking and held.deps is not before and found.rows is None:
+            seen += 1
+        assert len(set(held.deps)) == len(held.deps)
+        assert all(held in dependents_of(entry) for entry in held.deps)
+        made.engine.check_invariants()
+    assert seen
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "filled again", "changed"])
+def test_a_key_of_many_entries_that_goes_leaves_them_a_few_at_a_time(meanwhile: str) -> None:
+    made, held = large_join()
+    remains, engine = made.engine.memory.remains, made.engine
+    at_once(HeldRows(held, (1,)).steps())
+    drop_other(made)
+    remains.few_deps = 3
+    made.readers[0].drop(held)
+    assert made.readers[0].entries == {} and engine.memory.used > 0
+    remains.take_apart(2)
+    engine.check_invariants()
+    if meanwhile == "changed":
+        made.change(3, ((6, 0, 42), (6, 0, 43)), table="test.w")
+    if meanwhile == "filled again":
+        made.read(1)
+        (request,) = made.asked()
+        wide: list[Row] = [(number, number * 7) for number in (*range(0, 8, 2), 9)]
+        rows: list[Row] = [(1, number, v if number != 1 else 9) for number, _, v in TABLE.values()]
+        made.answer(request, rows, wide, lower=gtids(1, 2))
+    while remains:
+        remains.take_apart(1)
+        engine.check_invariants()
+    if meanwhile == "filled again":
+        assert made.held(1) and made.hit(1) is not None
+    else:
+        assert engine.memory.used == 0
+
+
+def test_eviction_counts_what_a_key_of_many_entries_leaves_and_no_other_key_goes() -> None:
+    made, held = large_join()
+    engine = made.engine
+    engine.memory.remains.few_deps = 3
+    used = engine.memory.used
+    made.read(5)
+    (request,) = made.asked()
+    made.answer(request, [], [], lower=gtids(1, 2))
+    assert made.hit(5) is not None
+    engine.sieve.evict_to(engine.memory.used - used // 2)
+    assert not held.alive and engine.sieve.evicted == 1 and made.hit(5) is not None
