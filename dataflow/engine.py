@@ -142,8 +142,9 @@ class Engine(Reads):
         return large.event if large is not None else None
 
     def go_on(self) -> list[Effect]:
-        """Inserts some of the answers that have waited for the position. `unfinished`: there are more."""
-        return self._insert_due() + self.between()
+        """Inserts some of the answers that have waited for the position, and goes on with what subscribers of large
+        answers are told. `unfinished`: there is more."""
+        return self._insert_due() + self._tell_large() + self.between()
 
     def _insert_due(self) -> list[Effect]:
         effects: list[Effect] = []
@@ -157,7 +158,7 @@ class Engine(Reads):
     @property
     def unfinished(self) -> bool:
         """Is there anything for `go_on`? It may wait: what is received meanwhile is in the ring."""
-        return bool(self._due) and self.state.under_way is None
+        return self.subscriptions.unfinished or (bool(self._due) and self.state.under_way is None)
 
     def _restarted(self) -> list[Effect]:
         """What the server may have lost is forgotten: what is held ahead of the position, answers under way and

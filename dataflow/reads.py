@@ -37,6 +37,7 @@ MAX_ATTEMPTS = 3  # upqueries for one read before it is passed through
 MAX_BATCH = 100  # keys of one upquery
 ASKED = 1000  # keys that one flush asks for, or those of one read: 3 ms (`dataflow/weights.py`)
 INSERTED = 200  # keys of answers that waited for the position, that one step inserts: 3 ms
+TOLD = 2  # steps of what a subscriber of a large answer is told, in one step
 EVICTING = 250 * GOING  # what is evicted in one step: so many keys, or that many times more that stay
 
 
@@ -320,6 +321,9 @@ class Reads:
     def _settle(self, read: Read, ended: int = 0) -> list[Effect]:
         """The read is answered from the reader if all its keys are at the position now. `ended`: a fill that has."""
         read.fills.discard(ended)
+        if self.subscriptions.concerns(read.waiter) and self.subscriptions.in_steps(read.waiter):
+            del self._reads[read.waiter]
+            return []
         try:
             rows = read.reader.answer(read.keys)
         except EvaluationError as error:
@@ -450,6 +454,9 @@ class Reads:
         self._reads.pop(number, None)
         self.subscriptions.stop(number)
         self.keep_limit()  # what only it kept may go now
+
+    def _tell_large(self) -> list[Effect]:
+        return self.subscriptions.go_on(TOLD, self.read) if self.subscriptions.unfinished else []
 
     def _publish(self) -> list[Effect]:
         return self._refill(self.subscriptions.take_stale())

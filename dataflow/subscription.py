@@ -4,9 +4,13 @@ A subscriber is told the difference between two states of the reader, each at a 
 last, and the one after the transaction that made the answer stale. So nothing is told twice and nothing is left out. A
 key that becomes a hole is filled again, and the difference spans the gap.
 
+The difference of a large answer is made in steps (`go_on`). It is told if the answer has not changed meanwhile, and
+begins anew otherwise; a key that changes all the time is told in one step.
+
 Invariants:
 1. `rows` of a subscription is what its subscriber has, after all the `Changes` so far.
-2. A subscription that is not waiting for a fill has its number under `_watching` of a held key whose `watch` is set.
+2. A subscription that is not waiting for a fill has its number under `_watching` of a held key whose `watch` is set,
+   or is in `stale`.
    One whose read ends without rows ends, too: nothing would ask for them again.
 """
 
@@ -20,13 +24,15 @@ from itertools import chain
 
 from dataflow.entries import Held
 from dataflow.fill import Read
+from dataflow.large_answers import HeldRows, Steps, at_once, parts
 from dataflow.messages import Changes, Effect
-from dataflow.reader import Params, ReaderNode
+from dataflow.reader import LARGE_BYTES, Params, ReaderNode
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key, Row
 
 Hold = Callable[[ReaderNode, Key, Params], Held | None]
-MANY = 500  # rows
+MANY = 500  # rows, or entries below an answer
+TRIES = 3  # to tell of a large answer in steps
 ENDED = {  # what a subscriber is told by why a read of its rows was given up (`Failed.why`)
     "cache_dropped": "the cache was dropped or is being rebuilt",
     "differs": "what was read for it was not MySQL's own answer",
@@ -49,6 +55,10 @@ class Subscriptions:
         self._by_number: dict[int, Subscription] = {}
         self._watching: dict[Place, set[int]] = {}
         self.stale: set[int] = set()
+        self.many, self.large_bytes = MANY, LARGE_BYTES  # of entries below an answer: more are told in steps
+        self._large: dict[int, int] = {}  # those of large answers that are to be told, and how often that was tried
+        self._tired: set[int] = set()  # that are told in one step next time
+        self._telling: tuple[int, Steps[list[Effect]]] | None = None  # the one of `_large` that is under way
 
     def start(self, number: int, reader: ReaderNode, key: Key, params: Params) -> None:
         self._by_number[number] = Subscription(reader, key, params)
@@ -64,6 +74,8 @@ class Subscriptions:
         """Ends one; not an error if it has ended. Its key may be evicted again when nobody else watches it."""
         subscription = self._by_number.pop(number, None)
         self.stale.discard(number)
+        self._tired.discard(number)
+        self._large.pop(number, None)
         if subscription is None:
             return
         place = (subscription.reader.tag, subscription.key)
@@ -115,8 +127,9 @@ class Subscriptions:
     def derive(self, number: int, hold: Hold) -> tuple[list[Effect], bool]:
         """After a change: what the subscriber must be told, and whether its key is a hole that must be filled first."""
         subscription = self._by_number.get(number)
-        if subscription is None:
+        if subscription is None or self.in_steps(number):
             return [], False
+        self._large.pop(number, None)
         held = hold(subscription.reader, subscription.key, subscription.params)
         if held is None:
             return [], True
@@ -131,15 +144,99 @@ class Subscriptions:
         if held is None:
             self.stale.add(number)
             return []
+        self._tired.discard(number)
+        self._watch(number, subscription, held)
+        before, subscription.rows = subscription.rows, rows
+        return _changes(number, rows, difference(before, rows) if before is not None else None)
+
+    def _watch(self, number: int, subscription: Subscription, held: Held) -> None:
         place = (subscription.reader.tag, subscription.key)
         self._watching.setdefault(place, set()).add(number)
         held.notify(partial(self._mark, place))
         held.reader.watched = True
-        before, subscription.rows = subscription.rows, rows
-        if before is None:
-            return [Changes(number, added=list(rows), snapshot=True)]
-        removed, added = difference(before, rows)
-        return [Changes(number, removed, added)] if removed or added else []
+
+    # -- large answers -----------------------------------------------------------------------------------------------
+
+    def in_steps(self, number: int) -> bool:
+        """Whether the subscriber is to be told by `go_on`: its key is held, and its answer is large. Requires: it is
+        not being read."""
+        subscription = self._by_number[number]
+        held = subscription.reader.entries.get(subscription.key)
+        if held is None or number in self._tired:
+            return False
+        deps = held.deps
+        if len(deps) <= self.many and sum([entry.size for entry in deps]) <= self.large_bytes:
+            return False
+        self._watch(number, subscription, held)
+        self._large.setdefault(number, 0)
+        return True
+
+    @property
+    def unfinished(self) -> bool:
+        """Is there anything for `go_on`?"""
+        return bool(self._large)
+
+    def go_on(self, most: int, read: Callable[[Read], list[Effect]]) -> list[Effect]:
+        """Makes so many steps. Returns what subscribers must be told; keys that are holes are read."""
+        for _ in range(most):
+            if self._telling is None:
+                if not self._large:
+                    break
+                number = next(iter(self._large))
+                self._telling = number, self._tell(number, read)
+            number, steps = self._telling
+            try:
+                next(steps)
+            except StopIteration as ended:
+                self._telling = None
+                effects: list[Effect] = ended.value
+                return effects
+            except BaseException:
+                self._telling = None
+                self._large.pop(number, None)
+                raise
+        return []
+
+    def _tell(self, number: int, read: Callable[[Read], list[Effect]]) -> Steps[list[Effect]]:
+        """What is to be told of one of `_large`, which it leaves, or is tried again."""
+        subscription = self._by_number[number]
+        reader, key, params, before = subscription.reader, subscription.key, subscription.params, subscription.rows
+        held = reader.entries.get(key)
+        found = HeldRows(held, params) if held is not None else None
+        changed: tuple[list[Row], list[Row]] | None = None
+        try:
+            if found is not None:
+                yield from found.steps()
+            if found is not None and found.rows is not None and before is not None:
+                changed = yield from differences(before, found.rows)
+        except EvaluationError as error:
+            return list(self.end(number, error.message))
+        if self._by_number.get(number) is not subscription or number not in self._large:
+            return []  # it has ended, or is being read
+        if held is None or found is None:
+            del self._large[number]
+            self.stale.add(number)  # the key has gone
+            return []
+        if found.hole:
+            del self._large[number]
+            return read(Read(number, reader, [(key, params)], doubted=True))
+        rows = found.rows
+        is_held = reader.entries.get(key) is held  # what was let go as a whole has its `bodies` still
+        if rows is None or not is_held or held.bodies is not found.bodies or subscription.rows is not before:
+            self._try_again(number)
+            return []
+        del self._large[number]
+        subscription.rows = rows
+        return _changes(number, rows, changed)
+
+    def _try_again(self, number: int) -> None:
+        """The answer has changed meanwhile. The others come first."""
+        tries = self._large.pop(number) + 1
+        if tries < TRIES:
+            self._large[number] = tries
+        else:
+            self._tired.add(number)
+            self.stale.add(number)
 
     def _mark(self, place: Place) -> None:
         self.stale.update(self._watching.get(place, ()))
@@ -148,16 +245,63 @@ class Subscriptions:
         return len(self._by_number)
 
 
+def _changes(number: int, rows: list[Row], changed: tuple[list[Row], list[Row]] | None) -> list[Effect]:
+    """`changed` None: nothing was told before."""
+    if changed is None:
+        return [Changes(number, added=list(rows), snapshot=True)]
+    removed, added = changed
+    return [Changes(number, removed, added)] if removed or added else []
+
+
 def difference(before: list[Row], after: list[Row]) -> tuple[list[Row], list[Row]]:
     """(rows that went, rows that came), as bags."""
-    if len(after) > MANY and float not in set(map(type, chain.from_iterable(chain(before, after)))):
-        had, has = set(before), set(after)
-        if len(had) == len(before) and len(has) == len(after):  # the same, with no call for each row
-            return [row for row in before if row not in has], [row for row in after if row not in had]
-    counts = Counter(map(_told, after))
-    counts.subtract(Counter(map(_told, before)))
-    removed = [row for (row, _), count in counts.items() for _ in range(-count)]
-    added = [row for (row, _), count in counts.items() for _ in range(count)]
+    return at_once(differences(before, after))
+
+
+def differences(before: list[Row], after: list[Row]) -> Steps[tuple[list[Row], list[Row]]]:
+    """`difference`, in steps."""
+    if len(after) > MANY:
+        found = yield from _of_distinct(before, after)
+        if found is not None:
+            return found
+    counts: Counter[tuple[Row, str]] = Counter()
+    for some in parts(after):
+        counts.update(map(_told, some))
+        yield
+    for some in parts(before):
+        counts.subtract(map(_told, some))
+        yield
+    removed: list[Row] = []
+    added: list[Row] = []
+    for few in parts(list(counts.items())):
+        removed += [row for (row, _), count in few for _ in range(-count)]
+        added += [row for (row, _), count in few for _ in range(count)]
+        yield
+    return removed, added
+
+
+def _of_distinct(before: list[Row], after: list[Row]) -> Steps[tuple[list[Row], list[Row]] | None]:
+    """The same, with no call for each row; None where a row occurs twice, or has a FLOAT."""
+    sets: list[set[Row]] = []
+    for rows in (before, after):
+        distinct: set[Row] = set()
+        for some in parts(rows):
+            if float in set(map(type, chain.from_iterable(some))):
+                return None
+            distinct.update(some)
+            yield
+        if len(distinct) < len(rows):
+            return None
+        sets.append(distinct)
+    had, has = sets
+    removed: list[Row] = []
+    for some in parts(before):
+        removed += [row for row in some if row not in has]
+        yield
+    added: list[Row] = []
+    for some in parts(after):
+        added += [row for row in some if row not in had]
+        yield
     return removed, added
 
 

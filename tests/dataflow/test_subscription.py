@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 
+import dataflow.large_answers
 from dataflow import subscription
 from dataflow.fill import Read
 from dataflow.messages import Changes, Ddl, Effect, Failed, Gap, UpqueryFailed
@@ -170,3 +171,120 @@ def test_the_difference_of_many_rows_is_that_of_few(seed: int, monkeypatch: pyte
     quick = difference(before, after)
     monkeypatch.setattr(subscription, "MANY", 1 << 30)
     assert repr(quick) == repr(difference(before, after)) and quick[0] and quick[1]
+
+
+@pytest.fixture
+def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataflow.large_answers, "AT_ONCE", 3)
+
+
+TABLE: dict[int, Row] = {number: (number, 7, number % 4) for number in range(20)}
+
+
+def large_rig() -> Rig:
+    """A subscription whose answer is told in steps; its rows are asked for."""
+    made = Rig(ROWS)
+    made.engine.subscriptions.many = made.engine.subscriptions.large_bytes = 0
+    made.engine.subscribe(NUMBER, made.readers[0], 7, (7,))
+    return made
+
+
+def went_on(made: Rig, most: int = 1000) -> list[Changes]:
+    """What is told until there is nothing to do, or in so many steps."""
+    found: list[Changes] = []
+    while made.engine.unfinished and most > 0:
+        found += told(made.engine.go_on())
+        most -= 1
+    return found
+
+
+def asked_and_told(made: Rig, rows: list[Row], *position: int) -> list[Changes]:
+    requests = made.asked()
+    return [one for request in requests for one in told(made.answer(request, rows, lower=gtids(*position)))]
+
+
+def sum_of(changes: list[Changes]) -> Counter[Row]:
+    assert [one.snapshot for one in changes] == [True] + [False] * (len(changes) - 1)
+    has: Counter[Row] = Counter()
+    for one in changes:
+        has.subtract(one.removed)
+        assert all(count >= 0 for count in has.values())
+        has.update(one.added)
+    return +has
+
+
+@pytest.mark.usefixtures("few_at_once")
+@pytest.mark.parametrize("how", ["row", "emptied"])
+def test_the_rows_of_a_large_answer_are_told_in_steps_and_no_change_between_them_is_lost(how: str) -> None:
+    """A change at each step, of the first rows and of the difference."""
+    steps_of_first: list[int] = []
+    for at in range(200):
+        made = large_rig()
+        changes = asked_and_told(made, [(7, number, v) for number, _, v in TABLE.values()], 1)
+        assert changes == [] and made.engine.unfinished, "it is told later"
+        changes += went_on(made, at)
+        changes += told(made.change(2, ((1, 7, 1), (1, 7, 50))))
+        changes += went_on(made, at)
+        if how == "row":
+            changes += told(made.change(3, ((2, 7, 2), None), (None, (30, 7, 1))))
+        else:
+            effects = made.engine.on_stream(Ddl(Gtid(OLD, 3), "TRUNCATE t", frozenset({"test.t"})))
+            changes += told(effects)
+        changes += went_on(made)
+        if how == "emptied":
+            changes += asked_and_told(made, [(7, 40, 1), (7, 41, 1)], 1, 2, 3)
+            changes += went_on(made)
+        rows = made.held(7)
+        assert rows is not None and sum_of(changes) == Counter(rows)
+        assert not made.asked() and not made.engine.misses_pending
+        steps_of_first.append(len(changes))
+        made.engine.unsubscribe(NUMBER)
+        made.engine.sieve.evict_to(0)
+        assert made.engine.memory.used == 0, "nothing watches the key any more"
+        if len(changes) == 3 and steps_of_first[-3:] == [3, 3, 3]:
+            return
+    raise AssertionError("it does not end")
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_a_large_answer_that_changes_all_the_time_is_told_all_the_same() -> None:
+    made = large_rig()
+    changes = asked_and_told(made, [(7, number, v) for number, _, v in TABLE.values()], 1)
+    for number in range(2, 2 + 3 * subscription.TRIES):
+        changes += told(made.change(number, ((1, 7, number - 1), (1, 7, number))))
+        changes += went_on(made, 1)
+    assert changes, "something is told while the changes go on"
+    changes += went_on(made)
+    assert sum_of(changes) == Counter(made.held(7) or ())
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_who_ends_a_subscription_between_two_steps_is_told_nothing_more() -> None:
+    made = large_rig()
+    asked_and_told(made, [(7, 1, 1), (7, 2, 2)], 1)
+    assert went_on(made, 1) == []
+    made.engine.unsubscribe(NUMBER)
+    assert not made.engine.unfinished and went_on(made) == []
+    made.engine.sieve.evict_to(0)
+    assert made.engine.memory.used == 0
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_a_dropped_cache_ends_a_subscription_between_two_steps() -> None:
+    made = large_rig()
+    asked_and_told(made, [(7, 1, 1), (7, 2, 2)], 1)
+    went_on(made, 1)
+    (end,) = told(made.engine.remove(made.readers[0]))
+    assert end.lost and not made.engine.unfinished
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_two_subscribers_of_a_large_answer_are_both_told() -> None:
+    made = large_rig()
+    changes = asked_and_told(made, [(7, number, v) for number, _, v in TABLE.values()], 1)
+    made.engine.subscribe(NUMBER + 1, made.readers[0], 7, (7,))
+    changes += went_on(made)
+    changes += told(made.change(2, ((1, 7, 1), None)))
+    changes += went_on(made)
+    for number in (NUMBER, NUMBER + 1):
+        assert sum_of([one for one in changes if one.subscription == number]) == Counter(made.held(7) or ())

@@ -32,7 +32,8 @@ def _come_to_rest(simulation: Simulation) -> None:
         lost = simulation.feed is not source.log or not source.purged_set().issubset(simulation.position)
         resting = not (source.live or lost) and simulation.delivered == len(simulation.feed)
         resting = resting and simulation.changing is None
-        if resting and not (simulation.flights or simulation.waiting or engine.misses_pending or engine.waiting):
+        pending = engine.misses_pending or engine.waiting or engine.unfinished
+        if resting and not (simulation.flights or simulation.waiting or pending):
             return
         for number in list(source.live):
             source.advance(number)

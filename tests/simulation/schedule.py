@@ -16,6 +16,7 @@ from dataflow.remains import FEW
 from sqltypes.expression import Row
 from tests.simulation.bulk import BulkDraws
 from tests.simulation.checks import LARGE_LIMIT
+from tests.simulation.large_reads import LargeDraws
 from tests.simulation.queries import QUERIES, WORDS, Parameters, alike, query
 from tests.simulation.script import Action, Setup
 from tests.simulation.simulation import Simulation
@@ -63,6 +64,7 @@ class Schedule:
         self._slice_soon = self._slicing.choice((0.6, 0.2))
         self._keys = rng.choice([(0, 1, 2), (0, 0, 0, 1, 2), (0, 1)])
         self._bulk = BulkDraws(seed)
+        self._large = LargeDraws(seed)
         self._hot = rng.random() < 0.5  # reads and changes keep to few
         self._failovers = rng.random() < 0.4
         self._widths = WIDTHS if rng.random() < 0.7 else MANY
@@ -83,6 +85,7 @@ class Schedule:
             caches=self._caches()[: 1 if sizes and self._slicing.random() < 0.4 else None],
             few=self._apart.choice((0, FEW)),
             sizes=sizes,
+            steps=self._large.steps,
         )
 
     def _sizes(self) -> tuple[int, ...]:
@@ -106,6 +109,8 @@ class Schedule:
             action = self.action(simulation)
             simulation.perform(action)
             for other in self._bulk.drawn(list(simulation.desk.caches)):
+                simulation.perform(other)
+            for other in self._large.drawn(list(simulation.asked), len(simulation.large_reads.under_way)):
                 simulation.perform(other)
             if simulation.engine.memory.remains and self._apart.random() < self._apart_soon:
                 simulation.perform(("take_apart", self._apart.randint(1, 8)))

@@ -28,7 +28,8 @@ Action = tuple[Any, ...]  # the name of a step, and what `Simulation` takes for 
 class Setup:
     """`rows`: by table and primary key. `ordered`: commits become visible in the binlog's order. `limit`: bytes of the
     engine. `ring`: its transactions and bytes. `caches`: which queries of `queries.QUERIES` are open at first. `few`:
-    so many keys are taken out one by one (`dataflow/remains.py`). `sizes`: of `dataflow.large_change.Sizes`."""
+    so many keys are taken out one by one (`dataflow/remains.py`). `sizes`: of `dataflow.large_change.Sizes`.
+    `steps`: every answer is large, so that subscribers are told of it, and its entries go, in steps."""
 
     rows: dict[str, dict[int, Row]]
     ordered: bool
@@ -37,6 +38,7 @@ class Setup:
     caches: tuple[str, ...]
     few: int = FEW
     sizes: tuple[int, ...] = ()
+    steps: bool = False
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ from tests.simulation.bulk import Bulk
 from tests.simulation.checks import Checks
 from tests.simulation.desk import Desk, unpacked
 from tests.simulation.flights import Asked, Flight, Subscriber, Told, Waiting
+from tests.simulation.large_reads import LargeReads
 from tests.simulation.queries import Parameters, fill_types, query
 from tests.simulation.script import Action, Setup
 from tests.simulation.source import Change, Commit, ModelSource
@@ -58,7 +59,7 @@ from tests.support.engine_rig import deliver
 
 CHECK_EVERY = 16  # steps of a schedule from one check of all invariants to the next; of a script every step is checked
 EXACT_EVERY = 6  # upqueries, besides those that the engine wants exact
-CLIENTS = ("look", "read", "demand", "check", "compare")
+CLIENTS = ("look", "derive", "read", "demand", "check", "compare")
 LOOK_BACK = 8  # hits from one that is compared with earlier positions to the next
 BETWEEN_STEPS = 0.01  # seconds
 LOST, REFUSED = SourceDown("connection lost"), SourceError(1690, "22003", "out of range")
@@ -102,9 +103,13 @@ class Simulation:
         self.engine.memory.remains.few = setup.few
         self.engine.most_inserted = max(1, setup.few)
         self.engine.state.sizes = Sizes(*setup.sizes)
+        if setup.steps:
+            self.engine.memory.remains.few_deps = 0
+            self.engine.subscriptions.many = self.engine.subscriptions.large_bytes = 0
         self.changing: tuple[Commit, StreamEvent] | None = None  # a large transaction under way
         self.desk = Desk(self.engine)
         self.bulk = Bulk(self.engine)
+        self.large_reads = LargeReads()
         self.checks = Checks(self)
         for name in setup.caches:
             self.desk.open(query(name))
@@ -434,6 +439,18 @@ class Simulation:
             return False
         self.checks.hit_ahead(name, parameters, *ahead)
         return True
+
+    def do_derive(self, name: str, parameters: Parameters) -> None:
+        """A held answer begins to be derived, in steps."""
+        if name in self.desk.caches:
+            self.large_reads.begin(name, self.desk.caches[name].named, parameters)
+
+    def do_derive_on(self, at: int, steps: int) -> None:
+        self._touched = True
+        found = self.large_reads.go_on(at, steps)
+        if found is not None and found[0] in self.desk.caches:
+            self.checks.hit(*found)
+            self.counts["derived in steps"] += 1
 
     def do_read(self, name: str, parameters: Parameters) -> None:
         self.read(name, parameters)
