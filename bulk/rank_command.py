@@ -180,7 +180,7 @@ def show(ranking: Ranking, told: str) -> None:
         return
     warm = [
         (cut(cache.name, 22), number(cache.reads), f"{100 * cache.share:.0f}", f"{len(cache.keys):,}",
-         cut(", ".join(key_shown(hot.key) for hot in cache.keys[:8]), 33))
+         cut(", ".join(key_shown(hot.key) for hot in cache.keys[:8]), 29))
         for cache in ranking.caches[:SHOWN] if cache.keys
     ]  # fmt: skip
     print_narrow("What to warm", ("cache", "reads", "hit %", "keys", "hottest"), warm, "lrrrl")

@@ -30,7 +30,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def logs(tmp_path: Path) -> Path:
     folder = tmp_path / "logs"
     log(folder, [
-        *(row(key=f"[{key}]", weight=100 - key) for key in range(40)),
+        row(key="[0]", weight=12_345_678), *(row(key=f"[{key}]", weight=100 - key) for key in range(40)),
         row(f"a/b {ODD}", json.dumps([ODD, "2024-01-01"]), "miss"),
         row("a_cache_with_a_name_that_is_longer_than_a_column_of_a_table", '[{"decimal": "1.50"}]'),
         row(None, None, "passed", query=LONG, us=5e6, reason=NO_CACHE),
@@ -57,12 +57,13 @@ def test_tables_of_80_columns_and_statements_that_are_whole(logs: Path, capsys: 
         "0, 1, 2, 3",
     ):
         assert words in printed
+    assert "hit %" in tables and "hit\u2026" not in tables, "headings are whole"
 
 
 def test_json_has_all_of_it(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["rank", str(logs), "--json", "--top", "3"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["by"] == "directly" and told["rows"] == 45 and told["proxies"] == ["one:3307"]
+    assert told["by"] == "directly" and told["rows"] == 46 and told["proxies"] == ["one:3307"]
     by_name = {cache["name"]: cache for cache in told["caches"]}
     assert [hot["key"] for hot in by_name["story"]["keys"]] == ["[0]", "[1]", "[2]"]
     assert [query["statement"] != "" for query in told["queries"]] == [True, True, False]
