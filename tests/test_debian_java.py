@@ -33,7 +33,7 @@ def test_links_to_the_system_point_inside(tmp_path: Path) -> None:
 
 
 def test_only_a_whole_runtime_counts(tmp_path: Path) -> None:
-    (tmp_path / "unpacking-1/root/usr/lib/jvm/java/bin").mkdir(parents=True)
+    (tmp_path / "unpacking-1/below/usr/lib/jvm/java/bin").mkdir(parents=True)
     assert unpacked(tmp_path) is None
     program(tmp_path / "java-openjdk-17-jre-headless/usr/lib/jvm/java-17/bin/java")
     assert unpacked(tmp_path) == tmp_path / "java-openjdk-17-jre-headless/usr/lib/jvm/java-17"
