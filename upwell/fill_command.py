@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from collections.abc import Iterable, Iterator
@@ -93,14 +94,14 @@ def shown(cache: str, going_on: Iterable[Progress]) -> Iterator[Progress]:
 def read_keys(path: Path) -> Iterator[object]:
     """The keys of a file. Raises BadParameter with the line that is none."""
     try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text()
+        text = sys.stdin.read() if str(path) == "-" else path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise click.BadParameter(f"{str(path)!r} cannot be read: {why}", param_hint="--keys") from None
     if path.suffix == ".csv":
-        yield from (row for row in csv.reader(text.splitlines()) if row)
+        yield from (row for row in csv.reader(io.StringIO(text, newline="")) if row)
         return
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # other ends of lines may stand in a key
         if not line.strip():
             continue
         try:

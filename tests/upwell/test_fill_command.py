@@ -87,11 +87,13 @@ def test_a_bar_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: py
             '[{"bytes": "AP8="}]\n{"decimal": "-12.50"}\n[{"float": "0x1.8p+1"}, [1, {"decimal": "2"}]]\n',
             [(b"\0\xff",), Decimal("-12.50"), (3.0, (1, Decimal(2)))],
         ),
+        ("k.jsonl", '\ufeff"a\u2028b"\r\n"c\x85"\n', ["a\u2028b", "c\x85"]),
         ("k.csv", '7,ann\n8,"a, b"\n', [["7", "ann"], ["8", "a, b"]]),
+        ("k.csv", '7,"two\r\nlines"\r\n8,\u2028\r\n', [["7", "two\r\nlines"], ["8", "\u2028"]]),
     ],
 )
 def test_files_of_keys(tmp_path: Path, client: type[FakeClient], name: str, text: str, keys: list[object]) -> None:
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_bytes(text.encode())
     assert run(["fill", "story", "--keys", str(tmp_path / name)]) == 0
     assert client.asked[0] == keys
 
