@@ -44,9 +44,10 @@ $(RUN_READY): requirements/server.lock | $(PY)
 	@printf '#!/bin/sh\nexec "%s/$(PY)" -P -m upwell "$$@"\n' "$(CURDIR)" > $(VENV)/bin/upwell && chmod +x $(VENV)/bin/upwell
 	@touch $@
 
+# Most of its modules no test imports: the others get their bytecode from those that do, instead of all from pip.
 $(DEV_READY): requirements/dev.lock $(RUN_READY)
 	@echo "installing what tests and checks need into $(VENV) (once)"
-	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@$(PY) -m pip install -q --no-compile --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	@touch $@
 
 # Large fills by Spark (docs/bulk.md). Tests and checks bring it, too.
