@@ -65,9 +65,19 @@ def check_contents(wheel: Path) -> None:
 
 def check_installed(wheel: Path, folder: Path) -> None:
     """Installs it beside the foreign `proxy`; the command runs, the client imports, both `proxy` packages work."""
-    venv.create(folder / "venv", with_pip=True)
+    venv.create(folder / "venv")
     python, upwell = folder / "venv/bin/python", folder / "venv/bin/upwell"
-    pip = (python, "-m", "pip", "install", "-q", "--no-compile", "--disable-pip-version-check")
+    pip = (
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "-q",
+        "--no-compile",
+        "--disable-pip-version-check",
+    )
     run(*pip, "--require-hashes", "-r", ROOT / "requirements/wheel-check.lock", cwd=folder)
     run(*pip, "--no-deps", wheel, cwd=folder)
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]

@@ -104,7 +104,8 @@ def python_with_mysqlclient() -> Tool:
     return Tool(usual.command, environment)
 
 
-PIP_INSTALL = ("-m", "pip", "install", "-q", "--disable-pip-version-check", "--require-hashes")
+# Most modules are never imported; those that are get their bytecode then.
+PIP_INSTALL = ("-m", "pip", "install", "-q", "--no-compile", "--disable-pip-version-check", "--require-hashes")
 
 
 def version() -> str:
