@@ -27,6 +27,7 @@ from proxy.spark import SparkProcess
 from tests.support.waiting import until
 
 PASSWORD = "Zx9-of_the-account"
+LOCKED_SECONDS = 150.0  # that a test may keep the table locked, also where it fails
 DEAR = 0.1  # seconds between two looks, of which each takes milliseconds
 SQL = "SELECT id, n, name FROM item WHERE id = ?"
 
@@ -59,21 +60,23 @@ class Paused:
 
     async def _lock(self) -> None:
         connection = await asyncio.to_thread(self._mysql.connect, database=self._database)
-        with connection.cursor() as cursor:
-            await asyncio.to_thread(cursor.execute, "LOCK TABLES item WRITE")
-            self.locked.set()
-            waiting = (
-                "SELECT COUNT(*) FROM performance_schema.processlist WHERE state LIKE 'Waiting for table metadata%'"
-            )
+        try:
+            with connection.cursor() as cursor:
+                await asyncio.to_thread(cursor.execute, "LOCK TABLES item WRITE")
+                self.locked.set()
+                waiting = (
+                    "SELECT COUNT(*) FROM performance_schema.processlist WHERE state LIKE 'Waiting for table metadata%'"
+                )
 
-            async def waits() -> bool:
-                await asyncio.to_thread(cursor.execute, waiting)
-                return bool(cursor.fetchall()[0][0])
+                async def waits() -> bool:
+                    await asyncio.to_thread(cursor.execute, waiting)
+                    return bool(cursor.fetchall()[0][0])
 
-            await until(waits, START, DEAR)
-            self.waits.set()
-        await self.go_on.wait()
-        await asyncio.to_thread(connection.close)
+                await until(waits, START, DEAR)
+                self.waits.set()
+            await asyncio.wait_for(self.go_on.wait(), LOCKED_SECONDS)
+        finally:  # else the database could not be dropped
+            connection.close()
 
 
 by_executors: list[bool] = []  # of each slice that Spark has brought: whether its rows came decoded
