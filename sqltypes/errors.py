@@ -204,7 +204,7 @@ class CannotFill(UpwellError):
 class DoesNotFit(CannotFill):
     """`keys` were to be filled, of which about `fits` find room in memory."""
 
-    def __init__(self, message: str, keys: int, fits: int) -> None:
+    def __init__(self, message: str, keys: int = 0, fits: int = 0) -> None:
         super().__init__(message)
         self.keys, self.fits = keys, fits
 

@@ -273,6 +273,9 @@ class Trials(Simulation):
         self.handle(self.desk.drop(name))
         self._open_again(name)
 
+    def do_derive(self, name: str, parameters: Parameters) -> None:
+        """Not here: what is derived in steps is given by the hit behind it, which looks whether it may be."""
+
     def come_to_an_end(self) -> None:
         """All that is asked for comparisons is answered, and what differs is explained."""
         for _ in range(1000):
