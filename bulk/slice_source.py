@@ -16,7 +16,6 @@ import marshal
 import secrets
 import ssl
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -97,9 +96,9 @@ def source_of(slices: Sequence[Slice]) -> type[DataSource]:
     return Slices
 
 
-@cache
 def decoder() -> Callable[[bytes, int], tuple[bytes, Any]] | None:
-    """Takes the rows out of the bytes of so many answers, None where the executor has nothing of Upwell."""
+    """Takes the rows out of the bytes of so many answers, None where the executor has nothing of Upwell. Not kept by
+    `functools.cache`: what that makes is pickled by the module's name, and executors do not have the module."""
     try:
         from external_upquery.rows_apart import taken_out
     except ImportError:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pymysql
@@ -13,6 +16,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import bulk.questions
 import bulk.slice_source as source
 from bulk.questions import Login, Question
 
@@ -140,3 +144,36 @@ def test_a_batch_is_handed_on_before_it_is_large(monkeypatch: pytest.MonkeyPatch
 
 def test_nothing_shows_the_account() -> None:
     assert "secret" not in repr(LOGIN) + repr(asked(1)) + repr(Question(1, b"secret"))
+
+
+def test_an_executor_needs_no_module_of_ours(tmp_path: Path) -> None:
+    from pyspark import cloudpickle
+
+    modules = (bulk.questions, source)
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    try:
+        pickled = cloudpickle.dumps((source.source_of([asked(1)]), source.answers))  # type: ignore[no-untyped-call]
+        (tmp_path / "class").write_bytes(pickled)
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    script = """
+import pickle, sys
+class Nowhere:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("bulk", "external_upquery", "sqltypes", "proxy"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Nowhere())
+made, answers = pickle.load(open(sys.argv[1], "rb"))
+reader = made(options={}).reader(None)
+print(len(reader.partitions()), answers.__globals__["decoder"]())
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "class")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert told.stdout == "1 None\n", told.stderr
