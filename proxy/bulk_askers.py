@@ -11,6 +11,7 @@ from bulk.frames import Piece
 from bulk.questions import Login, Question
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.collected import CollectedUpquery
+from external_upquery.connection import FAREWELLS
 from external_upquery.snapshot import BracketReader
 from proxy.api import FillProgress
 from proxy.pump import Pump
@@ -21,7 +22,8 @@ from sqltypes.errors import SourceDown, SourceError, UpwellError
 AT_ONCE = 2  # slices on the proxy's own connections: the others are left to reads
 OF_A_TASK = 64  # slices of one task: a task costs 30 ms, and its answers are held until its job ends
 WAVES = 2  # jobs that are asked for before the first one's answers are inserted
-LOST = frozenset({2003, 2006, 2013})  # MySQL's numbers for a connection that is not there
+# MySQL's numbers for a connection that is not there, or that it does not take or keep now: they say nothing of the keys.
+AWAY = frozenset({2003, 2006, 2013, 1040, 3168, *FAREWELLS})
 
 
 class DirectAsker:
@@ -111,8 +113,8 @@ class SparkAsker:
     async def _result(self, upquery: CollectedUpquery, pieces: Sequence[Piece]) -> UpqueryAnswer | UpqueryFailed:
         last = pieces[-1]
         if last.problem:
-            lost = last.errno in LOST or not last.errno
-            error = SourceDown(last.problem) if lost else SourceError(last.errno, "HY000", last.problem)
+            away = last.errno in AWAY or not last.errno
+            error = SourceDown(last.problem) if away else SourceError(last.errno, "HY000", last.problem)
             return UpqueryFailed(upquery.request.id, error)
         received = [piece.received for piece in pieces]
         packed = [part for piece in pieces for part in piece.packed]

@@ -173,7 +173,7 @@ class BulkFill:
             self._not_before = now + PAUSE
             self._progress.why = effect.error.message
             if now - self._down_since < PATIENCE:
-                slice_.tries = min(slice_.tries, TRIES - 1)
+                slice_.tries -= 1  # not even the last: when MySQL is back, the engine may end what is under way
         elif effect.error is None:
             self._down_since = 0.0
         else:
