@@ -22,7 +22,7 @@ from sqltypes.errors import SourceDown, SourceError, UpwellError
 AT_ONCE = 2  # slices on the proxy's own connections: the others are left to reads
 OF_A_TASK = 64  # slices of one task: a task costs 30 ms, and its answers are held until its job ends
 WAVES = 2  # jobs that are asked for before the first one's answers are inserted
-# MySQL's numbers for a connection that is not there, or that it does not take or keep now: they say nothing of the keys.
+# MySQL's numbers for a connection that is not there, or that it does not take or keep now: they say nothing of keys.
 AWAY = frozenset({2003, 2006, 2013, 1040, 3168, *FAREWELLS})
 
 
