@@ -30,6 +30,7 @@ DISTRUSTED = "was not MySQL's own answer"
 LOOKS_IN_VAIN = 3  # that make no cache: then none is to come
 LOOK = 60.0  # seconds that a look of automatic caching may take
 SESSION = "SET time_zone = '+00:00'"
+BOUNDED = ", max_execution_time = 6000"  # milliseconds: joins of many tables may have billions of rows
 
 
 @dataclass
@@ -144,7 +145,7 @@ class Asker:
         if found is None:
             make = self.beside.direct if name == "direct" else self.beside.client
             found = self.sessions[name] = make(database=self.database)
-            found.query(SESSION)
+            found.query(SESSION + BOUNDED if name == "direct" else SESSION)
             self.prepared[name] = {}
         found.transcript.clear()
         return found
