@@ -45,7 +45,8 @@ class Nowhere:
 
 NOWHERE = Nowhere()
 UNBOUNDED = 1 << 62
-ROWS_AT_ONCE = 1_000  # of an answer that is loaded in steps
+MOST_ROWS = 1_000  # that are joined in one step: less than a millisecond
+ROWS_AT_ONCE = 500  # of an answer that is loaded in steps
 Locate = Callable[[Row], Key]  # the key of a base table's row, or NOWHERE
 Entries = dict[Key, Entry]
 LinearPlan = RowsArrangement | AggregateArrangement | TopKArrangement
@@ -59,11 +60,13 @@ def _no_text(keys: Sequence[Row]) -> str:
 class Memory:
     """What all parts of the state share: bytes held by entries and answers, as estimated; `sequence`, which rises with
     each event of the stream; how often each rule has acted (`dataflow/counters.py`). `room`: how many answers of
-    entries that several share may still become stale one by one, in this step."""
+    entries that several share may still become stale one by one, in this step. `most_rows`: an answer
+    of which more are joined is derived in steps."""
 
     used: int = 0
     sequence: int = 0
     room: int = UNBOUNDED
+    most_rows: int = MOST_ROWS
     applied: int = 0  # row changes applied to held entries: too many for `count`
     counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ENGINE, 0))
     remains: Remains = field(init=False)

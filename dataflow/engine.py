@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from dataflow.eviction import GOING
 from dataflow.fill import Fill, Read
+from dataflow.large_answers import Steps
 from dataflow.messages import (
     Differs,
     Effect,
@@ -142,9 +143,12 @@ class Engine(Reads):
         return large.event if large is not None else None
 
     def go_on(self) -> list[Effect]:
-        """Inserts some of the answers that have waited for the position, and goes on with what subscribers of large
-        answers are told. `unfinished`: there is more."""
-        return self._insert_due() + self._tell_large() + self.between()
+        """Inserts some of the answers that have waited for the position, and goes on with what is done in steps: large
+        answers that are inserted, that reads are told, and subscribers. `unfinished`: there is more."""
+        effects = self._insert_due()
+        if self._inserting and self.state.under_way is None:
+            effects += self._place_more(*self._inserting.popleft())
+        return effects + self._settle_more() + self._tell_large() + self.between()
 
     def _insert_due(self) -> list[Effect]:
         effects: list[Effect] = []
@@ -158,7 +162,8 @@ class Engine(Reads):
     @property
     def unfinished(self) -> bool:
         """Is there anything for `go_on`? It may wait: what is received meanwhile is in the ring."""
-        return self.subscriptions.unfinished or (bool(self._due) and self.state.under_way is None)
+        inserts = bool(self._due or self._inserting) and self.state.under_way is None
+        return inserts or bool(self._long) or self.subscriptions.unfinished
 
     def _restarted(self) -> list[Effect]:
         """What the server may have lost is forgotten: what is held ahead of the position, answers under way and
@@ -309,7 +314,8 @@ class Engine(Reads):
     def fail_lost(self, error: UpwellError) -> list[Effect]:
         """After a fault whose effects are lost: the reads that wait for nothing, as their fill was lost on the way, get
         the error. All subscriptions end: one may have missed a change."""
-        missed = {read.waiter for reads in self._missed.values() for read in reads} | self._unsettled.keys()
+        missed = {read.waiter for reads in self._missed.values() for read in reads}
+        missed |= self._unsettled.keys() | self._long.keys()
         waits = [read for read in self._reads.values() if read.waiter not in missed]
         lost = [read for read in waits if self._fills.keys().isdisjoint(read.fills)]
         ended = self.subscriptions.end_all(error.message)
@@ -329,12 +335,35 @@ class Engine(Reads):
         return self._fail(reads, error) + self.between()
 
     def _insert(self, fill: Fill) -> list[Effect]:
-        """Inserts an answer at the position, between two transactions. Requires: P contains its L and Q."""
-        self._end(fill)
+        """Inserts an answer at the position, or begins to. Requires: P contains its L and Q."""
         if not fill.reader.installed:
+            self._end(fill)
             return []
-        self.state.insert(fill)
-        return self._settle_all(fill)
+        return self._place(fill, self.state.insertion(fill))
+
+    def _place(self, fill: Fill, steps: Steps[None]) -> list[Effect]:
+        more = False
+        try:
+            for _ in steps:
+                more = True
+                self._inserting.append((fill, steps))
+                return []
+            if fill.ended:
+                return []  # who waited for it asks again
+            self._end(fill)
+            return self._settle_all(fill)
+        finally:
+            if not more:
+                fill.unpin()
+
+    def _place_more(self, fill: Fill, steps: Steps[None]) -> list[Effect]:
+        """A fault is this fill's, not that of the step."""
+        try:
+            return self._place(fill, steps)
+        except Exception as error:
+            if self.on_broken is None:
+                raise
+            return self.on_broken(fill, error)
 
     def _may_stand_ahead(self, fill: Fill) -> bool:
         """Nobody waits for it: who does must be told at the position. What is to be compared first must be at the
@@ -379,5 +408,8 @@ class Engine(Reads):
         evictable = any(
             held.watch is None for reader in self.graph.readers.values() for held in reader.entries.values()
         )
+        if not self._inserting and not self.memory.remains:
+            needed = all(entry.dependents is not None for node in self.graph for entry in node.entries.values())
+            assert needed, "an entry is held that no reader's key needs: nobody would ever evict it"
         bounded = self.memory.used <= self.limit or self._evicting or not evictable
         assert bounded, "more is held than the limit allows"

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataflow.arrangement import Memory
 from dataflow.entries import Held, relink
-from dataflow.reader import Params, ReaderNode
+from dataflow.reader import Params, ReaderNode, TooLong
 from sqltypes.expression import Key
 
 AT_ONCE = 16  # of what was let go, that are taken apart before it is looked whether that is enough
@@ -50,8 +50,15 @@ class Sieve:
         self._places += 1
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
-        """The reader's key, linked to all that it is derived from; None if that is not all held."""
-        deps = reader.deps_of(params)
+        """The reader's key, linked to all that it is derived from; None if that is not all held. Where it takes long to
+        tell (`ReaderNode.long`), the key is linked to the first of it, or as it was, and stale."""
+        long = False
+        try:
+            deps = reader.deps_of(key, params)
+        except TooLong:
+            long = True
+            held = reader.entries.get(key)
+            deps = held.deps if held is not None and held.deps else reader.root_of(params)
         if deps is None:
             return None
         held = reader.entries.get(key)
@@ -62,6 +69,8 @@ class Sieve:
             self.memory.used += held.size
             self.add(held)
         relink(held, deps)
+        if long:
+            reader.long.add(key)
         return held
 
     @property

@@ -9,26 +9,25 @@ An answer holds the state at some snapshot, the graph is at the position P. Ever
   was asked by value, or if the overlay's own rows lead to it: held rows may lead elsewhere, as they stand at P and not
   at the snapshot.
 * `Fill.bring_forward`: entries that a transaction of Q touches are dropped (they may or may not reflect it). The
-  others get the ring's records that are not in L, once each, in order. Then they are exactly at P.
+  others get the ring's records that are not in L, once each, in order. Then they are exactly at P, to be inserted
+  (`dataflow/insertion.py`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from dataflow.arrangement import ROWS_AT_ONCE, Arrangement, Entries
+from dataflow.arrangement import ROWS_AT_ONCE, UNBOUNDED, Arrangement, Entries
 from dataflow.check import Check, Finding
 from dataflow.demand import Demand
-from dataflow.entries import Entry, Held
-from dataflow.large_answers import answered, derived
+from dataflow.entries import Entry, Held, Linking
+from dataflow.large_answers import Holes, answered, derived
 from dataflow.messages import Ddl, OwnAnswer, Statement, Transaction, UpqueryAnswer, UpqueryRequest
-from dataflow.reader import Params, ReaderNode
+from dataflow.reader import Params, ReaderNode, TooLong
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
-from gtid_tracker.tracker import Cut
 from planner.plan import AnswerArrangement
 from planner.upquery_sql import answer_sql, semijoin_sql
 from sqltypes.errors import EvaluationError, InvariantViolated, SourceError, UpwellError
@@ -37,6 +36,7 @@ from sqltypes.schema import ResultColumn
 
 Hold = Callable[[ReaderNode, Key, Params], Held | None]
 ROW_BYTES = 300  # of a row change in the ring, without its values
+LARGE_JOIN = 100  # rows whose join may have a hundred times as many
 LARGE_ANSWER = 1_000  # rows, or keys of those who wait, from which on an answer is prepared before it is delivered
 SLOW_SECONDS = 0.02  # an upquery expected to run longer uses the snapshot form, which keeps its bracket narrow
 
@@ -80,6 +80,7 @@ class Read:
     doubted: bool = False
     group: int = 0
     splits: int = 0
+    holes: Holes = field(default_factory=dict)  # found in steps: what was missing below keys that are long to derive
 
     def covers(self, fill: Fill) -> bool:
         """Whether it asks for all keys that the fill does."""
@@ -121,6 +122,7 @@ class Fill:
     reader: ReaderNode
     whole: dict[Key, Params]  # reader keys all of whose inputs are asked for: answered from the snapshot alone
     partial: dict[Key, Params]  # reader keys of which only some lookups are missing
+    holes: Holes = field(default_factory=dict)  # of each partial key: these
     asks: list[Ask] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     generations: tuple[int, ...] = ()
@@ -137,6 +139,8 @@ class Fill:
     bracket: Bracket | None = None
     overlay: list[Entries] = field(default_factory=list)
     waiting: bool = False  # for the position
+    placing: bool = False  # its entries are being inserted, and the overlay has the rest of them
+    ended: bool = False
     ahead: bool = False  # its entries are held, ahead of the position, and wait for it
     overdue: bool = False  # has waited so long that the stream was doubted
     kept: dict[Key, bool] = field(default_factory=dict)  # of the asked keys, once inserted: are they held?
@@ -145,6 +149,7 @@ class Fill:
     doubts: list[Read] = field(default_factory=list)  # whose answers are to be compared; those that went away, too
     changed: bool = False  # something was received after the snapshot that concerns its tables
     # What `prepare` has done; it is of the answer as it came, and forgotten when that is brought forward.
+    _pinned: list[Held] = field(default_factory=list)  # keys that stay until those who wait were told
     _prepared: bool = False
     _rows: dict[int, list[Row] | None] = field(default_factory=dict)
     _found: dict[str, Finding] = field(default_factory=dict)
@@ -213,9 +218,8 @@ class Fill:
         level = self.reader.program.levels[number]
         keys: dict[Key, Row] = {}
         statements: list[Statement] = []
-        for params in self.partial.values():
-            found = self.reader.derive(params, self.reader.held_levels)
-            keys.update((hole.key, hole.values) for hole in found.holes if hole.level == number)
+        for key in self.partial:
+            keys.update((hole.key, hole.values) for hole in self.holes[key] if hole.level == number)
         if self.whole and level.direct is not None and level.direct_key is not None:
             for params in self.whole.values():
                 key = level.direct_key((), params)
@@ -239,7 +243,9 @@ class Fill:
     def is_large(self, answer: UpqueryAnswer) -> bool:
         """Whether to take the answer, and to tell all who wait for it, should be several steps."""
         rows = sum(map(len, answer.results))
-        return rows > LARGE_ANSWER or sum([len(read.keys) for read in self.reads]) > LARGE_ANSWER
+        if rows > (LARGE_ANSWER if self.linear else LARGE_JOIN):
+            return True
+        return sum([len(read.keys) for read in self.reads]) > LARGE_ANSWER
 
     def prepare(self, answer: UpqueryAnswer) -> Iterator[None]:
         """Does what `take`, `answer` and `compare` do with a large answer, in steps. Others may have their turn between
@@ -255,7 +261,7 @@ class Fill:
                     work = 0
                     yield
                 with suppress(EvaluationError):  # it is told when the read is
-                    if many_rows and all(key in self.whole for key, _ in read.keys):
+                    if (many_rows or not self.linear) and all(key in self.whole for key, _ in read.keys):
                         self._rows[read.waiter] = yield from answered(self.reader, read.keys, self.overlay)
                     else:
                         self._derived(read)
@@ -300,27 +306,34 @@ class Fill:
             semijoined = ask.semijoin or isinstance(self.overlay[ask.level], Covered)
             self.overlay[ask.level] = Covered(node, loaded) if semijoined else loaded
         yield
-        yield from self._settle(sum(map(len, results)) > LARGE_ANSWER)
+        yield from self._settle(sum(map(len, results)) > LARGE_JOIN)
 
     def answer(self, read: Read) -> list[Row] | None:
-        """The answer for the read's keys from the snapshot alone, whole; None if part of it must come from held state.
-        Raises EvaluationError."""
-        return None if self.bracket is None else self._derived(read)
+        """The answer for the read's keys from the snapshot alone, whole; None if part of it must come from held state,
+        or it takes long to tell. Raises EvaluationError."""
+        return None if self.bracket is None or self.placing else self._derived(read)
 
     def _derived(self, read: Read) -> list[Row] | None:
         if not self._prepared:
-            return self._derive(read.keys)
+            return self.derive(read.keys)
         if read.waiter not in self._rows:
-            self._rows[read.waiter] = self._derive(read.keys)
+            try:
+                self._rows[read.waiter] = self.derive(read.keys, self.reader.memory.most_rows)
+            except TooLong:  # it came after the answer: it is told at the position
+                return None
         return self._rows[read.waiter]
 
-    def _derive(self, keys: Sequence[tuple[Key, Params]]) -> list[Row] | None:
+    def derive(self, keys: Sequence[tuple[Key, Params]], most: int = UNBOUNDED) -> list[Row] | None:
+        """Raises TooLong where more than `most` rows are loaded for the root, or joined."""
         for key, _ in keys:
             if key not in self.whole:
                 return None
         joined: list[Row] = []
         for _, params in keys:
-            found = self.reader.derive(params, self.overlay)
+            most -= self.reader.weight(params, self.overlay) if most < UNBOUNDED else 0
+            if most < 0:
+                raise TooLong
+            found = self.reader.derive(params, self.overlay, most)
             if found.holes:
                 return None
             joined += self.reader.passing(found.rows, params)
@@ -362,20 +375,20 @@ class Fill:
         first, self.overdue = not self.overdue, True
         return first and self.bracket is not None and not position.covers(self.bracket.lower)
 
-    # -- insertion ---------------------------------------------------------------------------------------------------
+    # -- to the position ---------------------------------------------------------------------------------------------
 
-    def bring_forward(self, uncertain: Iterable[Record], later: Sequence[Record]) -> int:
+    def bring_forward(self, uncertain: Iterable[Record], later: Sequence[Record] | None) -> int:
         """Brings every overlay entry to the position, or drops it. Returns how many were dropped because of Q.
 
         Requires: the position contains L and Q; `uncertain` are the ring's records of Q, `later` those not in L, in
-        order.
+        order; None: they are not known.
         """
         conflicts = 0
         self._prepared = False
         self._rows.clear()
         doubtful = list(uncertain)
         for node, entries, generation in zip(self.reader.nodes, self.overlay, self.generations, strict=True):
-            if generation != node.generation:
+            if generation != node.generation or later is None:
                 entries.clear()
                 continue
             for record in doubtful:
@@ -389,58 +402,19 @@ class Fill:
         """Is there no join between the entries and the reader? Then one cut holds for all that an answer is made of."""
         return not self.reader.program.levels
 
-    def insert(self, hold: Hold) -> None:
-        """Puts the overlay's entries where there are holes, and the asked reader keys above them. Nothing has compared
-        what no read asked for.
+    def pin(self, held: Held) -> None:
+        """The key is not evicted before `unpin`."""
+        if held.watch is None:
+            held.watch = stays
+            self._pinned.append(held)
 
-        Requires: `bring_forward`, and the position contains L and Q.
-        """
-        inserted = []
-        for node, entries in zip(self.reader.nodes, self.overlay, strict=True):
-            for key, entry in entries.items():
-                if key not in node.entries and entry.content is not None:
-                    node.insert(entry)
-                    inserted.append(entry)
-        self._hold(hold, inserted)
-
-    def audit(self) -> int:
-        """Compares what is held of the asked keys with the answer. A key that is not held is equal to anything; one of
-        which part is not in the answer any more is not compared. Returns how many were compared.
-
-        Requires: as `insert`.
-        """
-        reader, compared = self.reader, 0
-        for key, params in self.whole.items():
-            held = reader.entries.get(key)
-            self.kept[key] = held is None
-            if held is None:
-                continue
-            with suppress(EvaluationError):  # MySQL says what comes of the key: there is nothing to compare
-                ours = reader.answer([(key, params)])
-                theirs = self._derive([(key, params)]) if ours is not None else None
-                self.kept[key] = ours is None or theirs is not None
-                if ours is not None and theirs is not None:
-                    compared += 1
-                    if Counter(map(repr, ours)) != Counter(map(repr, theirs)) or not reader.stores(held, ours):
-                        self.different.append((key, params))
-        return compared
-
-    def insert_ahead(self, hold: Hold) -> None:
-        """Likewise, while the position lacks some of L or Q: the entries stand at their cut until `promote`.
-
-        Requires: `bring_forward` with all that has been received, and `linear`.
-        """
-        assert self.bracket is not None
-        cut = Cut.of(self.bracket)
-        (node,), (entries,) = self.reader.nodes, self.overlay
-        inserted = []
-        for key, entry in entries.items():
-            if key not in node.entries and key not in node.ahead and entry.content is not None:
-                node.insert_ahead(entry, cut)
-                inserted.append(entry)
-        self.ahead = True
-        self._hold(hold, inserted)
-        self.overlay = [{entry.key: entry for entry in inserted}]
+    def unpin(self) -> None:
+        for held in self._pinned:
+            if isinstance(held.watch, Linking) and held.watch.watch is stays:
+                held.watch.watch = None
+            elif held.watch is stays:
+                held.watch = None
+        self._pinned.clear()
 
     def promote(self) -> None:
         """The position contains L and Q now: what is still held of the entries is like any other.
@@ -455,23 +429,19 @@ class Fill:
             if inserted is not None and inserted.content is None:
                 self.kept[key] = False
 
-    def _hold(self, hold: Hold, inserted: Sequence[Entry]) -> None:
-        own, doubtful = frozenset(inserted), self.doubtful()
-        for key, params in (*self.whole.items(), *self.partial.items()):
-            self.kept[key] = False
-            with suppress(EvaluationError):  # the key stays a hole; who reads it is told by MySQL
-                held = hold(self.reader, key, params)
-                self.kept[key] = held is not None
-                if held is not None and (self.unasked or key in doubtful):
-                    if held.bodies is None:
-                        held.doubt()
-                elif held is not None and not self.ahead and not self.changed and own.issuperset(held.deps):
-                    held.stale()
-                    held.bodies = [None] * len(self.reader.encoders)  # the snapshot's answer still
-        for entry in inserted:
-            if entry.dependents is None and entry.content is not None:
-                entry.owner.memory.count("dropped_below_a_hole")
-                entry.owner.discard(entry)  # its reader's key stayed a hole: nobody would ever evict it
+    def prove(self, held: Held, own: bool, *, doubtful: bool) -> None:
+        """One of the asked keys is linked. Its answer counts as compared where all of it is the snapshot's (`own`) and
+        that was. `doubtful`: it should have been, and was not."""
+        if self.unasked or doubtful:
+            if held.bodies is None:
+                held.doubt()
+        elif own and not self.ahead and not self.changed:
+            held.stale()
+            held.bodies = [None] * len(self.reader.encoders)  # the snapshot's answer still
+
+
+def stays() -> None:
+    """The watch of a key that only stays."""
 
 
 def _drop_touched(node: Arrangement, entries: Entries, record: Record) -> int:

@@ -17,12 +17,23 @@ from typing import Any, TypeVar
 from dataflow.arrangement import Entries
 from dataflow.entries import Entry, Held, Linking, add_dependent, release
 from dataflow.operators.aggregate import State
-from dataflow.reader import Derivation, Params, ReaderNode, expand, fold, groups_of, keep_distinct
+from dataflow.reader import (
+    Derivation,
+    Hole,
+    Params,
+    ReaderNode,
+    TooLong,
+    expand,
+    fold,
+    groups_of,
+    keep_distinct,
+)
 from sqltypes.expression import Key, Row
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
+Holes = dict[Key, list[Hole]]  # by a reader's key
 AT_ONCE = 500  # rows of a step
 FIRST = itemgetter(0)
 MOST_WAITED = 10_000  # steps, for somebody else who links the same key
@@ -51,17 +62,83 @@ def answered(
     return (yield from _finished(reader, joined, keys[0][1]))
 
 
+class RowsAt:
+    """The rows for one key or for several of an IN-list from what is held, in steps, while changes may come.
+
+    `rows` are the answer at the position of the first step; None: a change has come before that was known. `holes`: by
+    key what is missing.
+    """
+
+    def __init__(self, reader: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> None:
+        self.rows: list[Row] | None = None
+        self.holes: Holes = {}
+        self._reader = reader
+        self._keys = keys
+
+    def steps(self) -> Steps[None]:
+        reader, since = self._reader, self._reader.memory.sequence
+        joined: list[Row] = []
+        done = 0
+        for key, params in self._keys:
+            done += 1 + reader.weight(params, reader.held_levels)
+            try:
+                if done > AT_ONCE:
+                    raise TooLong
+                found = reader.derive(params, reader.held_levels, reader.memory.most_rows)
+            except TooLong:
+                done = 0
+                yield
+                found = yield from derived(reader, params, reader.held_levels)
+            if found.holes:
+                self.holes[key] = found.holes
+                return
+            joined += yield from _passing(reader, found.rows, params)
+            for some in parts(found.deps):
+                # What has not changed since was, when it was looked at, as it was at the first step.
+                if not _unchanged(some, since):
+                    return
+                if some is not found.deps:
+                    yield
+        self.rows = yield from _finished(reader, joined, self._keys[0][1])
+
+
+class Linked:
+    """A held key that is linked in steps to all that it is derived from, while changes may come. `bodies`: the places
+    for its encodings, None where a change has come before that was done, or the key has gone. `holes`: what is missing
+    below the key."""
+
+    def __init__(self, held: Held, params: Params) -> None:
+        self.bodies: list[bytes | None] | None = None
+        self.holes: list[Hole] = []
+        self._held = held
+        self._params = params
+
+    def steps(self) -> Steps[None]:
+        held, reader = self._held, self._held.reader
+        since = reader.memory.sequence
+        found = yield from derived(reader, self._params, reader.held_levels)
+        self.holes = found.holes
+        if found.holes:
+            return
+        deps: dict[Entry, None] = {}
+        for some in parts(found.deps):
+            deps.update(dict.fromkeys(some))
+            yield
+        if (yield from linked(held, list(deps), since)):
+            self.bodies = held.bodies
+
+
 class HeldRows:
     """The rows of a held key, in steps, while changes may come.
 
     `rows` are the answer as long as `bodies` is the list that the key has. Both None: a change has come before that was
-    known, or the key has gone. `hole`: nothing can be derived.
+    known, or the key has gone. `holes`: nothing can be derived, for that is missing.
     """
 
     def __init__(self, held: Held, params: Params) -> None:
         self.rows: list[Row] | None = None
         self.bodies: list[bytes | None] | None = None
-        self.hole = False
+        self.holes: list[Hole] = []
         self._held = held
         self._params = params
 
@@ -69,8 +146,8 @@ class HeldRows:
         held, reader = self._held, self._held.reader
         before, since = held.bodies, reader.memory.sequence
         found = yield from derived(reader, self._params, reader.held_levels)
+        self.holes = found.holes
         if found.holes:
-            self.hole = True
             return
         if before is None or held.bodies is not before:
             yield
@@ -176,7 +253,8 @@ def _passing(reader: ReaderNode, joined: Sequence[Row], params: Params) -> Steps
     out: list[Row] = []
     for some in parts(joined):
         out += reader.passing(some, params)
-        yield
+        if some is not joined:
+            yield
     return out
 
 

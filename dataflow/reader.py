@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from dataflow.arrangement import Arrangement, Entries, Memory
-from dataflow.entries import Entry, Held, relink, unlinked
+from dataflow.arrangement import UNBOUNDED, Arrangement, Entries, Memory
+from dataflow.entries import ENTRY_BYTES, Entry, Held, relink, unlinked
 from dataflow.operators.aggregate import VALUES, Accumulator, State, add_value, empty_state, result
 from dataflow.remains import Item
 from gtid_tracker.gtid import GtidSet
@@ -98,6 +98,10 @@ class Hole:
     values: Row
 
 
+class TooLong(Exception):
+    """To derive a key takes more than a short step: `dataflow/large_answers.py` does it in several."""
+
+
 @dataclass(slots=True)
 class Derivation:
     """What deriving one key gave: the joined rows, the entries consulted, and what was missing.
@@ -125,11 +129,13 @@ class ReaderNode:
         self.memory = memory
         self.entries: dict[Key, Held] = {}
         self.encoders: list[Encode] = []
+        self.joins: list[Callable[[Sequence[bytes]], bytes]] = []  # one encoding of several; none: b"".join
         # By wire format whose encoder may still become another one, the keys with rows that were encoded by it. Where
         # there is one more than MOST_ENCODED, any key may have been.
         self.encoded: dict[int, set[Key]] = {}
         # By wire format the encodings that lists of keys have asked for, of `bodies` that are not None.
         self.listed: tuple[dict[Key, bytes], ...] = tuple({} for _ in range(MOST_FORMATS))
+        self.long: set[Key] = set()  # keys that are held, and were once more than a short step to derive
         # Is told with which columns MySQL has answered an upquery whose rows are held as they are.
         self.on_columns: Callable[[tuple[ResultColumn, ...]], None] | None = None
         self.installed = True
@@ -147,8 +153,9 @@ class ReaderNode:
 
     # -- derivation --------------------------------------------------------------------------------------------------
 
-    def derive(self, params: Params, levels: Sequence[Entries]) -> Derivation:
-        """Looks the key's rows up, level by level. `levels[0]` is the root's entries, then each lookup's."""
+    def derive(self, params: Params, levels: Sequence[Entries], most: int = UNBOUNDED) -> Derivation:
+        """Looks the key's rows up, level by level. `levels[0]` is the root's entries, then each lookup's. Raises
+        TooLong where more than `most` rows are joined."""
         program = self.program
         found = Derivation()
         key = program.root_key(params)
@@ -157,10 +164,12 @@ class ReaderNode:
             found.holes.append(Hole(-1, key, program.root_values(params)))
             found.blind = bool(program.levels)
             return found
+        if program.levels and most < UNBOUNDED and entry.size - ENTRY_BYTES > most * ROW_BYTES:
+            raise TooLong  # as `weight`: before its rows are listed
         found.deps.append(entry)
         found.rows = list(program.root.rows(entry.content)) if program.levels else program.root.rows(entry.content)  # type: ignore[assignment]  # an iterable is enough
         for number, level in enumerate(program.levels):
-            found.rows = expand(found, found.rows, number, level, levels[number + 1], params, {None: ()})
+            found.rows = expand(found, found.rows, number, level, levels[number + 1], params, {None: ()}, most)
             if found.holes:
                 found.blind = number + 1 < len(program.levels)
                 break
@@ -202,19 +211,30 @@ class ReaderNode:
 
     # -- what is held ------------------------------------------------------------------------------------------------
 
-    def answer(self, keys: Sequence[tuple[Key, Params]]) -> list[Row] | None:
+    def answer(self, keys: Sequence[tuple[Key, Params]], *, short: bool = False) -> list[Row] | None:
         """The rows for one key or for several of an IN-list, all at the position; None if there is a hole.
 
         Derives without storing: for reads whose answer is not stored by key (LIMIT ?, ORDER BY over several keys).
+        `short`: raises TooLong where that is more than a short step.
         """
         joined: list[Row] = []
         levels = self.held_levels
+        room = most = self.memory.most_rows if short else UNBOUNDED
         for _, params in keys:
-            found = self.derive(params, levels)
+            if short:
+                room -= self.weight(params, levels)
+                if room < 0:
+                    raise TooLong
+            found = self.derive(params, levels, most)
             if found.holes:
                 return None
             joined += self.passing(found.rows, params)
         return self.finish_passed(joined, keys[0][1])
+
+    def weight(self, params: Params, levels: Sequence[Entries]) -> int:
+        """How many rows the key's root has, about."""
+        entry = levels[0].get(self.program.root_key(params))
+        return (entry.size - ENTRY_BYTES) // ROW_BYTES if entry is not None else 0
 
     def answer_ahead(self, params: Params) -> tuple[list[Row], GtidSet] | None:
         """One key's answer from an entry ahead of the position, and the lower bound of what it reflects beyond the
@@ -227,50 +247,61 @@ class ReaderNode:
             return None
         return self.finish(root.rows(entry.content), params), entry.cut.lower
 
-    def deps_of(self, params: Params) -> tuple[Entry, ...] | None:
-        """The entries that the key's answer is derived from; None if one of them is a hole."""
+    def deps_of(self, key: Key, params: Params) -> tuple[Entry, ...] | None:
+        """The entries that the key's answer is derived from; None if one of them is a hole. Raises TooLong."""
         if not self.program.levels:
-            key, root = self.program.root_key(params), self.nodes[0]
-            entry = root.entries.get(key) or root.ahead.get(key)
+            root_key, root = self.program.root_key(params), self.nodes[0]
+            entry = root.entries.get(root_key) or root.ahead.get(root_key)
             return (entry,) if entry is not None else None
-        found = self.derive(params, self.held_levels)
+        held = self.entries.get(key)
+        if held is not None and held.bodies is not None:
+            return held.deps  # unchanged since
+        found = self.derive(params, self.held_levels, self.memory.most_rows)
         return None if found.holes else tuple(dict.fromkeys(found.deps))
 
+    def root_of(self, params: Params) -> tuple[Entry, ...]:
+        """The entry that the key's rows begin with. Requires: it is held."""
+        return (self.held_levels[0][self.program.root_key(params)],)
+
     def holds(self, keys: Sequence[tuple[Key, Params]]) -> bool:
-        """Whether the answer for all of these keys could be derived at the position. Raises EvaluationError."""
+        """Whether the answer for all of these keys could be derived at the position. Raises EvaluationError and
+        TooLong."""
         return all(
-            (deps := self.deps_of(params)) is not None and all(entry.cut is None for entry in deps)
-            for _, params in keys
+            (deps := self.deps_of(key, params)) is not None and all(entry.cut is None for entry in deps)
+            for key, params in keys
         )
 
-    def since(self, params: Params) -> int | None:
+    def since(self, key: Key, params: Params) -> int | None:
         """The event of the stream from which on the key's answer is the same as now (`Entry.since`); None where it is
-        not held at the position."""
-        deps = self.deps_of(params)
+        not held at the position. Raises TooLong."""
+        deps = self.deps_of(key, params)
         if deps is None or any(entry.cut is not None for entry in deps):
             return None
         return max(entry.since for entry in deps)
 
-    def refresh(self, held: Held, params: Params) -> list[Row] | None:
+    def refresh(self, held: Held, params: Params, most: int | None = None) -> list[Row] | None:
         """Derives a held key's answer again and stores its encodings' places; None if a hole was met (the key stays,
-        stale)."""
-        found = self._linked(held, params)
-        return None if found is None else self.finish(found.rows, params)
-
-    def link(self, held: Held, params: Params) -> bool:
-        """Makes the places for a held key's encodings: from now on a change takes them away. False: there is a hole."""
-        return self._linked(held, params) is not None
-
-    def _linked(self, held: Held, params: Params) -> Derivation | None:
-        found = self.derive(params, self.held_levels)
+        stale). `most`: as `derive` has it; a short step's. Raises TooLong."""
+        found = self.derive(params, self.held_levels, self.memory.most_rows if most is None else most)
         if found.holes:
             return None
         relink(held, tuple(dict.fromkeys(found.deps)))
         held.bodies = [None] * len(self.encoders)
-        return found
+        return self.finish(found.rows, params)
+
+    def link(self, held: Held, params: Params) -> bool:
+        """Makes the places for a held key's encodings: from now on a change takes them away. False: there is a hole.
+        Raises TooLong."""
+        deps = self.deps_of(held.key, params)
+        if deps is None or any(entry.cut is not None for entry in deps):
+            return False
+        relink(held, deps)
+        held.bodies = [None] * len(self.encoders)
+        return True
 
     def body(self, held: Held, params: Params, format_: int) -> bytes | None:
-        """The key's answer in a wire format: the stored bytes, else encoded now and stored; None if a hole was met."""
+        """The key's answer in a wire format: the stored bytes, else encoded now and stored; None if a hole was met.
+        Raises TooLong."""
         if held.bodies is not None and (stored := held.bodies[format_]) is not None:
             return stored
         rows = self.rows_of(held, params)
@@ -300,15 +331,15 @@ class ReaderNode:
         if held.bodies is not None and held.bodies[format_] is not None:
             return False
         deps = held.deps
-        return len(deps) > MANY_DEPS or sum([entry.size for entry in deps]) > LARGE_BYTES
+        return held.key in self.long or len(deps) > MANY_DEPS or sum([entry.size for entry in deps]) > LARGE_BYTES
 
     def rows_of(self, held: Held, params: Params) -> list[Row] | None:
         """The answer's rows, to be encoded; None if a hole was met. They are the answer as long as `bodies` is the list
-        that it is then."""
+        that it is then. Raises TooLong."""
         if held.bodies is None:
             return self.refresh(held, params)
         # Stored in another format: that stays, for what it was derived from is held and unchanged.
-        return self.finish(self.derive(params, self.held_levels).rows, params)
+        return self.finish(self.derive(params, self.held_levels, self.memory.most_rows).rows, params)
 
     def store(self, held: Held, format_: int, encoded: bytes) -> None:
         """Keeps the encoding. Requires: it is of the answer as it is, and is not stored."""
@@ -326,6 +357,7 @@ class ReaderNode:
             return
         if self.entries.get(held.key) is held:  # else it was let go
             del self.entries[held.key]
+            self.long.discard(held.key)
         held.alive = False
         held.stale()
         if held.watch is not None:
@@ -354,6 +386,7 @@ class ReaderNode:
                     held.watch()
                     held.watch = None
         self.entries.clear()
+        self.long.clear()
         for rows in self.listed:
             rows.clear()
         self.memory.remains.add(items)
@@ -362,23 +395,30 @@ class ReaderNode:
 MOST_FORMATS = 8  # of the wire
 MOST_ENCODED = 1000  # keys of one format that are remembered until its encoder stays
 LARGE_BYTES, MANY_DEPS = 200_000, 500  # of the entries below an answer, and how many of them
+ROW_BYTES = 100  # of an entry's row, about
 BODY_BYTES = 130  # a bytes object and the list that it stands in, which has a place for each wire format
 
 
 def expand(
     found: Derivation,
-    rows: Iterable[Row],
+    rows: Sequence[Row],
     number: int,
     level: Level,
     entries: Entries,
     params: Params,
     partners_by_key: dict[Key, Iterable[Row] | None],
+    most: int = UNBOUNDED,
 ) -> list[Row]:
     """One lookup for these rows. Partners of one key are fetched once: they are kept in `partners_by_key`, which begins
-    as {None: ()}. What is consulted and what is missing goes to `found`."""
+    as {None: ()}. What is consulted and what is missing goes to `found`. Raises TooLong where these are, or become,
+    more than `most` rows."""
     out: list[Row] = []
     on = level.on
+    if most < UNBOUNDED and len(rows) > most:
+        raise TooLong
     for row in rows:
+        if len(out) > most:
+            raise TooLong
         key = level.key(row, params)
         if key in partners_by_key:
             partners = partners_by_key[key]
@@ -401,6 +441,8 @@ def expand(
                 matched = True
         if not matched and level.outer:
             out.append(row + level.nulls)
+    if len(out) > most:
+        raise TooLong
     return out
 
 

@@ -4,7 +4,7 @@
 
 Invariants:
 1. A read is in `_reads` until it has got its `Ready` or `Failed`, and then it waits for a fill, or `flush` is to ask
-   for it (`_missed`) or to look at it (`_unsettled`).
+   for it (`_missed`) or to look at it (`_unsettled`), or `go_on` to answer it in steps (`_long`).
 2. Memory is bounded: `memory.used` exceeds `limit` only inside a call, or while `tidy` has more to evict.
 """
 
@@ -19,11 +19,14 @@ from dataflow.entries import Held
 from dataflow.eviction import GOING
 from dataflow.fill import SLOW_SECONDS, Fill, Read, Record
 from dataflow.hot_keys import HotKeys
+from dataflow.large_answers import Holes, Steps
+from dataflow.long_reads import LongRead
 from dataflow.messages import Effect, Failed, Filled, Ready, UpqueryRequest
-from dataflow.reader import Params, ReaderNode
+from dataflow.missing import missing, params_of
+from dataflow.reader import Params, ReaderNode, TooLong
 from dataflow.source_history import SourceHistory
 from dataflow.state import State
-from dataflow.subscription import ENDED, Subscriptions
+from dataflow.subscription import ENDED, Subscriptions, linked_rows
 from dataflow.weights import split, take
 from gtid_tracker.gtid import GtidSet
 from gtid_tracker.progress import PositionWaits
@@ -72,6 +75,8 @@ class Reads:
         self._unasked_ended: list[Fill] = []  # `Filled` is still to be told of them
         self._missed: dict[ReaderNode, list[Read]] = {}
         self._unsettled: dict[int, Read] = {}  # whose fills have ended
+        self._long: dict[int, LongRead] = {}  # that are answered from what is held, in steps
+        self._inserting: deque[tuple[Fill, Steps[None]]] = deque()  # answers of which a part is inserted
         self._reads: dict[int, Read] = {}
         self.latency: dict[int, float] = {}  # by tag: seconds that its upqueries take, smoothed
         self.source = SourceHistory()
@@ -123,6 +128,7 @@ class Reads:
         """The caller went away. Returns the upqueries that nobody waits for any more, to be stopped at the source."""
         read = self._reads.pop(waiter, None)
         self._unsettled.pop(waiter, None)
+        self._long.pop(waiter, None)
         if read is None:
             return []
         if read.reader in self._missed:
@@ -200,11 +206,14 @@ class Reads:
     def _start(self, reader: ReaderNode, keys: dict[Key, Params], reads: Iterable[Read], exact: bool) -> list[Effect]:
         """One fill. Keys below which nothing is missing any more need none."""
         checked = [read for read in reads if read.check is not None]
-        whole, partial = _missing(reader, keys, checked)
+        known = {key: holes for read in reads for key, holes in read.holes.items()}
+        whole, partial = missing(reader, keys, checked, known)
         if not whole and not partial:
             return []
         self._count += 1
-        fill = Fill(self._count, reader, whole, partial, sent=self._count, sent_at=self._clock())
+        fill = Fill(
+            self._count, reader, whole, params_of(partial, keys), partial, sent=self._count, sent_at=self._clock()
+        )
         fill.floor = self.source.floor
         fill.add_checks(checked)
         exact = exact and not fill.checks
@@ -238,23 +247,25 @@ class Reads:
         """
         if not reader.installed:
             return None
-        whole, partial = _missing(reader, keys)
+        whole, partial = missing(reader, keys, long_is_whole=True)
         for key, params in keys.items():
             if key not in reader.entries and key not in whole and key not in partial:
                 with suppress(EvaluationError):  # MySQL says what comes of it
                     self.hold(reader, key, params)  # all of it is there for other readers
-        return self._unasked(reader, whole, partial) if whole or partial else None
+        if not whole and not partial:
+            return None
+        return self._unasked(reader, whole, params_of(partial, keys), partial, audits=False)
 
     def audit(self, reader: ReaderNode, keys: dict[Key, Params]) -> UpqueryRequest | None:
         """An upquery for keys that are held, to compare them with; `Filled` tells which are different. None: the reader
         is closed."""
-        return self._unasked(reader, dict(keys), {}, audits=True) if reader.installed and keys else None
+        return self._unasked(reader, dict(keys), {}, {}, audits=True) if reader.installed and keys else None
 
     def _unasked(
-        self, reader: ReaderNode, whole: dict[Key, Params], partial: dict[Key, Params], *, audits: bool = False
+        self, reader: ReaderNode, whole: dict[Key, Params], partial: dict[Key, Params], holes: Holes, audits: bool
     ) -> UpqueryRequest:
         self._count += 1
-        fill = Fill(self._count, reader, whole, partial, sent=self._count, sent_at=self._clock(), unasked=True)
+        fill = Fill(self._count, reader, whole, partial, holes, sent=self._count, sent_at=self._clock(), unasked=True)
         fill.audits = audits
         fill.floor = self.source.floor
         request = fill.request(slow=True)
@@ -325,23 +336,73 @@ class Reads:
             del self._reads[read.waiter]
             return []
         try:
-            rows = read.reader.answer(read.keys)
+            rows = read.reader.answer(read.keys, short=not self.subscriptions.concerns(read.waiter))
+        except TooLong:
+            if not read.fills:
+                self._long[read.waiter] = LongRead(read)
+            return []
         except EvaluationError as error:
             return self._cannot_tell(read, error)
         if rows is not None:
-            if read.check is not None:
-                return self._give_up(read, "unchecked")
-            if read.demand is not None and not read.demand.met():
-                return self._give_up(read, BEHIND)
+            if told := self._may_not_tell(read):
+                return told
             del self._reads[read.waiter]
             position = self.ring.position.freeze()
             if self.subscriptions.concerns(read.waiter):
                 key, params = read.keys[0]
-                return self.subscriptions.filled(read.waiter, self.hold(read.reader, key, params), rows)
+                held = self.hold(read.reader, key, params)
+                if held is not None and (linked := linked_rows(held, params)) is not None:
+                    rows = linked
+                return self.subscriptions.filled(read.waiter, held, rows)
             return [Ready(read.waiter, rows, position, settled=True)]
         if read.fills:
             return []
         return self._again(read, ended)
+
+    def _may_not_tell(self, read: Read) -> list[Effect]:
+        """What comes of a read that must not be told what is held at the position."""
+        if read.check is not None:
+            return self._give_up(read, "unchecked")
+        if read.demand is not None and not read.demand.met():
+            return self._give_up(read, BEHIND)
+        return []
+
+    def _settle_more(self) -> list[Effect]:
+        """Goes on with the first of the reads that are answered in steps."""
+        if not self._long:
+            return []
+        waiter, long = next(iter(self._long.items()))
+        if waiter not in self._reads:
+            del self._long[waiter]
+            return []
+        read = long.read
+        try:
+            if long.steps is None:
+                if told := self._may_not_tell(read):
+                    del self._long[waiter]
+                    return told
+                long.begin(self.ring.position.freeze())
+            assert long.steps is not None
+            for _ in long.steps:
+                return []
+        except EvaluationError as error:
+            del self._long[waiter]
+            return self._cannot_tell(read, error)
+        except BaseException:
+            del self._long[waiter]
+            raise
+        found = long.found
+        if found.rows is None and not found.holes and long.tries < MAX_ATTEMPTS:
+            long.steps = None  # a change has come
+            return []
+        del self._long[waiter]
+        if found.rows is not None:
+            del self._reads[waiter]
+            return [Ready(waiter, found.rows, long.position, settled=True)]
+        if found.holes:
+            read.holes = found.holes
+            return self._again(read, 0)
+        return self._give_up(read, "hot_key")
 
     def _settle_all(self, fill: Fill) -> list[Effect]:
         """After a fill was inserted: settles as many of its reads as a short step can, the others in `flush`."""
@@ -376,6 +437,7 @@ class Reads:
         return [Failed(read.waiter, None, why), *ended]
 
     def _end(self, fill: Fill) -> None:
+        fill.ended = True
         if self._fills.pop(fill.id, None) is not None and fill.unasked:
             self._unasked_ended.append(fill)
         self._unanswered.discard(fill.id)
@@ -480,31 +542,3 @@ def in_groups(missed: dict[ReaderNode, list[Read]]) -> Iterator[tuple[ReaderNode
             groups.setdefault(read.group, []).append(read)
         for group in groups.values():
             yield reader, group
-
-
-def _missing(
-    reader: ReaderNode, keys: dict[Key, Params], checked: Iterable[Read] = ()
-) -> tuple[dict[Key, Params], dict[Key, Params]]:
-    """Of these keys those that are to be filled from the root on, and those of which only some lookups are missing.
-
-    `checked`: reads whose answers are to be compared in the snapshot: all of their keys come from there.
-    """
-    whole: dict[Key, Params] = {key: params for read in checked for key, params in read.keys if key in keys}
-    if whole:
-        keys = {key: params for key, params in keys.items() if key not in whole}
-    partial: dict[Key, Params] = {}
-    if reader.program.levels:
-        for key, params in keys.items():
-            try:
-                found = reader.derive(params, reader.held_levels)
-            except EvaluationError:
-                whole[key] = params  # MySQL says what comes of it
-                continue
-            if found.blind or any(hole.level < 0 for hole in found.holes):
-                whole[key] = params
-            elif found.holes:
-                partial[key] = params
-    else:
-        root_key, entries = reader.program.root_key, reader.held_levels[0]
-        whole.update((key, params) for key, params in keys.items() if root_key(params) not in entries)
-    return whole, partial

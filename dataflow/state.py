@@ -15,6 +15,8 @@ from dataflow.eviction import Sieve
 from dataflow.fill import Fill, Record
 from dataflow.graph import Graph
 from dataflow.hot_keys import HotKeys
+from dataflow.insertion import Insertion, audit, insert_ahead
+from dataflow.large_answers import Steps
 from dataflow.large_change import SIZES, LargeChange, work_of
 from dataflow.messages import Ddl, Progress, StreamEvent, Transaction
 from dataflow.reader import Params, ReaderNode
@@ -23,6 +25,8 @@ from gtid_tracker.ring import Ring
 from planner.plan import QueryPlan
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key
+
+PLACED = 500  # entries of an answer that one step inserts, or keys above them
 
 
 class State:
@@ -38,6 +42,7 @@ class State:
         self._ahead: set[Arrangement] = set()  # those that hold entries ahead of the position
         self.under_way: LargeChange | None = None  # a transaction that is received, and not at the position yet
         self.sizes = SIZES
+        self.placed_at_once = PLACED
 
     # -- plans -------------------------------------------------------------------------------------------------------
 
@@ -187,23 +192,47 @@ class State:
 
     # -- fills -------------------------------------------------------------------------------------------------------
 
-    def insert(self, fill: Fill) -> None:
-        """Inserts an answer at the position, if it can be brought there. Requires: P contains its L and Q."""
-        if self._brought_forward(fill):
-            if fill.audits:
-                self.memory.count("audited_keys", fill.audit())
-                self.memory.count("audit_differences", len(fill.different))
-                return
-            fill.insert(self.hold)
+    def insertion(self, fill: Fill) -> Steps[None]:
+        """Inserts an answer at the position, if it can be brought there; of little work that is one step. Between two
+        steps the stream may go on, but for a transaction under way, which has to wait or to end.
+
+        Requires: P contains its L and Q."""
+        if not self._brought_forward(fill):
+            return
+        at = self.ring.position.freeze()
+
+        def forward() -> bool:
+            nonlocal at
+            if fill.ended or not fill.reader.installed:
+                return False
+            self._bring_rest(fill, at)
+            at = self.ring.position.freeze()
+            return True
+
+        if fill.audits:
+            self.memory.count("audited_keys", (yield from audit(fill, forward)))
+            self.memory.count("audit_differences", len(fill.different))
+            return
+        yield from Insertion(fill, self.hold, self.placed_at_once, forward).steps()
+        if not fill.ended:
             self.memory.count("fills_inserted")
             self._note_conflicts(fill)
+
+    def _bring_rest(self, fill: Fill, at: GtidSet) -> None:
+        """Brings what is left of an answer, which was at that position, to the position now, or drops it."""
+        ring = self.ring
+        try:
+            fill.bring_forward((), ring.after(at) if ring.admits(at) else None)
+        except EvaluationError:
+            self.memory.count("evaluation_failed")
+            fill.bring_forward((), None)
 
     def insert_ahead(self, fill: Fill) -> bool:
         """Inserts an answer whose L and Q the stream has still to bring, at its cut; `promote` follows when it has.
         False: it cannot be. Requires: `may_stand_ahead`."""
         if not fill.reader.installed or not self._brought_forward(fill):
             return False
-        fill.insert_ahead(self.hold)
+        insert_ahead(fill, self.hold)
         self._ahead.add(fill.reader.nodes[0])
         self.memory.count("fills_ahead")
         return True

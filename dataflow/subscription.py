@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
+from dataflow.arrangement import UNBOUNDED
 from dataflow.entries import Held
 from dataflow.fill import Read
 from dataflow.large_answers import HeldRows, Steps, at_once, parts
@@ -133,7 +134,9 @@ class Subscriptions:
         held = hold(subscription.reader, subscription.key, subscription.params)
         if held is None:
             return [], True
-        rows = subscription.reader.answer([(subscription.key, subscription.params)])
+        if self.in_steps(number):
+            return [], False
+        rows = linked_rows(held, subscription.params)
         return ([], True) if rows is None else (self.filled(number, held, rows), False)
 
     def filled(self, number: int, held: Held | None, rows: list[Row]) -> list[Effect]:
@@ -165,7 +168,8 @@ class Subscriptions:
         if held is None or number in self._tired:
             return False
         deps = held.deps
-        if len(deps) <= self.many and sum([entry.size for entry in deps]) <= self.large_bytes:
+        long = subscription.key in subscription.reader.long or len(deps) > self.many
+        if not long and sum([entry.size for entry in deps]) <= self.large_bytes:
             return False
         self._watch(number, subscription, held)
         self._large.setdefault(number, 0)
@@ -217,9 +221,9 @@ class Subscriptions:
             del self._large[number]
             self.stale.add(number)  # the key has gone
             return []
-        if found.hole:
+        if found.holes:
             del self._large[number]
-            return read(Read(number, reader, [(key, params)], doubted=True))
+            return read(Read(number, reader, [(key, params)], doubted=True, holes={key: found.holes}))
         rows = found.rows
         is_held = reader.entries.get(key) is held  # what was let go as a whole has its `bodies` still
         if rows is None or not is_held or held.bodies is not found.bodies or subscription.rows is not before:
@@ -243,6 +247,17 @@ class Subscriptions:
 
     def __len__(self) -> int:
         return len(self._by_number)
+
+
+def linked_rows(held: Held, params: Params) -> list[Row] | None:
+    """The key's rows, in one step; None if there is a hole. A key that is long to derive, and stale, is linked to all
+    that these are made of: else its `watch` would not be told of every change."""
+    reader = held.reader
+    if held.bodies is None and held.key in reader.long:
+        rows = reader.refresh(held, params, UNBOUNDED)
+        held.stale()
+        return rows
+    return reader.answer([(held.key, params)])
 
 
 def _changes(number: int, rows: list[Row], changed: tuple[list[Row], list[Row]] | None) -> list[Effect]:

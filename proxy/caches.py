@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from bulk.access_rows import HIT
 from dataflow.entries import Held
-from dataflow.reader import Params, ReaderNode
+from dataflow.reader import Params, ReaderNode, TooLong
 from planner.plan import AnswerArrangement
 from proxy.api import (
     ANSWERED_BY_MYSQL,
@@ -49,8 +49,8 @@ class OpenCache:
         self._router = router
         self._cache = cache
         self._joins = True
-        # What has kept a read from being a hit, and whether it is to be compared behind that.
-        self.large: tuple[Held, Params, bool] | None = None
+        # What has kept a read from being a hit, and whether it is to be compared behind that. No key: all together.
+        self.large: tuple[Held | None, Params, bool] | None = None
         self._format = format_
         self._generation = -1
         self._plain_int = False
@@ -228,8 +228,10 @@ class OpenCache:
         if body is None or reader is None:
             return None
         binding = self.bind(parameters)
-        for _, params in binding.keys:
-            since = reader.since(params)
+        for key, params in binding.keys:
+            since = None
+            with suppress(TooLong):
+                since = reader.since(key, params)
             if since is None or since > sequence:
                 if trust is not None:
                     trust.look_again()
@@ -425,30 +427,57 @@ class OpenCache:
                 return None
             return reader.encoders[self._format](reader.finish([], binding.params))
         if self._together(len(keys)):
-            rows = reader.answer(keys)
-            if rows is None or (trust is not None and trust.holds_back_together(reader, keys, seconds, given=given)):
-                return None
-            for key, _ in keys:
-                if (held := reader.entries.get(key)) is not None:
-                    held.visited = True
-            return reader.encoders[self._format](rows)
+            return self._looked_together(reader, binding, trust, seconds, given=given)
         parts = []
         for key, params in keys:
-            # Another reader's fills may have left all that this key needs.
-            held = reader.entries.get(key) or self._router.hold(reader, key, params)
-            if held is not None and trust is not None and trust.holds_back(held, seconds, given=given):
-                held = None  # it is compared first
-            elif held is not None and reader.is_large(held, self._format):
-                # It is derived in steps (`_derive_large`).
-                self.large, held = (held, params, trust is not None and held in trust.behind), None
-            body = reader.body(held, params, self._format) if held is not None else None
-            if held is None or body is None:
+            body = self._looked_at(reader, key, params, trust, seconds, given=given)
+            if body is None:
                 self._router.keep_limit()  # keys before this one may have been taken up
                 return None
-            held.visited = True
             parts.append(body)
         self._router.keep_limit()
         return parts[0] if len(parts) == 1 else self._join(parts)
+
+    def _looked_together(
+        self, reader: ReaderNode, binding: Binding, trust: Trust | None, seconds: float, *, given: bool
+    ) -> bytes | None:
+        keys, rows = binding.keys, None
+        try:
+            rows = reader.answer(keys, short=True)
+            if rows is None:
+                return None
+        except TooLong:
+            pass
+        if trust is not None and trust.holds_back_together(reader, keys, seconds, given=given):
+            return None
+        if rows is None:
+            self.large = None, binding.params, trust is not None and bool(trust.behind)
+            return None
+        for key, _ in keys:
+            if (held := reader.entries.get(key)) is not None:
+                held.visited = True
+        return reader.encoders[self._format](rows)
+
+    def _looked_at(
+        self, reader: ReaderNode, key: Key, params: Params, trust: Trust | None, seconds: float, *, given: bool
+    ) -> bytes | None:
+        # Another reader's fills may have left all that this key needs.
+        held = reader.entries.get(key) or self._router.hold(reader, key, params)
+        if held is None or (trust is not None and trust.holds_back(held, seconds, given=given)):
+            return None  # it is a hole, or compared first
+        body = None
+        large = reader.is_large(held, self._format)
+        if not large:
+            try:
+                body = reader.body(held, params, self._format)
+            except TooLong:  # it was short before
+                reader.long.add(key)
+                large = True
+        if large:  # it is derived in steps (`Misses._derive_large`)
+            self.large = held, params, trust is not None and held in trust.behind
+        if body is not None:
+            held.visited = True
+        return body
 
     # -- other reads -------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from dataflow.engine import Engine
 from dataflow.entries import Held
 from dataflow.large_answers import answered
 from dataflow.messages import Ddl, Gap, Restarted, Statement, StreamEvent, UpqueryAnswer, UpqueryFailed, UpqueryRequest
-from dataflow.reader import LARGE_BYTES, MANY_DEPS, ReaderNode
+from dataflow.reader import LARGE_BYTES, MANY_DEPS, ReaderNode, TooLong
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from planner.plan import AnswerArrangement
@@ -111,7 +111,7 @@ class Comparison:
     @property
     def large(self) -> bool:
         """Is it to be derived and compared in steps?"""
-        if len(self.rows) > LARGE:
+        if len(self.rows) > LARGE or any(held.key in self.reader.long for held, _ in self.marks):
             return True
         deps = [entry for held, _ in self.marks for entry in held.deps]
         return len(deps) > MANY_DEPS or sum([entry.size for entry in deps]) > LARGE_BYTES
@@ -170,12 +170,17 @@ class Comparison:
 
 
 def marks_of(reader: ReaderNode, keys: Bound) -> list[Mark] | None:
-    """What tells later whether the keys were touched; None if one of them is not held by itself. Raises
-    EvaluationError."""
+    """What tells later whether the keys were touched; None if one of them is not held by itself, or it takes long to
+    tell. Raises EvaluationError."""
     marks = []
     for key, params in keys:
         held = reader.entries.get(key)
-        if held is None or (held.bodies is None and not reader.link(held, params)) or held.bodies is None:
+        if held is None:
+            return None
+        with suppress(TooLong):
+            if held.bodies is None:
+                reader.link(held, params)
+        if held.bodies is None:
             return None
         if any(entry.cut is not None for entry in held.deps):
             return None  # it stands ahead of the position

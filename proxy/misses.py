@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from bulk.access_rows import HIT, MISS
 from dataflow.entries import Held
-from dataflow.large_answers import HeldRows
-from dataflow.reader import Params, ReaderNode
+from dataflow.large_answers import HeldRows, Holes, Linked, RowsAt
+from dataflow.reader import Params, ReaderNode, TooLong
 from gtid_tracker.gtid import GtidSet
 from proxy.api import ANSWERED_BY_MYSQL, Answer, Demand, ParameterValue, Served
 from proxy.faults import guarded_async
@@ -28,6 +28,7 @@ from sqltypes.expression import Row
 if TYPE_CHECKING:
     from proxy.caches import OpenCache
     from proxy.router import Router
+    from proxy.trust import Trust
 
 NOT_FILLED = {
     "source_error": "MySQL refuses the query that fills the key",
@@ -48,6 +49,7 @@ class Misses:
         self._cache = opened.named
         self._format = format_
         self._join = router.join(format_)
+        self._holes: Holes = {}  # found in steps: what is missing below keys that are long to derive
 
     def fault(self, error: Exception, *given: object) -> Fault:
         """What `guarded_async` does with a fault."""
@@ -85,9 +87,9 @@ class Misses:
     async def _fill(self, parameters: Sequence[ParameterValue], text: str) -> Answer | str:
         cache = self._cache
         try:
-            body = await self._hit_large(parameters)
-            if body is not None:
-                return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
+            hit = await self._hit_large(parameters)
+            if hit is not None:
+                return hit
             if self._opened.reader is not None:
                 if why := self._too_many(parameters):
                     return why
@@ -109,21 +111,58 @@ class Misses:
             self._router.want(self._cache, parameters)
         return why
 
-    async def _hit_large(self, parameters: Sequence[ParameterValue]) -> bytes | None:
+    async def _hit_large(self, parameters: Sequence[ParameterValue]) -> Answer | None:
         """As `hit`; large answers that are not stored are derived first, each in several steps of the loop."""
         due = False
+        cache, opened = self._cache, self._opened
         for _ in range(MOST_LARGE):
-            self._opened.large = None
-            body = self._opened.hit(parameters)
-            if body is not None and due and self._opened.reader is not None and self._cache.trust is not None:
-                self._opened.compare_behind(self._opened.reader, self._opened.bind(parameters), parameters, body)
-            if body is not None or self._opened.large is None:
-                return body
-            held, params, is_due = self._opened.large
+            opened.large = None
+            body = opened.hit(parameters)
+            if body is not None:
+                if due and opened.reader is not None and cache.trust is not None:
+                    opened.compare_behind(opened.reader, opened.bind(parameters), parameters, body)
+                return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
+            if opened.large is None:
+                return None
+            held, params, is_due = opened.large
+            if held is None:
+                answer = await self._derive_together(parameters, due=is_due)
+                if answer is not None or self._holes:
+                    return answer
+                continue
             due = due or is_due
             if not await self._derive_due(held, params, is_due):
                 return None
         return None
+
+    async def _derive_together(self, parameters: Sequence[ParameterValue], *, due: bool) -> Answer | None:
+        """A large answer that is not stored by key, at the position that it is begun at; None where a change comes
+        meanwhile, or a part of it is a hole."""
+        cache, opened = self._cache, self._opened
+        reader = opened.ready()
+        if reader is None:
+            return None
+        binding, generation = opened.bind(parameters), opened.generation
+        position, sequence = self._router.position(), reader.memory.sequence
+        columns, encode = cache.columns, reader.encoders[self._format]
+        found = RowsAt(reader, binding.keys)
+        await run_in_slices(found.steps())
+        self._holes = found.holes
+        if found.rows is None:
+            return None
+        body = await encode_in_slices(encode, self._join, found.rows)
+        if opened.generation != generation or reader.encoders[self._format] is not encode:
+            return None  # what it would be told with is another's
+        for key, _ in binding.keys:
+            if (held := reader.entries.get(key)) is not None:
+                held.visited = True
+        cache.hits += 1
+        if due and cache.trust is not None:
+            if reader.memory.sequence == sequence:
+                opened.compare_behind(reader, binding, parameters, body)
+            else:
+                cache.trust.look_again()
+        return Answer(Served.HIT, columns, body, position, cache.name)
 
     async def _derive_due(self, held: Held, params: Params, is_due: bool) -> bool:
         """As `_derive_large`. An answer that is to be compared behind is meanwhile given to nobody else."""
@@ -142,8 +181,10 @@ class Misses:
         found = HeldRows(held, params)
         await run_in_slices(found.steps())
         rows, bodies = found.rows, found.bodies
+        if found.holes:
+            self._holes[held.key] = found.holes
         if rows is None or bodies is None or held.bodies is not bodies:
-            return not found.hole
+            return not found.holes
         reader.note_encoded(held, self._format)  # first: the encoder may become another one meanwhile
         await sleep(0)
         encoded = await encode_in_slices(reader.encoders[self._format], self._join, rows)
@@ -200,8 +241,8 @@ class Misses:
         cache = self._cache
         try:
             while (reader := self._opened.ready()) is not None:
-                if demand.met() and (body := await self._hit_large(parameters)) is not None:
-                    return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
+                if demand.met() and (hit := await self._hit_large(parameters)) is not None:
+                    return hit
                 if why := self._too_many(parameters):
                     return why
                 binding = self._opened.bind(parameters)
@@ -235,13 +276,14 @@ class Misses:
         if cache.trust is not None:
             if cache.trust.suspicions:
                 raise PassThrough(SUSPECTED)
-            held = not binding.keys or ((demand is None or demand.met()) and reader.holds(binding.keys))
-            if held or self._router.auditor.fill_is_due(cache, binding):
+            compared = await self._compared_if_held(reader, binding, parameters, text, demand)
+            if compared is not None:
+                self._log(binding, HIT, 0)
+                return compared
+            if cache.trust is None or self._opened.ready() is not reader:
+                raise PassThrough(NOT_COMPARED)  # it has another plan by now
+            if self._router.auditor.fill_is_due(cache, binding):
                 text = text or self._router.substituted(cache.sql, parameters)
-                if held:
-                    compared = await self._compared(reader, binding, parameters, text)
-                    self._log(binding, HIT, 0)
-                    return compared
                 encode = reader.encoders[self._format]
                 check = self._router.auditor.fill_check(cache, reader, binding, parameters, text, encode)
         compare = self._router.auditor.list_is_due(cache, binding)
@@ -249,27 +291,83 @@ class Misses:
         started = perf_counter_ns()
         ready = None
         try:
-            ready = await self._router.pump.miss(reader, binding.keys, demand, check, doubted=compare)
+            pump = self._router.pump
+            ready = await pump.miss(reader, binding.keys, demand, check, doubted=compare, holes=self._holes)
         finally:
             if check is not None:
                 check.close(given=ready is not None)
         cache.miss_ns.append(perf_counter_ns() - started)
         self._log(binding, MISS, started)
         if compare or (ready.settled and cache.trust is not None and cache.trust.holds_back_derived(0.0)):
-            text = text or self._router.substituted(cache.sql, parameters)
             return replace(await self._compared(reader, binding, parameters, text), served=Served.MISS)
         horizon = str(ready.horizon) if ready.horizon is not None else ""
         columns, encode = cache.columns, reader.encoders[self._format]  # together: MySQL may tell others meanwhile
         body = await encode_in_slices(encode, self._join, ready.rows)
         return Answer(Served.MISS, columns, body, str(ready.position), cache.name, horizon=horizon)
 
+    async def _compared_if_held(
+        self,
+        reader: ReaderNode,
+        binding: Binding,
+        parameters: Sequence[ParameterValue],
+        text: str,
+        demand: CallDemand | None,
+    ) -> Answer | None:
+        """As `_compared`; None where a part of the answer is a hole, or is older than demanded. Keys that are long to
+        derive are linked first, in steps. Raises PassThrough."""
+        fresh: dict[Held, bool] = {}
+        trust = self._cache.trust
+        assert trust is not None
+        try:
+            if binding.keys:
+                if demand is not None and not demand.met():
+                    return None
+                if not await self._linked(reader, binding, fresh, trust):
+                    return None
+            if self._cache.trust is not trust:
+                raise PassThrough(NOT_COMPARED)  # it has another plan by now, or is trusted
+            return await self._compared(reader, binding, parameters, text, fresh)
+        finally:
+            trust.leave(fresh)
+
+    async def _linked(self, reader: ReaderNode, binding: Binding, fresh: dict[Held, bool], trust: Trust) -> bool:
+        """Whether all that the answer is made of is held. What is linked for that goes to `fresh`: nobody is given it
+        before it is compared. Raises PassThrough."""
+        try:
+            return reader.holds(binding.keys)
+        except TooLong:
+            pass
+        for key, params in binding.keys:
+            for tried in range(MOST_LARGE):
+                held = self._router.hold(reader, key, params)
+                if held is None:
+                    return False
+                if held.bodies is not None or key not in reader.long:
+                    break
+                if tried == MOST_LARGE - 1:
+                    raise PassThrough(NOT_COMPARED)  # it changes all the time
+                fresh[held] = held.unseen
+                trust.unproved[held] = None
+                link = Linked(held, params)
+                await run_in_slices(link.steps())
+                if link.holes:
+                    self._holes[key] = link.holes
+                    return False
+        return True
+
     async def _compared(
-        self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], text: str
+        self,
+        reader: ReaderNode,
+        binding: Binding,
+        parameters: Sequence[ParameterValue],
+        text: str,
+        fresh: dict[Held, bool] | None = None,
     ) -> Answer:
         """A hit that MySQL was asked for, too, before it is given. Raises PassThrough."""
         cache = self._cache
+        text = text or self._router.substituted(cache.sql, parameters)
         comparison = await self._router.auditor.compared(
-            cache, reader, binding, parameters, text, self._format, together=self._opened.is_whole(binding)
+            cache, reader, binding, parameters, text, self._format, together=self._opened.is_whole(binding), fresh=fresh
         )
         if comparison is None or comparison.body is None:
             raise PassThrough(NOT_COMPARED)

@@ -15,6 +15,7 @@ from dataflow.demand import BEHIND, Demand
 from dataflow.engine import Engine
 from dataflow.fill import Fill, Read
 from dataflow.guard import Guard
+from dataflow.large_answers import Holes
 from dataflow.messages import (
     Changes,
     Differs,
@@ -78,7 +79,7 @@ class Pump:
         self._scheduled = False
         self._formats: dict[str, int] = {}
         self._encoders_for: list[EncoderFor] = []
-        self._joins: list[Join] = []
+        self.joins: list[Join] = []  # by wire format
         self._tidying = self._going_on = False
         self._preparing: set[asyncio.Task[None]] = set()
         self._changing: StreamEvent | None = None
@@ -91,7 +92,7 @@ class Pump:
         """Requires: no cache is installed yet, for every reader has one slot a format."""
         self._formats[name] = len(self._encoders_for)
         self._encoders_for.append(encoder_for)
-        self._joins.append(join)
+        self.joins.append(join)
 
     def format_number(self, name: str) -> int:
         return self._formats[name]
@@ -100,7 +101,7 @@ class Pump:
         return self._encoders_for[format_](columns)
 
     def join(self, format_: int) -> Join:
-        return self._joins[format_]
+        return self.joins[format_]
 
     @property
     def formats(self) -> Sequence[EncoderFor]:
@@ -117,14 +118,16 @@ class Pump:
         check: Check | None = None,
         *,
         doubted: bool = False,
+        holes: Holes | None = None,
     ) -> Ready:
-        """The answer of a read that met a hole, with the position it reflects. `doubted`: as `Read` has it. Raises the
-        source's errors, PassThrough, and Behind where the answer does not meet the demand."""
+        """The answer of a read that met a hole, with the position it reflects. `doubted`, `holes`: as `Read` has it.
+        Raises the source's errors, PassThrough, and Behind where the answer does not meet the demand."""
         number = next(self._numbers)
         future: asyncio.Future[Ready] = self._loop.create_future()
         self._waiters[number] = future
         try:
-            self.handle(self.engine.read(Read(number, reader, keys, demand=demand, check=check, doubted=doubted)))
+            read = Read(number, reader, keys, demand=demand, check=check, doubted=doubted, holes=holes or {})
+            self.handle(self.engine.read(read))
             return await future
         finally:
             if self._waiters.pop(number, None) is not None:

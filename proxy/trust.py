@@ -139,6 +139,12 @@ class Trust:
                 held.stale()
         self.behind.clear()
 
+    def leave(self, fresh: dict[Held, bool]) -> None:
+        """Nobody compares what was linked for that: it is as it was before."""
+        for held in fresh:
+            self.unproved.pop(held, None)
+            held.stale()
+
     def on_change(self) -> None:
         """A table of the query has changed. Whatever answers that has left alone, the next read of each looks whether
         it should have: a change that was sought in the wrong place is not seen at the answer."""
@@ -278,11 +284,13 @@ class Auditor:
         format_: int,
         *,
         together: bool,
+        fresh: dict[Held, bool] | None = None,
     ) -> Comparison | None:
-        """The held answer, once MySQL's own is the same; None where that cannot be told soon."""
+        """The held answer, once MySQL's own is the same; None where that cannot be told soon. `fresh`: as `compare`
+        has it."""
         future = self._asked.get((cache, sql))
         if future is None:
-            started = self.compare(cache, reader, binding, parameters, sql, format_, together=together)
+            started = self.compare(cache, reader, binding, parameters, sql, format_, together=together, fresh=fresh)
             if started is None:
                 return None
             future = self._asked[cache, sql] = started
@@ -302,13 +310,16 @@ class Auditor:
         *,
         together: bool,
         body: bytes | None = None,
+        fresh: dict[Held, bool] | None = None,
     ) -> asyncio.Future[Comparison | None] | None:
-        """Begins to compare a held answer; None where it is not held. `body`: as it was given already. Raises
+        """Begins to compare a held answer; None where it is not held. `body`: as it was given already. `fresh`: keys
+        that were linked for this, and whether they were `unseen` before; it is empty where they are taken over. Raises
         EvaluationError."""
         trust = cache.trust
+        linked = fresh if fresh is not None else {}
         held = [self._engine.hold(reader, key, params) for key, params in binding.keys]
-        new = [item for item in held if item is not None and item.bodies is None]
-        unseen = any(item.unseen for item in new)
+        new = [item for item in held if item is not None and (item.bodies is None or item in linked)]
+        unseen = any(linked.get(item, item.unseen) for item in new)
         marks = None
         try:
             marks = marks_of(reader, binding.keys)
@@ -316,9 +327,12 @@ class Auditor:
             if trust is None or marks is None:  # what was derived in vain stays as it was
                 for item in new:
                     item.stale()
+        if self._engine.memory.used > self._engine.limit:
+            self._engine.keep_limit()
         if trust is None or marks is None:
             return None
         trust.unproved.update(dict.fromkeys(new))
+        linked.clear()
         ledger = trust.ledger(unseen)
         began = ledger.ended
         future: asyncio.Future[Comparison | None] = asyncio.get_running_loop().create_future()
@@ -359,12 +373,16 @@ class Auditor:
         """Compares a hit that was just answered by `body`. Until that has ended nobody is given it again."""
         assert cache.trust is not None
         cache.trust.behind.clear()
+        fresh: dict[Held, bool] = {}
         with suppress(UpwellError):  # the hit is answered
             text = self._substituted(cache.sql, parameters)
-            unprove(reader, [key for key, _ in binding.keys])
-            future = self.compare(cache, reader, binding, parameters, text, format_, together=together, body=body)
+            fresh = unproved(reader, [key for key, _ in binding.keys])
+            future = self.compare(
+                cache, reader, binding, parameters, text, format_, together=together, body=body, fresh=fresh
+            )
             if future is not None:
                 self._asked[cache, text] = future
+        cache.trust.leave(fresh)
 
     def behind_changes(self, cache: NamedCache, parameters: Sequence[ParameterValue]) -> None:
         """A subscriber was told of changes of a key: what it has now is compared, if that is due. A difference ends the
@@ -473,11 +491,17 @@ _FINDINGS = {
 }
 
 
-def unprove(reader: ReaderNode, keys: Iterable[Key]) -> None:
-    """What is held for these keys is as if it had changed: nobody is given it before it is compared."""
+def unproved(reader: ReaderNode, keys: Iterable[Key]) -> dict[Held, bool]:
+    """What is held for these keys is as if it had changed: nobody is given it before it is compared. Those that were
+    linked are so still, and are returned: whether they are `unseen`."""
+    fresh: dict[Held, bool] = {}
     for key in keys:
-        if (held := reader.entries.get(key)) is not None:
+        held = reader.entries.get(key)
+        if held is not None and held.bodies is not None:
             held.stale()
+            fresh[held] = held.unseen
+            held.bodies = [None] * len(reader.encoders)
+    return fresh
 
 
 def any_unseen(reader: ReaderNode, keys: Bound) -> bool:

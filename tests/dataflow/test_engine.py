@@ -192,9 +192,9 @@ def test_many_who_wait_for_the_same_keys_are_answered_in_several_steps(monkeypat
     reader = rig.readers[0]
     answer = ReaderNode.answer
 
-    def counted(self: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> list[Row] | None:
+    def counted(self: ReaderNode, keys: Sequence[tuple[Key, Params]], *, short: bool) -> list[Row] | None:
         looked.append(len(keys))
-        return answer(self, keys)
+        return answer(self, keys, short=short)
 
     monkeypatch.setattr(ReaderNode, "answer", counted)
     steps: list[list[Effect]] = []

@@ -67,7 +67,7 @@ def test_a_fill_that_cannot_be_inserted_fails_its_own_reads_only(how: str, monke
     for reader in (0, 1):
         waiting_for_2(rig, reader)
     assert rig.engine.waiting == 2
-    failing(monkeypatch, State, "insert", lambda state, fill: fill.reader is rig.readers[0])
+    failing(monkeypatch, State, "insertion", lambda state, fill: fill.reader is rig.readers[0])
     if how == "arrived":
         effects = rig.guard.on_stream(Transaction(Gtid(OLD, 2), []))
     else:

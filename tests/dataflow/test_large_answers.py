@@ -109,7 +109,7 @@ def test_a_key_that_goes_between_two_steps_stays_away() -> None:
     made.readers[0].drop(held)
     for _ in steps:
         pass
-    assert found.rows is None and not found.hole
+    assert found.rows is None and not found.holes
     made.engine.check_invariants()
     assert made.engine.memory.used == 0
 

@@ -78,7 +78,7 @@ class Wanted:
 def filled(count: int) -> tuple[Catalog, Rig, Wanted]:
     """A catalog with so many caches of `t` and one of `w`."""
     rig, wanted = Rig(), Wanted()
-    handled = SimpleNamespace(handle=lambda effects: None, formats=(), on_stream=rig.engine.on_stream)
+    handled = SimpleNamespace(handle=lambda effects: None, formats=(), joins=[], on_stream=rig.engine.on_stream)
     doubts = SimpleNamespace(about=lambda *known: None, remove=lambda *dropped: None)
     made = Catalog(
         rig.engine,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from dataflow.entries import Held
-from dataflow.large_answers import HeldRows, Steps
+from dataflow.large_answers import HeldRows, Holes, RowsAt, Steps, at_once
+from proxy.caches import OpenCache
+from proxy.misses import MOST_LARGE
 from proxy.named_cache import NamedCache
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Row
+from tests.simulation.desk import packed, unpacked
 from tests.simulation.queries import Parameters
 from tests.simulation.script import Action
 
@@ -49,6 +53,34 @@ class LargeReads:
             if is_held and found.rows is not None and found.bodies is held.bodies:
                 return name, parameters, found.rows
         return None
+
+
+def hit_large(opened: OpenCache, parameters: Parameters) -> tuple[list[Row] | None, Holes]:
+    """The rows of a read, also where its answers are large: as `proxy.misses` does it, with nothing in between. Or what
+    is missing below its keys."""
+    for _ in range(MOST_LARGE):
+        opened.large = None
+        body = opened.hit(parameters)
+        if body is not None:
+            return unpacked(body), {}
+        reader, binder = opened.named.reader, opened.named.binder
+        if opened.large is None or reader is None or binder is None:
+            break
+        held, params, _ = opened.large
+        if held is None:
+            together = RowsAt(reader, binder.bind(parameters).keys)
+            with suppress(EvaluationError):
+                at_once(together.steps())
+            return together.rows, together.holes
+        found = HeldRows(held, params)
+        with suppress(EvaluationError):
+            at_once(found.steps())
+        if found.rows is None or found.bodies is None:
+            return None, {held.key: found.holes} if found.holes else {}
+        if found.bodies[0] is None:
+            reader.store(held, 0, packed(found.rows))
+            opened._router.keep_limit()
+    return None, {}
 
 
 class LargeDraws:

@@ -21,6 +21,7 @@ from dataflow.arrangement import Arrangement
 from dataflow.engine import Engine
 from dataflow.entries import Held
 from dataflow.fill import Fill, Record
+from dataflow.insertion import Insertion
 from dataflow.operators.aggregate import AggregateNode
 from dataflow.operators.answer import AnswerNode
 from dataflow.operators.rows import RowsNode
@@ -152,7 +153,7 @@ MUTANTS = (
     Mutant(
         "insertion",
         "a key that is held meanwhile is kept",
-        edit(Fill, "insert", ("if key not in node.entries and ", "if ")),
+        edit(Insertion, "_place", ("if key not in node.entries and ", "if ")),
     ),
     Mutant(
         "insertion",
@@ -288,7 +289,7 @@ MUTANTS = (
         edit(
             OpenCache,
             "_looked",
-            ("            return None\n        held.visited", "            continue\n        held.visited"),
+            ("            return None\n        parts.append", "            continue\n        parts.append"),
         ),
     ),
     Mutant(
@@ -296,10 +297,13 @@ MUTANTS = (
         "the keys of a list are of one version",
         edit(
             Fill,
-            "_derive",
+            "derive",
             ("if key not in self.whole:", "if key in self.partial:"),
             ("for _, params in keys:", "for key, params in keys:"),
-            ("params, self.overlay", "params, self.overlay if key in self.whole else self.reader.held_levels"),
+            (
+                "derive(params, self.overlay",
+                "derive(params, self.overlay if key in self.whole else self.reader.held_levels",
+            ),
         ),
     ),
     Mutant(
@@ -307,9 +311,12 @@ MUTANTS = (
         "an answer is not mixed with what is held",
         edit(
             Fill,
-            "_derive",
+            "derive",
             ("if key not in self.whole:", "if key not in self.keys:"),
-            ("params, self.overlay", "params, [{**a, **b} for a, b in zip(self.reader.held_levels, self.overlay)]"),
+            (
+                "derive(params, self.overlay",
+                "derive(params, [{**a, **b} for a, b in zip(self.reader.held_levels, self.overlay)]",
+            ),
         ),
     ),
     Mutant(
@@ -336,7 +343,7 @@ MUTANTS = (
         all_of(
             edit(dataflow.fill, "_replay", ("if record.concerns(node):", "if False:")),
             edit(dataflow.fill, "_drop_touched", ("not record.concerns(node)", "True")),
-            edit(Fill, "bring_forward", ("if generation != node.generation:", "if False:")),
+            edit(Fill, "bring_forward", ("if generation != node.generation or later is None:", "if later is None:")),
         ),
     ),
     Mutant("events", "a DDL statement concerns its tables", attribute(Record, "concerns", lambda self, node: False)),

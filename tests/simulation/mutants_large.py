@@ -80,6 +80,7 @@ LARGE_CHANGES = (
         all_of(
             edit(Engine, "_answered", ("if self.state.delays(fill.reader):", "if False:")),
             edit(Engine, "_insert_due", ("0 if self.state.under_way is not None else ", "")),
+            edit(Engine, "go_on", ("self._inserting and self.state.under_way is None", "self._inserting")),
         ),
     ),
     Mutant(

@@ -1,13 +1,43 @@
 """The rules of what is done in steps beside changes switched off, one at a time: how a key is linked to many entries
-(`dataflow/large_answers.py`), and how subscribers of large answers are told (`dataflow/subscription.py`)."""
+and a read answered (`dataflow/large_answers.py`), how answers are inserted (`dataflow/insertion.py`), and how
+subscribers of large answers are told (`dataflow/subscription.py`)."""
 
 from __future__ import annotations
 
 import dataflow.large_answers
+from dataflow.insertion import Insertion
+from dataflow.large_answers import RowsAt
+from dataflow.reads import Reads
+from dataflow.state import State
 from dataflow.subscription import Subscriptions
 from tests.simulation.mutant import Mutant, edit
 
 STEPS = (
+    Mutant(
+        "steps",
+        "what is still to be inserted is brought forward",
+        edit(State, "insertion", ("self._bring_rest(fill, at)", "pass")),
+    ),
+    Mutant(
+        "steps",
+        "what is still to be inserted goes with a statement that empties its table",
+        edit(State, "_bring_rest", ("ring.after(at) if ring.admits(at) else None", "[]")),
+    ),
+    Mutant(
+        "steps",
+        "what is placed and not needed goes",
+        edit(Insertion, "steps", ("self._let_go()", "pass")),
+    ),
+    Mutant(
+        "steps",
+        "a read that is answered in steps is told one state",
+        edit(RowsAt, "steps", ("if not _unchanged(some, since):", "if False:")),
+    ),
+    Mutant(
+        "steps",
+        "it is told at which position",
+        edit(Reads, "_settle_more", ("found.rows, long.position", "found.rows, self.ring.position.freeze()")),
+    ),
     Mutant(
         "steps",
         "a change of what is linked already is seen",

@@ -22,6 +22,7 @@ from dataflow.check import Check
 from dataflow.demand import BEHIND
 from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.fill import Read
+from dataflow.large_answers import Holes
 from dataflow.large_change import Sizes
 from dataflow.messages import (
     Changes,
@@ -48,9 +49,9 @@ from sqltypes.errors import EvaluationError, SourceDown, SourceError, UpwellErro
 from sqltypes.expression import Row
 from tests.simulation.bulk import Bulk
 from tests.simulation.checks import Checks
-from tests.simulation.desk import Desk, unpacked
+from tests.simulation.desk import Desk
 from tests.simulation.flights import Asked, Flight, Subscriber, Told, Waiting
-from tests.simulation.large_reads import LargeReads
+from tests.simulation.large_reads import LargeReads, hit_large
 from tests.simulation.queries import Parameters, fill_types, query
 from tests.simulation.script import Action, Setup
 from tests.simulation.source import Change, Commit, ModelSource
@@ -64,6 +65,17 @@ LOOK_BACK = 8  # hits from one that is compared with earlier positions to the ne
 BETWEEN_STEPS = 0.01  # seconds
 LOST, REFUSED = SourceDown("connection lost"), SourceError(1690, "22003", "out of range")
 Results = list[list[Row]]
+
+
+def set_sizes(engine: Engine, setup: Setup) -> None:
+    """From what size on something is done in steps."""
+    engine.memory.remains.few = setup.few
+    engine.most_inserted = max(1, setup.few)
+    engine.state.sizes = Sizes(*setup.sizes)
+    if setup.steps:
+        engine.memory.remains.few_deps = 0
+        engine.subscriptions.many = engine.subscriptions.large_bytes = 0
+        engine.memory.most_rows, engine.state.placed_at_once = 0, 1
 
 
 class Simulation:
@@ -100,12 +112,7 @@ class Simulation:
         self.engine = Engine(
             GtidSet.empty(), setup.limit, lambda: self.clock, *setup.ring, followed=lambda: self.followed
         )
-        self.engine.memory.remains.few = setup.few
-        self.engine.most_inserted = max(1, setup.few)
-        self.engine.state.sizes = Sizes(*setup.sizes)
-        if setup.steps:
-            self.engine.memory.remains.few_deps = 0
-            self.engine.subscriptions.many = self.engine.subscriptions.large_bytes = 0
+        set_sizes(self.engine, setup)
         self.changing: tuple[Commit, StreamEvent] | None = None  # a large transaction under way
         self.desk = Desk(self.engine)
         self.bulk = Bulk(self.engine)
@@ -116,6 +123,7 @@ class Simulation:
         self.graphs.add(frozenset(setup.caches))
         self._alter = alter
         self._ready = False  # it only has to take effect
+        self._holes: Holes = {}  # found by the read that was a hit no more
         self._waiter = 0
         self._beyond = 0
         self._touched = False
@@ -426,9 +434,9 @@ class Simulation:
     def _hit(self, name: str, parameters: Parameters, demand: Asked | None = None) -> bool:
         """Also where what is held does not meet the demand: the proxy waits until it does."""
         cache = self.desk.caches[name]
-        body = cache.hit(parameters)
-        if body is not None:
-            self.checks.hit(name, parameters, unpacked(body))
+        rows, self._holes = hit_large(cache, parameters)
+        if rows is not None:
+            self.checks.hit(name, parameters, rows)
             if not self.counts["hits"] % LOOK_BACK:
                 self.checks.look_back(name, parameters)
             return True
@@ -469,7 +477,8 @@ class Simulation:
         self._waiter += 1
         cache = self.desk.caches[name].named
         assert cache.reader is not None and cache.binder is not None
-        read = Read(self._waiter, cache.reader, cache.binder.bind(parameters).keys, demand=demand, check=check)
+        keys = cache.binder.bind(parameters).keys
+        read = Read(self._waiter, cache.reader, keys, demand=demand, check=check, holes=self._holes)
         self.waiting[self._waiter] = Waiting(name, parameters, read, self.position)
         self.counts["misses"] += 1
         self.handle(self.engine.read(read))

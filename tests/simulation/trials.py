@@ -59,6 +59,14 @@ def cautious(name: str, caution: Caution) -> Query:
     return replace(asked, plan=with_result_columns(plan, columns))
 
 
+class AtOnce(Comparison):
+    """Judged in one step, for there is no loop."""
+
+    @property
+    def large(self) -> bool:
+        return False
+
+
 class Trials(Simulation):
     """`found`: the caches that have lost their trust, and how often. `own_in_snapshot`: a client's own text is run in
     the upquery's snapshot."""
@@ -172,11 +180,12 @@ class Trials(Simulation):
         for key, params in binding.keys:
             self.engine.hold(named.reader, key, params)
         marks = marks_of(named.reader, binding.keys)
+        self.desk.keep_limit()
         if marks is None:
             return
         self._asking = name
         self.comparer.start(
-            Comparison(
+            AtOnce(
                 named, named.reader, binding, opened.is_whole(binding), 0, parameters,
                 substituted(named.sql, parameters), self.position, marks, self.clock, self._on_compared,
             )
