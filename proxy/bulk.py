@@ -151,7 +151,7 @@ class Bulk:
             started = monotonic()
             work = asyncio.get_running_loop().create_task(self._audit(cache, by, progress, told, repair=repair))
             try:
-                while not work.done():
+                while not told.done:
                     await asyncio.wait([work], timeout=TOLD_EVERY)
                     told.keys, told.left, told.rows = progress.keys, progress.left, progress.rows
                     told.compared, told.seconds = progress.held, monotonic() - started
