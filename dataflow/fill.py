@@ -421,7 +421,8 @@ class Fill:
                 self.kept[key] = ours is None or theirs is not None
                 if ours is not None and theirs is not None:
                     compared += 1
-                    if Counter(map(repr, ours)) != Counter(map(repr, theirs)) or not reader.stores(held, ours):
+                    same = repr(ours) == repr(theirs) or Counter(map(repr, ours)) == Counter(map(repr, theirs))
+                    if not same or not reader.stores(held, ours):
                         self.different.append((key, params))
         return compared
 
