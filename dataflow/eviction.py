@@ -16,6 +16,8 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dataflow.arrangement import Memory
 from dataflow.entries import Held, relink
 from dataflow.reader import Params, ReaderNode, TooLong
@@ -25,6 +27,7 @@ AT_ONCE = 16  # of what was let go, that are taken apart before it is looked whe
 SEGMENT = 1024  # places of a segment
 # What a step may cost in all, in units of a key that is passed over: a key that goes takes some microseconds.
 GOING, WHOLE_SEGMENT = 20, 200
+FEW_KEYS = 50_000  # of a reader: to list them all is less work than to go through the queue
 
 
 class Sieve:
@@ -39,6 +42,7 @@ class Sieve:
         self._places = 0
         self._segment = self._at = 0  # the hand
         self._pruned: int | None = None  # the segment that `prune` has come to
+        self._walks = 0  # who goes through the queue: meanwhile no segment joins another
 
     def add(self, held: Held) -> None:
         """A new key: the newest."""
@@ -72,6 +76,24 @@ class Sieve:
         if long:
             reader.long.add(key)
         return held
+
+    def keys_of(self, reader: ReaderNode) -> Iterator[list[Held]]:
+        """All keys that the reader holds, the newest first, some at a time. Others may have their turn in between: each
+        key that is held all the while comes once; one that goes or comes meanwhile may come, too."""
+        entries = reader.entries
+        if len(entries) <= FEW_KEYS:
+            yield list(reversed(entries.values()))
+            return
+        self._walks += 1
+        try:
+            for segment in reversed(list(self._segments)):
+                yield [
+                    held
+                    for held in reversed(segment)
+                    if held is not None and held.reader is reader and entries.get(held.key) is held
+                ]
+        finally:
+            self._walks -= 1
 
     @property
     def stuck(self) -> bool:
@@ -126,7 +148,7 @@ class Sieve:
         at, last = self._segment, len(self._segments) - 1
         segment = self._segments[at]
         self._keep_living(segment)
-        joins = 0 < at < last and len(self._segments[at - 1]) + len(segment) <= self._size
+        joins = 0 < at < last and not self._walks and len(self._segments[at - 1]) + len(segment) <= self._size
         if at < last and (joins or not segment):
             self._segments[at - 1] += segment  # of the first one nothing is left
             del self._segments[at]

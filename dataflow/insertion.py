@@ -22,6 +22,7 @@ from sqltypes.expression import Row
 
 TRIES = 3  # to link a key that changes meanwhile, or to compare it
 BYTES_AT_ONCE = 10_000
+AUDITED = 50  # keys that are compared in one step
 
 
 class Insertion:
@@ -178,7 +179,11 @@ def audit(fill: Fill, forward: Callable[[], bool]) -> Steps[int]:
     Requires: as `Insertion.steps`.
     """
     compared = 0
-    for key, params in fill.whole.items():
+    for number, (key, params) in enumerate(fill.whole.items(), 1):
+        if number % AUDITED == 0:
+            yield
+            if not forward():
+                break
         held = fill.reader.entries.get(key)
         fill.kept[key] = held is None
         if held is None:
@@ -203,7 +208,8 @@ def _audited(fill: Fill, held: Held, params: Params) -> bool:
     fill.kept[held.key] = ours is None or theirs is not None
     if ours is None or theirs is None:
         return False
-    if Counter(map(repr, ours)) != Counter(map(repr, theirs)) or not reader.stores(held, ours):
+    same = repr(ours) == repr(theirs) or Counter(map(repr, ours)) == Counter(map(repr, theirs))
+    if not same or not reader.stores(held, ours):
         fill.different.append((held.key, params))
     return True
 

@@ -275,7 +275,8 @@ class Reads:
         return request
 
     def repair(self, reader: ReaderNode, keys: Iterable[Key]) -> int:
-        """Makes holes of these keys, and of all that their answers are made of. Returns how many were held."""
+        """Makes holes of these keys, and of all that their answers are made of. Returns how many were held. Each takes
+        some microseconds."""
         repaired = 0
         for key in keys:
             if (held := reader.entries.get(key)) is not None:
@@ -288,7 +289,8 @@ class Reads:
         return repaired
 
     def drop_unasked(self, numbers: Iterable[int]) -> None:
-        """Nobody wants to know any more what comes of these fills: they end, and nothing is told of them."""
+        """Nobody wants to know any more what comes of these fills: they end, and nothing is told of them. To free the
+        keys of one takes tens of microseconds."""
         gone = set(numbers)
         for number in gone & self._fills.keys():
             self._end(self._fills[number])
@@ -444,6 +446,8 @@ class Reads:
         if fill.waiting:
             self._waits.remove(fill)
             fill.waiting = False
+        if fill.unasked:
+            return  # no tracker knows of it
         tracker = fill.reader.program.root.tracker
         for key in fill.keys:
             tracker.end(key, fill.reader.tag, fill)

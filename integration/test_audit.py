@@ -156,3 +156,22 @@ def test_over_grpc(filler: Beside, proxy: Proxy) -> None:
         assert (told[-1].done, told[-1].different, told[-1].repaired, told[-1].compared) == (True, ("4",), 1, 100)
 
     run_in(filler, scenario)
+
+
+def test_it_is_told_that_it_has_ended_however_late_one_asks(
+    filler: Beside, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The audit ends while the caller is busy with what it was told last."""
+    monkeypatch.setattr("proxy.bulk.TOLD_EVERY", 0.0)
+
+    async def scenario() -> None:
+        await proxy.write(*NUMBERS, rows(1000))
+        await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", proxy.database)
+        await fill(proxy, "c", FillBy.DIRECT)
+        async with aclosing(proxy.app.router.audit("c", FillBy.DIRECT, repair=False)) as going_on:
+            assert not (await anext(going_on)).done
+            await asyncio.wait([task for task in asyncio.all_tasks() if "Bulk._audit" in repr(task)])
+            told = [replace(one) async for one in going_on]
+        assert [(one.compared, one.done) for one in told] == [(1000, True)]
+
+    run_in(filler, scenario)

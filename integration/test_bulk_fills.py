@@ -220,7 +220,7 @@ def test_keys_that_were_bound_by_another_plan_are_bound_anew(
     words = ["ä", "b", "ß"]
     going_on = asyncio.Event()
 
-    async def bound_late(binder: KeyBinder, asked: list[tuple[ParameterValue, ...]]) -> dict[Key, Params]:
+    async def bound_late(binder: KeyBinder, asked: list[tuple[ParameterValue, ...]]) -> list[tuple[Key, Params]]:
         found = await bound(binder, asked)
         await going_on.wait()
         return found

@@ -272,8 +272,8 @@ class FillProgress:
 class AuditProgress:
     """How far an audit is with one cache. `keys`: those held when it came to the cache; `compared`: of them; `left`: of
     them that could not be compared, for they are written all the time. `different`: the parameters of keys that are
-    held otherwise than MySQL has them, as text; `repaired`: how many of them were made holes. `done`: the next one, if
-    there is any, is of another cache."""
+    held otherwise than MySQL has them, as text, of 10,000 at most; `repaired`: how many were made holes. `done`: the
+    next one, if there is any, is of another cache."""
 
     cache: str
     keys: int = 0
@@ -346,8 +346,8 @@ class System(Protocol):
         self, name: str, keys: Sequence[Sequence[ParameterValue]] | None = None, by: FillBy = FillBy.SIZE
     ) -> AsyncGenerator[FillProgress, None]:
         """Fills these keys of a cache, or all that have rows; what is held already is left as it is. Closed by the
-        listener when the caller goes: the rest is not filled. Raises UnknownCache, BadParameters, CannotFill,
-        SparkUnavailable, SourceError, ..."""
+        listener when the caller goes: the rest is not filled. `keys` is not looked at after the end. Raises
+        UnknownCache, BadParameters, CannotFill, SparkUnavailable, SourceError, ..."""
         ...
 
     async def fill_first(self, name: str, keys: Sequence[Sequence[ParameterValue]]) -> bool:

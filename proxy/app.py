@@ -207,7 +207,7 @@ def bulk_of(
     folder = config.state_dir / "spark"
     spark = SparkProcess(SparkSettings(config.spark_master, str(folder)), folder / "spark.log")
     bulk = Bulk(upstream, engine, pump, executor, catalog, spark, config.spark_min_rows)
-    return bulk, WarmUp(catalog, bulk, config.state_dir, upstream.redacted, enabled=config.warm_up)
+    return bulk, WarmUp(catalog, engine, bulk, config.state_dir, upstream.redacted, enabled=config.warm_up)
 
 
 async def log_reads(app: App) -> None:

@@ -6,21 +6,35 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, suppress
+from itertools import islice
 from time import monotonic
 
 import structlog
 
 from dataflow.engine import Engine
+from dataflow.entries import Held
 from dataflow.reader import ReaderNode, held_bytes
 from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream
 from planner.all_keys import listing_sql, why_not_listed
 from proxy.api import AuditProgress, FillBy, FillProgress, ParameterValue
 from proxy.bulk_askers import AT_ONCE, DirectAsker, SparkAsker
-from proxy.bulk_fill import BulkFill, Listed, Planned, PlannedAgain, Slice, bound, one_statement_a_key, planned, sliced
+from proxy.bulk_fill import (
+    COMPARED,
+    BulkFill,
+    Listed,
+    Planned,
+    PlannedAgain,
+    Slice,
+    bound,
+    one_statement_a_key,
+    planned,
+    sliced,
+)
 from proxy.catalog import Catalog
 from proxy.named_cache import NamedCache
 from proxy.pump import Pump
+from proxy.slices import Slices, emptied, taken
 from proxy.spark import SparkProcess, login_of
 from sqltypes.errors import AnswerTooLarge, CannotFill, DoesNotFit, SparkUnavailable, UpwellError
 from sqltypes.expression import Value
@@ -34,6 +48,8 @@ PLANS = 5  # of the cache, from its beginning to its end
 ROWS_OF_A_KEY = 4  # where it is not known
 TOLD_FROM = 10_000  # keys: a line of the log
 OF_A_LIST = 100  # values that are bound in one step
+REPAIRED = 100  # keys of one step
+MOST_NAMED = 10_000  # keys that differ
 MOST_BEHIND = 4  # fills that no caller waits for
 MANY_MISSED = 2_000  # keys that one call misses: to fill them together takes less than a read for each
 FULL = 0.9  # of the limit of memory: more is not begun
@@ -151,7 +167,7 @@ class Bulk:
             started = monotonic()
             work = asyncio.get_running_loop().create_task(self._audit(cache, by, progress, told, repair=repair))
             try:
-                while not work.done():
+                while not told.done:
                     await asyncio.wait([work], timeout=TOLD_EVERY)
                     told.keys, told.left, told.rows = progress.keys, progress.left, progress.rows
                     told.compared, told.seconds = progress.held, monotonic() - started
@@ -172,22 +188,42 @@ class Bulk:
             if reader is None:
                 told.why = f"it holds nothing: {cache.why or cache.state}"
                 return
-            held = list(reader.entries.values())
-            progress.keys = len(held)
             audit = BulkFill(self._engine, self._pump, cache, reader, progress, audits=True)
-            slices = sliced((one.key, reader.params_of(one), ROWS_OF_A_KEY) for one in held if one.alive)
+            held: list[list[Held]] = []
             try:
-                await self._ask(audit, slices, len(held) * ROWS_OF_A_KEY, by, progress)
+                turns = Slices()
+                for some in self._engine.sieve.keys_of(reader):
+                    held.append(some)
+                    progress.keys += len(some)
+                    await turns.turn()
+                oldest_first = (one for some in taken(held) for one in taken(some) if one.alive)
+                keys = ((one.key, reader.params_of(one), ROWS_OF_A_KEY) for one in oldest_first)
+                slices = sliced(keys, COMPARED)
+                await self._ask(audit, slices, progress.keys * ROWS_OF_A_KEY, by, progress)
+                if audit.error is not None and not progress.held:
+                    raise audit.error
+                await self._tell_different(reader, audit, told, repair=repair)
+                return
             except PlannedAgain:
                 continue
-            if audit.error is not None and not progress.held:
-                raise audit.error
-            if repair:
-                told.repaired = self._pump.repair(reader, audit.different)
-            told.different = [shown(params) for params in audit.different.values()]
-            if told.different:
-                log.error("audit_differs", cache=cache.name, keys=len(told.different), first=told.different[:5])
+            finally:
+                await emptied(held, 1)
+                await audit.close()
+
+    async def _tell_different(self, reader: ReaderNode, audit: BulkFill, told: AuditProgress, *, repair: bool) -> None:
+        """What was found. A key that changes meanwhile is made a hole all the same."""
+        if not (count := len(audit.different)):
             return
+        turns = Slices()
+        audit.different.reverse()
+        while audit.different:
+            some = list(islice(taken(audit.different), REPAIRED))
+            if repair:
+                told.repaired += self._pump.repair(reader, [key for key, _ in some])
+            room = MOST_NAMED - len(told.different)
+            told.different += [shown(params) for _, params in some[:room]]
+            await turns.turn()
+        log.error("audit_differs", cache=told.cache, keys=count, first=told.different[:5])
 
     async def _fill(
         self, cache: NamedCache, asked: Sequence[Sequence[ParameterValue]] | None, by: FillBy, progress: FillProgress
@@ -223,8 +259,10 @@ class Bulk:
             brings += sum([_number(row[-1]) for row in rows[first : first + 10_000]])
             await asyncio.sleep(0)
         listed = Listed(found, rows)
-        del rows
-        await self._run(cache, found.reader, sliced(listed.keys()), brings, by, progress)
+        try:
+            await self._run(cache, found.reader, sliced(listed.keys()), brings, by, progress)
+        finally:
+            await listed.close()
         progress.left += listed.not_bound
         if listed.not_bound:
             progress.why = f"{listed.not_bound} values are compared by MySQL alone"
@@ -246,8 +284,11 @@ class Bulk:
         progress.keys = len(keys)
         if one_statement_a_key(found.plan) and by is FillBy.SIZE:
             by = FillBy.DIRECT
-        slices = sliced((key, params, ROWS_OF_A_KEY) for key, params in keys.items())
-        await self._run(cache, found.reader, slices, len(keys) * ROWS_OF_A_KEY, by, progress)
+        slices = sliced((key, params, ROWS_OF_A_KEY) for key, params in taken(keys))
+        try:
+            await self._run(cache, found.reader, slices, len(keys) * ROWS_OF_A_KEY, by, progress)
+        finally:
+            await emptied(keys)
 
     async def _run(
         self,
@@ -261,11 +302,14 @@ class Bulk:
         """The first slices are filled directly: they tell whether MySQL lets us, and what a key takes."""
         fill = BulkFill(self._engine, self._pump, cache, reader, progress)
         progress.stage, progress.by = "filling", FillBy.DIRECT
-        await fill.fill(_first(slices, AT_ONCE), DirectAsker(self._pump, progress))
-        if fill.error is not None and not progress.held:
-            raise fill.error
-        self._check_room(reader, progress)
-        await self._ask(fill, slices, brings, by, progress)
+        try:
+            await fill.fill(_first(slices, AT_ONCE), DirectAsker(self._pump, progress))
+            if fill.error is not None and not progress.held:
+                raise fill.error
+            self._check_room(reader, progress)
+            await self._ask(fill, slices, brings, by, progress)
+        finally:
+            await fill.close()
 
     async def _ask(
         self, fill: BulkFill, slices: Iterator[Slice], brings: int, by: FillBy, progress: FillProgress

@@ -15,7 +15,7 @@ from external_upquery.connection import FAREWELLS
 from external_upquery.snapshot import BracketReader
 from proxy.api import FillProgress
 from proxy.pump import Pump
-from proxy.slices import run_in_slices
+from proxy.slices import Slices, run_in_slices
 from proxy.spark import SparkProcess
 from sqltypes.errors import SourceDown, SourceError, UpwellError
 
@@ -107,7 +107,9 @@ class SparkAsker:
             self._failed = error
         except Exception as error:  # noqa: BLE001 - a task's top level: `check` tells
             self._failed = error
+        turns = Slices()
         for number in asked:
+            await turns.turn()
             self._pump.deliver(UpqueryFailed(number, SourceDown("Spark has not answered")))
 
     async def _result(self, upquery: CollectedUpquery, pieces: Sequence[Piece]) -> UpqueryAnswer | UpqueryFailed:

@@ -24,17 +24,20 @@ from proxy.api import FillProgress, ParameterValue
 from proxy.keys import KeyBinder
 from proxy.named_cache import NamedCache
 from proxy.pump import Pump
-from proxy.slices import Slices
+from proxy.slices import Slices, emptied, taken
 from sqltypes.errors import BadParameters, CannotFill, ComparedElsewhere, EvaluationError, SourceDown, SourceError
 from sqltypes.expression import Key, Row
 
 KEYS = 200  # of a slice: to ask for them and to insert them are steps of 1 to 3 ms each
+COMPARED = 100  # of a slice of an audit: to compare a key is a step of 15 to 25 microseconds
 ROWS = 4000  # of a slice, about: what comes of more is worked out in steps
 TRIES = 3
 PAUSE = 0.2  # seconds until a slice is asked again that MySQL did not answer
 PATIENCE = 60.0  # seconds that MySQL may be away
 FULL = 0.95  # of the limit of memory: what is filled beyond would push out what is read
 REBUILDING = 30.0  # seconds that a cache may take to be planned again
+AT_ONCE = 8  # slices that are given up in one step
+SETS = 64  # of the keys that are known: one of a million would take 30 ms to grow
 
 
 class PlannedAgain(Exception):
@@ -99,7 +102,7 @@ class BulkFill:
         self._reader = reader
         self._progress = progress
         self._audits = audits
-        self.different: dict[Key, Params] = {}
+        self.different: list[tuple[Key, Params]] = []
         self._asked: dict[int, Slice] = {}
         self._again: deque[Slice] = deque()
         self._more = asyncio.Event()
@@ -124,11 +127,29 @@ class BulkFill:
                     return
                 await self._wait()
         finally:
-            self._pump.drop_unasked(list(self._asked))
-            for slice_ in self._asked.values():
+            asked, self._asked = self._asked, {}
+            for slice_ in asked.values():
                 slice_.tries -= 1
                 self._again.append(slice_)
-            self._asked.clear()
+            await self._give_up(list(asked))
+
+    async def _give_up(self, numbers: list[int]) -> None:
+        """A few at a time; all that are left, where this is cancelled."""
+        turns = Slices()
+        try:
+            while numbers:
+                self._pump.drop_unasked(numbers[-AT_ONCE:])
+                del numbers[-AT_ONCE:]
+                await turns.turn()
+        finally:
+            self._pump.drop_unasked(numbers)
+
+    async def close(self) -> None:
+        """Lets go of what is left, a little at a time. Requires: `fill` has ended."""
+        left = list(self._again)
+        self._again.clear()
+        await emptied(left, AT_ONCE)
+        await emptied(self.different)
 
     def _check(self, asker: Asker) -> None:
         asker.check()
@@ -165,7 +186,7 @@ class BulkFill:
         self._more.set()
         self._progress.slices += 1
         self._progress.rows += effect.rows
-        self.different.update(effect.different)
+        self.different += effect.different
         if isinstance(effect.error, SourceDown):
             # It says nothing of the keys: MySQL, or the way to it, is what must come back.
             now = monotonic()
@@ -205,12 +226,12 @@ class BulkFill:
         assert waiting.isdisjoint(id(slice_) for slice_ in self._asked.values()), "a slice waits, and is under way"
 
 
-def sliced(keys: Iterator[tuple[Key, Params, int]]) -> Iterator[Slice]:
-    """The keys in slices; with each comes about how many rows it has."""
+def sliced(keys: Iterator[tuple[Key, Params, int]], most: int = KEYS) -> Iterator[Slice]:
+    """The keys in slices, of so many each at most; with each key comes about how many rows it has."""
     found: dict[Key, Params] = {}
     rows = 0
     for key, params, brings in keys:
-        if found and (len(found) >= KEYS or rows + brings > ROWS):
+        if found and (len(found) >= most or rows + brings > ROWS):
             yield Slice(found)
             found, rows = {}, 0
         found[key] = params
@@ -230,12 +251,11 @@ class Listed:
         self.not_bound = 0
 
     def keys(self) -> Iterator[tuple[Key, Params, int]]:
-        """Each once; what was given is let go."""
-        rows, self._rows = self._rows, []
-        rows.reverse()
+        """Each once; its row is let go."""
+        self._rows.reverse()
+        rows = taken(self._rows)
         if self._binder.stored_int:
-            while rows:
-                number, brings = rows.pop()
+            for number, brings in rows:
                 if number is not None:
                     yield number, (number,), brings  # type: ignore[misc]  # COUNT(*)
                 else:
@@ -243,8 +263,7 @@ class Listed:
             return
         order = [self._plan.key[at].parameter for at in self._plan.reader.root_key]
         places = [order.index(index) for index in range(len(order))]
-        while rows:
-            *values, brings = rows.pop()
+        for *values, brings in rows:
             try:
                 bound = self._binder.bind([values[place] for place in places]).keys
             except (ComparedElsewhere, BadParameters, EvaluationError):
@@ -253,19 +272,36 @@ class Listed:
             for key, params in bound:
                 yield key, params, int(brings)  # type: ignore[arg-type]  # COUNT(*)
 
+    async def close(self) -> None:
+        """Lets go of the rows that are left, a little at a time."""
+        await emptied(self._rows)
 
-async def bound(binder: KeyBinder, asked: Sequence[Sequence[ParameterValue]]) -> dict[Key, Params]:
-    """Distinct keys. Raises BadParameters, naming the one that is none by its number."""
-    keys: dict[Key, Params] = {}
+
+async def bound(binder: KeyBinder, asked: Sequence[Sequence[ParameterValue]]) -> list[tuple[Key, Params]]:
+    """Distinct keys, the last first: they are taken from the end. Raises BadParameters, naming the one that is none by
+    its number."""
+    keys: list[tuple[Key, Params]] = []
+    known: list[set[Key]] = [set() for _ in range(SETS)]
     turns = Slices()
-    for number, parameters in enumerate(asked, 1):
-        try:
-            if why := binder.too_many(parameters):
-                raise BadParameters(why)
-            keys.update(binder.bind(parameters).keys)
-        except (BadParameters, EvaluationError) as error:
-            raise BadParameters(f"key {number} of {len(asked)}: {error.message}") from error
-        await turns.turn()
+    try:
+        for number, parameters in enumerate(asked, 1):
+            try:
+                if why := binder.too_many(parameters):
+                    raise BadParameters(why)
+                for key, params in binder.bind(parameters).keys:
+                    some = known[hash((key,)) % SETS]  # a number is its own hash: many may be multiples of SETS
+                    if key not in some:
+                        some.add(key)
+                        keys.append((key, params))
+            except (BadParameters, EvaluationError) as error:
+                raise BadParameters(f"key {number} of {len(asked)}: {error.message}") from error
+            await turns.turn()
+    except BaseException:
+        await emptied(keys)
+        raise
+    finally:
+        await emptied(known, 1)
+    keys.reverse()
     return keys
 
 

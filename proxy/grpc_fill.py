@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from google.protobuf.message import DecodeError
 
 from proxy.api import AuditProgress, FillBy, FillProgress, ParameterValue
-from proxy.grpc_values import key_parameters
-from proxy.slices import Slices
+from proxy.grpc_values import AT_ONCE, field_at, key_parameters, long_key_parameters
+from proxy.slices import Slices, emptied
 from sqltypes.errors import BadParameters, MalformedRequest, Overloaded
 from upwell.v1 import upwell_pb2 as pb
 
@@ -17,7 +17,7 @@ MOST_KEYS = 1_000_000
 """Of one call: each is held as it was given until it is filled."""
 BY: dict[int, FillBy] = {pb.SIZE: FillBy.SIZE, pb.DIRECT: FillBy.DIRECT, pb.SPARK: FillBy.SPARK}
 _TOLD = {FillBy.SIZE: pb.SIZE, FillBy.DIRECT: pb.DIRECT, FillBy.SPARK: pb.SPARK}
-DIFFERENT_AT_ONCE = 10_000  # keys of one message
+KEY = 0x22  # the tag of `FillRequest.keys`
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +32,26 @@ class Asked:
 
 async def asked_to_fill(requests: AsyncIterator[bytes], check_size: Callable[[int, str], None]) -> Asked:
     """Reads all requests. Raises BadParameters, Overloaded, MalformedRequest, and what `check_size` raises."""
-    first: pb.FillRequest | None = None
     keys: list[tuple[ParameterValue, ...]] = []
-    turns = Slices()
+    try:
+        return await _asked_to_fill(requests, check_size, keys)
+    except BaseException:
+        await emptied(keys)
+        raise
+
+
+async def _asked_to_fill(
+    requests: AsyncIterator[bytes], check_size: Callable[[int, str], None], keys: list[tuple[ParameterValue, ...]]
+) -> Asked:
+    first: pb.FillRequest | None = None
     async for request in requests:
         check_size(len(request), "request")
+        others = await _keys_taken(request, keys)
         try:
-            message = pb.FillRequest.FromString(request)
+            message = pb.FillRequest.FromString(others)
         except DecodeError as error:
             raise MalformedRequest(f"the request is no message of its method: {error}") from None
         first = first or message
-        if len(keys) + len(message.keys) > MOST_KEYS:
-            raise Overloaded(f"more than {MOST_KEYS:,} keys: fill them by several calls, or all by `all`")
-        for key in message.keys:
-            try:
-                keys.append(key_parameters(key.SerializeToString()))
-            except BadParameters as error:
-                raise BadParameters(f"key {len(keys) + 1}: {error}") from error
-            await turns.turn()
     if first is None or not first.cache:
         raise BadParameters("no cache is named: the first request names it")
     if first.all + bool(keys) + bool(first.hot) > 1:
@@ -57,6 +59,29 @@ async def asked_to_fill(requests: AsyncIterator[bytes], check_size: Callable[[in
     if not first.all and not keys and not first.hot:
         raise BadParameters("no keys are given: give some, or ask for all that have rows")
     return Asked(first.cache, None if first.all else keys, by_of(first.by), first.hot)
+
+
+async def _keys_taken(request: bytes, keys: list[tuple[ParameterValue, ...]]) -> bytes:
+    """Adds a request's keys to `keys`, each parsed by itself: all of a large request would be a long step. Returns the
+    request without them."""
+    others: list[bytes] = []
+    turns = Slices()
+    at = 0
+    while at < len(request):
+        tag, first, end = field_at(request, at)
+        if tag != KEY:
+            others.append(request[at:end])
+        elif len(keys) >= MOST_KEYS:
+            raise Overloaded(f"more than {MOST_KEYS:,} keys: fill them by several calls, or all by `all`")
+        else:
+            raw = request[first:end]
+            try:
+                keys.append(key_parameters(raw) if len(raw) <= AT_ONCE else await long_key_parameters(raw))
+            except BadParameters as error:
+                raise BadParameters(f"key {len(keys) + 1}: {error}") from error
+        at = end
+        await turns.turn()
+    return b"".join(others)
 
 
 def by_of(number: int) -> FillBy:
@@ -87,7 +112,6 @@ def progress_message(progress: FillProgress) -> pb.FillProgress:
 
 
 def audit_bytes(progress: AuditProgress) -> bytes:
-    """Of very many differences the first ones are named."""
     message = pb.AuditProgress(
         cache=progress.cache,
         keys=progress.keys,
@@ -95,7 +119,7 @@ def audit_bytes(progress: AuditProgress) -> bytes:
         left=progress.left,
         rows=progress.rows,
         seconds=progress.seconds,
-        different=progress.different[:DIFFERENT_AT_ONCE],
+        different=progress.different,
         repaired=progress.repaired,
         why=progress.why,
         done=progress.done,

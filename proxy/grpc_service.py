@@ -47,7 +47,7 @@ from proxy.grpc_values import (
     parse_stream,
     parse_subscribe,
 )
-from proxy.slices import Slices, in_slices
+from proxy.slices import Slices, emptied, in_slices
 from sqltypes.errors import (
     BadParameters,
     DeadlinePassed,
@@ -246,9 +246,12 @@ class UpwellService:
         self._check_own_sql("Fill")
         asked = await asked_to_fill(requests, self._check_size)
         keys = await self._system.held_before(asked.cache, asked.hot) if asked.hot else asked.keys
-        async with aclosing(self._system.fill(asked.cache, keys, asked.by)) as going_on:
-            async for progress in going_on:
-                await context.write(progress_bytes(progress))
+        try:
+            async with aclosing(self._system.fill(asked.cache, keys, asked.by)) as going_on:
+                async for progress in going_on:
+                    await context.write(progress_bytes(progress))
+        finally:
+            await emptied(keys or [])
 
     async def audit(self, request: bytes, context: Context) -> None:
         self._check_own_sql("Audit")

@@ -246,6 +246,35 @@ def _end_of_value(index: int, raw: bytes, at: int) -> int:
     raise _no_list(index, "a value was expected")
 
 
+def field_at(raw: bytes, at: int) -> tuple[int, int, int]:
+    """Of a message's field that begins there: its tag, where its value begins, and where it ends. Raises
+    MalformedRequest."""
+    tag, first = _varint(raw, at)
+    match tag & 7:
+        case 0:
+            _, end = _varint(raw, first)
+        case 2:
+            size, first = _varint(raw, first)
+            end = first + size
+        case kind:
+            end = first + {1: 8, 5: 4}.get(kind, len(raw))
+    if end > len(raw):
+        raise MalformedRequest(f"the request is no message of its method: the field at byte {at} has no end")
+    return tag, first, end
+
+
+def _varint(raw: bytes, at: int) -> tuple[int, int]:
+    """The number, and where it ends."""
+    number = shift = 0
+    for place in range(at, min(at + 10, len(raw))):
+        byte = raw[place]
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, place + 1
+        shift += 7
+    raise MalformedRequest(f"the request is no message of its method: a number was expected at byte {at}")
+
+
 def _no_list(index: int, why: object) -> MalformedRequest:
     return MalformedRequest(f"parameter {index + 1} is no upwell.v1.List: {why}")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from asyncio import sleep
-from collections.abc import AsyncIterator, Generator, Iterable, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from proxy.api import Encoder, Join
 from sqltypes.expression import Row
@@ -31,10 +31,25 @@ class Slices:
 
 
 async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
-    """Each of them; others have their turn now and then. Requires: the iterable does not change meanwhile."""
+    """Each of them; others have their turn now and then. Requires: what they do does not disturb the iterable."""
     slices = Slices()
     for item in items:
         yield item
+        await slices.turn()
+
+
+def taken(items: list[Item]) -> Iterator[Item]:
+    """Each of them, the last first; it is taken out of the list, so that not all are freed at the end."""
+    while items:
+        yield items.pop()
+
+
+async def emptied(items: list[Any], at_once: int = 256) -> None:
+    """Takes all items out of a list that nobody needs any more. What nobody else holds is freed with them: of a million
+    objects that would be a long step."""
+    slices = Slices()
+    while items:
+        del items[-at_once:]
         await slices.turn()
 
 

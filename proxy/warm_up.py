@@ -13,18 +13,20 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import structlog
 
+from dataflow.engine import Engine
+from dataflow.entries import Held
+from dataflow.reader import ReaderNode
 from proxy.api import FillBy, FillProgress, ParameterValue
 from proxy.bulk import Bulk
 from proxy.catalog import Catalog
-from proxy.slices import Slices
+from proxy.slices import Slices, emptied, taken
 from proxy.spark import APP_DIR
 from sqltypes.errors import CannotFill, DoesNotFit, UpwellError
 from upwell.key_text import read, written
@@ -33,6 +35,8 @@ log = structlog.get_logger("upwell.warm_up")
 
 MOST_KEYS = 200_000  # that are kept, of all caches together
 SAVED_EVERY = 300.0  # seconds
+LINES_AT_ONCE = 500  # of the file, which is given to its process in parts
+READ_AT_ONCE = 1 << 16  # bytes
 PATIENCE = 60.0  # seconds that reading or writing the file may take
 NO_PYARROW = "pyarrow is not installed (pip install 'upwell[spark]'): keys are not kept over a restart"
 
@@ -42,10 +46,13 @@ Parameters = tuple[ParameterValue, ...]
 class WarmUp:
     """`source` names the MySQL: keys of others do not mix with its. `enabled`: whether keys are kept and filled."""
 
-    def __init__(self, catalog: Catalog, bulk: Bulk, folder: Path, source: str, *, enabled: bool) -> None:
+    def __init__(
+        self, catalog: Catalog, engine: Engine, bulk: Bulk, folder: Path, source: str, *, enabled: bool
+    ) -> None:
         digest = hashlib.sha256(source.encode()).hexdigest()[:16]
         self.path = folder / f"hot-keys-{digest}.parquet"
         self._catalog = catalog
+        self._engine = engine
         self._bulk = bulk
         self._enabled = enabled and _can_be_kept()
         self._saved_at = monotonic()
@@ -76,28 +83,46 @@ class WarmUp:
 
     async def save(self) -> None:
         self._saved_at = monotonic()
-        lines = [line async for line in self._lines()]
-        if not lines:
+        parts: list[bytes] = []
+        lines: list[str] = []
+        async for line in self._lines():
+            lines.append(line)
+            if len(lines) == LINES_AT_ONCE:
+                parts.append("".join(lines).encode())
+                lines.clear()
+        parts.append("".join(lines).encode())
+        if not parts[0]:
             return  # what was hot before is better than nothing
-        if (problem := (await _run("write", self.path, "".join(lines).encode()))[0]) is not None:
+        if (problem := await _run("write", self.path, parts)) is not None:
             log.warning("hot_keys_not_kept", why=problem, file=str(self.path))
 
-    async def _lines(self) -> Any:
+    async def _lines(self) -> AsyncIterator[str]:
         turns = Slices()
         left = MOST_KEYS
         for visited in (True, False):
             for cache in list(self._catalog.caches.values()):
                 reader = cache.reader
-                if reader is None:
+                if reader is None or not left:
                     continue
                 head = cache.name, cache.sql, cache.database
-                for held in list(reader.entries.values())[-left:] if left else ():
-                    if held.alive and held.visited is visited:
+                last = await self._last(reader, left)
+                for held in (held for some in taken(last) for held in taken(some)):
+                    if left and held.alive and held.visited is visited:
                         yield json.dumps((*head, written(reader.params_of(held)))) + "\n"
                         left -= 1
-                        await turns.turn()
-                    if not left:
-                        return
+                    await turns.turn()
+
+    async def _last(self, reader: ReaderNode, most: int) -> list[list[Held]]:
+        """So many of the keys that the reader holds: those that came last, the newest first."""
+        turns = Slices()
+        found: list[list[Held]] = []
+        for some in self._engine.sieve.keys_of(reader):
+            found.append(some[:most])
+            most -= len(found[-1])
+            if not most:
+                break
+            await turns.turn()
+        return found
 
     async def fill(
         self, name: str, keys: Sequence[Sequence[ParameterValue]] | None, by: FillBy
@@ -134,17 +159,19 @@ class WarmUp:
     async def _read(self) -> None:
         if not await asyncio.to_thread(self.path.exists):
             return
-        problem, printed = await _run("read", self.path)
-        if problem is not None:
-            log.warning("hot_keys_not_read", why=problem, file=str(self.path))
-            return
         found: dict[tuple[str, str, str], list[Parameters]] = {}
-        turns = Slices()
-        for line in printed.splitlines():
+
+        def take(line: bytes) -> None:
             cache, sql, database, key = json.loads(line)
             found.setdefault((cache, sql, database), []).append(read(key))
-            await turns.turn()
-        self.before = found
+
+        if (problem := await _run("read", self.path, [], take)) is not None:
+            log.warning("hot_keys_not_read", why=problem, file=str(self.path))
+            return
+        before, self.before = self.before, found
+        if self._warming is None or self._warming.done():  # else they are being filled
+            for keys in before.values():
+                await emptied(keys)
 
     async def _warm(self) -> None:
         await self._read()
@@ -170,8 +197,11 @@ def _can_be_kept() -> bool:
     return False
 
 
-async def _run(what: str, path: Path, given: bytes = b"") -> tuple[str | None, bytes]:
-    """(what went wrong, what was printed)."""
+async def _run(
+    what: str, path: Path, given: list[bytes], take: Callable[[bytes], None] = lambda line: None
+) -> str | None:
+    """What went wrong. `given`: the process's input, in parts that are taken out of the list. `take` gets each line of
+    its output."""
     paths = os.pathsep.join([str(APP_DIR), *filter(None, [os.environ.get("PYTHONPATH")])])
     try:
         process = await asyncio.create_subprocess_exec(
@@ -180,14 +210,39 @@ async def _run(what: str, path: Path, given: bytes = b"") -> tuple[str | None, b
             env={**os.environ, "PYTHONPATH": paths},
         )  # fmt: skip
     except OSError as error:
-        return str(error), b""
+        return str(error)
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     try:
         async with asyncio.timeout(PATIENCE):
-            printed, complaint = await process.communicate(given)
+            await _give(process.stdin, given)
+            await _take_lines(process.stdout, take)
+            complaint = await process.stderr.read()
+            await process.wait()
     except BaseException as error:
         process.kill()
         await process.wait()
         if isinstance(error, TimeoutError):
-            return f"it took longer than {PATIENCE:.0f} s", b""
+            return f"it took longer than {PATIENCE:.0f} s"
         raise
-    return (None if process.returncode == 0 else complaint.decode(errors="replace").strip()), printed
+    return None if process.returncode == 0 else complaint.decode(errors="replace").strip()
+
+
+async def _give(stdin: asyncio.StreamWriter, parts: list[bytes]) -> None:
+    parts.reverse()
+    with suppress(BrokenPipeError, ConnectionResetError):  # it says why
+        for part in taken(parts):
+            stdin.write(part)
+            await stdin.drain()
+        stdin.close()
+        await stdin.wait_closed()
+
+
+async def _take_lines(stdout: asyncio.StreamReader, take: Callable[[bytes], None]) -> None:
+    """A line may be of any length."""
+    turns = Slices()
+    begun = b""
+    while data := await stdout.read(READ_AT_ONCE):
+        *lines, begun = (begun + data).split(b"\n")
+        for line in lines:
+            take(line)
+            await turns.turn()

@@ -119,6 +119,7 @@ class Shelf:
         self.memory = Memory()
         self.sieve = Sieve(self.memory, segment=16)
         self.held: dict[int, Held] = {}
+        self.entries = self.held  # as a reader calls them
         self.room = room
 
     def drop(self, held: Held) -> None:
@@ -236,6 +237,49 @@ def test_what_is_evicted_a_little_at_a_time_is_what_would_have_gone_at_once(seed
         key for key, held in whole.held.items() if held.visited
     }
     assert steps > 1 or evicted < 10
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_keys_that_are_held_all_the_while_are_listed_once_whatever_goes_and_comes(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hand goes round several times meanwhile: segments are left, joined to others, and pruned."""
+    monkeypatch.setattr("dataflow.eviction.FEW_KEYS", 0)
+    rng = random.Random(seed)
+    shelf, another = filled_shelf(rng), Shelf(1000)
+    another.sieve, another.memory = shelf.sieve, shelf.memory
+    another.room = shelf.room = 10_000
+    for key in range(200):
+        another.read(key)
+    stayed = dict(shelf.held)
+    listed: list[Held] = []
+    for some in shelf.sieve.keys_of(shelf):  # type: ignore[arg-type]
+        assert len(some) <= 16
+        listed += some
+        for _ in range(rng.randrange(4)):
+            another.read(rng.randrange(1000, 2000))
+            shelf.read(key := rng.randrange(1000, 2000))
+            if rng.random() < 0.5:
+                shelf.drop(shelf.held[key])
+        shelf.sieve.evict_to(shelf.memory.used - rng.randrange(3) * HELD_BYTES, rng.randrange(1, 2000))
+        if rng.random() < 0.3:
+            shelf.sieve.prune_soon()
+        shelf.sieve.prune(rng.randrange(40))
+        stayed = {key: held for key, held in stayed.items() if shelf.held.get(key) is held}
+    numbers = [held.key for held in listed]
+    assert len(numbers) == len(set(numbers)) and set(numbers) >= stayed.keys()
+    assert not any(held in listed for held in another.held.values())
+    before = len(shelf.sieve._segments)
+    for _ in range(3):
+        shelf.sieve.evict_to(shelf.memory.used - 100 * HELD_BYTES)
+    assert len(shelf.sieve._segments) < before, "segments are joined again"
+    shelf.sieve.check_invariants()
+
+
+def test_few_keys_are_listed_at_once() -> None:
+    shelf = filled_shelf(random.Random(1))
+    (found,) = shelf.sieve.keys_of(shelf)  # type: ignore[arg-type]
+    assert [held.key for held in found] == list(reversed(shelf.held))
 
 
 def test_an_engine_that_holds_far_too_much_evicts_in_steps() -> None:

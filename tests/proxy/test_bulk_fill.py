@@ -14,8 +14,10 @@ from dataflow.messages import Filled, UpqueryRequest
 from dataflow.reader import Params
 from proxy.api import FillProgress
 from proxy.bulk_fill import TRIES, BulkFill, Slice
+from proxy.slices import taken
 from sqltypes.errors import SourceDown, SourceError, UpwellError
 from sqltypes.expression import Key
+from tests.support.waiting import until
 
 KEYS: dict[Key, Params] = {1: (1,), 2: (2,)}
 DOWN = SourceDown("nobody is there")
@@ -53,6 +55,26 @@ class Played:
     def check(self) -> None: ...
 
     async def close(self) -> None: ...
+
+
+class Silent(Played):
+    """What is asked is not answered. `room`: how many slices are taken."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__([])
+        self.room = room
+        self.dropped: list[Sequence[int]] = []
+        self.cancelled_with_it: asyncio.Task[None] | None = None
+
+    def ask(self, request: UpqueryRequest) -> None:
+        self.room -= 1
+
+    def drop_unasked(self, numbers: Sequence[int]) -> None:
+        self.dropped.append(list(numbers))
+        super().drop_unasked(numbers)
+        if self.cancelled_with_it is not None:
+            self.cancelled_with_it.cancel()
+            self.cancelled_with_it = None
 
 
 def filled(course: Sequence[UpwellError | str | None]) -> tuple[FillProgress, int]:
@@ -97,3 +119,44 @@ def test_mysql_that_stays_away_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_fill, "PATIENCE", 0.05)
     progress, asked = filled([DOWN])
     assert (progress.held, progress.left, progress.why) == (0, 2, DOWN.message) and asked > TRIES
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_fill_that_is_cancelled_gives_up_what_is_under_way_a_little_at_a_time(
+    twice: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And all that is left at once, where it is cancelled meanwhile."""
+    monkeypatch.setattr("proxy.slices.SLICE", 0.0)
+    played, reader = Silent(100), object()
+    cache = SimpleNamespace(name="c", dropped=False, reader=reader)
+    engine = SimpleNamespace(memory=SimpleNamespace(used=0), limit=1)
+    slices = [Slice({number: (number,)}) for number in range(100)]
+
+    async def scenario() -> None:
+        fill = BulkFill(cast(Any, engine), cast(Any, played), cast(Any, cache), cast(Any, reader), FillProgress("c"))
+        work = asyncio.create_task(fill.fill(iter(slices), played))
+        await until(lambda: not played.room)
+        work.cancel()
+        if twice:
+            played.cancelled_with_it = work
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        assert not played._told, "all are given up"
+        assert sorted(number for some in played.dropped for number in some) == list(range(1, 101))
+        assert len(fill._again) == 100 and not any(slice_.tries for slice_ in slices)
+        await fill.close()
+        assert not fill._again
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+    assert max(map(len, played.dropped)) == (100 - bulk_fill.AT_ONCE if twice else bulk_fill.AT_ONCE)
+
+
+def test_keys_are_bound_once_and_taken_in_their_order() -> None:
+    """Numbers of which all would be in one of the sets, were these chosen by the number itself."""
+    asked = [(number * bulk_fill.SETS,) for number in (3, 1, 2, 3, 1)]
+    binder = SimpleNamespace(
+        too_many=lambda parameters: "", bind=lambda parameters: SimpleNamespace(keys=[(parameters[0], parameters)])
+    )
+    found = asyncio.run(bulk_fill.bound(cast(Any, binder), asked))
+    assert [key for key, _ in taken(found)] == [one * bulk_fill.SETS for one in (3, 1, 2)] and not found
+    assert len(asked) == 5, "what was given may be asked for again"

@@ -12,6 +12,7 @@ import pytest
 
 import proxy.grpc_fill
 from proxy.api import AuditProgress, FillBy, FillProgress
+from proxy.grpc_fill import Asked, asked_to_fill
 from proxy.grpc_server import GrpcOptions
 from sqltypes import errors as ours
 from tests.support.grpc_listener import Served, serving
@@ -137,6 +138,46 @@ async def raw(served: Served, requests: list[pb.FillRequest]) -> None:
             pass
     except grpc.RpcError as error:
         raise errors.from_rpc_error(error) from None
+
+
+def field(tag: int, value: bytes) -> bytes:
+    return bytes((tag, len(value))) + value
+
+
+def test_fields_may_come_in_any_order_and_be_others_than_are_known() -> None:
+    """As a later version of a client may send them: numbers of each length, and text."""
+    number = pb.Key(parameters=[pb.Value(int=7)]).SerializeToString()
+    long = pb.Key(parameters=[pb.Value(list=pb.List(values=[pb.Value(int=one) for one in range(5000)]))])
+    whole = (
+        field(0x22, number) + b"\x78\x85\x01" + field(0x7A, b"more") + field(0x0A, b"other") + b"\x79" + bytes(8)
+        + b"\x7d" + bytes(4) + b"\x18\x01" + field(0x0A, b"story") + field(0x22, number)
+        + pb.FillRequest(keys=[long]).SerializeToString() + field(0x22, b"")
+    )  # fmt: skip
+    keys = [(7,), (7,), (tuple(range(5000)),), ()]
+
+    async def asked(request: bytes) -> Asked:
+        async def requests() -> AsyncIterator[bytes]:
+            yield request
+
+        return await asked_to_fill(requests(), lambda size, what: None)
+
+    async def scenario() -> None:
+        assert await asked(whole) == Asked("story", keys, FillBy.DIRECT)
+        known = pb.FillRequest.FromString(whole)
+        assert (known.cache, known.by, len(known.keys)) == ("story", pb.DIRECT, 4), "the library reads it alike"
+        for broken in (
+            b"\x0a\x05sto",
+            b"\x22\xff",
+            b"\x22" + b"\xff" * 11,
+            b"\x7d123",
+            b"\x0b",
+            b"\x18",
+            b"\x0a\x01\xff",
+        ):
+            with pytest.raises(ours.MalformedRequest):
+                await asked(field(0x0A, b"story") + field(0x22, number) + broken)
+
+    run(scenario())
 
 
 def test_by_of_the_client_is_checked_before_anything_is_sent() -> None:

@@ -13,19 +13,27 @@ from pathlib import Path
 import pytest
 
 from proxy.spark import APP_DIR
-from proxy.warm_up import _run
+from proxy.warm_up import READ_AT_ONCE, _run
 
 pytest.importorskip("pyarrow")
 
 
 def test_a_file_is_written_and_read(tmp_path: Path) -> None:
-    lines = b'["c", "SELECT \\u00e9", "d", "[1]"]\n["c", "SELECT 2", "", "[\\"x\\"]"]\n'
+    long = b"7" * READ_AT_ONCE  # of which a line is read in parts
+    lines = [
+        b'["c", "SELECT \\u00e9", "d", "[1]"]',
+        b'["c", "SELECT 2", "", "[\\"x\\"]"]',
+        b'["c", "s", "d", "[' + long + b']"]',
+    ]
     path = tmp_path / "below" / "keys.parquet"
 
     async def scenario() -> None:
         for _ in range(2):
-            assert await _run("write", path, lines) == (None, b"")
-        assert await _run("read", path) == (None, lines)
+            parts = [line + b"\n" for line in lines]
+            assert await _run("write", path, parts) is None and not parts
+        printed: list[bytes] = []
+        assert await _run("read", path, [], printed.append) is None
+        assert printed == lines
 
     asyncio.run(scenario())
     assert path.stat().st_mode & 0o77 == 0
@@ -37,10 +45,10 @@ def test_what_is_no_such_file_is_said(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         for name in ("text", "missing"):
-            problem, printed = await _run("read", tmp_path / name)
+            printed: list[bytes] = []
+            problem = await _run("read", tmp_path / name, [], printed.append)
             assert problem and "\n" not in problem and not printed
-        problem, _ = await _run("write", tmp_path / "text" / "below", b'["c", "s", "d", "[]"]\n')
-        assert problem
+        assert await _run("write", tmp_path / "text" / "below", [b'["c", "s", "d", "[]"]\n'])
 
     asyncio.run(scenario())
 

@@ -194,7 +194,7 @@ class FakeSystem:
     async def fill(
         self, name: str, keys: Sequence[Sequence[ParameterValue]] | None = None, by: FillBy = FillBy.SIZE
     ) -> AsyncGenerator[FillProgress, None]:
-        self.filled.append((name, keys, by))
+        self.filled.append((name, None if keys is None else list(keys), by))
         try:
             for told in self.fill_told:
                 if isinstance(told, UpwellError):
