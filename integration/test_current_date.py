@@ -93,7 +93,7 @@ KEEPS = (
     "SELECT IF(id = 1, t, 'none'), IFNULL(t, 0), COALESCE(t, NULL), GREATEST(t, '10:11:12') FROM a",
     "SELECT CONCAT(dt, t), HEX(t), t + 0, t IS NULL FROM a",
     "SELECT id FROM a WHERE t = '10:11:12' AND dt > '2000-01-01'",
-    "SELECT id FROM a WHERE t = '2026-11-22 10:11:12'",
+    "SELECT id, t = '2026-11-22 10:11:12' FROM a",
     "SELECT id FROM a WHERE t IN ('10:11:12', '00:00:00') AND t BETWEEN '00:00:00' AND TIME '10:00:00'",
     "SELECT a.id FROM a JOIN b ON a.t = b.clock AND a.dt = b.t",
     "SELECT a.id FROM a WHERE (t, dt) IN (SELECT clock, t FROM b)",

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import combinations
 
 from sqlglot import exp
 
+from planner.by_index import Asked, Family, Nature, Side, differs
+from planner.families import side_of
 from planner.keys import Name, name_of
+from planner.looked_up import Sides, check_conditions, check_result
 from planner.names import Scope
 from planner.string_kinds import results_of
 from planner.support import refuse
 from sqltypes.arithmetic import DIVISION_SCALE, MAX_DIGITS
 from sqltypes.errors import UnknownName
+from sqltypes.expression import ColumnRef
 from sqltypes.functions import SUM_DIGITS, decimal_digits
 from sqltypes.schema import NULL, SqlType, Table
 
@@ -23,9 +29,26 @@ from sqltypes.schema import NULL, SqlType, Table
 class ByPlan:
     """Checks one SELECT, whose tables the scope has."""
 
-    def __init__(self, tree: exp.Select, scope: Scope) -> None:
+    def __init__(self, tree: exp.Select, scope: Scope, sides: Sides) -> None:
         self._tree = tree
         self._scope = scope
+        self._sides = sides
+
+    def conditions(self) -> None:
+        """Raises UnsupportedQuery for a condition that MySQL may answer otherwise by an index than without one."""
+        check_conditions(self._tree, partial(self._side_of, self._scope))
+
+    def named(self, column: ColumnRef, value: exp.Expr) -> ColumnRef:
+        """The column of the SELECT whose value is that."""
+        return self._sides.output(column, self._side_of(self._scope, value))
+
+    def _side_of(self, scope: Scope, node: exp.Expr) -> Side:
+        def column(found: exp.Column) -> Side:
+            with suppress(UnknownName):
+                return self._sides.column(scope.column(found))
+            return Side(Family.NULL, 0, Nature.COMPUTED)  # the name of a select item, which no index has
+
+        return side_of(node, column)
 
     def output(self, value: exp.Expr) -> None:
         """Raises UnsupportedQuery for a BIT that is one of several values: MySQL announces a DECIMAL, of its bytes. And
@@ -35,12 +58,16 @@ class ByPlan:
                 raise refuse("bit_result", node.sql("mysql")[:60])
         if self._may_show_zeros(value):
             raise refuse("zerofill_result", value.sql("mysql")[:60])
+        items = [item.unalias() for item in self._tree.expressions]
+        if self._scope.parent is not None:
+            outer = partial(self._side_of, self._scope.parent)
+            at = next(at for at, item in enumerate(items) if item is value)
+            check_result(self._tree, at, self._side_of(self._scope, value), outer)
         sought = _sought(self._tree)
         if sought is None:
             return
         if any(map(self._is_bit, value.find_all(exp.Column))):
             raise refuse("bit_looked_up", self._tree.sql("mysql")[:60])
-        items = [item.unalias() for item in self._tree.expressions]
         parts = [part for part, item in zip(_parts(sought), items, strict=False) if item is value]
         type_ = self._type_of(value)
         if any(_equal_by_plan(self._type_of(part, self._scope.parent), type_) for part in parts):
@@ -54,6 +81,13 @@ class ByPlan:
                 continue
             sides = [side.unnest() for side in (node.this, node.expression)]
             self.equal_types([self._type_of(side) for side in sides], node.sql("mysql")[:60])
+
+    def merged(self, columns: Sequence[ColumnRef], name: str) -> None:
+        """Likewise, and as `conditions`, of columns that USING or a NATURAL JOIN sets equal."""
+        self.equal_types([column.type for column in columns], name)
+        for pair in combinations(map(self._sides.column, columns), 2):
+            if differs(*pair, Asked.EQUAL):
+                raise refuse("by_index", name)
 
     def equal_types(self, types: Collection[SqlType], text: str) -> None:
         """Likewise, of the types of the columns that are to be equal; and for what `shown_alone` lets be shown only."""

@@ -25,6 +25,7 @@ from planner.by_plan import ByPlan
 from planner.expressions import Collected, Expressions, Parameters, split_and
 from planner.keys import Name, equality_of, name_of, pin_of
 from planner.logical import NotMaintained, fresh_alias, parameters_of, to_own
+from planner.looked_up import Sides
 from planner.names import Catalogue, Scope, derived_entry, named_tables, table_entry
 from planner.parse import parameter_number
 from planner.plan import AnswerInput, Caution, own
@@ -75,6 +76,7 @@ class Analysis:
     occurrences: dict[str, _Occurrence] = field(default_factory=dict)
     aliases: set[str] = field(default_factory=set)
     visited: list[exp.Expr] = field(default_factory=list)  # what stands in a FROM, as far as it was entered
+    sides: Sides = field(default_factory=Sides)
 
     def query(self, tree: exp.Query) -> None:
         """Analyses the whole query; parameters get their types on the way."""
@@ -146,8 +148,8 @@ class _Walk:
             return columns
         if isinstance(tree, exp.SetOperation):
             ctes = _with(tree, ctes)
-            columns = self.query(tree.this, parent, ctes, facts)
-            self.query(tree.expression, parent, ctes, facts)
+            parts = [self.query(part, parent, ctes, facts) for part in (tree.this, tree.expression)]
+            columns = self.analysis.sides.united(*parts)
             self._limits(tree)
             self._order(tree)
             return columns
@@ -215,7 +217,7 @@ class _Select:
         self._all = walk_.analysis.occurrences
         self._tree = tree
         self._scope = Scope(walk_.catalogue.fold_names, parent)
-        self._by_plan = ByPlan(tree, self._scope)
+        self._by_plan = ByPlan(tree, self._scope, walk_.analysis.sides)
         self._ctes = ctes
         self._facts = dict(facts)
         self._own: list[_Occurrence] = []
@@ -228,6 +230,7 @@ class _Select:
         self._from()
         self._by_plan.shown_alone()
         self._by_plan.equal_columns()
+        self._by_plan.conditions()
         self._by_plan.long_sums()
         where = argument(self._tree, "where")
         self._conditions += [(part, None) for part in split_and(where.this if where is not None else None)]
@@ -285,6 +288,7 @@ class _Select:
         else:
             columns = self._walk.derived(node, self._scope, self._ctes)
             refs = [ColumnRef(alias, column.name, column.type, True) for column in columns]
+            self._walk.analysis.sides.derived(columns, refs)
             self._outer_queries |= {alias} if outer else set()
             database = relation.schema if relation is not None and not node.alias else ""
             self._scope.add(derived_entry(name, refs, database))
@@ -303,7 +307,7 @@ class _Select:
     def _using(self, node: exp.Expr) -> None:
         for name in node.args.get("using") or ():
             found = self._scope.named(name.name)
-            self._by_plan.equal_types([column.type for column in found], name.name)
+            self._by_plan.merged(found, name.name)
             for column in found:
                 self._use(column)
             self._scope.merged.add(name.name.lower())
@@ -316,7 +320,7 @@ class _Select:
             occurrence.use_all()
         for name in dict.fromkeys(name for entry in self._scope.entries for name in entry.columns):
             if len(found := self._scope.named(name)) > 1:
-                self._by_plan.equal_types([column.type for column in found], name)
+                self._by_plan.merged(found, name)
 
     # -- conditions
 
@@ -460,4 +464,4 @@ class _Select:
             expr = ColumnRef("", name, NULL, True)
         if isinstance(node, exp.Alias):
             self._aliased.setdefault(name, expr)
-        return [ColumnRef("", name, expr.type, True)]
+        return [self._by_plan.named(ColumnRef("", name, expr.type, True), value)]

@@ -48,6 +48,8 @@ REFUSED: dict[str, str] = {
     "bit_looked_up": "whether a BIT is IN a subquery's rows depends on how MySQL runs it, where one of these is NULL",
     "equal_by_plan": "which values of another kind an ENUM, SET, BIT, YEAR or TIME equals depends on how MySQL looks"
     " them up; so does what equals '' where an ENUM has the member ''",
+    "by_index": "by an index MySQL finds other rows than without one, for the column's type is not that of what it is"
+    " compared with, or has fewer digits of the fraction",
     "sum_by_plan": "MySQL cuts a sum of more than 65 digits where its plan has a table for groups, and only there",
     "padding": "whether 'a' equals 'a ' under a collation of bytes that pads, where a column's own does not, depends on"
     " MySQL's plan",

@@ -72,6 +72,7 @@ def aligned(left: Expr, right: Expr) -> tuple[Expr, Expr]:
     refuse_short_years(left, right)
     match domains:
         case ("exact", "exact"):
+            _refuse_negative(left, right)
             return left, right
         case ("exact", "double") | ("double", "exact"):
             refuse_large((left, right))
@@ -95,11 +96,25 @@ def aligned(left: Expr, right: Expr) -> tuple[Expr, Expr]:
 
 
 def refuse_short_years(left: Expr, right: Expr) -> None:
-    """MySQL reads a constant below 100 beside a YEAR as a short year: 70 is 1970."""
+    """MySQL reads a constant below 100 beside a YEAR as a short year: 70 is 1970. What is computed from constants it
+    reads so, or not, by its plan."""
     for year, other in ((left, right), (right, left)):
         full = isinstance(other, Literal) and isinstance(other.value, int) and YEAR_MIN <= other.value <= YEAR_MAX
-        if year.type.name == "year" and isinstance(other, Literal) and not full:
+        if year.type.name == "year" and _is_computed_constant(other) and not full:
             raise UnsupportedQuery("comparison_type", "YEAR is compared with a number that is not a year of 4 digits")
+
+
+def _refuse_negative(left: Expr, right: Expr) -> None:
+    """By an index MySQL finds the BIT(64) of the same bits for -1."""
+    for bit, other in ((left, right), (right, left)):
+        positive = isinstance(other, Literal) and (other.value is None or other.value >= 0)  # type: ignore[operator]  # a number
+        if bit.type.name == "bit" and _is_computed_constant(other) and not positive:
+            raise UnsupportedQuery("comparison_type", "a BIT is compared with a constant that may be negative")
+
+
+def _is_computed_constant(expr: Expr) -> bool:
+    """A literal, or what is computed from literals alone."""
+    return isinstance(expr, Literal) or (isinstance(expr, Call) and all(map(_is_computed_constant, expr.args)))
 
 
 EXACT_DOUBLE = 2**53  # integers up to here are DOUBLEs, so comparing as DOUBLE is comparing exactly

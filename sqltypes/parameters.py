@@ -165,6 +165,9 @@ def elsewhere(kind: str, column: SqlType, value: Any) -> NoReturn:
 
 
 def _to_integer(value: Any, kind: str, column: SqlType) -> Any:
+    """A negative number beside a BIT is MySQL's to compare: by an index it finds the BIT(64) of the same bits."""
+    if column.name == "bit" and kind in ("int", "decimal") and value < 0:
+        elsewhere(kind, column, value)
     match kind:
         case "int":
             if column.name == "year" and not YEAR_MIN <= value <= YEAR_MAX:

@@ -38,7 +38,7 @@ REFUSED = (
     "SELECT id FROM files WHERE digest = ? AND id = (SELECT MAX(g.id) FROM files g WHERE g.digest + 0 = 1)",
     "SELECT q.id FROM (SELECT digest AS d, id FROM files WHERE digest + 1 > 3) q WHERE q.d = ?",
     "SELECT digest FROM files WHERE digest = ? GROUP BY digest HAVING digest * 2 = 0",
-    "SELECT f.id FROM files f JOIN owners o ON o.id + 0 = f.id WHERE o.id = ?",
+    "SELECT f.id FROM files f JOIN owners o ON o.id + 0 = f.id + 0 WHERE o.id = ?",
     "SELECT s.id FROM small s WHERE s.digest = ?",
 )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from planner.plan import Mode
 from proxy.api import ParameterValue
 from proxy.keys import COMBINED, MOST_COMBINATIONS, MOST_KEYS, TOO_MANY, KeyBinder
-from sqltypes.errors import BadParameters
+from sqltypes.errors import BadParameters, ComparedElsewhere
 from tests.support.engine_rig import Rig
 
 ONE = "SELECT id, v FROM t WHERE k IN (?...)"
@@ -58,6 +60,18 @@ def test_a_list_of_equal_values_is_still_one_in_evict_mode() -> None:
     ((several, _),) = evicted.bind([(5, 5, 5), (7,)]).keys
     assert (one, several) == (((5,), (7,)), ((5, 5), (7,)))
     assert evicted.bind([(6, 5, 6), (7,)]).keys == evicted.bind([(5, 6), (7,)]).keys
+
+
+def test_a_fraction_for_an_integer_is_passed_on_where_mysqls_answer_is_held() -> None:
+    """By an index MySQL finds integers for 1.5e0 in the ON of an outer join."""
+    evicted, maintained = binder("SELECT MIN(id), RANK() OVER () FROM t WHERE k = ? GROUP BY v"), binder(ONE)
+    for value in (1.5, "1.5", Decimal("1.5")):
+        with pytest.raises(ComparedElsewhere):
+            evicted.bind([value])
+        assert len(maintained.bind([(value,)]).keys) == 1
+    assert evicted.bind(["1.0"]).keys == evicted.bind([1]).keys
+    with pytest.raises(ComparedElsewhere):
+        binder(EVICTED).bind([(1.5, 2.5), (7,)])
 
 
 def test_a_wrong_number_of_parameters_is_told_by_who_binds() -> None:

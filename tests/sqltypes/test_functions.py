@@ -10,7 +10,7 @@ import pytest
 from sqltypes.build import cast, column, conjunction, literal, parameter, temporal
 from sqltypes.casts import scale_varies
 from sqltypes.errors import UnsupportedQuery
-from sqltypes.expression import Call, Expr, ParamRef, walk
+from sqltypes.expression import Call, ColumnRef, Expr, ParamRef, walk
 from sqltypes.functions import aggregate_type, call
 from sqltypes.schema import BIGINT, BIGINT_UNSIGNED, DOUBLE, SqlType
 from tests.support.expressions import AI_CI, TABLE
@@ -22,6 +22,9 @@ def ref(name: str) -> Expr:
 
 def decimal(precision: int, scale: int) -> SqlType:
     return SqlType("decimal", precision=precision, scale=scale)
+
+
+YEAR, BITS = (ColumnRef("t", name, SqlType(name, length=64), True) for name in ("year", "bit"))
 
 
 @pytest.mark.parametrize(
@@ -56,6 +59,9 @@ def test_type_and_nullability(op: str, args: tuple[str, ...], type_: SqlType, nu
         (lambda: call("like", [ref("s"), literal("\u00e4%")]), "collation"),
         (lambda: call("like", [ref("s"), ref("n")]), "function"),
         (lambda: call("like", [ref("s"), literal("a" * 501)]), "function"),
+        (lambda: call("in", [YEAR, call("+", [literal(1), literal(0)])]), "comparison_type"),
+        (lambda: call("=", [BITS, literal(-1)]), "comparison_type"),
+        (lambda: call("=", [call("neg", [literal(1)]), BITS]), "comparison_type"),
         (lambda: call("=", [parameter(0), parameter(1)]), "parameter_type"),
         (lambda: call("+", [ref("b"), parameter(0)]), "parameter_type"),
         (lambda: call("+", [ref("s"), ref("b")]), "function"),

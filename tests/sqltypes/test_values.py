@@ -107,6 +107,8 @@ def test_parameter_in_the_columns_form(given: Any, type_: SqlType, value: Any) -
         (timedelta(microseconds=1), SqlType("time", scale=3)),
         (70, YEAR),
         ("2020", YEAR),
+        (-1, SqlType("bit", length=64)),
+        (Decimal("-0.5"), SqlType("bit", length=8)),
         ("{}", SqlType("json")),
     ],
 )
