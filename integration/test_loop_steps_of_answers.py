@@ -23,8 +23,8 @@ from upwell.client import Client
 
 LONGLONG = 8
 ROWS, LARGE = 20_000, 20_000  # of the table, and of the answer for owner 1
-# Seconds: answers, of one table or joined, what subscribers are told, and keys of many entries that go. What takes longest
-# takes 0.004; answers of one table took 0.047, joined ones 0.042, what subscribers are told 0.035.
+# Seconds: answers, of one table or joined, what subscribers are told, and keys of many entries that go. What takes
+# longest takes 0.004; answers of one table took 0.047, joined ones 0.042, what subscribers are told 0.035.
 LIMIT_OF_LARGE = 0.015
 CACHES, SHAPES, ACCOUNTS, COMMANDS = 150, 1_200, 20, 1_000
 Say = Callable[[str], None]
