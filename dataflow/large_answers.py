@@ -58,7 +58,7 @@ def answered(
         found = yield from derived(reader, params, levels)
         if found.holes:
             return None
-        joined += yield from _passing(reader, found.rows, params)
+        joined += yield from passing(reader, found.rows, params)
     return (yield from _finished(reader, joined, keys[0][1]))
 
 
@@ -92,7 +92,7 @@ class RowsAt:
             if found.holes:
                 self.holes[key] = found.holes
                 return
-            joined += yield from _passing(reader, found.rows, params)
+            joined += yield from passing(reader, found.rows, params)
             for some in parts(found.deps):
                 # What has not changed since was, when it was looked at, as it was at the first step.
                 if not _unchanged(some, since):
@@ -231,8 +231,12 @@ def derived(reader: ReaderNode, params: Params, levels: Sequence[Entries]) -> St
     for number, level in enumerate(program.levels):
         out: list[Row] = []
         partners: dict[Key, Iterable[Row] | None] = {None: ()}
-        for some in parts(found.rows):
-            out += expand(found, some, number, level, levels[number + 1], params, partners)
+        at, most = 0, 1  # the first row tells how many partners a row has, about
+        while at < len(found.rows):
+            made = expand(found, found.rows[at : at + most], number, level, levels[number + 1], params, partners)
+            out += made
+            at += most
+            most = max(1, min(AT_ONCE, most * AT_ONCE // max(1, len(made))))
             yield
         found.rows = out
         if found.holes:
@@ -243,11 +247,11 @@ def derived(reader: ReaderNode, params: Params, levels: Sequence[Entries]) -> St
 
 def finished(reader: ReaderNode, joined: Sequence[Row], params: Params) -> Steps[list[Row]]:
     """What is above the lookups for one key, as `ReaderNode.finish` gives it."""
-    passed = yield from _passing(reader, joined, params)
+    passed = yield from passing(reader, joined, params)
     return (yield from _finished(reader, passed, params))
 
 
-def _passing(reader: ReaderNode, joined: Sequence[Row], params: Params) -> Steps[list[Row]]:
+def passing(reader: ReaderNode, joined: Sequence[Row], params: Params) -> Steps[list[Row]]:
     if reader.program.filter is None:
         return list(joined)
     out: list[Row] = []
@@ -258,7 +262,8 @@ def _passing(reader: ReaderNode, joined: Sequence[Row], params: Params) -> Steps
     return out
 
 
-def _finished(reader: ReaderNode, rows: list[Row], params: Params) -> Steps[list[Row]]:
+def grouped(reader: ReaderNode, rows: list[Row], params: Params) -> Steps[list[Row]]:
+    """The rows of the groups, if there are any, that pass HAVING."""
     program = reader.program
     if program.grouping is not None:
         states: dict[Key, State] = {}
@@ -275,8 +280,15 @@ def _finished(reader: ReaderNode, rows: list[Row], params: Params) -> Steps[list
             having += [row for row in some if passes(row, params)]
             yield
         rows = having
+    return rows
+
+
+def _finished(reader: ReaderNode, rows: list[Row], params: Params) -> Steps[list[Row]]:
+    program = reader.program
+    rows = yield from grouped(reader, rows, params)
     if program.order is not None:
-        rows = yield from _ordered(program.order, rows, params)
+        pairs = yield from in_order(program.order, rows, params)
+        rows = [row for _, row in pairs]
     if program.project is not None:
         project, shown = program.project, []
         for some in parts(rows):
@@ -295,17 +307,17 @@ def _finished(reader: ReaderNode, rows: list[Row], params: Params) -> Steps[list
     return rows
 
 
-def _ordered(order: Any, rows: list[Row], params: Params) -> Steps[list[Row]]:
-    """Sorts parts, then merges them."""
+def in_order(order: Any, rows: list[Row], params: Params) -> Steps[list[tuple[Any, Row]]]:
+    """The rows sorted, each behind what it is ordered by: parts are, then they are merged."""
     runs: list[list[tuple[Any, Row]]] = []
     for some in parts(rows):
         runs.append(sorted([(order(row, params), row) for row in some], key=FIRST))
         yield
     if len(runs) == 1:
-        return [row for _, row in runs[0]]
-    found: list[Row] = []
+        return runs[0]
+    found: list[tuple[Any, Row]] = []
     merged = heapq.merge(*runs, key=FIRST)
-    while some := [row for _, row in islice(merged, AT_ONCE)]:
+    while some := list(islice(merged, AT_ONCE)):
         found += some
         yield
     return found

@@ -24,6 +24,7 @@ from structlog.testing import capture_logs
 import dataflow.dispatch
 import dataflow.engine
 import dataflow.fill
+import dataflow.insertion
 import dataflow.reader
 import dataflow.state
 import external_upquery.executor
@@ -102,7 +103,8 @@ READS: tuple[tuple[Any, str], ...] = (
     (dataflow.fill.Fill, "take"),
     (dataflow.fill.Fill, "answer"),
     (dataflow.fill.Fill, "bring_forward"),
-    (dataflow.fill.Fill, "insert"),
+    (dataflow.fill.Fill, "prove"),
+    (dataflow.insertion.Insertion, "steps"),
 )
 CHANGES: tuple[tuple[Any, str], ...] = (
     (dataflow.dispatch.TableNodes, "process"),

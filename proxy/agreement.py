@@ -12,11 +12,11 @@ from collections.abc import Callable, Generator, Iterable, Sequence, Set
 from decimal import Decimal
 from enum import Enum
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 from dataflow.arrangement import Entries
-from dataflow.large_answers import at_once
-from dataflow.reader import Encode, Params, ReaderNode, aggregate
+from dataflow.large_answers import Steps, at_once, derived, grouped, in_order, passing
+from dataflow.reader import Encode, Params, ReaderNode
 from planner.plan import AnswerArrangement, QueryPlan
 from planner.scan import scan, words
 from sqltypes.collation import key_function, supported
@@ -30,6 +30,7 @@ CHOOSES_ROWS = words(
 )
 
 LARGE = 1000  # rows
+Item = TypeVar("Item")
 EXACT: Set[type] = frozenset((int, str, bytes, type(None)))  # equal values of these are the same
 NUMBERS: Set[type] = frozenset((Decimal, float))
 
@@ -48,30 +49,43 @@ def agreement(
     held: Sequence[Row],
     source: Sequence[Row],
     levels: Sequence[Entries] | None = None,
-    *,
-    not_same: bool = False,
 ) -> Verdict:
     """Compares what is held for the keys with MySQL's rows. Raises EvaluationError, InvariantViolated.
 
-    `levels`: the entries that `held` was derived from, if those are not the reader's held ones. `not_same`: so
-    `same_in_steps` has said.
+    `levels`: the entries that `held` was derived from, if those are not the reader's held ones.
     """
-    if not not_same and len(held) > LARGE and at_once(same_in_steps(reader, held, source)):
+    return at_once(agreement_in_steps(reader, keys, columns, encode, held, source, levels))
+
+
+def agreement_in_steps(
+    reader: ReaderNode,
+    keys: Sequence[tuple[Key, Params]],
+    columns: Sequence[ResultColumn],
+    encode: Encode,
+    held: Sequence[Row],
+    source: Sequence[Row],
+    levels: Sequence[Entries] | None = None,
+) -> Steps[Verdict]:
+    """Likewise, a thousand rows at a time. Of the reader's held entries none may change meanwhile, or what comes of it
+    must be thrown away."""
+    if len(held) > LARGE and (yield from same_in_steps(reader, held, source)):
         return Verdict.EQUAL
     evict = isinstance(reader.plan.reader.root, AnswerArrangement)
-    mine, theirs = _encoded(_plain(held, columns), encode), _encoded(_plain(source, columns), encode)
+    mine = yield from _mapped(held, lambda rows: _encoded(_plain(rows, columns), encode))
+    theirs = yield from _mapped(source, lambda rows: _encoded(_plain(rows, columns), encode))
     if mine == theirs:
         return Verdict.EQUAL
     named = frozenset(token.text.upper() for token in scan(reader.plan.sql) if token.kind == "word")
     ours, wanted = list[Any](mine), list[Any](theirs)
     if named & CHOOSES_SPELLING:
         shown = _equal_values(columns, encode)
-        ours, wanted = [shown(row) for row in held], [shown(row) for row in source]
+        ours = yield from _mapped(held, lambda rows: [shown(row) for row in rows])
+        wanted = yield from _mapped(source, lambda rows: [shown(row) for row in rows])
     if not evict and ours != wanted and order_terms(reader.plan.sql) > len(reader.plan.reader.order):
         return Verdict.DIFFERENT  # what ties by the plan's order need not tie by the text's
     if reader.program.order is not None:
-        return _in_order(reader, keys, ours, wanted, levels)
-    if Counter(ours) == Counter(wanted):
+        return (yield from _in_order(reader, keys, ours, wanted, levels))
+    if (yield from _same_bag(ours, wanted)):
         return Verdict.EQUAL
     if len(ours) != len(wanted) and not (evict and chooses_how_many(reader.plan.sql, named)):
         return Verdict.DIFFERENT  # which rows a LIMIT leaves is MySQL's choice, not how many
@@ -119,7 +133,34 @@ def _unordered(reader: ReaderNode) -> bool:
     return reader.program.order is None and (evict or not order_terms(reader.plan.sql))
 
 
-def _parts(rows: Sequence[Row]) -> Iterable[Sequence[Row]]:
+def _mapped(rows: Sequence[Item], work: Callable[[Sequence[Item]], list[Any]]) -> Steps[list[Any]]:
+    """What `work` makes of the rows."""
+    out: list[Any] = []
+    for part in _parts(rows):
+        out += work(part)
+        yield
+    return out
+
+
+def _same_bag(ours: Sequence[Any], theirs: Sequence[Any]) -> Steps[bool]:
+    """Whether they are the same, in whatever order."""
+    if len(ours) != len(theirs):
+        return False
+    bag: Counter[Any] = Counter()
+    for part in _parts(ours):
+        bag.update(part)
+        yield
+    for part in _parts(theirs):
+        bag.subtract(part)
+        yield
+    for few in _parts(list(bag.values())):
+        if any(few):
+            return False
+        yield
+    return True
+
+
+def _parts(rows: Sequence[Item]) -> Iterable[Sequence[Item]]:
     return (rows[first : first + LARGE] for first in range(0, len(rows), LARGE))
 
 
@@ -189,12 +230,12 @@ def _in_order(
     ours: Sequence[Any],
     theirs: Sequence[Any],
     levels: Sequence[Entries] | None,
-) -> Verdict:
+) -> Steps[Verdict]:
     """Both in the order that the query asks for, rows that tie in any; where a LIMIT may cut through a tie, which of
     them are shown is free."""
     if len(ours) != len(theirs):
         return Verdict.DIFFERENT
-    offset, limited, order = order_keys(reader, keys, levels)
+    offset, limited, order = yield from order_keys(reader, keys, levels)
     if len(order) != len(ours):
         return Verdict.UNDECIDED
     verdict = Verdict.EQUAL
@@ -202,7 +243,9 @@ def _in_order(
     ties = [len(list(group)) for _, group in groupby(order)]
     for number, size in enumerate(ties):
         end = at + size
-        if Counter(ours[at:end]) != Counter(theirs[at:end]):
+        if end // LARGE > at // LARGE:
+            yield
+        if ours[at:end] != theirs[at:end] and not (yield from _same_bag(ours[at:end], theirs[at:end])):
             cut = (limited and number == len(ties) - 1) or (offset and number == 0)
             if not cut or ordered_totally(reader.plan):
                 return Verdict.DIFFERENT
@@ -213,24 +256,24 @@ def _in_order(
 
 def order_keys(
     reader: ReaderNode, keys: Sequence[tuple[Key, Params]], levels: Sequence[Entries] | None = None
-) -> tuple[bool, bool, list[Any]]:
+) -> Steps[tuple[bool, bool, list[Any]]]:
     """For each row of the held answer (`ReaderNode.answer`) what it is ordered by; before that, whether rows were left
     out in front of them, and behind. Requires: the reader orders, and all is held, or is in `levels`."""
     program, params = reader.program, keys[0][1]
     assert program.order is not None
     rows: list[Row] = []
     for _, single in keys:
-        rows += reader.passing(reader.derive(single, levels or reader.held_levels).rows, single)
-    if program.grouping is not None:
-        rows = aggregate(program.grouping, rows, params)
-    if program.having is not None:
-        rows = [row for row in rows if program.having(row, params)]
-    pairs = sorted(((program.order(row, params), row) for row in rows), key=lambda pair: pair[0])
+        found = yield from derived(reader, single, levels or reader.held_levels)
+        rows += yield from passing(reader, found.rows, single)
+    rows = yield from grouped(reader, rows, params)
+    pairs = yield from in_order(program.order, rows, params)
     if program.distinct is not None:
         first: dict[Key, tuple[Any, Row]] = {}
-        for order, row in pairs:
-            answer = program.project(row, params) if program.project is not None else row
-            first.setdefault(program.distinct(answer), (order, row))
+        for part in _parts(pairs):
+            for order, row in part:
+                answer = program.project(row, params) if program.project is not None else row
+                first.setdefault(program.distinct(answer), (order, row))
+            yield
         pairs = list(first.values())
     count, offset = program.limit(params) if program.limit is not None else (None, 0)
     end = None if count is None else offset + count

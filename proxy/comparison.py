@@ -9,7 +9,7 @@ MySQL's must equal it, up to what MySQL may choose (`proxy/agreement.py`). In al
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -20,13 +20,13 @@ import structlog
 
 from dataflow.engine import Engine
 from dataflow.entries import Held
-from dataflow.large_answers import answered
+from dataflow.large_answers import Steps, answered, at_once
 from dataflow.messages import Ddl, Gap, Restarted, Statement, StreamEvent, UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from dataflow.reader import LARGE_BYTES, MANY_DEPS, ReaderNode, TooLong
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from planner.plan import AnswerArrangement
-from proxy.agreement import LARGE, Verdict, agreement, same_in_steps
+from proxy.agreement import LARGE, Verdict, agreement_in_steps
 from proxy.api import Join, ParameterValue
 from proxy.keys import Binding, Bound
 from proxy.slices import encode_in_slices, run_in_slices
@@ -116,7 +116,7 @@ class Comparison:
         deps = [entry for held, _ in self.marks for entry in held.deps]
         return len(deps) > MANY_DEPS or sum([entry.size for entry in deps]) > LARGE_BYTES
 
-    def held_in_steps(self) -> Generator[None, None, list[Row] | None]:
+    def held_in_steps(self) -> Steps[list[Row] | None]:
         """As `held_rows`. What it returns counts only if the comparison is `untouched` afterwards."""
         reader = self.reader
         if not self.keys:
@@ -145,12 +145,15 @@ class Comparison:
             return Outcome.DIFFERENT
         return None
 
-    def compare(self, *, not_same: bool = False) -> Verdict | None:
-        """None: it cannot be told. `not_same`: as `agreement` has it. Requires: nothing has touched the keys since what
-        is held was taken."""
+    def compare(self) -> Verdict | None:
+        """None: it cannot be told. Requires: nothing has touched the keys since what is held was taken."""
+        return at_once(self.compare_in_steps())
+
+    def compare_in_steps(self) -> Steps[Verdict | None]:
+        """As `compare`. What it returns counts only if the comparison is `untouched` afterwards."""
         columns, encode = self.cache.columns, self.reader.encoders[self.format_]
         try:
-            verdict = agreement(self.reader, self.keys, columns, encode, self.held, self.rows, not_same=not_same)
+            verdict = yield from agreement_in_steps(self.reader, self.keys, columns, encode, self.held, self.rows)
         except EvaluationError:
             return None
         if verdict is Verdict.DIFFERENT and isinstance(self.reader.plan.reader.root, AnswerArrangement):
@@ -327,10 +330,9 @@ class Comparer:
             comparison.held = held
             if comparison.error is not None:
                 return Verdict.DIFFERENT
-            if await run_in_slices(same_in_steps(comparison.reader, held, comparison.rows)):
-                return Verdict.EQUAL
+            verdict = await run_in_slices(comparison.compare_in_steps())
             if comparison.untouched:
-                return comparison.compare(not_same=True)
+                return verdict
         return None
 
     def _judged(self, comparison: Comparison, outcome: Outcome) -> None:

@@ -13,7 +13,7 @@ from dataflow.check import Finding
 from dataflow.large_answers import Steps, at_once
 from dataflow.messages import OwnAnswer
 from dataflow.reader import ReaderNode
-from proxy.agreement import LARGE, Verdict, agreement, same_in_steps
+from proxy.agreement import Verdict, agreement_in_steps
 from proxy.api import Encoder, ParameterValue
 from proxy.comparison import DATA_ERRORS
 from proxy.keys import Binding
@@ -74,11 +74,9 @@ class FillCheck:
         if isinstance(own, SourceError):
             return Finding.DIFFERS if own.errno in DATA_ERRORS else Finding.UNKNOWN
         keys = self.binding.keys
-        large = len(rows) > LARGE
-        if not large or not (yield from same_in_steps(self.reader, rows, own.rows)):
-            given = self.reader, keys, self.cache.columns, self.encode, rows, own.rows, levels
-            if agreement(*given, not_same=large) is Verdict.DIFFERENT:
-                return Finding.DIFFERS
+        given = self.reader, keys, self.cache.columns, self.encode, rows, own.rows, levels
+        if (yield from agreement_in_steps(*given)) is Verdict.DIFFERENT:
+            return Finding.DIFFERS
         if own.rows and self.cache.encoding is not None:
             self.cache.encoding.on_own_answer(own.columns)
         return Finding.AGREES
