@@ -36,7 +36,7 @@ from sqltypes.schema import ResultColumn
 
 Hold = Callable[[ReaderNode, Key, Params], Held | None]
 ROW_BYTES = 300  # of a row change in the ring, without its values
-LARGE_JOIN = 100  # rows whose join may have a hundred times as many
+LARGE_JOIN = 100, 30, 15  # rows, by the number of lookups, that may join to a thousand or two
 LARGE_ANSWER = 1_000  # rows, or keys of those who wait, from which on an answer is prepared before it is delivered
 SLOW_SECONDS = 0.02  # an upquery expected to run longer uses the snapshot form, which keeps its bracket narrow
 
@@ -243,9 +243,14 @@ class Fill:
     def is_large(self, answer: UpqueryAnswer) -> bool:
         """Whether to take the answer, and to tell all who wait for it, should be several steps."""
         rows = sum(map(len, answer.results))
-        if rows > (LARGE_ANSWER if self.linear else LARGE_JOIN):
+        if rows > self._large_from:
             return True
         return sum([len(read.keys) for read in self.reads]) > LARGE_ANSWER
+
+    @property
+    def _large_from(self) -> int:
+        lookups = len(self.reader.program.levels)
+        return LARGE_JOIN[min(lookups, len(LARGE_JOIN)) - 1] if lookups else LARGE_ANSWER
 
     def prepare(self, answer: UpqueryAnswer) -> Iterator[None]:
         """Does what `take`, `answer` and `compare` do with a large answer, in steps. Others may have their turn between
@@ -306,7 +311,7 @@ class Fill:
             semijoined = ask.semijoin or isinstance(self.overlay[ask.level], Covered)
             self.overlay[ask.level] = Covered(node, loaded) if semijoined else loaded
         yield
-        yield from self._settle(sum(map(len, results)) > LARGE_JOIN)
+        yield from self._settle(sum(map(len, results)) > self._large_from)
 
     def answer(self, read: Read) -> list[Row] | None:
         """The answer for the read's keys from the snapshot alone, whole; None if part of it must come from held state,
@@ -387,6 +392,7 @@ class Fill:
         self._prepared = False
         self._rows.clear()
         doubtful = list(uncertain)
+        self.changed |= later is None
         for node, entries, generation in zip(self.reader.nodes, self.overlay, self.generations, strict=True):
             if generation != node.generation or later is None:
                 entries.clear()

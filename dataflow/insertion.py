@@ -9,7 +9,7 @@ the fill has ended meanwhile, those that no reader needs are let go.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from dataflow.entries import Entry, Held
@@ -35,7 +35,7 @@ class Insertion:
         self._most = most
         self._forward = forward
         self._placed: list[Entry] = []
-        self._own: set[Entry] = set()
+        self._own: dict[Entry, int] = {}  # what was placed, and the event of the stream at which it was
         self._done = 0  # since the last step
 
     def steps(self) -> Steps[None]:
@@ -51,9 +51,14 @@ class Insertion:
         finally:
             self._let_go()
 
-    def _turn(self) -> bool:
-        """Is it the others' turn?"""
-        self._done += 1
+    def _is_own(self, deps: Sequence[Entry]) -> bool:
+        """Are all of these as this fill has placed them?"""
+        placed = self._own.get
+        return all(placed(entry) == entry.since for entry in deps)
+
+    def _turn(self, work: int = 1) -> bool:
+        """Is it the others' turn, after so much?"""
+        self._done += work
         if self._done < self._most:
             return False
         self._done = 0
@@ -67,7 +72,7 @@ class Insertion:
                 if key not in node.entries and entry.content is not None:
                     node.insert(entry)
                     self._placed.append(entry)
-                    self._own.add(entry)
+                    self._own[entry] = entry.since
                 if self._turn():
                     yield
                     if not self._forward():
@@ -96,10 +101,11 @@ class Insertion:
                     long.append((held, params))
                 else:
                     fill.kept[key] = True
-                    fill.prove(held, self._own.issuperset(held.deps), doubtful=key in doubtful)
+                    fill.prove(held, self._is_own(held.deps), doubtful=key in doubtful)
+                    self._done += len(held.deps) + fill.reader.weight(params, fill.reader.held_levels) // 2
         for held, params in long:
             yield from self._link(held, params)
-            if fill.ended:
+            if not self._forward():
                 return
         for key in fill.doubtful() - doubtful:  # of reads that came while it was inserted
             if (late := fill.reader.entries.get(key)) is not None and late.bodies is not None:
@@ -118,7 +124,8 @@ class Insertion:
             if found.bodies is not None:
                 own = True
                 for some in parts(held.deps):
-                    own = own and self._own.issuperset(some)
+                    own = own and self._is_own(some)
+                    yield
                 if held.bodies is found.bodies and not any(found.bodies):
                     held.stale()
                     fill.prove(held, own, doubtful=held.key in fill.doubtful())
@@ -192,11 +199,9 @@ def audit(fill: Fill, forward: Callable[[], bool]) -> Steps[int]:
             try:
                 compared += _audited(fill, held, params)
             except TooLong:
-                if not (yield from _audited_in_steps(fill, held, params, forward)):
-                    continue
-                compared += 1
-        if fill.ended:
-            break
+                compared += yield from _audited_in_steps(fill, held, params, forward)
+                if not forward():
+                    break
     return compared
 
 

@@ -20,10 +20,10 @@ from dataflow.operators.aggregate import State
 from dataflow.reader import (
     Derivation,
     Hole,
+    Level,
     Params,
     ReaderNode,
     TooLong,
-    expand,
     fold,
     groups_of,
     keep_distinct,
@@ -85,13 +85,15 @@ class RowsAt:
                 if done > AT_ONCE:
                     raise TooLong
                 found = reader.derive(params, reader.held_levels, reader.memory.most_rows)
+                done += len(list(found.rows)) if reader.program.levels else 0
             except TooLong:
                 done = 0
                 yield
                 found = yield from derived(reader, params, reader.held_levels)
             if found.holes:
                 self.holes[key] = found.holes
-                return
+            if self.holes:
+                continue
             joined += yield from passing(reader, found.rows, params)
             for some in parts(found.deps):
                 # What has not changed since was, when it was looked at, as it was at the first step.
@@ -99,7 +101,8 @@ class RowsAt:
                     return
                 if some is not found.deps:
                     yield
-        self.rows = yield from _finished(reader, joined, self._keys[0][1])
+        if not self.holes:
+            self.rows = yield from _finished(reader, joined, self._keys[0][1])
 
 
 class Linked:
@@ -229,20 +232,51 @@ def derived(reader: ReaderNode, params: Params, levels: Sequence[Entries]) -> St
         found.rows += part
         yield
     for number, level in enumerate(program.levels):
-        out: list[Row] = []
-        partners: dict[Key, Iterable[Row] | None] = {None: ()}
-        at, most = 0, 1  # the first row tells how many partners a row has, about
-        while at < len(found.rows):
-            made = expand(found, found.rows[at : at + most], number, level, levels[number + 1], params, partners)
-            out += made
-            at += most
-            most = max(1, min(AT_ONCE, most * AT_ONCE // max(1, len(made))))
-            yield
-        found.rows = out
+        found.rows = yield from _joined(found, found.rows, number, level, levels[number + 1], params)
         if found.holes:
             found.blind = number + 1 < len(program.levels)
             break
     return found
+
+
+def _joined(
+    found: Derivation, rows: Sequence[Row], number: int, level: Level, entries: Entries, params: Params
+) -> Steps[list[Row]]:
+    """One lookup for these rows, as `expand` makes it. A row may have very many partners."""
+    out: list[Row] = []
+    on = level.on
+    partners_by_key: dict[Key, list[Row] | None] = {None: []}
+    done = 0
+    for row in rows:
+        key = level.key(row, params)
+        if key in partners_by_key:
+            partners = partners_by_key[key]
+        elif (entry := entries.get(key)) is None:
+            found.holes.append(Hole(number, key, level.key_values(row, params)))
+            partners = partners_by_key[key] = None
+        else:
+            found.deps.append(entry)
+            partners = partners_by_key[key] = []
+            for part in level.node.rows_in_parts(entry.content, AT_ONCE):
+                if partners:
+                    yield
+                partners += part
+        done += 1
+        matched = False
+        for some in parts(partners or ()):
+            for partner in some:
+                joined = row + partner
+                if on is None or on(joined, params):
+                    out.append(joined)
+                    matched = True
+            done += len(some)
+            if done > AT_ONCE:
+                done = 0
+                yield
+        if partners is not None and not matched and level.outer:
+            out.append(row + level.nulls)
+    yield
+    return out
 
 
 def finished(reader: ReaderNode, joined: Sequence[Row], params: Params) -> Steps[list[Row]]:

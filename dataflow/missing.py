@@ -10,6 +10,7 @@ from dataflow.reader import Hole, Params, ReaderNode, TooLong
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key
 
+MOST_JOINED = 10_000  # rows, for all keys of an upquery
 MANY_HOLES = 500  # lookups below a key: of more all is asked for, without naming them
 
 
@@ -38,9 +39,14 @@ def missing(
         keys = {key: params for key, params in keys.items() if key not in whole}
     partial: Holes = {}
     if reader.program.levels:
+        room = MOST_JOINED
         for key, params in keys.items():
+            if room <= 0:
+                whole[key] = params  # to look for its holes would take longer
+                continue
             try:
-                found = _holes(reader, params, known.get(key, ()) if known else ())
+                found, joined = _holes(reader, params, known.get(key, ()) if known else ())
+                room -= joined
             except EvaluationError:
                 whole[key] = params  # MySQL says what comes of it
                 continue
@@ -58,15 +64,16 @@ def missing(
     return whole, partial
 
 
-def _holes(reader: ReaderNode, params: Params, known: Sequence[Hole]) -> list[Hole] | None:
-    """What is missing below a key; None: all of it is to be asked for. Raises TooLong, EvaluationError."""
+def _holes(reader: ReaderNode, params: Params, known: Sequence[Hole]) -> tuple[list[Hole] | None, int]:
+    """What is missing below a key; None: all of it is to be asked for. And how many rows were joined to tell. Raises
+    TooLong, EvaluationError."""
     holes = [hole for hole in known if hole.level >= 0 and hole.key not in reader.held_levels[hole.level + 1]]
-    blind = False
+    blind, joined = False, 0
     if not holes:
         found = reader.derive(params, reader.held_levels, reader.memory.most_rows)
-        holes, blind = found.holes, found.blind
+        holes, blind, joined = found.holes, found.blind, len(found.rows)
     elif len({hole.level for hole in holes}) > 1 or holes[0].level + 1 < len(reader.program.levels):
         blind = True
     if blind or len(holes) > MANY_HOLES or any(hole.level < 0 for hole in holes):
-        return None
-    return holes
+        return None, joined
+    return holes, joined

@@ -219,15 +219,17 @@ class ReaderNode:
         """
         joined: list[Row] = []
         levels = self.held_levels
-        room = most = self.memory.most_rows if short else UNBOUNDED
+        room = self.memory.most_rows if short else UNBOUNDED
         for _, params in keys:
             if short:
                 room -= self.weight(params, levels)
                 if room < 0:
                     raise TooLong
-            found = self.derive(params, levels, most)
+            found = self.derive(params, levels, room)
             if found.holes:
                 return None
+            if short and self.program.levels:
+                room -= len(found.rows)
             joined += self.passing(found.rows, params)
         return self.finish_passed(joined, keys[0][1])
 
@@ -249,15 +251,19 @@ class ReaderNode:
 
     def deps_of(self, key: Key, params: Params) -> tuple[Entry, ...] | None:
         """The entries that the key's answer is derived from; None if one of them is a hole. Raises TooLong."""
+        return self._deps(key, params, self.memory.most_rows)[0]
+
+    def _deps(self, key: Key, params: Params, most: int) -> tuple[tuple[Entry, ...] | None, int]:
+        """Likewise, and how many rows were joined for that: `most` at most."""
         if not self.program.levels:
             root_key, root = self.program.root_key(params), self.nodes[0]
             entry = root.entries.get(root_key) or root.ahead.get(root_key)
-            return (entry,) if entry is not None else None
+            return ((entry,) if entry is not None else None), 0
         held = self.entries.get(key)
         if held is not None and held.bodies is not None:
-            return held.deps  # unchanged since
-        found = self.derive(params, self.held_levels, self.memory.most_rows)
-        return None if found.holes else tuple(dict.fromkeys(found.deps))
+            return held.deps, 0  # unchanged since
+        found = self.derive(params, self.held_levels, most)
+        return (None if found.holes else tuple(dict.fromkeys(found.deps))), len(found.rows)
 
     def root_of(self, params: Params) -> tuple[Entry, ...]:
         """The entry that the key's rows begin with. Requires: it is held."""
@@ -266,10 +272,15 @@ class ReaderNode:
     def holds(self, keys: Sequence[tuple[Key, Params]]) -> bool:
         """Whether the answer for all of these keys could be derived at the position. Raises EvaluationError and
         TooLong."""
-        return all(
-            (deps := self.deps_of(key, params)) is not None and all(entry.cut is None for entry in deps)
-            for key, params in keys
-        )
+        room = MOST_HELD
+        for key, params in keys:
+            if room <= 0:
+                raise TooLong
+            deps, joined = self._deps(key, params, self.memory.most_rows)
+            if deps is None or any(entry.cut is not None for entry in deps):
+                return False
+            room -= joined
+        return True
 
     def since(self, key: Key, params: Params) -> int | None:
         """The event of the stream from which on the key's answer is the same as now (`Entry.since`); None where it is
@@ -395,6 +406,7 @@ class ReaderNode:
 MOST_FORMATS = 8  # of the wire
 MOST_ENCODED = 1000  # keys of one format that are remembered until its encoder stays
 LARGE_BYTES, MANY_DEPS = 200_000, 500  # of the entries below an answer, and how many of them
+MOST_HELD = 5_000  # rows of several keys that are joined in one step, to see whether all are held
 ROW_BYTES = 100  # of an entry's row, about
 BODY_BYTES = 130  # a bytes object and the list that it stands in, which has a place for each wire format
 
@@ -428,6 +440,8 @@ def expand(
                 found.holes.append(Hole(number, key, level.key_values(row, params)))
                 partners = None
             else:
+                if most < UNBOUNDED and entry.size - ENTRY_BYTES > most * ROW_BYTES:
+                    raise TooLong  # before its rows are listed
                 found.deps.append(entry)
                 partners = level.node.rows(entry.content)
             partners_by_key[key] = partners

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from dataflow.demand import BEHIND
-from dataflow.entries import Held
+from dataflow.entries import Entry, Held
 from dataflow.eviction import GOING
 from dataflow.fill import SLOW_SECONDS, Fill, Read, Record
 from dataflow.hot_keys import HotKeys
@@ -32,7 +32,7 @@ from gtid_tracker.gtid import GtidSet
 from gtid_tracker.progress import PositionWaits
 from gtid_tracker.ring import Ring
 from sqltypes.errors import EvaluationError, UpwellError
-from sqltypes.expression import Key
+from sqltypes.expression import Key, Row
 
 OnFailure = Callable[[ReaderNode, list[Read], Exception], list[Effect]]
 OnBroken = Callable[[Fill, Exception], list[Effect]]
@@ -281,7 +281,10 @@ class Reads:
         for key in keys:
             if (held := reader.entries.get(key)) is not None:
                 repaired += 1
-                deps = held.deps
+                deps: Iterable[Entry] = held.deps
+                if held.bodies is None:  # it may be linked to others than it is made of now
+                    with suppress(EvaluationError):
+                        deps = dict.fromkeys((*deps, *reader.derive(reader.params_of(held), reader.held_levels).deps))
                 reader.drop(held)
                 for entry in deps:
                     if entry.content is not None:
@@ -399,12 +402,28 @@ class Reads:
             return []
         del self._long[waiter]
         if found.rows is not None:
-            del self._reads[waiter]
-            return [Ready(waiter, found.rows, long.position, settled=True)]
+            return [*self._told_long(read, found.rows, long.position), *self._tell_alike(long)]
         if found.holes:
             read.holes = found.holes
             return self._again(read, 0)
         return self._give_up(read, "hot_key")
+
+    def _told_long(self, read: Read, rows: list[Row], position: GtidSet) -> list[Effect]:
+        del self._reads[read.waiter]
+        return [Ready(read.waiter, rows, position, settled=True)]
+
+    def _tell_alike(self, long: LongRead) -> list[Effect]:
+        """The other reads of the same keys that came before its position are told the same."""
+        effects: list[Effect] = []
+        for waiter, other in list(self._long.items()):
+            read = other.read
+            alike = read.reader is long.read.reader and read.keys == long.read.keys
+            alike = alike and read.demand is None  # it may be met by now, and was not at that position
+            if alike and waiter in self._reads and read.since is not None and read.since.issubset(long.position):
+                del self._long[waiter]
+                told = self._may_not_tell(read)
+                effects += told or self._told_long(read, long.found.rows or [], long.position)
+        return effects
 
     def _settle_all(self, fill: Fill) -> list[Effect]:
         """After a fill was inserted: settles as many of its reads as a short step can, the others in `flush`."""

@@ -153,6 +153,8 @@ class Misses:
         body = await encode_in_slices(encode, self._join, found.rows)
         if opened.generation != generation or reader.encoders[self._format] is not encode:
             return None  # what it would be told with is another's
+        if cache.trust is not None and cache.trust.suspicions:
+            return None
         for key, _ in binding.keys:
             if (held := reader.entries.get(key)) is not None:
                 held.visited = True
@@ -169,11 +171,13 @@ class Misses:
         trust = self._cache.trust
         if not is_due or trust is None or held in trust.unproved:
             return await self._derive_large(held, params)
-        trust.unproved[held] = None
+        owner = object()
+        trust.unproved[held] = owner
         try:
             return await self._derive_large(held, params)
         finally:
-            trust.unproved.pop(held, None)
+            if trust.unproved.get(held) is owner:
+                del trust.unproved[held]
 
     async def _derive_large(self, held: Held, params: Params) -> bool:
         """Stores an answer, unless a change comes before that is done. False: a part of it is a hole."""
@@ -346,8 +350,7 @@ class Misses:
                     break
                 if tried == MOST_LARGE - 1:
                     raise PassThrough(NOT_COMPARED)  # it changes all the time
-                fresh[held] = held.unseen
-                trust.unproved[held] = None
+                trust.own(held, fresh)
                 link = Linked(held, params)
                 await run_in_slices(link.steps())
                 if link.holes:

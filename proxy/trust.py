@@ -58,7 +58,7 @@ class Trust:
         self.evict = mode is Mode.EVICT
         self.fills = Ledger(wanted)
         self.changes = Ledger(wanted)
-        self.unproved: dict[Held, None] = {}
+        self.unproved: dict[Held, object] = {}  # each with who is to compare it: nobody else lets it go
         self.recent: deque[Held] = deque(maxlen=LATEST)
         self.warned = False  # that checks are in vain
         self.suspicions = 0  # differences that are not explained yet: nothing that is not stored is given meanwhile
@@ -142,8 +142,15 @@ class Trust:
     def leave(self, fresh: dict[Held, bool]) -> None:
         """Nobody compares what was linked for that: it is as it was before."""
         for held in fresh:
-            self.unproved.pop(held, None)
-            held.stale()
+            if self.unproved.get(held) is fresh:
+                del self.unproved[held]
+                held.stale()
+
+    def own(self, held: Held, fresh: dict[Held, bool]) -> None:
+        """The key is about to be linked, to be compared: nobody is given it before. Another may do that already."""
+        if held not in self.unproved:
+            fresh[held] = held.unseen
+            self.unproved[held] = fresh
 
     def on_change(self) -> None:
         """A table of the query has changed. Whatever answers that has left alone, the next read of each looks whether
@@ -331,16 +338,17 @@ class Auditor:
             self._engine.keep_limit()
         if trust is None or marks is None:
             return None
-        trust.unproved.update(dict.fromkeys(new))
+        future: asyncio.Future[Comparison | None] = asyncio.get_running_loop().create_future()
+        taken = [item for item in held if item is not None and item in trust.unproved]
+        trust.unproved.update(dict.fromkeys((*new, *taken), future))
         linked.clear()
         ledger = trust.ledger(unseen)
         began = ledger.ended
-        future: asyncio.Future[Comparison | None] = asyncio.get_running_loop().create_future()
 
         def ended(comparison: Comparison, outcome: Outcome) -> None:
             good = outcome in (Outcome.EQUAL, Outcome.FREE)
             for item, bodies in marks:
-                if item in trust.unproved:
+                if trust.unproved.get(item) is future:
                     del trust.unproved[item]
                     if not good and item.bodies is bodies:
                         item.stale()
@@ -377,6 +385,7 @@ class Auditor:
         with suppress(UpwellError):  # the hit is answered
             text = self._substituted(cache.sql, parameters)
             fresh = unproved(reader, [key for key, _ in binding.keys])
+            cache.trust.unproved.update(dict.fromkeys(fresh, fresh))
             future = self.compare(
                 cache, reader, binding, parameters, text, format_, together=together, body=body, fresh=fresh
             )

@@ -90,6 +90,21 @@ def test_a_look_at_a_slow_answer_of_evict_mode_that_is_due_does_not_store_it(rig
     assert not trust.holds_back(held(rig), slow) and trust.behind, "it is given, and compared behind"
 
 
+def test_what_somebody_has_linked_to_compare_it_is_let_go_by_nobody_else(rig: Rig) -> None:
+    trust = Trust(2, Mode.MAINTAIN, Counter())
+    first: dict[Held, bool] = {}
+    second: dict[Held, bool] = {}
+    item = held(rig)
+    trust.own(item, first)
+    trust.own(item, second)
+    assert item in first and not second
+    rig.hit(7)
+    trust.leave(second)
+    assert item in trust.unproved and trust.holds_back(item, 0.0), "it is still the first one's"
+    trust.leave(first)
+    assert item not in trust.unproved and item.bodies is None
+
+
 def test_what_is_not_proved_any_more_is_not_listed_either(rig: Rig) -> None:
     assert rig.hit(7) is not None
     reader = rig.readers[0]
