@@ -109,6 +109,10 @@ oracle: $(DEV_READY)  ## random queries over the whole language compared with My
 oracle-mutants: $(DEV_READY)  ## faults planted in planner, operators and types: the oracle must find each within five minutes
 	@$(PY) -m integration.oracle.mutants $(ARGS)
 
+.PHONY: by-index
+by-index: $(DEV_READY)  ## each kind of comparison by an index and without: what differs must be refused
+	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_WHOLE=1 $(PYTEST) integration/test_by_index_constants.py integration/test_by_index_columns.py $(ARGS)
+
 .PHONY: mysql-suite
 mysql-suite: $(DEV_READY)  ## MySQL's own tests through the proxy: SECONDS=n SEED=n TESTS='subselect json/*' ARGS=--prepared
 	@$(COMPILE)

@@ -47,6 +47,7 @@ class Campaign:
 CAMPAIGNS = (
     Campaign("unit", 0.0, ("SEED={seed}",)),
     Campaign("collations"),
+    Campaign("by-index"),
     Campaign("mutants", 0.0, ("SEED={seed}",)),
     Campaign("oracle-mutants"),
     Campaign("sim", 0.2, ("STEPS={steps}", "SEED={seed}")),
