@@ -199,6 +199,7 @@ class Reads:
             for part in split(reader, batch, ASKED):
                 effects += self._start(reader, part, reads, exact)
         for read in reads:
+            read.holes = {}  # they are asked for; what is missing after that is another question
             if read.waiter in self._reads and not read.fills:
                 effects += self._settle(read)  # another reader's fills have left all that it needs
         return effects
@@ -362,6 +363,10 @@ class Reads:
             return [Ready(read.waiter, rows, position, settled=True)]
         if read.fills:
             return []
+        if self.subscriptions.concerns(read.waiter):  # it is not answered in steps, which would tell what is missing
+            with suppress(EvaluationError):
+                levels = read.reader.held_levels
+                read.holes = {key: read.reader.derive(params, levels).holes for key, params in read.keys}
         return self._again(read, ended)
 
     def _may_not_tell(self, read: Read) -> list[Effect]:
