@@ -253,6 +253,8 @@ class Reads:
             if key not in reader.entries and key not in whole and key not in partial:
                 with suppress(EvaluationError):  # MySQL says what comes of it
                     self.hold(reader, key, params)  # all of it is there for other readers
+        if self.memory.used > self.limit:
+            self.keep_limit()  # keys were taken up
         if not whole and not partial:
             return None
         return self._unasked(reader, whole, params_of(partial, keys), partial, audits=False)
