@@ -14,14 +14,13 @@ from contextlib import suppress
 
 from dataflow.entries import Entry, Held
 from dataflow.fill import Fill, Hold
-from dataflow.large_answers import Linked, RowsAt, Steps, answered, parts
+from dataflow.large_answers import Linked, RowsAt, Steps, answered, parts, same_bag
 from dataflow.reader import Params, ReaderNode, TooLong
 from gtid_tracker.tracker import Cut
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Row
 
 TRIES = 3  # to link a key that changes meanwhile, or to compare it
-BYTES_AT_ONCE = 10_000
 AUDITED = 50  # keys that are compared in one step
 
 
@@ -236,25 +235,13 @@ def _audited_in_steps(fill: Fill, held: Held, params: Params, forward: Callable[
         if theirs is None:
             break
         fill.kept[held.key] = True
-        same = yield from _same_rows(ours.rows, theirs)
+        same = yield from same_bag(ours.rows, theirs, repr)
         if same and bodies is not None:
             same = yield from _stored(reader, bodies, ours.rows)
         if not same:
             fill.different.append((held.key, params))
         return True
     return False
-
-
-def _same_rows(ours: list[Row], theirs: list[Row]) -> Steps[bool]:
-    """Whether they are the same, in whatever order."""
-    bag: Counter[str] = Counter()
-    for some in parts(ours):
-        bag.update(map(repr, some))
-        yield
-    for some in parts(theirs):
-        bag.subtract(map(repr, some))
-        yield
-    return not any(bag.values())
 
 
 def _stored(reader: ReaderNode, bodies: list[bytes | None], rows: list[Row]) -> Steps[bool]:
@@ -269,16 +256,6 @@ def _stored(reader: ReaderNode, bodies: list[bytes | None], rows: list[Row]) -> 
             yield
         whole = join(encoded)
         yield
-        if whole != body and not (yield from _same_bytes(whole, body)):
+        if whole != body and not (yield from same_bag(whole, body)):
             return False
     return True
-
-
-def _same_bytes(ours: bytes, theirs: bytes) -> Steps[bool]:
-    """Likewise."""
-    bag: Counter[int] = Counter()
-    for first in range(0, max(len(ours), len(theirs)), BYTES_AT_ONCE):
-        bag.update(ours[first : first + BYTES_AT_ONCE])
-        bag.subtract(theirs[first : first + BYTES_AT_ONCE])
-        yield
-    return not any(bag.values())

@@ -9,7 +9,8 @@ what comes of it must be thrown away.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Generator, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -106,9 +107,11 @@ class RowsAt:
 
 
 class Linked:
-    """A held key that is linked in steps to all that it is derived from, while changes may come. `bodies`: the places
-    for its encodings, None where a change has come before that was done, or the key has gone. `holes`: what is missing
-    below the key."""
+    """A held key that is linked in steps to all that it is derived from, while changes may come.
+
+    `bodies`: the places for its encodings; None: a change has come before that was done, or the key has gone. `holes`:
+    what is missing below the key.
+    """
 
     def __init__(self, held: Held, params: Params) -> None:
         self.bodies: list[bytes | None] | None = None
@@ -116,19 +119,23 @@ class Linked:
         self._held = held
         self._params = params
 
-    def steps(self) -> Steps[None]:
+    def steps(self) -> Steps[list[Row]]:
+        """Returns the joined rows. They count only where there are `bodies`."""
         held, reader = self._held, self._held.reader
-        since = reader.memory.sequence
+        before, since = held.bodies, reader.memory.sequence
         found = yield from derived(reader, self._params, reader.held_levels)
         self.holes = found.holes
         if found.holes:
-            return
-        deps: dict[Entry, None] = {}
-        for some in parts(found.deps):
-            deps.update(dict.fromkeys(some))
-            yield
-        if (yield from linked(held, list(deps), since)):
-            self.bodies = held.bodies
+            return []
+        if before is None or held.bodies is not before:
+            deps: dict[Entry, None] = {}
+            for some in parts(found.deps):
+                yield
+                deps.update(dict.fromkeys(some))
+            if not (yield from linked(held, list(deps), since)):
+                return []
+        self.bodies = held.bodies
+        return list(found.rows)
 
 
 class HeldRows:
@@ -140,24 +147,22 @@ class HeldRows:
 
     def __init__(self, held: Held, params: Params) -> None:
         self.rows: list[Row] | None = None
-        self.bodies: list[bytes | None] | None = None
-        self.holes: list[Hole] = []
+        self._link = Linked(held, params)
         self._held = held
         self._params = params
 
+    @property
+    def bodies(self) -> list[bytes | None] | None:
+        return self._link.bodies
+
+    @property
+    def holes(self) -> list[Hole]:
+        return self._link.holes
+
     def steps(self) -> Steps[None]:
-        held, reader = self._held, self._held.reader
-        before, since = held.bodies, reader.memory.sequence
-        found = yield from derived(reader, self._params, reader.held_levels)
-        self.holes = found.holes
-        if found.holes:
-            return
-        if before is None or held.bodies is not before:
-            yield
-            if not (yield from linked(held, list(dict.fromkeys(found.deps)), since)):
-                return
-        self.bodies = held.bodies
-        self.rows = yield from finished(reader, found.rows, self._params)
+        joined = yield from self._link.steps()
+        if self._link.bodies is not None:
+            self.rows = yield from finished(self._held.reader, joined, self._params)
 
 
 def linked(held: Held, deps: list[Entry], since: int) -> Steps[bool]:
@@ -355,6 +360,24 @@ def in_order(order: Any, rows: list[Row], params: Params) -> Steps[list[tuple[An
         found += some
         yield
     return found
+
+
+def same_bag(
+    ours: Sequence[Item], theirs: Sequence[Item], shown: Callable[[Item], object] | None = None
+) -> Steps[bool]:
+    """Whether both have the same items, in whatever order. `shown`: what of an item is compared; None: itself."""
+    if len(ours) != len(theirs):
+        return False
+    bag: Counter[object] = Counter()
+    for take, items in ((bag.update, ours), (bag.subtract, theirs)):
+        for some in parts(items):
+            take(some if shown is None else map(shown, some))
+            yield
+    for few in parts(list(bag.values())):
+        if any(few):
+            return False
+        yield
+    return True
 
 
 def parts(rows: Sequence[Item]) -> Iterable[Sequence[Item]]:

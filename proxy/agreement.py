@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from dataflow.arrangement import Entries
-from dataflow.large_answers import Steps, at_once, derived, grouped, in_order, passing
+from dataflow.large_answers import Steps, derived, grouped, in_order, passing, same_bag
 from dataflow.reader import Encode, Params, ReaderNode
 from planner.plan import AnswerArrangement, QueryPlan
 from planner.scan import scan, words
@@ -49,25 +49,12 @@ def agreement(
     held: Sequence[Row],
     source: Sequence[Row],
     levels: Sequence[Entries] | None = None,
-) -> Verdict:
-    """Compares what is held for the keys with MySQL's rows. Raises EvaluationError, InvariantViolated.
+) -> Steps[Verdict]:
+    """Compares what is held for the keys with MySQL's rows, some in each step. Of the reader's held entries none may
+    change meanwhile, or what comes of it must be thrown away. Raises EvaluationError, InvariantViolated.
 
     `levels`: the entries that `held` was derived from, if those are not the reader's held ones.
     """
-    return at_once(agreement_in_steps(reader, keys, columns, encode, held, source, levels))
-
-
-def agreement_in_steps(
-    reader: ReaderNode,
-    keys: Sequence[tuple[Key, Params]],
-    columns: Sequence[ResultColumn],
-    encode: Encode,
-    held: Sequence[Row],
-    source: Sequence[Row],
-    levels: Sequence[Entries] | None = None,
-) -> Steps[Verdict]:
-    """Likewise, a thousand rows at a time. Of the reader's held entries none may change meanwhile, or what comes of it
-    must be thrown away."""
     if len(held) > LARGE and (yield from same_in_steps(reader, held, source)):
         return Verdict.EQUAL
     evict = isinstance(reader.plan.reader.root, AnswerArrangement)
@@ -85,7 +72,7 @@ def agreement_in_steps(
         return Verdict.DIFFERENT  # what ties by the plan's order need not tie by the text's
     if reader.program.order is not None:
         return (yield from _in_order(reader, keys, ours, wanted, levels))
-    if (yield from _same_bag(ours, wanted)):
+    if (yield from same_bag(ours, wanted)):
         return Verdict.EQUAL
     if len(ours) != len(wanted) and not (evict and chooses_how_many(reader.plan.sql, named)):
         return Verdict.DIFFERENT  # which rows a LIMIT leaves is MySQL's choice, not how many
@@ -140,24 +127,6 @@ def _mapped(rows: Sequence[Item], work: Callable[[Sequence[Item]], list[Any]]) -
         out += work(part)
         yield
     return out
-
-
-def _same_bag(ours: Sequence[Any], theirs: Sequence[Any]) -> Steps[bool]:
-    """Whether they are the same, in whatever order."""
-    if len(ours) != len(theirs):
-        return False
-    bag: Counter[Any] = Counter()
-    for part in _parts(ours):
-        bag.update(part)
-        yield
-    for part in _parts(theirs):
-        bag.subtract(part)
-        yield
-    for few in _parts(list(bag.values())):
-        if any(few):
-            return False
-        yield
-    return True
 
 
 def _parts(rows: Sequence[Item]) -> Iterable[Sequence[Item]]:
@@ -245,7 +214,7 @@ def _in_order(
         end = at + size
         if end // LARGE > at // LARGE:
             yield
-        if ours[at:end] != theirs[at:end] and not (yield from _same_bag(ours[at:end], theirs[at:end])):
+        if ours[at:end] != theirs[at:end] and not (yield from same_bag(ours[at:end], theirs[at:end])):
             cut = (limited and number == len(ties) - 1) or (offset and number == 0)
             if not cut or ordered_totally(reader.plan):
                 return Verdict.DIFFERENT

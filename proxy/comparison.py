@@ -26,7 +26,7 @@ from dataflow.reader import LARGE_BYTES, MANY_DEPS, ReaderNode, TooLong
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from planner.plan import AnswerArrangement
-from proxy.agreement import LARGE, Verdict, agreement_in_steps
+from proxy.agreement import LARGE, Verdict, agreement
 from proxy.api import Join, ParameterValue
 from proxy.keys import Binding, Bound
 from proxy.slices import encode_in_slices, run_in_slices
@@ -153,7 +153,7 @@ class Comparison:
         """As `compare`. What it returns counts only if the comparison is `untouched` afterwards."""
         columns, encode = self.cache.columns, self.reader.encoders[self.format_]
         try:
-            verdict = yield from agreement_in_steps(self.reader, self.keys, columns, encode, self.held, self.rows)
+            verdict = yield from agreement(self.reader, self.keys, columns, encode, self.held, self.rows)
         except EvaluationError:
             return None
         if verdict is Verdict.DIFFERENT and isinstance(self.reader.plan.reader.root, AnswerArrangement):

@@ -13,7 +13,7 @@ from dataflow.check import Finding
 from dataflow.large_answers import Steps, at_once
 from dataflow.messages import OwnAnswer
 from dataflow.reader import ReaderNode
-from proxy.agreement import Verdict, agreement_in_steps
+from proxy.agreement import Verdict, agreement
 from proxy.api import Encoder, ParameterValue
 from proxy.comparison import DATA_ERRORS
 from proxy.keys import Binding
@@ -75,7 +75,7 @@ class FillCheck:
             return Finding.DIFFERS if own.errno in DATA_ERRORS else Finding.UNKNOWN
         keys = self.binding.keys
         given = self.reader, keys, self.cache.columns, self.encode, rows, own.rows, levels
-        if (yield from agreement_in_steps(*given)) is Verdict.DIFFERENT:
+        if (yield from agreement(*given)) is Verdict.DIFFERENT:
             return Finding.DIFFERS
         if own.rows and self.cache.encoding is not None:
             self.cache.encoding.on_own_answer(own.columns)

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 
+from dataflow.large_answers import at_once
 from proxy.agreement import LARGE, Verdict, agreement, chooses_how_many, order_terms, ordered_totally
 from sqltypes.expression import Row
 from sqltypes.schema import BIGINT, ResultColumn, SqlType
@@ -30,7 +31,7 @@ def compared(rig: Rig, held: Sequence[Row], source: Sequence[Row], *types: SqlTy
     reader = rig.readers[0]
     width = len((held or source)[0])
     columns = [ResultColumn(f"c{at}", type_, True) for at, type_ in enumerate(types or (BIGINT,) * width)]
-    return agreement(reader, [(reader.key_of((7,)), (7,))], columns, reader.encoders[0], held, source)
+    return at_once(agreement(reader, [(reader.key_of((7,)), (7,))], columns, reader.encoders[0], held, source))
 
 
 @pytest.mark.parametrize(
