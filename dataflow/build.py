@@ -13,6 +13,7 @@ from sys import getsizeof
 from typing import Any
 
 from dataflow.arrangement import NOWHERE, Arrangement, LinearArrangement, Memory
+from dataflow.derivation import Grouping, Level, Params, ReaderProgram
 from dataflow.operators.aggregate import (
     EXACT,
     Accumulator,
@@ -25,7 +26,7 @@ from dataflow.operators.aggregate import (
 from dataflow.operators.answer import AnswerNode, AnswerWatch, Compared, Parts
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
-from dataflow.reader import Grouping, Level, Params, ReaderNode, ReaderProgram
+from dataflow.reader import ReaderNode
 from dataflow.spellings import with_one_spelling
 from dataflow.whole_dates import dated_places, with_whole_dates
 from dataflow.whole_strings import of_whole_strings

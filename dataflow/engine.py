@@ -315,8 +315,8 @@ class Engine(Reads):
         """After a fault whose effects are lost: the reads that wait for nothing, as their fill was lost on the way, get
         the error. All subscriptions end: one may have missed a change."""
         missed = {read.waiter for reads in self._missed.values() for read in reads}
-        missed |= self._unsettled.keys() | self._long.keys()
-        waits = [read for read in self._reads.values() if read.waiter not in missed]
+        missed |= self._unsettled.keys()
+        waits = [read for read in self._reads.values() if read.waiter not in missed and read.waiter not in self._long]
         lost = [read for read in waits if self._fills.keys().isdisjoint(read.fills)]
         ended = self.subscriptions.end_all(error.message)
         for changes in ended:

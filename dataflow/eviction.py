@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dataflow.arrangement import Memory
+from dataflow.derivation import Params, TooLong
 from dataflow.entries import Held, relink
-from dataflow.reader import Params, ReaderNode, TooLong
+from dataflow.reader import ReaderNode
 from sqltypes.expression import Key
 
 AT_ONCE = 16  # of what was let go, that are taken apart before it is looked whether that is enough

@@ -22,10 +22,11 @@ from dataclasses import dataclass, field
 from dataflow.arrangement import ROWS_AT_ONCE, UNBOUNDED, Arrangement, Entries
 from dataflow.check import Check, Finding
 from dataflow.demand import Demand
+from dataflow.derivation import Params, TooLong
 from dataflow.entries import Entry, Held, Linking
 from dataflow.large_answers import Holes, answered, derived
 from dataflow.messages import Ddl, OwnAnswer, Statement, Transaction, UpqueryAnswer, UpqueryRequest
-from dataflow.reader import Params, ReaderNode, TooLong
+from dataflow.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
 from planner.plan import AnswerArrangement

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dataflow.reader import Params, ReaderNode
+from dataflow.derivation import Params
+from dataflow.reader import ReaderNode
 from planner.plan import AnswerArrangement
 from sqltypes.expression import Key
 

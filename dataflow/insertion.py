@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
+from dataflow.derivation import Params, TooLong
 from dataflow.entries import Entry, Held
 from dataflow.fill import Fill, Hold
 from dataflow.large_answers import Linked, RowsAt, Steps, answered, parts, same_bag
-from dataflow.reader import Params, ReaderNode, TooLong
+from dataflow.reader import ReaderNode
 from gtid_tracker.tracker import Cut
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Row

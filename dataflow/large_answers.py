@@ -16,19 +16,10 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from dataflow.arrangement import Entries
+from dataflow.derivation import Derivation, Hole, Level, Params, TooLong, fold, groups_of, keep_distinct
 from dataflow.entries import Entry, Held, Linking, add_dependent, release
 from dataflow.operators.aggregate import State
-from dataflow.reader import (
-    Derivation,
-    Hole,
-    Level,
-    Params,
-    ReaderNode,
-    TooLong,
-    fold,
-    groups_of,
-    keep_distinct,
-)
+from dataflow.reader import ReaderNode
 from sqltypes.expression import Key, Row
 
 Item = TypeVar("Item")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from dataflow.derivation import Hole, Params, TooLong
 from dataflow.fill import Read
 from dataflow.large_answers import Holes
-from dataflow.reader import Hole, Params, ReaderNode, TooLong
+from dataflow.reader import ReaderNode
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key
 

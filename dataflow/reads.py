@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from dataflow.demand import BEHIND
+from dataflow.derivation import Params, TooLong
 from dataflow.entries import Entry, Held
 from dataflow.eviction import GOING
 from dataflow.fill import SLOW_SECONDS, Fill, Read, Record
 from dataflow.hot_keys import HotKeys
 from dataflow.large_answers import Holes, Steps
-from dataflow.long_reads import LongRead
+from dataflow.long_reads import LongRead, LongReads
 from dataflow.messages import Effect, Failed, Filled, Ready, UpqueryRequest
 from dataflow.missing import missing, params_of
-from dataflow.reader import Params, ReaderNode, TooLong
+from dataflow.reader import ReaderNode
 from dataflow.source_history import SourceHistory
 from dataflow.state import State
 from dataflow.subscription import ENDED, Subscriptions, linked_rows
@@ -32,7 +33,7 @@ from gtid_tracker.gtid import GtidSet
 from gtid_tracker.progress import PositionWaits
 from gtid_tracker.ring import Ring
 from sqltypes.errors import EvaluationError, UpwellError
-from sqltypes.expression import Key, Row
+from sqltypes.expression import Key
 
 OnFailure = Callable[[ReaderNode, list[Read], Exception], list[Effect]]
 OnBroken = Callable[[Fill, Exception], list[Effect]]
@@ -75,7 +76,7 @@ class Reads:
         self._unasked_ended: list[Fill] = []  # `Filled` is still to be told of them
         self._missed: dict[ReaderNode, list[Read]] = {}
         self._unsettled: dict[int, Read] = {}  # whose fills have ended
-        self._long: dict[int, LongRead] = {}  # that are answered from what is held, in steps
+        self._long = LongReads()  # that are answered from what is held, in steps
         self._inserting: deque[tuple[Fill, Steps[None]]] = deque()  # answers of which a part is inserted
         self._reads: dict[int, Read] = {}
         self.latency: dict[int, float] = {}  # by tag: seconds that its upqueries take, smoothed
@@ -128,7 +129,7 @@ class Reads:
         """The caller went away. Returns the upqueries that nobody waits for any more, to be stopped at the source."""
         read = self._reads.pop(waiter, None)
         self._unsettled.pop(waiter, None)
-        self._long.pop(waiter, None)
+        self._long.drop(waiter)
         if read is None:
             return []
         if read.reader in self._missed:
@@ -347,13 +348,15 @@ class Reads:
             rows = read.reader.answer(read.keys, short=not self.subscriptions.concerns(read.waiter))
         except TooLong:
             if not read.fills:
-                self._long[read.waiter] = LongRead(read)
+                self._long.add(read)
             return []
         except EvaluationError as error:
             return self._cannot_tell(read, error)
         if rows is not None:
-            if told := self._may_not_tell(read):
-                return told
+            if read.check is not None:
+                return self._give_up(read, "unchecked")
+            if read.demand is not None and not read.demand.met():
+                return self._give_up(read, BEHIND)
             del self._reads[read.waiter]
             position = self.ring.position.freeze()
             if self.subscriptions.concerns(read.waiter):
@@ -371,66 +374,28 @@ class Reads:
                 read.holes = {key: read.reader.derive(params, levels).holes for key, params in read.keys}
         return self._again(read, ended)
 
-    def _may_not_tell(self, read: Read) -> list[Effect]:
-        """What comes of a read that must not be told what is held at the position."""
+    def _settle_more(self) -> list[Effect]:
+        """Goes on with the reads that are answered in steps."""
+        effects: list[Effect] = []
+        for read, long in self._long.go_on(self.ring.position.freeze()):
+            if read.waiter in self._reads:
+                effects += self._end_long(read, long)
+        return effects
+
+    def _end_long(self, read: Read, long: LongRead) -> list[Effect]:
+        if long.error is not None:
+            return self._cannot_tell(read, long.error)
         if read.check is not None:
             return self._give_up(read, "unchecked")
-        if read.demand is not None and not read.demand.met():
+        if not long.met:
             return self._give_up(read, BEHIND)
-        return []
-
-    def _settle_more(self) -> list[Effect]:
-        """Goes on with the first of the reads that are answered in steps."""
-        if not self._long:
-            return []
-        waiter, long = next(iter(self._long.items()))
-        if waiter not in self._reads:
-            del self._long[waiter]
-            return []
-        read = long.read
-        try:
-            if long.steps is None:
-                if told := self._may_not_tell(read):
-                    del self._long[waiter]
-                    return told
-                long.begin(self.ring.position.freeze())
-            assert long.steps is not None
-            for _ in long.steps:
-                return []
-        except EvaluationError as error:
-            del self._long[waiter]
-            return self._cannot_tell(read, error)
-        except BaseException:
-            del self._long[waiter]
-            raise
-        found = long.found
-        if found.rows is None and not found.holes and long.tries < MAX_ATTEMPTS:
-            long.steps = None  # a change has come
-            return []
-        del self._long[waiter]
-        if found.rows is not None:
-            return [*self._told_long(read, found.rows, long.position), *self._tell_alike(long)]
-        if found.holes:
-            read.holes = found.holes
+        if long.found.rows is not None:
+            del self._reads[read.waiter]
+            return [Ready(read.waiter, long.found.rows, long.position, settled=True)]
+        if long.found.holes:
+            read.holes = long.found.holes
             return self._again(read, 0)
         return self._give_up(read, "hot_key")
-
-    def _told_long(self, read: Read, rows: list[Row], position: GtidSet) -> list[Effect]:
-        del self._reads[read.waiter]
-        return [Ready(read.waiter, rows, position, settled=True)]
-
-    def _tell_alike(self, long: LongRead) -> list[Effect]:
-        """The other reads of the same keys that came before its position are told the same."""
-        effects: list[Effect] = []
-        for waiter, other in list(self._long.items()):
-            read = other.read
-            alike = read.reader is long.read.reader and read.keys == long.read.keys
-            alike = alike and read.demand is None  # it may be met by now, and was not at that position
-            if alike and waiter in self._reads and read.since is not None and read.since.issubset(long.position):
-                del self._long[waiter]
-                told = self._may_not_tell(read)
-                effects += told or self._told_long(read, long.found.rows or [], long.position)
-        return effects
 
     def _settle_all(self, fill: Fill) -> list[Effect]:
         """After a fill was inserted: settles as many of its reads as a short step can, the others in `flush`."""
@@ -460,6 +425,7 @@ class Reads:
     def _give_up(self, read: Read, why: str, told: str = "") -> list[Effect]:
         """The read is to be passed through to MySQL; a subscription that it is for ends."""
         self._reads.pop(read.waiter, None)
+        self._long.drop(read.waiter)
         self.memory.count(f"given_up_{why}")
         ended = self.subscriptions.end(read.waiter, told or ENDED.get(why, why))
         return [Failed(read.waiter, None, why), *ended]

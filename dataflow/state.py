@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dataflow.arrangement import UNBOUNDED, Arrangement, Memory
+from dataflow.derivation import Params
 from dataflow.entries import Held
 from dataflow.eviction import Sieve
 from dataflow.fill import Fill, Record
@@ -19,7 +20,7 @@ from dataflow.insertion import Insertion, audit, insert_ahead
 from dataflow.large_answers import Steps
 from dataflow.large_change import SIZES, LargeChange, work_of
 from dataflow.messages import Ddl, Progress, StreamEvent, Transaction
-from dataflow.reader import Params, ReaderNode
+from dataflow.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
 from gtid_tracker.ring import Ring
 from planner.plan import QueryPlan

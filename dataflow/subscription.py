@@ -23,11 +23,12 @@ from functools import partial
 from itertools import chain
 
 from dataflow.arrangement import UNBOUNDED
+from dataflow.derivation import Params
 from dataflow.entries import Held
 from dataflow.fill import Read
 from dataflow.large_answers import HeldRows, Steps, at_once, parts
 from dataflow.messages import Changes, Effect
-from dataflow.reader import LARGE_BYTES, Params, ReaderNode
+from dataflow.reader import LARGE_BYTES, ReaderNode
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key, Row
 

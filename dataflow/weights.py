@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dataflow.derivation import Params
 from dataflow.fill import Read
 from dataflow.operators.answer import AnswerNode
-from dataflow.reader import Params, ReaderNode
+from dataflow.reader import ReaderNode
 from sqltypes.expression import Key
 
 

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
 
+from dataflow.derivation import Params
 from dataflow.engine import Engine
 from dataflow.messages import Filled, UpqueryRequest
-from dataflow.reader import Params, ReaderNode
+from dataflow.reader import ReaderNode
 from planner.plan import AnswerArrangement, QueryPlan
 from proxy.api import FillProgress, ParameterValue
 from proxy.keys import KeyBinder

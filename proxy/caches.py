@@ -12,8 +12,9 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from bulk.access_rows import HIT
+from dataflow.derivation import Params, TooLong
 from dataflow.entries import Held
-from dataflow.reader import Params, ReaderNode, TooLong
+from dataflow.reader import ReaderNode
 from planner.plan import AnswerArrangement
 from proxy.api import (
     ANSWERED_BY_MYSQL,

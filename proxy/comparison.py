@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from dataflow.derivation import TooLong
 from dataflow.engine import Engine
 from dataflow.entries import Held
 from dataflow.large_answers import Steps, answered, at_once
 from dataflow.messages import Ddl, Gap, Restarted, Statement, StreamEvent, UpqueryAnswer, UpqueryFailed, UpqueryRequest
-from dataflow.reader import LARGE_BYTES, MANY_DEPS, ReaderNode, TooLong
+from dataflow.reader import LARGE_BYTES, MANY_DEPS, ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from planner.plan import AnswerArrangement

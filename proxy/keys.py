@@ -8,7 +8,8 @@ from decimal import Decimal
 from itertools import product
 from typing import Any
 
-from dataflow.reader import Params, ReaderNode
+from dataflow.derivation import Params
+from dataflow.reader import ReaderNode
 from planner.plan import AnswerArrangement, Parameter, QueryPlan
 from proxy.api import ParameterValue
 from sqltypes.errors import BadParameters, ComparedElsewhere

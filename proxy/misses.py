@@ -12,9 +12,10 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from bulk.access_rows import HIT, MISS
+from dataflow.derivation import Params, TooLong
 from dataflow.entries import Held
 from dataflow.large_answers import HeldRows, Holes, Linked, RowsAt
-from dataflow.reader import Params, ReaderNode, TooLong
+from dataflow.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
 from proxy.api import ANSWERED_BY_MYSQL, Answer, Demand, ParameterValue, Served
 from proxy.faults import guarded_async

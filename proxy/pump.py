@@ -12,6 +12,7 @@ from time import monotonic, perf_counter
 
 from dataflow.check import Check
 from dataflow.demand import BEHIND, Demand
+from dataflow.derivation import Params
 from dataflow.engine import Engine
 from dataflow.fill import Fill, Read
 from dataflow.guard import Guard
@@ -29,7 +30,7 @@ from dataflow.messages import (
     UpqueryFailed,
     UpqueryRequest,
 )
-from dataflow.reader import Params, ReaderNode
+from dataflow.reader import ReaderNode
 from external_upquery.executor import Executor
 from proxy.api import Encoder, EncoderFor, Join
 from proxy.faults import Faults

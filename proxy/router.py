@@ -11,10 +11,11 @@ from dataclasses import replace
 from time import monotonic, perf_counter
 
 import upwell
+from dataflow.derivation import Params
 from dataflow.engine import Engine
 from dataflow.entries import Held
 from dataflow.messages import Gap, Progress, StreamEvent
-from dataflow.reader import Params, ReaderNode
+from dataflow.reader import ReaderNode
 from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream
 from gtid_tracker.gtid import GtidSet

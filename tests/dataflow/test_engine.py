@@ -8,9 +8,10 @@ import pytest
 
 import dataflow.engine
 import dataflow.reads
+from dataflow.derivation import Params
 from dataflow.fill import Read
 from dataflow.messages import Effect, Failed, Gap, Ready, Transaction, UpqueryAnswer, UpqueryFailed, UpqueryRequest
-from dataflow.reader import Params, ReaderNode
+from dataflow.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid
 from sqltypes.errors import Fault, SourceDown, SourceError

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 import proxy.bulk_fill as bulk_fill
+from dataflow.derivation import Params
 from dataflow.messages import Filled, UpqueryRequest
-from dataflow.reader import Params
 from proxy.api import FillProgress
 from proxy.bulk_fill import TRIES, BulkFill, Slice
 from proxy.slices import taken

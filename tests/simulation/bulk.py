@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
+from dataflow.derivation import Params
 from dataflow.engine import Engine
 from dataflow.messages import Filled, UpqueryRequest
-from dataflow.reader import Params
 from gtid_tracker.bracket import Bracket
 from proxy.named_cache import NamedCache
 from sqltypes.expression import Key

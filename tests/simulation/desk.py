@@ -7,10 +7,11 @@ import pickle
 from collections.abc import Sequence
 from typing import NoReturn, cast
 
+from dataflow.derivation import Params
 from dataflow.engine import Engine
 from dataflow.entries import Held
 from dataflow.messages import Effect, UpqueryRequest
-from dataflow.reader import Params, ReaderNode
+from dataflow.reader import ReaderNode
 from proxy.api import Encoder, Join
 from proxy.caches import OpenCache
 from proxy.keys import KeyBinder

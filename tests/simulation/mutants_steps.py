@@ -36,7 +36,7 @@ STEPS = (
     Mutant(
         "steps",
         "it is told at which position",
-        edit(Reads, "_settle_more", ("found.rows, long.position", "found.rows, self.ring.position.freeze()")),
+        edit(Reads, "_end_long", ("found.rows, long.position", "found.rows, self.ring.position.freeze()")),
     ),
     Mutant(
         "steps",
