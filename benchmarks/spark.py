@@ -34,9 +34,9 @@ from examples.lobsters.cpu import process_seconds
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from integration.raw_client import RawClient
-from proxy.api import FillBy, FillProgress
 from proxy.app import App, running
 from proxy.bulk_fill import KEYS, sliced
+from proxy.bulk_progress import FillBy, FillProgress
 from proxy.config import load_config
 from proxy.mysql.packets import packet
 from proxy.spark import SparkProcess

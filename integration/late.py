@@ -12,7 +12,7 @@ import os
 
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.executor import Deliver, Executor
-from proxy import trust
+from proxy import auditor
 from proxy.mysql import cached_reads
 from vstream.dump import DumpReader
 
@@ -46,4 +46,4 @@ if FILLS:
 if STREAM:
     make_stream_late(STREAM)
 if os.environ.get("IMPATIENT"):
-    trust.PATIENCE = cached_reads.VISIBLE_SOON = cached_reads.PATIENT = 0.0
+    auditor.PATIENCE = cached_reads.VISIBLE_SOON = cached_reads.PATIENT = 0.0

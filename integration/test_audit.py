@@ -13,7 +13,7 @@ from integration.filler import in_database, needs_spark, run_in
 from integration.grpc_app import Proxy
 from integration.proxy_thread import Beside
 from integration.test_bulk_fills import NUMBERS, SHAPES, answer, fill, rows, truth
-from proxy.api import AuditProgress, FillBy
+from proxy.bulk_progress import AuditProgress, FillBy
 from proxy.grpc_rows import FORMAT
 
 BY = pytest.mark.parametrize("by", [FillBy.DIRECT, FillBy.SPARK], ids=["direct", "spark"])

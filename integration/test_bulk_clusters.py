@@ -22,7 +22,7 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside
 from integration.spark_cluster import START, Running, connect_server, standalone
 from integration.test_bulk_fills import NUMBERS, answer, fill, rows, truth
-from proxy.api import FillBy, FillProgress
+from proxy.bulk_progress import FillBy, FillProgress
 from proxy.spark import SparkProcess
 from tests.support.waiting import until
 

@@ -17,8 +17,9 @@ from integration.filler import bulk_of, in_database, needs_spark, run_in
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside
-from proxy.api import AuditProgress, FillBy, FillProgress, ParameterValue
+from proxy.api import ParameterValue
 from proxy.bulk_fill import bound
+from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from proxy.grpc_rows import FORMAT
 from proxy.keys import KeyBinder
 from proxy.metrics import Metrics

@@ -162,7 +162,7 @@ def test_rows_of_several_keys_sorted_together_are_hits_of_transactions_once_they
     mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are not stored, so each look at them is due to be compared: the look after the comparison was so, too."""
-    monkeypatch.setattr("proxy.trust.PATIENCE", 10.0)  # or a busy machine's answers are MySQL's
+    monkeypatch.setattr("proxy.auditor.PATIENCE", 10.0)  # or a busy machine's answers are MySQL's
     sql = "SELECT id, word FROM words WHERE grp IN (7, 8) ORDER BY word, id"
 
     async def scenario() -> None:

@@ -17,7 +17,7 @@ from dataflow.reader import ReaderNode, held_bytes
 from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream
 from planner.all_keys import listing_sql, why_not_listed
-from proxy.api import AuditProgress, FillBy, FillProgress, ParameterValue
+from proxy.api import ParameterValue
 from proxy.bulk_askers import AT_ONCE, DirectAsker, SparkAsker
 from proxy.bulk_fill import (
     COMPARED,
@@ -31,6 +31,7 @@ from proxy.bulk_fill import (
     planned,
     sliced,
 )
+from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from proxy.catalog import Catalog
 from proxy.named_cache import NamedCache
 from proxy.pump import Pump

@@ -13,7 +13,7 @@ from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.collected import CollectedUpquery
 from external_upquery.connection import FAREWELLS
 from external_upquery.snapshot import BracketReader
-from proxy.api import FillProgress
+from proxy.bulk_progress import FillProgress
 from proxy.pump import Pump
 from proxy.slices import Slices, run_in_slices
 from proxy.spark import SparkProcess

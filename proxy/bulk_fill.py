@@ -21,7 +21,8 @@ from dataflow.engine import Engine
 from dataflow.messages import Filled, UpqueryRequest
 from dataflow.reader import ReaderNode
 from planner.plan import AnswerArrangement, QueryPlan
-from proxy.api import FillProgress, ParameterValue
+from proxy.api import ParameterValue
+from proxy.bulk_progress import FillProgress
 from proxy.keys import KeyBinder
 from proxy.named_cache import NamedCache
 from proxy.pump import Pump

@@ -16,15 +16,7 @@ from dataflow.derivation import Params, TooLong
 from dataflow.entries import Held
 from dataflow.reader import ReaderNode
 from planner.plan import AnswerArrangement
-from proxy.api import (
-    ANSWERED_BY_MYSQL,
-    Answer,
-    CacheInfo,
-    Demand,
-    ListLookup,
-    Lookup,
-    ParameterValue,
-)
+from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, ListLookup, Lookup, ParameterValue
 from proxy.encoding import NOT_READY
 from proxy.faults import guarded
 from proxy.keys import MOST_KEYS, MOST_LISTED, Binding, KeyBinder, in_parts, keys_in

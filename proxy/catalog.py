@@ -24,6 +24,7 @@ from planner.matcher import QueryMatcher
 from planner.plan import Caution, QueryPlan
 from planner.scan import preparable, tokens_at_most
 from proxy.api import BY_GRPC, MadeBy, Origin
+from proxy.auditor import Auditor
 from proxy.collations import load_collations
 from proxy.definitions import CacheLimits, Definitions, Forgotten, to_the_end
 from proxy.doubts import CLOSED, Doubt, Doubts, next_level
@@ -36,7 +37,6 @@ from proxy.planning import TOO_COSTLY, PlanningProcess, check_views, disagreemen
 from proxy.planning_worker import Thought, refusing
 from proxy.proxied import NO_SOURCE, Judgement
 from proxy.pump import Pump
-from proxy.trust import Auditor
 from sqltypes.errors import (
     CacheExists,
     NeedRelations,

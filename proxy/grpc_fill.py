@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
-from proxy.api import AuditProgress, FillBy, FillProgress, ParameterValue
+from proxy.api import ParameterValue
+from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from proxy.grpc_values import AT_ONCE, field_at, key_parameters, long_key_parameters
 from proxy.slices import Slices, emptied
 from sqltypes.errors import BadParameters, MalformedRequest, Overloaded

@@ -15,10 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 import grpc
 
-from proxy.api import (
-    Demand,
-    System,
-)
+from proxy.api import Demand, System
 from proxy.grpc_answers import (
     answer_bytes,
     cache_message,

@@ -17,7 +17,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from proxy.api import CacheInfo, FillProgress, System, SystemStatus
+from proxy.api import CacheInfo, System, SystemStatus
+from proxy.bulk_progress import FillProgress
 from proxy.counters import GAUGES
 from proxy.slices import in_slices
 

@@ -26,12 +26,9 @@ from proxy.api import (
     BY_GRPC,
     DEFAULT_WAIT,
     Answer,
-    AuditProgress,
     CacheInfo,
     Encoder,
     EncoderFor,
-    FillBy,
-    FillProgress,
     Freshness,
     Join,
     MadeBy,
@@ -41,8 +38,10 @@ from proxy.api import (
     SubscriptionEvent,
     SystemStatus,
 )
+from proxy.auditor import Auditor
 from proxy.auto_cache import AutoCache
 from proxy.bulk import Bulk
+from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from proxy.caches import OpenCache
 from proxy.catalog import Catalog
 from proxy.counters import COUNTERS, SOURCE
@@ -58,7 +57,6 @@ from proxy.sample import Sampler
 from proxy.slices import encode_in_slices, in_slices
 from proxy.state import StateStore
 from proxy.subscriptions import Subscriptions
-from proxy.trust import Auditor
 from proxy.visible import VisibleTimes
 from proxy.warm_up import WarmUp
 from sqltypes.errors import TooStale, UnknownCache, UpwellError

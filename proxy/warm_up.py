@@ -23,8 +23,9 @@ import structlog
 from dataflow.engine import Engine
 from dataflow.entries import Held
 from dataflow.reader import ReaderNode
-from proxy.api import FillBy, FillProgress, ParameterValue
+from proxy.api import ParameterValue
 from proxy.bulk import Bulk
+from proxy.bulk_progress import FillBy, FillProgress
 from proxy.catalog import Catalog
 from proxy.slices import Slices, emptied, taken
 from proxy.spark import APP_DIR

@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from planner.scan import preparable
-from proxy.api import CacheInfo, FillProgress, MadeBy, Origin, System, SystemStatus
+from proxy.api import CacheInfo, MadeBy, Origin, System, SystemStatus
+from proxy.bulk_progress import FillProgress
 from proxy.mysql.commands import (
     Cell,
     Columns,

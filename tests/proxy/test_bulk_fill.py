@@ -12,8 +12,8 @@ import pytest
 import proxy.bulk_fill as bulk_fill
 from dataflow.derivation import Params
 from dataflow.messages import Filled, UpqueryRequest
-from proxy.api import FillProgress
 from proxy.bulk_fill import TRIES, BulkFill, Slice
+from proxy.bulk_progress import FillProgress
 from proxy.slices import taken
 from sqltypes.errors import SourceDown, SourceError, UpwellError
 from sqltypes.expression import Key

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 import proxy.grpc_fill
-from proxy.api import AuditProgress, FillBy, FillProgress
+from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from proxy.grpc_fill import Asked, asked_to_fill
 from proxy.grpc_server import GrpcOptions
 from sqltypes import errors as ours

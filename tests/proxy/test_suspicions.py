@@ -24,13 +24,13 @@ from dataflow.messages import (
 )
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
+from proxy.auditor import Auditor
 from proxy.comparison import Comparer
 from proxy.encoding import Encoding
 from proxy.keys import Binding
 from proxy.long_sql import substituted
 from proxy.named_cache import NamedCache
 from proxy.suspicions import AGAIN, PATIENCE
-from proxy.trust import Auditor
 from sqltypes.errors import SourceDown
 from sqltypes.expression import Row
 from sqltypes.schema import BIGINT, ResultColumn

@@ -13,13 +13,10 @@ from proxy.api import (
     ANSWERED_BY_MYSQL,
     BY_GRPC,
     Answer,
-    AuditProgress,
     CacheInfo,
     Demand,
     Encoder,
     EncoderFor,
-    FillBy,
-    FillProgress,
     Freshness,
     Join,
     MadeBy,
@@ -29,6 +26,7 @@ from proxy.api import (
     SubscriptionEvent,
     SystemStatus,
 )
+from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from proxy.grpc_rows import FORMAT, encoder_for
 from proxy.proxied import Judgement, ProxiedQueries
 from sqltypes.errors import (
