@@ -13,6 +13,7 @@ from integration.oracle.asker import Asker, asker_beside
 from integration.oracle.mutants import FAULTS, Fault, differs, planted
 from integration.oracle.run import AUTOMATIC, EVERYTHING, NESTED, oracle
 from integration.oracle.script import play, read
+from tests.support.in_steps import everything_in_steps
 
 FINDINGS = sorted((Path(__file__).parent / "oracle" / "findings").glob("*.sql"))
 SEED, NESTED_SEED = 1010, 11
@@ -40,6 +41,15 @@ def test_nothing_differs_of_queries_in_queries(asker: Asker) -> None:
     print(result)
     assert not result.found
     assert result.tally.counts["hits after a change"] > 10
+
+
+def test_nothing_differs_of_what_is_done_in_steps(mysql: Server, tmp_path: Path) -> None:
+    with asker_beside(mysql, f"t{os.getpid()}_steps", tmp_path) as asker:
+        everything_in_steps(asker.beside.proxy.app.engine)
+        result = oracle(asker, SEED, rounds=4, kinds=KINDS, focus=EVERYTHING)
+    print(result)
+    assert not result.found
+    assert result.tally.counts["hits of maintain"] > 20 and result.tally.counts["hits after a change"] > 10
 
 
 def test_queries_that_take_mysql_long_are_left_out(asker: Asker, monkeypatch: pytest.MonkeyPatch) -> None:

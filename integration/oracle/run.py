@@ -33,6 +33,7 @@ from integration.oracle.shrink import Shrinker
 from integration.oracle.writer import EVERY
 from integration.private_mysql import NoMySQL, find_mysql
 from tests.simulation.mutant import always
+from tests.support.in_steps import everything_in_steps
 
 DATABASE = "oracle"
 MEMORY, ROOM = Path("/dev/shm"), 6 << 30  # bytes
@@ -172,6 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", choices=KINDS, action="append", help="what may differ: these kinds alone count")
     parser.add_argument("--verify", default="off", help="checks of new caches (--verify-new-caches), which hide faults")
     parser.add_argument("--auto", action="store_true", help="no CREATE CACHE: what is read often is cached by itself")
+    parser.add_argument("--steps", action="store_true", help="the proxy takes the smallest answer for a large one")
     parser.add_argument("--nested", action="store_true", help="only joins in brackets, WITH, views, queries in queries")
     given = parser.parse_args(arguments)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
@@ -204,6 +206,8 @@ def _played(server: Server, state: Path, given: argparse.Namespace, options: Map
     kinds, there = tuple(given.only or KINDS), True
     try:
         with asker_beside(server, DATABASE, state, **options) as asker:
+            if given.steps:
+                everything_in_steps(asker.beside.proxy.app.engine)
             try:
                 oracle(
                     asker,

@@ -57,6 +57,7 @@ from tests.simulation.script import Action, Setup
 from tests.simulation.source import Change, Commit, ModelSource
 from tests.simulation.sql_side import DATABASE, State
 from tests.support.engine_rig import deliver
+from tests.support.in_steps import everything_in_steps
 
 CHECK_EVERY = 16  # steps of a schedule from one check of all invariants to the next; of a script every step is checked
 EXACT_EVERY = 6  # upqueries, besides those that the engine wants exact
@@ -65,17 +66,6 @@ LOOK_BACK = 8  # hits from one that is compared with earlier positions to the ne
 BETWEEN_STEPS = 0.01  # seconds
 LOST, REFUSED = SourceDown("connection lost"), SourceError(1690, "22003", "out of range")
 Results = list[list[Row]]
-
-
-def set_sizes(engine: Engine, setup: Setup) -> None:
-    """From what size on something is done in steps."""
-    engine.memory.remains.few = setup.few
-    engine.most_inserted = max(1, setup.few)
-    engine.state.sizes = Sizes(*setup.sizes)
-    if setup.steps:
-        engine.memory.remains.few_deps = 0
-        engine.subscriptions.many = engine.subscriptions.large_bytes = 0
-        engine.memory.most_rows, engine.state.placed_at_once = 0, 1
 
 
 class Simulation:
@@ -112,7 +102,11 @@ class Simulation:
         self.engine = Engine(
             GtidSet.empty(), setup.limit, lambda: self.clock, *setup.ring, followed=lambda: self.followed
         )
-        set_sizes(self.engine, setup)
+        self.engine.memory.remains.few = setup.few
+        self.engine.most_inserted = max(1, setup.few)
+        self.engine.state.sizes = Sizes(*setup.sizes)
+        if setup.steps:
+            everything_in_steps(self.engine)
         self.changing: tuple[Commit, StreamEvent] | None = None  # a large transaction under way
         self.desk = Desk(self.engine)
         self.bulk = Bulk(self.engine)

@@ -1,0 +1,11 @@
+"""An engine that does in steps whatever it can do so: the smallest answer is a large one."""
+
+from __future__ import annotations
+
+from dataflow.engine import Engine
+
+
+def everything_in_steps(engine: Engine) -> None:
+    engine.memory.remains.few_deps = 0
+    engine.subscriptions.many = engine.subscriptions.large_bytes = 0
+    engine.memory.most_rows, engine.state.placed_at_once = 0, 1
