@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import os
 import ssl
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,15 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     # Drivers load the machine's certificates for each connection, in 20 ms. No server of tests has one of them.
     ssl.SSLContext.load_default_certs = lambda *arguments: None  # type: ignore[method-assign]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_below_no_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What proxies keep below their user's home is apart for each process of tests: a token that a killed proxy has
+    left is found by the clients of the next one at its port."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 def pytest_collection_finish() -> None:

@@ -42,6 +42,7 @@ from sqltypes.errors import (
 MOST_ARRIVED = 500  # answers whose wait ends with one event: of more, none is inserted in the same step
 OF_A_KEY = (SourceError, AnswerTooLarge)  # an upquery's errors that may be about one of its keys
 MOST_SPLITS = 16  # of a read's upqueries that count as no attempt: more than halve the largest one
+ENTRIES_OF_A_KEY = 10  # that are inserted while one key is held
 FILL_PATIENCE = 10.0  # seconds that an answer waits for the position; a timeout resolves nothing: the fill is dropped
 
 
@@ -155,7 +156,7 @@ class Engine(Reads):
         room = 0 if self.state.under_way is not None else self.most_inserted
         while self._due and room > 0:
             fill = self._due.popleft()
-            room -= len(fill.whole) + len(fill.partial)
+            room -= len(fill.whole) + len(fill.partial) + sum(map(len, fill.overlay)) // ENTRIES_OF_A_KEY
             effects += self._resolved(fill)
         return effects
 

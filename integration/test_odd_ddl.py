@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from integration.grpc_app import Proxy, proxy_beside
 from integration.mysql_server import Server
+from tests.support.waiting import until
 from upwell.errors import UnsupportedQuery
+from upwell.rows import Answer
 
 PARTED = "CREATE TABLE {} (id INT PRIMARY KEY, v INT) PARTITION BY HASH(id) PARTITIONS 1"
 WHOLE = "CREATE TABLE {} (id INT PRIMARY KEY, v INT)"
@@ -55,12 +58,14 @@ CASES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
 async def read_until_hit(proxy: Proxy, name: str) -> tuple[list[tuple[object, ...]], str]:
     """The rows of keys 1 to 3, and how the last was served: all as hits, unless that does not come."""
     cache = proxy.client.cache(name)
-    for _ in range(200):
-        answers = [await cache.get(key) for key in (1, 2, 3)]
-        served = {answer.served for answer in answers}
-        if served == {"hit"}:
-            break
-        await asyncio.sleep(0.01)
+    answers: list[Answer] = []
+
+    async def all_are_hits() -> bool:
+        answers[:] = [await cache.get(key) for key in (1, 2, 3)]
+        return {answer.served for answer in answers} == {"hit"}
+
+    with suppress(TimeoutError):
+        await until(all_are_hits, seconds=3.0)
     return sorted(tuple(row) for answer in answers for row in answer), answers[-1].served
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from bulk.access_rows import HIT, MISS
 from dataflow.derivation import Params, TooLong
-from dataflow.entries import Held
+from dataflow.entries import Held, Linking
 from dataflow.large_answers import HeldRows, Holes, Linked, RowsAt
 from dataflow.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
@@ -37,6 +37,8 @@ NOT_FILLED = {
     "overloaded": "the query that fills the key is too much",
 }
 """Why a fill has failed, which may be for a key beside this one, or for what was asked beside the client's own text."""
+MOST_TURNS = 1000
+"""How many turns of the loop a read waits for another one that links the same key."""
 MOST_LARGE = 20
 """How many large answers of one list are derived, or one that changes all the time, before MySQL is asked."""
 
@@ -183,6 +185,12 @@ class Misses:
     async def _derive_large(self, held: Held, params: Params) -> bool:
         """Stores an answer, unless a change comes before that is done. False: a part of it is a hole."""
         reader = held.reader
+        for _ in range(MOST_TURNS):
+            if not isinstance(held.watch, Linking):
+                break
+            await sleep(0)  # another read derives the same
+        if held.bodies is not None and held.bodies[self._format] is not None:
+            return True
         found = HeldRows(held, params)
         await run_in_slices(found.steps())
         rows, bodies = found.rows, found.bodies

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -352,7 +353,9 @@ def test_reflection_names_the_public_services_only() -> None:
     run(scenario())
 
 
-def test_a_call_needs_the_token_where_one_is_set() -> None:
+def test_a_call_needs_the_token_where_one_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # where no other proxy has left a token
+
     async def scenario() -> None:
         async with serving(GrpcOptions(token="secret"), token="secret") as served:
             assert await served.client.cache("story").get(1) == [(1, "title 1")]

@@ -75,13 +75,13 @@ class Checks:
         for sequence, tables in self._past:
             body = self._simulation.desk.caches[name].peek_since(parameters, sequence)
             if body is not None:
-                self._hit_before(name, parameters, unpacked(body), tables)
+                self.hit_before(name, parameters, unpacked(body), tables)
 
-    def _hit_before(self, name: str, parameters: Parameters, rows: list[Row], tables: Rows) -> None:
-        """What is the same as at an earlier position equals the query over the tables there."""
+    def hit_before(self, name: str, parameters: Parameters, rows: list[Row], tables: Rows) -> None:
+        """What is the same as at an earlier position, or was derived for it, equals the query over the tables there."""
         self._simulation.counts["hits of before"] += 1
         if not query(name).agrees(rows, self._at(tables), parameters):
-            raise Wrong(f"{name} {parameters}: {rows} is said to be unchanged, and was not the answer before")
+            raise Wrong(f"{name} {parameters}: {rows} is said to be the answer of before, and was not")
 
     def hit_ahead(self, name: str, parameters: Parameters, rows: list[Row], lower: GtidSet) -> None:
         """A hit ahead of the position equals the query over the tables at the position and what its upquery saw; it is

@@ -1,21 +1,23 @@
-"""Held answers that are derived in steps, while others have their turn: `dataflow.large_answers.HeldRows`."""
+"""Held answers that are derived in steps, while others have their turn: `HeldRows` and `RowsAt` of
+`dataflow/large_answers.py`."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from dataflow.entries import Held
 from dataflow.large_answers import HeldRows, Holes, RowsAt, Steps, at_once
 from proxy.caches import OpenCache
 from proxy.misses import MOST_LARGE
-from proxy.named_cache import NamedCache
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Row
 from tests.simulation.desk import packed, unpacked
 from tests.simulation.queries import Parameters
 from tests.simulation.script import Action
+from tests.simulation.sql_side import Rows
 
 SHARE = 0.3  # of the schedules that derive in steps
 BEGUN, GONE_ON = 0.04, 0.3  # of their steps begin with one, or go on with one
@@ -23,35 +25,63 @@ MOST = 4  # under way
 LARGE = 0.3  # of the schedules have large answers alone (`Setup.steps`)
 
 
+@dataclass(eq=False)
+class LargeRead:
+    """One under way. `held` None: its rows are not stored by key, and are those of the position that it began at, whose
+    tables are kept."""
+
+    name: str
+    parameters: Parameters
+    held: Held | None
+    found: HeldRows | RowsAt
+    steps: Steps[None]
+    tables: Rows
+
+    @property
+    def rows(self) -> list[Row] | None:
+        """What it has found at its end, if it may be told."""
+        held, found = self.held, self.found
+        if held is None or isinstance(found, RowsAt):
+            return found.rows
+        is_held = held.reader.entries.get(held.key) is held
+        return found.rows if is_held and found.bodies is held.bodies else None
+
+
 class LargeReads:
     """Those of one simulation."""
 
     def __init__(self) -> None:
-        self.under_way: list[tuple[str, Parameters, Held, HeldRows, Steps[None]]] = []
+        self.under_way: list[LargeRead] = []
 
-    def begin(self, name: str, cache: NamedCache, parameters: Parameters) -> None:
-        """Of a single key that is held."""
-        assert cache.reader is not None and cache.binder is not None
-        keys = cache.binder.bind(parameters).keys
-        held = cache.reader.entries.get(keys[0][0]) if len(keys) == 1 else None
-        if held is not None:
+    def begin(self, name: str, opened: OpenCache, parameters: Parameters, tables: Rows) -> None:
+        """Makes the first step, as it is made where the read comes. Of a single key that is held, or of what is not
+        stored by key."""
+        reader, binder = opened.named.reader, opened.named.binder
+        assert reader is not None and binder is not None
+        binding = binder.bind(parameters)
+        keys = binding.keys
+        found: HeldRows | RowsAt
+        held = None
+        if keys and opened.is_whole(binding):
+            found = RowsAt(reader, keys)
+        elif len(keys) == 1 and (held := reader.entries.get(keys[0][0])) is not None:
             found = HeldRows(held, keys[0][1])
-            self.under_way.append((name, parameters, held, found, found.steps()))
+        else:
+            return
+        self.under_way.append(LargeRead(name, parameters, held, found, found.steps(), tables))
+        self.go_on(-1, 1)
 
-    def go_on(self, at: int, steps: int) -> tuple[str, Parameters, list[Row]] | None:
-        """Makes so many steps of one. What it has found at its end, where that is still the answer."""
+    def go_on(self, at: int, steps: int) -> LargeRead | None:
+        """Makes so many steps of one. Returns it at its end."""
         if not self.under_way:
             return None
         one = self.under_way[at % len(self.under_way)]
-        name, parameters, held, found, under_way = one
         try:
             for _ in range(steps):
-                next(under_way)
+                next(one.steps)
         except (StopIteration, EvaluationError):
             self.under_way.remove(one)
-            is_held = held.reader.entries.get(held.key) is held
-            if is_held and found.rows is not None and found.bodies is held.bodies:
-                return name, parameters, found.rows
+            return one
         return None
 
 

@@ -445,14 +445,19 @@ class Simulation:
     def do_derive(self, name: str, parameters: Parameters) -> None:
         """A held answer begins to be derived, in steps."""
         if name in self.desk.caches:
-            self.large_reads.begin(name, self.desk.caches[name].named, parameters)
+            tables = {table: dict(rows) for table, rows in self.at_position.rows.items()}
+            self.large_reads.begin(name, self.desk.caches[name], parameters, tables)
 
     def do_derive_on(self, at: int, steps: int) -> None:
         self._touched = True
         found = self.large_reads.go_on(at, steps)
-        if found is not None and found[0] in self.desk.caches:
-            self.checks.hit(*found)
-            self.counts["derived in steps"] += 1
+        if found is None or found.name not in self.desk.caches or found.rows is None:
+            return
+        self.counts["derived in steps"] += 1
+        if found.held is None:
+            self.checks.hit_before(found.name, found.parameters, found.rows, found.tables)
+        else:
+            self.checks.hit(found.name, found.parameters, found.rows)
 
     def do_read(self, name: str, parameters: Parameters) -> None:
         self.read(name, parameters)

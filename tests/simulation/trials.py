@@ -283,7 +283,10 @@ class Trials(Simulation):
         self._open_again(name)
 
     def do_derive(self, name: str, parameters: Parameters) -> None:
-        """Not here: what is derived in steps is given by the hit behind it, which looks whether it may be."""
+        """Not with a planted fault: what is derived in steps is given by the hit behind it, which looks whether it may
+        be."""
+        if not self.planted:
+            super().do_derive(name, parameters)
 
     def come_to_an_end(self) -> None:
         """All that is asked for comparisons is answered, and what differs is explained."""
