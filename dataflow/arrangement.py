@@ -61,12 +61,14 @@ class Memory:
     """What all parts of the state share: bytes held by entries and answers, as estimated; `sequence`, which rises with
     each event of the stream; how often each rule has acted (`dataflow/counters.py`). `room`: how many answers of
     entries that several share may still become stale one by one, in this step. `most_rows`: an answer
-    of which more are joined is derived in steps."""
+    of which more are joined is derived in steps. `derived`: rows from which answers were derived so far, those that
+    were looked up at each level."""
 
     used: int = 0
     sequence: int = 0
     room: int = UNBOUNDED
     most_rows: int = MOST_ROWS
+    derived: int = 0
     applied: int = 0  # row changes applied to held entries: too many for `count`
     counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ENGINE, 0))
     remains: Remains = field(init=False)

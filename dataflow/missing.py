@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from dataflow.derivation import Hole, Params, TooLong
 from dataflow.fill import Read
-from dataflow.large_answers import Holes
+from dataflow.large_answers import Holes, Steps
 from dataflow.reader import ReaderNode
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key
 
-MOST_JOINED = 10_000  # rows, for all keys of an upquery
+MOST_JOINED = 2_000  # rows, for all keys of an upquery of which nobody has looked before what is missing
 MANY_HOLES = 500  # lookups below a key: of more all is asked for, without naming them
 
 
@@ -32,49 +33,70 @@ def missing(
     these.
 
     `checked`: reads whose answers are to be compared in the snapshot: all of their keys come from there. `known`: what
-    was found to be missing below keys that are long to derive. Of others it is not known here: they are held, or
-    `long_is_whole`.
+    was found to be missing below some keys, a moment ago (`holes_below`). Of keys that are long to derive and not among
+    these it is not known here: they are held, or `long_is_whole`.
     """
     whole: dict[Key, Params] = {key: params for read in checked for key, params in read.keys if key in keys}
     if whole:
         keys = {key: params for key, params in keys.items() if key not in whole}
     partial: Holes = {}
-    if reader.program.levels:
-        room = MOST_JOINED
-        for key, params in keys.items():
-            if room <= 0:
-                whole[key] = params  # to look for its holes would take longer
-                continue
-            try:
-                found, joined = _holes(reader, params, known.get(key, ()) if known else ())
-                room -= joined
-            except EvaluationError:
-                whole[key] = params  # MySQL says what comes of it
-                continue
-            except TooLong:
-                if long_is_whole:
-                    whole[key] = params
-                continue
-            if found is None:
-                whole[key] = params
-            elif found:
-                partial[key] = found
-    else:
+    if not reader.program.levels:
         root_key, entries = reader.program.root_key, reader.held_levels[0]
         whole.update((key, params) for key, params in keys.items() if root_key(params) not in entries)
+        return whole, partial
+    room = MOST_JOINED
+    for key, params in keys.items():
+        before = known.get(key) if known else None
+        if before is None and room <= 0:
+            whole[key] = params  # to look for its holes would take longer
+            continue
+        try:
+            holes, joined = _looked_for(reader, params, before, room)
+        except EvaluationError:
+            holes = None  # MySQL says what comes of it
+        except TooLong:
+            holes = None if long_is_whole else []
+        else:
+            room -= joined
+        if holes is None:
+            whole[key] = params
+        elif holes:
+            partial[key] = holes
     return whole, partial
 
 
-def _holes(reader: ReaderNode, params: Params, known: Sequence[Hole]) -> tuple[list[Hole] | None, int]:
+def _looked_for(
+    reader: ReaderNode, params: Params, before: Sequence[Hole] | None, room: int
+) -> tuple[list[Hole] | None, int]:
     """What is missing below a key; None: all of it is to be asked for. And how many rows were joined to tell. Raises
     TooLong, EvaluationError."""
-    holes = [hole for hole in known if hole.level >= 0 and hole.key not in reader.held_levels[hole.level + 1]]
-    blind, joined = False, 0
-    if not holes:
+    holes, joined = [], 0
+    if before is not None:
+        holes = [hole for hole in before if hole.level >= 0 and hole.key not in reader.held_levels[hole.level + 1]]
+        if not holes and (not before or (room <= 0 and reader.program.root_key(params) in reader.held_levels[0])):
+            return [], 0  # if anything is missing now, the read finds out at its end
+    if holes:
+        blind = any(hole.level + 1 < len(reader.program.levels) for hole in holes)  # others behind it are not known
+    else:
         found = reader.derive(params, reader.held_levels, reader.memory.most_rows)
         holes, blind, joined = found.holes, found.blind, len(found.rows)
-    elif len({hole.level for hole in holes}) > 1 or holes[0].level + 1 < len(reader.program.levels):
-        blind = True
     if blind or len(holes) > MANY_HOLES or any(hole.level < 0 for hole in holes):
         return None, joined
     return holes, joined
+
+
+def holes_below(reader: ReaderNode, keys: Sequence[tuple[Key, Params]], known: Holes) -> Steps[None]:
+    """Adds to `known` what is missing below each of these keys, which may be nothing. Not where no rows are joined, so
+    that it is told in no time, and not of keys that are long to derive, or cannot be."""
+    if not reader.program.levels:
+        return
+    memory = reader.memory
+    until = memory.derived + memory.most_rows
+    for key, params in keys:
+        if key in known:
+            continue
+        with suppress(EvaluationError, TooLong):
+            known[key] = reader.derive(params, reader.held_levels, memory.most_rows).holes
+        if memory.derived >= until:
+            yield
+            until = memory.derived + memory.most_rows

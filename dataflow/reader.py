@@ -92,10 +92,16 @@ class ReaderNode:
             return found
         if program.levels and most < UNBOUNDED and entry.size - ENTRY_BYTES > most * ROW_BYTES:
             raise TooLong  # as `weight`: before its rows are listed
+        self.memory.derived += 1 + (entry.size - ENTRY_BYTES) // ROW_BYTES
         found.deps.append(entry)
         found.rows = list(program.root.rows(entry.content)) if program.levels else program.root.rows(entry.content)  # type: ignore[assignment]  # an iterable is enough
         for number, level in enumerate(program.levels):
-            found.rows = expand(found, found.rows, number, level, levels[number + 1], params, {None: ()}, most)
+            try:
+                found.rows = expand(found, found.rows, number, level, levels[number + 1], params, {None: ()}, most)
+            except TooLong:
+                self.memory.derived += most
+                raise
+            self.memory.derived += len(found.rows)
             if found.holes:
                 found.blind = number + 1 < len(program.levels)
                 break
@@ -332,7 +338,7 @@ class ReaderNode:
 MOST_FORMATS = 8  # of the wire
 MOST_ENCODED = 1000  # keys of one format that are remembered until its encoder stays
 LARGE_BYTES, MANY_DEPS = 200_000, 500  # of the entries below an answer, and how many of them
-MOST_HELD = 5_000  # rows of several keys that are joined in one step, to see whether all are held
+MOST_HELD = 1_000  # rows of several keys that are joined in one step, to see whether all are held
 BODY_BYTES = 130  # a bytes object and the list that it stands in, which has a place for each wire format
 
 

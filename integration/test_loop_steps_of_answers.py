@@ -38,6 +38,15 @@ QUERIES = {
     "many": "SELECT b.id, w.n FROM big b LEFT JOIN big w ON w.id = b.id WHERE b.owner = ?",
     "evict": "SELECT id, n, RANK() OVER (ORDER BY id) FROM big WHERE owner = ?",
 }
+LIST = "?..."
+OWNERS = 200  # of the parts, each of some
+LISTS = {
+    "joined": "SELECT p.id, s.c FROM parts p LEFT JOIN small s ON s.id = p.n WHERE p.owner IN ({})",
+    "ordered": "SELECT p.id, s.c FROM parts p LEFT JOIN small s ON s.id = p.n WHERE p.owner IN ({}) ORDER BY p.id DESC",
+    "spread": "SELECT p.id, b.n FROM parts p LEFT JOIN big b ON b.id = p.id WHERE p.owner IN ({})",
+    "grouped": "SELECT s.c, COUNT(*) FROM parts p LEFT JOIN small s ON s.id = p.n WHERE p.owner IN ({}) GROUP BY s.c",
+    "plain": "SELECT id, n FROM parts WHERE owner IN ({})",
+}
 LIMITED = "SELECT id, n, word FROM big WHERE owner = ? ORDER BY word, id LIMIT ?"
 BY_ID = "SELECT id, n, word AS w{} FROM big WHERE id = {}"
 
@@ -74,7 +83,9 @@ def measure(
     print("\n" + found.report(30))
     assert found.counts[0] > 100, "steps were measured"
     assert found.most < LIMIT, found.report()
-    of_large = [seconds for seconds, _, doing in found.longest if doing.startswith(("told:", "limited", *QUERIES))]
+    of_large = [
+        seconds for seconds, _, doing in found.longest if doing.startswith(("told:", "limited", "list", *QUERIES))
+    ]
     assert max(of_large, default=0.0) < LIMIT_OF_LARGE, found.report()
 
 
@@ -131,6 +142,34 @@ def read_limited(proxy: Proxy, say: Say, loop: asyncio.AbstractEventLoop) -> Non
         client.cache("limited").get(1, LARGE - 1_000)
 
 
+def read_lists(proxy: Proxy, say: Say) -> None:
+    """Keys that join some rows each, many in one list: none is large, and together they are."""
+    app, database = proxy.app, proxy.database
+    proxy.mysql.execute(
+        f"CREATE TABLE `{database}`.parts (id INT PRIMARY KEY, owner INT NOT NULL, n INT NOT NULL, KEY (owner))",
+        f"INSERT INTO `{database}`.parts SELECT id, id MOD {OWNERS}, 0 FROM `{database}`.big",
+    )
+    with Client(f"127.0.0.1:{app.grpc_port}", token=app.grpc_token) as client:
+        for name, text in LISTS.items():
+            say(f"CREATE CACHE of list {name}")
+            client.create_cache(text.format(LIST), name=f"list_{name}", database=database)
+            with RawClient("127.0.0.1", app.mysql_port, **account(proxy)) as session:
+                for count in (10, OWNERS // 4, OWNERS):
+                    listed = text.format(", ".join(map(str, range(count))))
+                    for turn in ("first", "second", "third"):
+                        say(f"list {name} of {count}, {turn}")
+                        session.query(listed)
+                    proxy.mysql.execute(
+                        f"UPDATE `{database}`.parts SET n = n + 1 WHERE id < {count}",
+                        f"UPDATE `{database}`.small SET c = c + 1",
+                    )
+                    for turn in ("first", "second"):
+                        say(f"list {name} of {count}, after a change, {turn}")
+                        session.query(listed)
+            say(f"list {name} over gRPC")
+            client.cache(f"list_{name}").get(list(range(OWNERS)))
+
+
 def subscribe(proxy: Proxy, say: Say) -> None:
     with Client(f"127.0.0.1:{proxy.app.grpc_port}", token=proxy.app.grpc_token) as client:
         for name in ("rows", "many"):
@@ -145,6 +184,7 @@ def subscribe(proxy: Proxy, say: Say) -> None:
 
 async def large(proxy: Proxy, say: Say) -> None:
     await asyncio.to_thread(read_large, proxy, say)
+    await asyncio.to_thread(read_lists, proxy, say)
     await asyncio.to_thread(read_limited, proxy, say, asyncio.get_running_loop())
     await asyncio.to_thread(subscribe, proxy, say)
     say("told: keys of many entries go")

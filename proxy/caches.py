@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from bulk.access_rows import HIT
 from dataflow.derivation import Params, TooLong
-from dataflow.entries import Held
 from dataflow.reader import ReaderNode
 from planner.plan import AnswerArrangement
 from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, ListLookup, Lookup, ParameterValue
@@ -21,7 +20,7 @@ from proxy.encoding import NOT_READY
 from proxy.faults import guarded
 from proxy.keys import MOST_KEYS, MOST_LISTED, Binding, KeyBinder, in_parts, keys_in
 from proxy.lookups import gap, list_lookup, lookup, nothing_listed, nothing_stored
-from proxy.misses import Misses
+from proxy.misses import LargeAnswer, Misses
 from proxy.named_cache import NamedCache
 from proxy.trust import Trust
 from sqltypes.errors import BadParameters, Fault, SourceDown, UnknownCache, UpwellError
@@ -31,8 +30,9 @@ from sqltypes.schema import ResultColumn
 if TYPE_CHECKING:
     from proxy.router import Router
 
-KEYS_AT_ONCE = 250
-"""How many keys of a batch are looked up in one turn of the loop: about 3 ms where their answers are to be derived."""
+KEYS_AT_ONCE, MOST_DERIVED = 250, 1_500
+"""How many keys of a batch are looked up in one turn of the loop, and from about how many rows answers are derived in
+it: 3 ms."""
 
 
 class OpenCache:
@@ -42,8 +42,7 @@ class OpenCache:
         self._router = router
         self._cache = cache
         self._joins = True
-        # What has kept a read from being a hit, and whether it is to be compared behind that. No key: all together.
-        self.large: tuple[Held | None, Params, bool] | None = None
+        self._large: LargeAnswer | None = None  # what has kept a read from being a hit
         self._format = format_
         self._generation = -1
         self._plain_int = False
@@ -305,7 +304,7 @@ class OpenCache:
         append = bodies.append
         plain = self._plain_int and not self._single
         entry, root, format_ = reader.entries.get, reader.held_levels[0], self._format
-        quick = 0
+        quick, until = 0, reader.memory.derived + MOST_DERIVED
         several = not alone and self._binder is not None and not self._binder.one_key
         for parameters in keys:
             if plain and len(parameters) == 1 and (value := parameters[0]).__class__ is int:
@@ -318,8 +317,8 @@ class OpenCache:
                 if held is None and value not in root:
                     append(None)
                     continue
-            if (several and keys_in(parameters) > 1) or self.too_many(parameters):
-                append(None)
+            if (several and keys_in(parameters) > 1) or self.too_many(parameters) or reader.memory.derived > until:
+                append(None)  # it is read by itself
                 continue
             try:
                 append(self._hit_slow(parameters, reader))
@@ -422,8 +421,14 @@ class OpenCache:
         if self._together(len(keys)):
             return self._looked_together(reader, binding, trust, seconds, given=given)
         parts = []
-        for key, params in keys:
-            body = self._looked_at(reader, key, params, trust, seconds, given=given)
+        memory = reader.memory
+        until = memory.derived + memory.most_rows
+        for at, (key, params) in enumerate(keys):
+            body = None
+            if memory.derived > until:
+                self._large = LargeAnswer(keys[at:])
+            else:
+                body = self._looked_at(reader, key, params, trust, seconds, given=given)
             if body is None:
                 self._router.keep_limit()  # keys before this one may have been taken up
                 return None
@@ -444,7 +449,7 @@ class OpenCache:
         if trust is not None and trust.holds_back_together(reader, keys, seconds, given=given):
             return None
         if rows is None:
-            self.large = None, binding.params, trust is not None and bool(trust.behind)
+            self._large = LargeAnswer((), due=trust is not None and bool(trust.behind))
             return None
         for key, _ in keys:
             if (held := reader.entries.get(key)) is not None:
@@ -467,10 +472,19 @@ class OpenCache:
                 reader.long.add(key)
                 large = True
         if large:  # it is derived in steps (`Misses._derive_large`)
-            self.large = held, params, trust is not None and held in trust.behind
+            self._large = LargeAnswer([(key, params)], held, due=trust is not None and held in trust.behind)
         if body is not None:
             held.visited = True
         return body
+
+    def look_at(self, reader: ReaderNode, key: Key, params: Params) -> bytes | None:
+        """The answer of one key, stored now if it was not. Requires: the cache is trusted."""
+        return self._looked_at(reader, key, params, None, 0.0, given=True)
+
+    def take_large(self) -> LargeAnswer | None:
+        """What has kept the last read from being a hit, if that was to be derived in steps."""
+        large, self._large = self._large, None
+        return large
 
     # -- other reads -------------------------------------------------------------------------------------------------
 

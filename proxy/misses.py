@@ -7,7 +7,7 @@ from __future__ import annotations
 from asyncio import sleep
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
@@ -15,16 +15,17 @@ from bulk.access_rows import HIT, MISS
 from dataflow.derivation import Params, TooLong
 from dataflow.entries import Held, Linking
 from dataflow.large_answers import HeldRows, Holes, Linked, RowsAt
+from dataflow.missing import holes_below
 from dataflow.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
 from proxy.api import ANSWERED_BY_MYSQL, Answer, Demand, ParameterValue, Served
 from proxy.faults import guarded_async
 from proxy.freshness import CallDemand
-from proxy.keys import TOO_MANY, Binding
+from proxy.keys import MOST_LISTED, TOO_MANY, Binding
 from proxy.pump import NO_CONNECTION, NOT_COMPARED, SUSPECTED, Behind, PassThrough
-from proxy.slices import encode_in_slices, run_in_slices
+from proxy.slices import Slices, encode_in_slices, run_in_slices
 from sqltypes.errors import Fault, Overloaded, SourceDown, SourceError
-from sqltypes.expression import Row
+from sqltypes.expression import Key, Row
 
 if TYPE_CHECKING:
     from proxy.caches import OpenCache
@@ -41,6 +42,17 @@ MOST_TURNS = 1000
 """How many turns of the loop a read waits for another one that links the same key."""
 MOST_LARGE = 20
 """How many large answers of one list are derived, or one that changes all the time, before MySQL is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargeAnswer:
+    """An answer that is to be derived in steps, so that a read of it can be a hit. `keys`: these are stored one after
+    the other; none: the answer is of all of its keys together, and is not stored. `held`: the only key, which is large.
+    `due`: it is to be compared behind that."""
+
+    keys: Sequence[tuple[Key, Params]]
+    held: Held | None = None
+    due: bool = False
 
 
 class Misses:
@@ -118,25 +130,52 @@ class Misses:
         """As `hit`; large answers that are not stored are derived first, each in several steps of the loop."""
         due = False
         cache, opened = self._cache, self._opened
-        for _ in range(MOST_LARGE):
-            opened.large = None
+        tries, left = 0, MOST_LISTED
+        while tries < MOST_LARGE:
+            tries += 1
+            opened.take_large()
             body = opened.hit(parameters)
             if body is not None:
                 if due and opened.reader is not None and cache.trust is not None:
                     opened.compare_behind(opened.reader, opened.bind(parameters), parameters, body)
                 return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
-            if opened.large is None:
+            large = opened.take_large()
+            if large is None:
                 return None
-            held, params, is_due = opened.large
-            if held is None:
-                answer = await self._derive_together(parameters, due=is_due)
+            if not large.keys:
+                answer = await self._derive_together(parameters, due=large.due)
                 if answer is not None or self._holes:
                     return answer
-                continue
-            due = due or is_due
-            if not await self._derive_due(held, params, is_due):
-                return None
+            elif large.held is not None:
+                due = due or large.due
+                if not await self._derive_due(large.held, large.keys[0][1], large.due):
+                    return None
+            else:
+                if len(large.keys) < left:
+                    tries, left = 0, len(large.keys)  # some more are stored
+                await self._derive_listed(large.keys)
         return None
+
+    async def _derive_listed(self, keys: Sequence[tuple[Key, Params]]) -> None:
+        """Stores the answers of these keys, as far as they are held. What may be due for it is compared by the read
+        itself."""
+        await sleep(0)
+        opened, trusted = self._opened, self._cache.trust is None
+        reader = opened.ready()
+        slices = Slices()
+        for key, params in keys if trusted and reader is not None else ():
+            if self._cache.trust is not None or opened.ready() is not reader:
+                return
+            assert reader is not None
+            body = opened.look_at(reader, key, params)
+            large = opened.take_large()
+            if large is not None and large.held is not None:
+                if not await self._derive_large(large.held, params):
+                    return
+            elif body is None:
+                return
+            await slices.turn()
+            self._router.keep_limit()
 
     async def _derive_together(self, parameters: Sequence[ParameterValue], *, due: bool) -> Answer | None:
         """A large answer that is not stored by key, at the position that it is begun at; None where a change comes
@@ -286,6 +325,7 @@ class Misses:
     ) -> Answer:
         cache = self._cache
         check = None
+        await run_in_slices(holes_below(reader, binding.keys, self._holes))
         if cache.trust is not None:
             if cache.trust.suspicions:
                 raise PassThrough(SUSPECTED)
@@ -312,7 +352,10 @@ class Misses:
         cache.miss_ns.append(perf_counter_ns() - started)
         self._log(binding, MISS, started)
         if compare or (ready.settled and cache.trust is not None and cache.trust.holds_back_derived(0.0)):
-            return replace(await self._compared(reader, binding, parameters, text), served=Served.MISS)
+            compared = await self._compared_if_held(reader, binding, parameters, text, demand)
+            if compared is None:
+                raise PassThrough(NOT_COMPARED)
+            return replace(compared, served=Served.MISS)
         horizon = str(ready.horizon) if ready.horizon is not None else ""
         columns, encode = cache.columns, reader.encoders[self._format]  # together: MySQL may tell others meanwhile
         body = await encode_in_slices(encode, self._join, ready.rows)
@@ -350,12 +393,14 @@ class Misses:
             return reader.holds(binding.keys)
         except TooLong:
             pass
+        slices = Slices()
         for key, params in binding.keys:
             for tried in range(MOST_LARGE):
+                await slices.turn()
                 held = self._router.hold(reader, key, params)
                 if held is None:
                     return False
-                if held.bodies is not None or key not in reader.long:
+                if held.bodies is not None:
                     break
                 if tried == MOST_LARGE - 1:
                     raise PassThrough(NOT_COMPARED)  # it changes all the time

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from dataflow.entries import Held
 from dataflow.large_answers import HeldRows, Holes, RowsAt, Steps, at_once
+from dataflow.reader import ReaderNode
 from proxy.caches import OpenCache
-from proxy.misses import MOST_LARGE
+from proxy.misses import MOST_LARGE, LargeAnswer
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Row
 from tests.simulation.desk import packed, unpacked
@@ -89,28 +90,47 @@ def hit_large(opened: OpenCache, parameters: Parameters) -> tuple[list[Row] | No
     """The rows of a read, also where its answers are large: as `proxy.misses` does it, with nothing in between. Or what
     is missing below its keys."""
     for _ in range(MOST_LARGE):
-        opened.large = None
+        opened.take_large()
         body = opened.hit(parameters)
         if body is not None:
             return unpacked(body), {}
-        reader, binder = opened.named.reader, opened.named.binder
-        if opened.large is None or reader is None or binder is None:
+        reader, binder, large = opened.named.reader, opened.named.binder, opened.take_large()
+        if large is None or reader is None or binder is None:
             break
-        held, params, _ = opened.large
-        if held is None:
+        if not large.keys:
             together = RowsAt(reader, binder.bind(parameters).keys)
             with suppress(EvaluationError):
                 at_once(together.steps())
             return together.rows, together.holes
+        holes = _stored(opened, reader, large)
+        if holes is not None:
+            return None, holes
+    return None, {}
+
+
+def _stored(opened: OpenCache, reader: ReaderNode, large: LargeAnswer) -> Holes | None:
+    """Derives the answers of keys; None: they are stored, or the read itself is to look at them once more."""
+    held = large.held
+    if held is None and opened.named.trust is not None:
+        return None
+    for key, params in large.keys:
+        if large.held is None:
+            if opened.look_at(reader, key, params) is not None:
+                continue
+            found_large = opened.take_large()
+            if found_large is None:
+                return {}
+            held = found_large.held
+        assert held is not None
         found = HeldRows(held, params)
         with suppress(EvaluationError):
             at_once(found.steps())
         if found.rows is None or found.bodies is None:
-            return None, {held.key: found.holes} if found.holes else {}
+            return {held.key: found.holes} if found.holes else {}
         if found.bodies[0] is None:
             reader.store(held, 0, packed(found.rows))
             opened._router.keep_limit()
-    return None, {}
+    return None
 
 
 class LargeDraws:
