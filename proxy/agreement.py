@@ -30,7 +30,7 @@ CHOOSES_ROWS = words(
     " VAR_SAMP RECURSIVE"
 )
 
-LARGE = 1000  # rows
+LARGE = 400  # rows
 Item = TypeVar("Item")
 EXACT: Set[type] = frozenset((int, str, bytes, type(None)))  # equal values of these are the same
 NUMBERS: Set[type] = frozenset((Decimal, float))

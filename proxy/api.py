@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from dataflow.large_answers import Steps
 from gtid_tracker.gtid import GtidSet
 from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from sqltypes.errors import ComparedElsewhere, EvaluationError, Fault
@@ -41,10 +42,14 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WireFormat:
-    """How answers are written for one kind of client. `join`: takes one encoding or more, all of the same columns."""
+    """How answers are written for one kind of client. `join`: takes one encoding or more, all of the same columns.
+    `join_short` is the same for a short step of the loop: it raises TooLong where it would take longer, and
+    `join_in_steps` does that in several."""
 
     encoder_for: EncoderFor
     join: Join = b"".join
+    join_short: Join = b"".join
+    join_in_steps: Callable[[Sequence[bytes]], Steps[bytes]] | None = None  # None: `join_short` never raises
 
 
 ANSWERED_BY_MYSQL = (ComparedElsewhere, EvaluationError, Fault)
@@ -234,7 +239,7 @@ class SystemStatus:
 class System(Protocol):
     """The whole behind the listeners."""
 
-    def register_format(self, name: str, encoder_for: EncoderFor, join: Join = b"".join) -> None:
+    def register_format(self, name: str, wire: WireFormat) -> None:
         """Adds a wire format (`WireFormat`); called before caches are opened."""
         ...
 

@@ -166,7 +166,7 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
 
 def register(router: Router, formats: Mapping[str, WireFormat]) -> None:
     for name, format_ in formats.items():
-        router.register_format(name, format_.encoder_for, format_.join)
+        router.register_format(name, format_)
 
 
 async def stop(app: App, listeners: Sequence[Listener]) -> None:

@@ -50,7 +50,7 @@ class OpenCache:
         self._single = False
         self.reader: ReaderNode | None = None
         self._binder: KeyBinder | None = None
-        self._join = router.join(format_)
+        self._join = router.wire(format_).join_short
         self.stored: Lookup = nothing_stored
         self.stored_list: ListLookup = nothing_listed
 
@@ -434,7 +434,11 @@ class OpenCache:
                 return None
             parts.append(body)
         self._router.keep_limit()
-        return parts[0] if len(parts) == 1 else self._join(parts)
+        try:
+            return parts[0] if len(parts) == 1 else self._join(parts)
+        except TooLong:
+            self._large = LargeAnswer((), parts=parts, due=trust is not None and bool(trust.behind))
+            return None
 
     def _looked_together(
         self, reader: ReaderNode, binding: Binding, trust: Trust | None, seconds: float, *, given: bool

@@ -115,7 +115,7 @@ class Comparison:
         if len(self.rows) > LARGE or any(held.key in self.reader.long for held, _ in self.marks):
             return True
         deps = [entry for held, _ in self.marks for entry in held.deps]
-        return len(deps) > MANY_DEPS or sum([entry.size for entry in deps]) > LARGE_BYTES
+        return len(deps) > MANY_DEPS or sum([entry.size for entry in deps]) > LARGE_BYTES // 4  # it is encoded twice
 
     def held_in_steps(self) -> Steps[list[Row] | None]:
         """As `held_rows`. What it returns counts only if the comparison is `untouched` afterwards."""

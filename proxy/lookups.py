@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from dataflow.derivation import TooLong
 from dataflow.entries import Held
 from dataflow.reader import ReaderNode
 from proxy.api import Join, ListLookup, Lookup, ParameterValue
@@ -87,12 +88,16 @@ def list_lookup(
         elif router.memory_is_short:
             for held in map(entry, keys):
                 held.visited = True  # type: ignore[union-attr]  # what is listed is held
+        try:
+            body = join(rows) if len(rows) > 1 else rows[0]
+        except TooLong:  # `hit` has it joined in steps
+            return None
         cache.hits = hits + 1
         if hits >= cache.look_at:  # of so many keys that they do not go the long way
             cache.look_at = hits + gap(router.access_log)
             if router.access_log is not None:
                 router.access_log.hit_of_list(cache, given)
-        return join(rows) if len(rows) > 1 else rows[0]
+        return body
 
     return stored
 

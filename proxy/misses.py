@@ -48,10 +48,11 @@ MOST_LARGE = 20
 class LargeAnswer:
     """An answer that is to be derived in steps, so that a read of it can be a hit. `keys`: these are stored one after
     the other; none: the answer is of all of its keys together, and is not stored. `held`: the only key, which is large.
-    `due`: it is to be compared behind that."""
+    `parts`: of each key, all of which are stored, and are to be joined. `due`: it is to be compared behind that."""
 
     keys: Sequence[tuple[Key, Params]]
     held: Held | None = None
+    parts: Sequence[bytes] = ()
     due: bool = False
 
 
@@ -143,7 +144,7 @@ class Misses:
             if large is None:
                 return None
             if not large.keys:
-                answer = await self._derive_together(parameters, due=large.due)
+                answer = await self._made_together(parameters, large)
                 if answer is not None or self._holes:
                     return answer
             elif large.held is not None:
@@ -177,9 +178,9 @@ class Misses:
             await slices.turn()
             self._router.keep_limit()
 
-    async def _derive_together(self, parameters: Sequence[ParameterValue], *, due: bool) -> Answer | None:
-        """A large answer that is not stored by key, at the position that it is begun at; None where a change comes
-        meanwhile, or a part of it is a hole."""
+    async def _made_together(self, parameters: Sequence[ParameterValue], large: LargeAnswer) -> Answer | None:
+        """A large answer that is not stored by key, or is joined, at the position that it is begun at; None where a
+        change comes meanwhile, or a part of it is a hole."""
         cache, opened = self._cache, self._opened
         reader = opened.ready()
         if reader is None:
@@ -187,13 +188,8 @@ class Misses:
         binding, generation = opened.bind(parameters), opened.generation
         position, sequence = self._router.position(), reader.memory.sequence
         columns, encode = cache.columns, reader.encoders[self._format]
-        found = RowsAt(reader, binding.keys)
-        await run_in_slices(found.steps())
-        self._holes = found.holes
-        if found.rows is None:
-            return None
-        body = await encode_in_slices(encode, self._join, found.rows)
-        if opened.generation != generation or reader.encoders[self._format] is not encode:
+        body = await (self._joined(large.parts) if large.parts else self._derive_together(reader, binding))
+        if body is None or opened.generation != generation or reader.encoders[self._format] is not encode:
             return None  # what it would be told with is another's
         if cache.trust is not None and cache.trust.suspicions:
             return None
@@ -201,12 +197,24 @@ class Misses:
             if (held := reader.entries.get(key)) is not None:
                 held.visited = True
         cache.hits += 1
-        if due and cache.trust is not None:
+        if large.due and cache.trust is not None:
             if reader.memory.sequence == sequence:
                 opened.compare_behind(reader, binding, parameters, body)
             else:
                 cache.trust.look_again()
         return Answer(Served.HIT, columns, body, position, cache.name)
+
+    async def _derive_together(self, reader: ReaderNode, binding: Binding) -> bytes | None:
+        encode = reader.encoders[self._format]
+        found = RowsAt(reader, binding.keys)
+        await run_in_slices(found.steps())
+        self._holes = found.holes
+        return None if found.rows is None else await encode_in_slices(encode, self._join, found.rows)
+
+    async def _joined(self, parts: Sequence[bytes]) -> bytes:
+        steps = self._router.wire(self._format).join_in_steps
+        assert steps is not None
+        return await run_in_slices(steps(parts))
 
     async def _derive_due(self, held: Held, params: Params, is_due: bool) -> bool:
         """As `_derive_large`. An answer that is to be compared behind is meanwhile given to nobody else."""
@@ -352,10 +360,7 @@ class Misses:
         cache.miss_ns.append(perf_counter_ns() - started)
         self._log(binding, MISS, started)
         if compare or (ready.settled and cache.trust is not None and cache.trust.holds_back_derived(0.0)):
-            compared = await self._compared_if_held(reader, binding, parameters, text, demand)
-            if compared is None:
-                raise PassThrough(NOT_COMPARED)
-            return replace(compared, served=Served.MISS)
+            return replace(await self._compared_once_filled(reader, binding, parameters, text), served=Served.MISS)
         horizon = str(ready.horizon) if ready.horizon is not None else ""
         columns, encode = cache.columns, reader.encoders[self._format]  # together: MySQL may tell others meanwhile
         body = await encode_in_slices(encode, self._join, ready.rows)
@@ -382,6 +387,20 @@ class Misses:
                     return None
             if self._cache.trust is not trust:
                 raise PassThrough(NOT_COMPARED)  # it has another plan by now, or is trusted
+            return await self._compared(reader, binding, parameters, text, fresh)
+        finally:
+            trust.leave(fresh)
+
+    async def _compared_once_filled(
+        self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], text: str
+    ) -> Answer:
+        """As `_compared`, of what has just been filled. Raises PassThrough."""
+        fresh: dict[Held, bool] = {}
+        trust = self._cache.trust
+        if trust is None:
+            raise PassThrough(NOT_COMPARED)
+        try:
+            await self._linked(reader, binding, fresh, trust)
             return await self._compared(reader, binding, parameters, text, fresh)
         finally:
             trust.leave(fresh)

@@ -32,7 +32,7 @@ from dataflow.messages import (
 )
 from dataflow.reader import ReaderNode
 from external_upquery.executor import Executor
-from proxy.api import Encoder, EncoderFor, Join
+from proxy.api import Encoder, EncoderFor, Join, WireFormat
 from proxy.faults import Faults
 from proxy.keys import Bound
 from proxy.slices import SLICE
@@ -79,8 +79,9 @@ class Pump:
         self.on_differs: Callable[[Differs], None] = lambda effect: None
         self._scheduled = False
         self._formats: dict[str, int] = {}
-        self._encoders_for: list[EncoderFor] = []
-        self.joins: list[Join] = []  # by wire format
+        self._encoders_for: list[EncoderFor] = []  # by wire format, as the next two
+        self.joins: list[Join] = []
+        self.wires: list[WireFormat] = []
         self._tidying = self._going_on = False
         self._preparing: set[asyncio.Task[None]] = set()
         self._changing: StreamEvent | None = None
@@ -89,20 +90,18 @@ class Pump:
 
     # -- wire formats ------------------------------------------------------------------------------------------------
 
-    def register_format(self, name: str, encoder_for: EncoderFor, join: Join = b"".join) -> None:
+    def register_format(self, name: str, wire: WireFormat) -> None:
         """Requires: no cache is installed yet, for every reader has one slot a format."""
         self._formats[name] = len(self._encoders_for)
-        self._encoders_for.append(encoder_for)
-        self.joins.append(join)
+        self._encoders_for.append(wire.encoder_for)
+        self.joins.append(wire.join)
+        self.wires.append(wire)
 
     def format_number(self, name: str) -> int:
         return self._formats[name]
 
     def encoder(self, format_: int, columns: tuple[ResultColumn, ...]) -> Encoder:
         return self._encoders_for[format_](columns)
-
-    def join(self, format_: int) -> Join:
-        return self.joins[format_]
 
     @property
     def formats(self) -> Sequence[EncoderFor]:

@@ -28,7 +28,6 @@ from proxy.api import (
     Answer,
     CacheInfo,
     Encoder,
-    EncoderFor,
     Freshness,
     Join,
     MadeBy,
@@ -37,6 +36,7 @@ from proxy.api import (
     Served,
     SubscriptionEvent,
     SystemStatus,
+    WireFormat,
 )
 from proxy.auditor import Auditor
 from proxy.auto_cache import AutoCache
@@ -155,14 +155,17 @@ class Router:
 
     # -- formats -----------------------------------------------------------------------------------------------------
 
-    def register_format(self, name: str, encoder_for: EncoderFor, join: Join = b"".join) -> None:
-        self.pump.register_format(name, encoder_for, join)
+    def register_format(self, name: str, wire: WireFormat) -> None:
+        self.pump.register_format(name, wire)
 
     def encoder(self, format_: int, columns: tuple[ResultColumn, ...]) -> Encoder:
         return self.pump.encoder(format_, columns)
 
     def join(self, format_: int) -> Join:
-        return self.pump.join(format_)
+        return self.pump.joins[format_]
+
+    def wire(self, format_: int) -> WireFormat:
+        return self.pump.wires[format_]
 
     # -- caches ------------------------------------------------------------------------------------------------------
 

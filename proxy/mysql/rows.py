@@ -19,6 +19,8 @@ from functools import lru_cache, partial
 from itertools import accumulate, cycle
 from operator import itemgetter
 
+from dataflow.derivation import TooLong
+from dataflow.large_answers import Steps, at_once
 from proxy.api import Encoder, WireFormat
 from proxy.memo import Memo
 from proxy.mysql.packets import LARGEST, STATUS_AUTOCOMMIT, end_payload, lenenc_int, packet
@@ -339,6 +341,7 @@ def encoder_for(columns: tuple[ResultColumn, ...], *, binary: bool, eof: bool) -
 
 _ORDER = tuple(bytes(first + number & 0xFF for number in range(256)) for first in range(256))
 _NUMBERS = tuple(bytes((number,)) for number in range(256))
+JOINED_AT_ONCE = 40_000  # bytes of rows that are numbered in one step of the loop, about a millisecond
 _END_SIZE = {eof: len(packet(end_payload(0, deprecate_eof=not eof), 0)) for eof in (False, True)}
 _WITHOUT_END = {size: itemgetter(slice(None, -size)) for size in _END_SIZE.values()}
 
@@ -357,17 +360,23 @@ def end_size(*, eof: bool) -> int:
     return _END_SIZE[eof]
 
 
-def join(parts: Sequence[bytes], *, eof: bool) -> bytes:
-    """One answer with the rows of several of the same columns, in order. Requires: at least one part."""
+def join(parts: Sequence[bytes], *, eof: bool, most: int | None = None) -> bytes:
+    """One answer with the rows of several of the same columns, in order. Requires: at least one part.
+
+    Raises TooLong where parts of more than one row have more than `most` bytes: their packets are numbered one by one.
+    """
     size = _END_SIZE[eof]
+    first = parts[0][3]
     if set(map(type, parts)) != _ALONE:
         some = [part for part in parts if len(part) > size]  # keys without rows
         if set(map(type, some)) != _ALONE:
-            return _join_any(parts, size)
+            if most is not None and sum(map(len, parts)) > most:
+                raise TooLong
+            return at_once(join_in_steps(parts, eof=eof))
         parts = some
     rows = list(map(_WITHOUT_END[size], parts))
     out = bytearray().join(rows)
-    numbers, count, length = _ORDER[parts[0][3]], len(rows), len(rows[0])
+    numbers, count, length = _ORDER[first], len(rows), len(rows[0])
     if len(set(map(len, rows))) == 1:
         out[3::length] = (numbers * (count // 256 + 1))[:count]
     else:
@@ -378,10 +387,12 @@ def join(parts: Sequence[bytes], *, eof: bool) -> bytes:
     return bytes(out)
 
 
-def _join_any(parts: Sequence[bytes], size: int) -> bytes:
-    """`join`, of answers with any number of rows. `size`: of the packet that ends each."""
+def join_in_steps(parts: Sequence[bytes], *, eof: bool) -> Steps[bytes]:
+    """`join`, of answers with any number of rows."""
+    size = _END_SIZE[eof]
     sequence = parts[0][3 - size]  # of the packet that ends the first part: there the second one begins
     out: list[bytes | bytearray] = [parts[0][:-size]]
+    done = 0
     for part in parts[1:]:
         end = len(part) - size
         if not end:
@@ -393,21 +404,27 @@ def _join_any(parts: Sequence[bytes], size: int) -> bytes:
             out += part[:3], _NUMBERS[sequence], part[4:end]
             sequence = sequence + 1 & 0xFF
         else:
-            rows = bytearray(part[:end])
-            sequence = _renumber(rows, sequence)
+            rows, at = bytearray(part[:end]), 0
+            while at < end:
+                begun = at
+                sequence, at = _renumber(rows, sequence, at, min(end, at + JOINED_AT_ONCE))
+                done += at - begun
+                if done >= JOINED_AT_ONCE:
+                    done = 0
+                    yield
             out.append(rows)
     out += parts[-1][-size : 3 - size], _NUMBERS[sequence], parts[-1][4 - size :]
     return b"".join(out)
 
 
-def _renumber(packets: bytearray, sequence: int) -> int:
-    """Numbers the packets from `sequence` on; the number of the next one."""
-    at, end = 0, len(packets)
+def _renumber(packets: bytearray, sequence: int, at: int, end: int) -> tuple[int, int]:
+    """Numbers the packets that begin at `at` and before `end`, from `sequence` on. The number of the
+    next one, and where that begins."""
     while at < end:
         packets[at + 3] = sequence
         sequence = sequence + 1 & 0xFF
         at += 4 + (packets[at] | packets[at + 1] << 8 | packets[at + 2] << 16)
-    return sequence
+    return sequence, at
 
 
 def with_status(body: bytes, status: int, *, eof: bool) -> bytes:
@@ -427,7 +444,8 @@ def head(definitions: Sequence[bytes], *, eof: bool, status: int = STATUS_AUTOCO
 
 def _format(binary: bool, eof: bool) -> WireFormat:
     encoder: Callable[[tuple[ResultColumn, ...]], Encoder] = partial(encoder_for, binary=binary, eof=eof)
-    return WireFormat(encoder, partial(join, eof=eof))
+    short = partial(join, eof=eof, most=JOINED_AT_ONCE)
+    return WireFormat(encoder, partial(join, eof=eof), short, partial(join_in_steps, eof=eof))
 
 
 FORMATS = {

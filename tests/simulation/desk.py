@@ -12,7 +12,7 @@ from dataflow.engine import Engine
 from dataflow.entries import Held
 from dataflow.messages import Effect, UpqueryRequest
 from dataflow.reader import ReaderNode
-from proxy.api import Encoder, Join
+from proxy.api import Encoder, Join, WireFormat
 from proxy.caches import OpenCache
 from proxy.keys import KeyBinder
 from proxy.long_sql import substituted
@@ -74,6 +74,9 @@ class Desk:
 
     def join(self, format_: int) -> Join:
         return b"".join
+
+    def wire(self, format_: int) -> WireFormat:
+        return WireFormat(lambda columns: packed)
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         return self._engine.hold(reader, key, params)

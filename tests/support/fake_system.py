@@ -18,13 +18,13 @@ from proxy.api import (
     Encoder,
     EncoderFor,
     Freshness,
-    Join,
     MadeBy,
     ParameterInfo,
     ParameterValue,
     Served,
     SubscriptionEvent,
     SystemStatus,
+    WireFormat,
 )
 from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from proxy.grpc_rows import FORMAT, encoder_for
@@ -221,7 +221,7 @@ class FakeSystem:
             yield told
             await asyncio.sleep(0)
 
-    def register_format(self, name: str, encoder_for: EncoderFor, join: Join = b"".join) -> None:
+    def register_format(self, name: str, wire: WireFormat) -> None:
         self.encoders[name] = encoder_for
 
     def add(

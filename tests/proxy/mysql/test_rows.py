@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dataflow.derivation import TooLong
+from dataflow.large_answers import at_once
 from external_upquery.protocol import Answers, ResultSet
 from proxy.mysql import rows as mysql_rows
 from proxy.mysql.packets import LARGEST, STATUS_IN_TRANS, STATUS_MORE_RESULTS, lenenc_int, read_lenenc
@@ -333,6 +335,8 @@ def test_the_answers_of_several_keys_join_to_that_of_all_their_rows(
     parts = [rows[start:end] for start, end in pairwise(places)]
     assert form.join([encode(part) for part in parts]) == encode(rows)
     assert form.join([encode(rows)]) == encode(rows)
+    assert form.join_in_steps is not None
+    assert at_once(form.join_in_steps([encode(part) for part in parts])) == encode(rows)
 
 
 @pytest.mark.parametrize("lengths", [300, 1])
@@ -346,8 +350,26 @@ def test_answers_of_more_than_256_rows_are_renumbered(name: str, lengths: int) -
         [rows[:300], [], rows[300:301], rows[301:1400], rows[1400:]],
         [rows[at : at + 1] for at in range(1500)],
         [[], rows, []],
+        [[], *([row] for row in rows)],
     ):
         assert form.join([encode(part) for part in parts]) == encode(rows)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_long_to_join_is_joined_in_steps(name: str) -> None:
+    form, rows = FORMATS[name], [(number, "x" * (number % 300)) for number in range(3000)]
+    encode = form.encoder_for(columns_of(SqlType("int"), VARCHAR))
+    assert form.join_in_steps is not None
+    for cuts in ([0, 1, 3000], [0, 700, 700, 701, 3000], list(range(0, 3001, 10))):
+        parts = [encode(rows[start:end]) for start, end in pairwise(cuts)]
+        with pytest.raises(TooLong):
+            form.join_short(parts)
+        steps = form.join_in_steps(parts)
+        assert next(steps, "over") is None, "there is more than one step"
+        assert at_once(steps) == encode(rows) == form.join(parts)
+    few = [encode(rows[:10]), encode(rows[10:20])]
+    many = [encode([row]) for row in rows]  # those of one row each are numbered by C
+    assert [form.join_short(few), form.join_short(many)] == [encode(rows[:20]), encode(rows)]
 
 
 @pytest.mark.parametrize("name", FORMATS)
