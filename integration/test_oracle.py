@@ -43,7 +43,10 @@ def test_nothing_differs_of_queries_in_queries(asker: Asker) -> None:
     assert result.tally.counts["hits after a change"] > 10
 
 
-def test_nothing_differs_of_what_is_done_in_steps(mysql: Server, tmp_path: Path) -> None:
+def test_nothing_differs_of_what_is_done_in_steps(
+    mysql: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.mysql.rows.JOINED_AT_ONCE", 1)
     with asker_beside(mysql, f"t{os.getpid()}_steps", tmp_path) as asker:
         everything_in_steps(asker.beside.proxy.app.engine)
         result = oracle(asker, SEED, rounds=4, kinds=KINDS, focus=EVERYTHING)

@@ -32,6 +32,7 @@ from integration.oracle.script import Script
 from integration.oracle.shrink import Shrinker
 from integration.oracle.writer import EVERY
 from integration.private_mysql import NoMySQL, find_mysql
+from proxy.mysql import rows
 from tests.simulation.mutant import always
 from tests.support.in_steps import everything_in_steps
 
@@ -208,6 +209,7 @@ def _played(server: Server, state: Path, given: argparse.Namespace, options: Map
         with asker_beside(server, DATABASE, state, **options) as asker:
             if given.steps:
                 everything_in_steps(asker.beside.proxy.app.engine)
+                rows.JOINED_AT_ONCE = 1
             try:
                 oracle(
                     asker,

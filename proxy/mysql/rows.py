@@ -360,17 +360,18 @@ def end_size(*, eof: bool) -> int:
     return _END_SIZE[eof]
 
 
-def join(parts: Sequence[bytes], *, eof: bool, most: int | None = None) -> bytes:
+def join(parts: Sequence[bytes], *, eof: bool, short: bool = False) -> bytes:
     """One answer with the rows of several of the same columns, in order. Requires: at least one part.
 
-    Raises TooLong where parts of more than one row have more than `most` bytes: their packets are numbered one by one.
+    `short`: raises TooLong where that is more than a short step: packets are numbered one by one, unless each part has
+    one row.
     """
     size = _END_SIZE[eof]
     first = parts[0][3]
     if set(map(type, parts)) != _ALONE:
         some = [part for part in parts if len(part) > size]  # keys without rows
         if set(map(type, some)) != _ALONE:
-            if most is not None and sum(map(len, parts)) > most:
+            if short and sum(map(len, parts)) > JOINED_AT_ONCE:
                 raise TooLong
             return at_once(join_in_steps(parts, eof=eof))
         parts = some
@@ -444,7 +445,7 @@ def head(definitions: Sequence[bytes], *, eof: bool, status: int = STATUS_AUTOCO
 
 def _format(binary: bool, eof: bool) -> WireFormat:
     encoder: Callable[[tuple[ResultColumn, ...]], Encoder] = partial(encoder_for, binary=binary, eof=eof)
-    short = partial(join, eof=eof, most=JOINED_AT_ONCE)
+    short = partial(join, eof=eof, short=True)
     return WireFormat(encoder, partial(join, eof=eof), short, partial(join_in_steps, eof=eof))
 
 

@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Sequence
 from typing import NoReturn, cast
 
-from dataflow.derivation import Params
+from dataflow.derivation import Params, TooLong
 from dataflow.engine import Engine
 from dataflow.entries import Held
 from dataflow.messages import Effect, UpqueryRequest
@@ -76,7 +76,12 @@ class Desk:
         return b"".join
 
     def wire(self, format_: int) -> WireFormat:
-        return WireFormat(lambda columns: packed)
+        return WireFormat(lambda columns: packed, join_short=self._join_short)
+
+    def _join_short(self, parts: Sequence[bytes]) -> bytes:
+        if not self._engine.memory.most_rows:
+            raise TooLong
+        return b"".join(parts)
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         return self._engine.hold(reader, key, params)

@@ -97,6 +97,8 @@ def hit_large(opened: OpenCache, parameters: Parameters) -> tuple[list[Row] | No
         reader, binder, large = opened.named.reader, opened.named.binder, opened.take_large()
         if large is None or reader is None or binder is None:
             break
+        if large.parts:
+            return unpacked(b"".join(large.parts)), {}
         if not large.keys:
             together = RowsAt(reader, binder.bind(parameters).keys)
             with suppress(EvaluationError):
