@@ -483,7 +483,9 @@ class OpenCache:
 
     def look_at(self, reader: ReaderNode, key: Key, params: Params) -> bytes | None:
         """The answer of one key, stored now if it was not. Requires: the cache is trusted."""
-        return self._looked_at(reader, key, params, None, 0.0, given=True)
+        body = self._looked_at(reader, key, params, None, 0.0, given=True)
+        self._router.keep_limit()  # it may have been taken up
+        return body
 
     def take_large(self) -> LargeAnswer | None:
         """What has kept the last read from being a hit, if that was to be derived in steps."""

@@ -176,7 +176,6 @@ class Misses:
             elif body is None:
                 return
             await slices.turn()
-            self._router.keep_limit()
 
     async def _made_together(self, parameters: Sequence[ParameterValue], large: LargeAnswer) -> Answer | None:
         """A large answer that is not stored by key, or is joined, at the position that it is begun at; None where a
