@@ -28,6 +28,7 @@ import pyarrow
 import pyarrow.parquet
 
 from bulk.access_rows import COLUMNS, PATTERN, VERSION, VERSION_KEY, WRITING
+from bulk.without_pandas import hide_pandas
 
 ROTATE_BYTES = 16 << 20  # of text
 AT_ONCE = 4096  # rows that are text until they are columns
@@ -184,6 +185,7 @@ def serve(writer: Writer, source: int) -> None:
 
 
 def main() -> int:
+    hide_pandas()
     _, folder, limit, seconds, name = sys.argv
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the end is that of the proxy, whose last rows are still to come

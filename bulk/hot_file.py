@@ -17,6 +17,8 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 
+from bulk.without_pandas import hide_pandas
+
 COLUMNS = ("cache", "sql", "database", "key")
 SCHEMA = pyarrow.schema([(name, pyarrow.string()) for name in COLUMNS])
 
@@ -46,6 +48,7 @@ def read(path: Path) -> None:
 
 
 def main() -> int:
+    hide_pandas()
     _, what, path = sys.argv
     try:
         {"write": write, "read": read}[what](Path(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -175,3 +176,24 @@ def test_the_end_of_the_proxy_is_the_end_of_the_process_and_its_file_is_there(
     process.stdin.close()
     assert process.wait(60) == 0
     assert sum(pyarrow.parquet.read_metadata(path).num_rows for path in files(tmp_path / "log")) == 1001
+
+
+def test_the_processes_that_write_do_not_load_pandas(tmp_path: Path) -> None:
+    """It takes longer to load than all they do; that they could have it is shown, too."""
+    at_the_end = "import atexit, sys; atexit.register(lambda: print('pandas' in sys.modules, file=sys.stderr)); "
+    hot, log = str(tmp_path / "hot.parquet"), str(tmp_path / "log")
+    runs = {
+        "import pyarrow; pyarrow.array(['a'])": ([], ""),
+        "from bulk.hot_file import main; main()": (["write", hot], '["c", "s", "d", "[]"]\n'),
+        "from bulk.access_file import main; main()": ([log, str(LIMIT), "300", "host:3307"], line().decode() + "\n"),
+    }
+    loaded = [
+        subprocess.run(
+            [sys.executable, "-c", at_the_end + code, *arguments],
+            input=given, cwd=ROOT, text=True, check=True, capture_output=True,
+        ).stderr.strip()
+        for code, (arguments, given) in runs.items()
+    ]  # fmt: skip
+    assert loaded == [str(importlib.util.find_spec("pandas") is not None), "False", "False"]
+    assert pyarrow.parquet.read_table(hot).num_rows == 1
+    assert sum(pyarrow.parquet.read_metadata(path).num_rows for path in files(tmp_path / "log")) == 1
