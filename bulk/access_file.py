@@ -28,6 +28,7 @@ import pyarrow
 import pyarrow.parquet
 
 from bulk.access_rows import COLUMNS, PATTERN, VERSION, VERSION_KEY, WRITING
+from bulk.priority import stand_back
 from bulk.without_pandas import hide_pandas
 
 ROTATE_BYTES = 16 << 20  # of text
@@ -189,7 +190,7 @@ def main() -> int:
     _, folder, limit, seconds, name = sys.argv
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the end is that of the proxy, whose last rows are still to come
-    os.nice(5)
+    stand_back()
 
     def say(what: dict[str, Any]) -> None:
         with suppress(OSError):  # the proxy is gone

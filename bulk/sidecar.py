@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from bulk.frames import Answered, Ask, Cancel, Ended, Open, Opened, Piece, Refused, packed, receive
+from bulk.priority import stand_back
 from bulk.session import open_session, why_unavailable
 from bulk.slice_source import NAME, Slice, source_of
 
@@ -141,6 +142,7 @@ def reason_of(error: Exception) -> str:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is for the proxy, which ends this
+    stand_back()
     connection = socket.socket(fileno=int(sys.argv[1]))
     try:
         Sidecar(connection).serve()

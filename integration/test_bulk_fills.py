@@ -382,6 +382,14 @@ def test_an_account_that_may_not_read_is_told_so(mysql: Server, database: str, t
         mysql.execute(f"DROP USER {user}")
 
 
+def assert_it_stands_back(pid: int) -> None:
+    """Spark's processes are in the proxy's session, apart from its terminal's Ctrl-C, and let it go first."""
+    (java,) = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    for one in (pid, java):
+        assert os.getsid(one) == os.getsid(0) and os.getpgid(one) == pid
+        assert os.getpriority(os.PRIO_PROCESS, one) > os.getpriority(os.PRIO_PROCESS, 0) or os.nice(0) >= 15
+
+
 def test_spark_is_killed_in_the_middle(filler: Beside, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it was the proxy's choice, the fill goes on without it. Where Spark was asked for, the fill ends with what
     has happened; a new one begins by then. The last test of those that share a Spark."""
@@ -393,6 +401,7 @@ def test_spark_is_killed_in_the_middle(filler: Beside, proxy: Proxy, monkeypatch
         async with aclosing(proxy.app.router.fill(name, None, by)) as going_on:
             async for progress in going_on:
                 if progress.held > 2_000 and spark.pid is not None and not killed:
+                    assert_it_stands_back(spark.pid)
                     os.kill(spark.pid, signal.SIGKILL)
                     killed = True
         assert killed

@@ -23,6 +23,7 @@ from io import BufferedRWPair
 
 import structlog
 
+from bulk.priority import stand_back
 from dataflow.arrangement import Memory
 from dataflow.graph import Graph
 from planner.api import plan_evict, plan_query
@@ -36,7 +37,6 @@ from sqltypes.schema import Relation, SchemaSnapshot
 LENGTH = struct.Struct("<I")  # before each message
 READY = b"\1"
 SHALLOW = 900  # calls: what the helper can build, the loop, which is some calls deep already, can build, too
-NICE = 5
 NO_MEMORY = 3  # exit status
 
 log = structlog.get_logger("upwell.planning")
@@ -160,14 +160,6 @@ def serve(stream: BufferedRWPair, cpu: float) -> None:
 def packed(message: object) -> bytes:
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     return LENGTH.pack(len(data)) + data
-
-
-def stand_back() -> None:
-    """Who waits for a hit goes first: this process wakes up behind others, and gets less where they need the processor.
-    Linux may weigh by this what is of one session only: so the helper is in the proxy's."""
-    os.nice(NICE)
-    with suppress(AttributeError, OSError):  # only Linux has it, and a container may forbid it
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def main() -> None:

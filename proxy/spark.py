@@ -107,7 +107,7 @@ class SparkProcess:
                 stdout=log_file,
                 stderr=subprocess.STDOUT,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # a Ctrl-C is for the proxy alone
+                process_group=0,  # a Ctrl-C is for the proxy alone
                 cwd=self._log_file.parent,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             )
