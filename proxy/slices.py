@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from asyncio import sleep
+from asyncio import AbstractEventLoop, get_running_loop, sleep
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from proxy.api import Encoder, Join
 from sqltypes.expression import Row
@@ -14,7 +15,30 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 SLICE = 0.001  # seconds of one step of what is done a little at a time
+SHORTEST = 0.00025  # likewise, where many are at it: together they are to take about as long
 ROWS_AT_ONCE = 512  # a multiple of 256: over MySQL's protocol each part goes on with the number that the next one has
+
+
+class Round:
+    """How many slices one turn of a loop has, which are made one after the other: who waits for the loop waits for all
+    of them. `last`: those of the last turn that had any."""
+
+    def __init__(self) -> None:
+        self.last = 1
+        self._begun = 0
+
+    def begin(self, loop: AbstractEventLoop) -> float:
+        """A slice begins. Returns when it is over, by `perf_counter`."""
+        if not self._begun:
+            loop.call_soon(self._end)  # before those that wait for the next turn
+        self._begun += 1
+        return perf_counter() + max(SHORTEST, SLICE / max(self._begun, self.last))
+
+    def _end(self) -> None:
+        self.last, self._begun = self._begun, 0
+
+
+_rounds: WeakKeyDictionary[AbstractEventLoop, Round] = WeakKeyDictionary()
 
 
 class Slices:
@@ -27,7 +51,8 @@ class Slices:
         """Gives others their turn, if the slice is over."""
         if perf_counter() >= self._until:
             await sleep(0)
-            self._until = perf_counter() + SLICE
+            loop = get_running_loop()
+            self._until = _rounds.setdefault(loop, Round()).begin(loop)
 
 
 async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
