@@ -56,6 +56,7 @@ def missing(
             holes = None  # MySQL says what comes of it
         except TooLong:
             holes = None if long_is_whole else []
+            room -= reader.memory.most_rows
         else:
             room -= joined
         if holes is None:
@@ -87,7 +88,7 @@ def _looked_for(
 
 def holes_below(reader: ReaderNode, keys: Sequence[tuple[Key, Params]], known: Holes) -> Steps[None]:
     """Adds to `known` what is missing below each of these keys, which may be nothing. Not where no rows are joined, so
-    that it is told in no time, and not of keys that are long to derive, or cannot be."""
+    that it is told in no time. Of keys that are long to derive it was found before, if anything is."""
     if not reader.program.levels:
         return
     memory = reader.memory
@@ -95,8 +96,14 @@ def holes_below(reader: ReaderNode, keys: Sequence[tuple[Key, Params]], known: H
     for key, params in keys:
         if key in known:
             continue
-        with suppress(EvaluationError, TooLong):
-            known[key] = reader.derive(params, reader.held_levels, memory.most_rows).holes
+        if (held := reader.entries.get(key)) is not None and held.bodies is not None:
+            known[key] = []  # it is linked to all that it is derived from
+            continue
+        with suppress(EvaluationError):
+            try:
+                known[key] = reader.derive(params, reader.held_levels, memory.most_rows).holes
+            except TooLong:
+                known[key] = []  # or it was found before that something is missing
         if memory.derived >= until:
             yield
             until = memory.derived + memory.most_rows

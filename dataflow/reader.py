@@ -186,14 +186,14 @@ class ReaderNode:
         return self._deps(key, params, self.memory.most_rows)[0]
 
     def _deps(self, key: Key, params: Params, most: int) -> tuple[tuple[Entry, ...] | None, int]:
-        """Likewise, and how many rows were joined for that: `most` at most."""
+        """Likewise, and how many rows were joined for that, `most` at most, or entries are linked already."""
         if not self.program.levels:
             root_key, root = self.program.root_key(params), self.nodes[0]
             entry = root.entries.get(root_key) or root.ahead.get(root_key)
             return ((entry,) if entry is not None else None), 0
         held = self.entries.get(key)
         if held is not None and held.bodies is not None:
-            return held.deps, 0  # unchanged since
+            return held.deps, len(held.deps)  # unchanged since
         found = self.derive(params, self.held_levels, most)
         return (None if found.holes else tuple(dict.fromkeys(found.deps))), len(found.rows)
 
@@ -213,6 +213,11 @@ class ReaderNode:
                 return False
             room -= joined
         return True
+
+    @property
+    def most_derived(self) -> int:
+        """From so many rows (`Memory.derived`) keys are derived that `holds` has found to be short together."""
+        return (MOST_HELD + self.memory.most_rows) * (2 + len(self.program.levels))
 
     def since(self, key: Key, params: Params) -> int | None:
         """The event of the stream from which on the key's answer is the same as now (`Entry.since`); None where it is

@@ -393,7 +393,7 @@ class Reads:
             del self._reads[read.waiter]
             return [Ready(read.waiter, long.found.rows, long.position, settled=True)]
         if long.found.holes:
-            read.holes = long.found.holes
+            read.holes = {key: long.found.holes.get(key, []) for key, _ in read.keys}
             return self._again(read, 0)
         return self._give_up(read, "hot_key")
 

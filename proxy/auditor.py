@@ -196,12 +196,12 @@ class Auditor:
         EvaluationError."""
         trust = cache.trust
         linked = fresh if fresh is not None else {}
-        held = [self._engine.hold(reader, key, params) for key, params in binding.keys]
+        held = self._held(reader, binding)
         new = [item for item in held if item is not None and (item.bodies is None or item in linked)]
         unseen = any(linked.get(item, item.unseen) for item in new)
         marks = None
         try:
-            marks = marks_of(reader, binding.keys)
+            marks = marks_of(reader, binding.keys) if len(held) == len(binding.keys) else None
         finally:
             if trust is None or marks is None:  # what was derived in vain stays as it was
                 for item in new:
@@ -238,6 +238,16 @@ class Auditor:
         comparison.suspect = trust.suspect
         self._comparer.start(comparison)
         return future
+
+    def _held(self, reader: ReaderNode, binding: Binding) -> list[Held | None]:
+        """What is held for the keys; not of all of them where that takes long: what was linked has changed since."""
+        held: list[Held | None] = []
+        until = reader.memory.derived + reader.most_derived
+        for key, params in binding.keys:
+            if reader.memory.derived > until:
+                break
+            held.append(self._engine.hold(reader, key, params))
+        return held
 
     def behind(
         self,

@@ -123,7 +123,9 @@ class OpenCache:
             self.stored = lookup(self._router, cache, self.reader, self._format)
             keys_of = self._binder.quick_keys
             if keys_of is not None and self._joins and not limited:
-                self.stored_list = list_lookup(self._router, cache, self.reader, self._format, keys_of, self._join)
+                self.stored_list = list_lookup(
+                    self._router, cache, self.reader, self._format, keys_of, self._join, self._is_long
+                )
 
     def ready(self) -> ReaderNode | None:
         """The reader to ask; None while there is none. Raises UnknownCache, SourceDown."""
@@ -152,8 +154,9 @@ class OpenCache:
                         self._cache.hits += 1
                         return body
         elif self._lists:
+            self._large = None
             body = self.stored_list(parameters)
-            if body is not None:
+            if body is not None or self._large is not None:
                 return body
         return self._hit_slow(parameters, reader)
 
@@ -180,9 +183,13 @@ class OpenCache:
             for value in values
             if (held := entry(value)) is None or held.bodies is None or held.bodies[format_] is None
         )
-        if not pending or self.held_body(reader, self._binder.bind((pending[:MOST_KEYS],))) is None:
+        if not pending or not self._are_stored(reader, self._binder.bind((pending[:MOST_KEYS],))):
             return None
         return self.stored_list(parameters) if len(pending) <= MOST_KEYS else None
+
+    def _is_long(self, parts: Sequence[bytes]) -> None:
+        """A list's answers, all that it has, are long to join."""
+        self._large = LargeAnswer((), parts=parts)
 
     def too_many(self, parameters: Sequence[ParameterValue]) -> str:
         """Why there are more keys than can be looked at; "" if there are not."""
@@ -220,10 +227,11 @@ class OpenCache:
         if body is None or reader is None:
             return None
         binding = self.bind(parameters)
+        until = reader.memory.derived + reader.most_derived
         for key, params in binding.keys:
             since = None
             with suppress(TooLong):
-                since = reader.since(key, params)
+                since = reader.since(key, params) if reader.memory.derived <= until else None
             if since is None or since > sequence:
                 if trust is not None:
                     trust.look_again()
@@ -402,16 +410,26 @@ class OpenCache:
 
     def held_body(self, reader: ReaderNode, binding: Binding, *, given: bool = True) -> bytes | None:
         """The stored answer, which is about to be given, or is only looked at."""
+        return self._held(reader, binding, given=given, joined=True)
+
+    def _are_stored(self, reader: ReaderNode, binding: Binding) -> bool:
+        """Whether the answers of these keys, which are some of a read's, are stored, by now. Requires: they are of one
+        each."""
+        return self._held(reader, binding, given=True, joined=False) is not None
+
+    def _held(self, reader: ReaderNode, binding: Binding, *, given: bool, joined: bool) -> bytes | None:
         trust = self._cache.trust
         if trust is None:
-            return self._looked(reader, binding, None, given=given)
+            return self._looked(reader, binding, None, given=given, joined=joined)
         trust.behind.clear()
-        body = self._looked(reader, binding, trust, given=given)
+        body = self._looked(reader, binding, trust, given=given, joined=joined)
         if body is None:
             trust.look_again()
         return body
 
-    def _looked(self, reader: ReaderNode, binding: Binding, trust: Trust | None, *, given: bool) -> bytes | None:
+    def _looked(
+        self, reader: ReaderNode, binding: Binding, trust: Trust | None, *, given: bool, joined: bool
+    ) -> bytes | None:
         keys = binding.keys
         seconds = self._router.seconds(reader) if trust is not None else 0.0
         if not keys:
@@ -434,10 +452,12 @@ class OpenCache:
                 return None
             parts.append(body)
         self._router.keep_limit()
+        if len(parts) == 1 or not joined:
+            return parts[0]
         try:
-            return parts[0] if len(parts) == 1 else self._join(parts)
+            return self._join(parts)
         except TooLong:
-            self._large = LargeAnswer((), parts=parts, due=trust is not None and bool(trust.behind))
+            self._is_long(parts)
             return None
 
     def _looked_together(
@@ -481,11 +501,13 @@ class OpenCache:
             held.visited = True
         return body
 
-    def look_at(self, reader: ReaderNode, key: Key, params: Params) -> bytes | None:
-        """The answer of one key, stored now if it was not. Requires: the cache is trusted."""
+    def look_at(self, reader: ReaderNode, key: Key, params: Params) -> tuple[bytes | None, LargeAnswer | None]:
+        """The answer of one key, stored now if it was not, or what has kept it from that. Requires: the cache is
+        trusted."""
+        self._large = None
         body = self._looked_at(reader, key, params, None, 0.0, given=True)
         self._router.keep_limit()  # it may have been taken up
-        return body
+        return body, self.take_large()
 
     def take_large(self) -> LargeAnswer | None:
         """What has kept the last read from being a hit, if that was to be derived in steps."""

@@ -114,8 +114,10 @@ class Comparison:
         """Is it to be derived and compared in steps?"""
         if len(self.rows) > LARGE or any(held.key in self.reader.long for held, _ in self.marks):
             return True
-        deps = [entry for held, _ in self.marks for entry in held.deps]
-        return len(deps) > MANY_DEPS or sum([entry.size for entry in deps]) > LARGE_BYTES // 4  # it is encoded twice
+        if sum([len(held.deps) for held, _ in self.marks]) > MANY_DEPS:
+            return True
+        size = sum([entry.size for held, _ in self.marks for entry in held.deps])
+        return size > LARGE_BYTES // 4  # it is encoded twice
 
     def held_in_steps(self) -> Steps[list[Row] | None]:
         """As `held_rows`. What it returns counts only if the comparison is `untouched` afterwards."""
@@ -177,7 +179,10 @@ def marks_of(reader: ReaderNode, keys: Bound) -> list[Mark] | None:
     """What tells later whether the keys were touched; None if one of them is not held by itself, or it takes long to
     tell. Raises EvaluationError."""
     marks = []
+    until = reader.memory.derived + reader.most_derived
     for key, params in keys:
+        if reader.memory.derived > until:
+            return None
         held = reader.entries.get(key)
         if held is None:
             return None

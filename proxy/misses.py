@@ -154,6 +154,8 @@ class Misses:
             else:
                 if len(large.keys) < left:
                     tries, left = 0, len(large.keys)  # some more are stored
+                else:
+                    tries += MOST_LARGE // 4  # they change all the time, or are too much for the memory
                 await self._derive_listed(large.keys)
         return None
 
@@ -168,9 +170,9 @@ class Misses:
             if self._cache.trust is not None or opened.ready() is not reader:
                 return
             assert reader is not None
-            body = opened.look_at(reader, key, params)
-            large = opened.take_large()
+            body, large = opened.look_at(reader, key, params)
             if large is not None and large.held is not None:
+                assert large.held.key == key
                 if not await self._derive_large(large.held, params):
                     return
             elif body is None:
@@ -182,25 +184,31 @@ class Misses:
         change comes meanwhile, or a part of it is a hole."""
         cache, opened = self._cache, self._opened
         reader = opened.ready()
-        if reader is None:
+        if reader is None or (cache.trust is not None and cache.trust.suspicions):
             return None
-        binding, generation = opened.bind(parameters), opened.generation
-        position, sequence = self._router.position(), reader.memory.sequence
+        generation, position, sequence = opened.generation, self._router.position(), reader.memory.sequence
         columns, encode = cache.columns, reader.encoders[self._format]
-        body = await (self._joined(large.parts) if large.parts else self._derive_together(reader, binding))
+        binding = None
+        body: bytes | None
+        if large.parts:
+            body = await self._joined(large.parts)
+        else:
+            binding = opened.bind(parameters)
+            body = await self._derive_together(reader, binding)
         if body is None or opened.generation != generation or reader.encoders[self._format] is not encode:
             return None  # what it would be told with is another's
         if cache.trust is not None and cache.trust.suspicions:
             return None
-        for key, _ in binding.keys:
-            if (held := reader.entries.get(key)) is not None:
-                held.visited = True
         cache.hits += 1
-        if large.due and cache.trust is not None:
-            if reader.memory.sequence == sequence:
-                opened.compare_behind(reader, binding, parameters, body)
-            else:
-                cache.trust.look_again()
+        if binding is not None:
+            for key, _ in binding.keys:
+                if (held := reader.entries.get(key)) is not None:
+                    held.visited = True
+            if large.due and cache.trust is not None:
+                if reader.memory.sequence == sequence:
+                    opened.compare_behind(reader, binding, parameters, body)
+                else:
+                    cache.trust.look_again()
         return Answer(Served.HIT, columns, body, position, cache.name)
 
     async def _derive_together(self, reader: ReaderNode, binding: Binding) -> bytes | None:
@@ -333,6 +341,8 @@ class Misses:
         cache = self._cache
         check = None
         await run_in_slices(holes_below(reader, binding.keys, self._holes))
+        if self._opened.ready() is not reader:
+            raise PassThrough(NOT_COMPARED)  # it has another plan by now
         if cache.trust is not None:
             if cache.trust.suspicions:
                 raise PassThrough(SUSPECTED)

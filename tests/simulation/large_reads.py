@@ -117,9 +117,9 @@ def _stored(opened: OpenCache, reader: ReaderNode, large: LargeAnswer) -> Holes 
         return None
     for key, params in large.keys:
         if large.held is None:
-            if opened.look_at(reader, key, params) is not None:
+            body, found_large = opened.look_at(reader, key, params)
+            if body is not None:
                 continue
-            found_large = opened.take_large()
             if found_large is None:
                 return {}
             held = found_large.held
