@@ -441,17 +441,17 @@ class OpenCache:
         parts = []
         memory = reader.memory
         until = memory.derived + memory.most_rows
-        for at, (key, params) in enumerate(keys):
-            body = None
-            if memory.derived > until:
-                self._large = LargeAnswer(keys[at:])
-            else:
+        try:
+            for at, (key, params) in enumerate(keys):
+                if memory.derived > until:
+                    self._large = LargeAnswer(keys[at:])
+                    return None
                 body = self._looked_at(reader, key, params, trust, seconds, given=given)
-            if body is None:
-                self._router.keep_limit()  # keys before this one may have been taken up
-                return None
-            parts.append(body)
-        self._router.keep_limit()
+                if body is None:
+                    return None
+                parts.append(body)
+        finally:
+            self._router.keep_limit()  # keys may have been taken up, also where one cannot be computed
         if len(parts) == 1 or not joined:
             return parts[0]
         try:
@@ -505,9 +505,10 @@ class OpenCache:
         """The answer of one key, stored now if it was not, or what has kept it from that. Requires: the cache is
         trusted."""
         self._large = None
-        body = self._looked_at(reader, key, params, None, 0.0, given=True)
-        self._router.keep_limit()  # it may have been taken up
-        return body, self.take_large()
+        try:
+            return self._looked_at(reader, key, params, None, 0.0, given=True), self.take_large()
+        finally:
+            self._router.keep_limit()  # it may have been taken up
 
     def take_large(self) -> LargeAnswer | None:
         """What has kept the last read from being a hit, if that was to be derived in steps."""

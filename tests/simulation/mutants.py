@@ -289,7 +289,7 @@ MUTANTS = (
         edit(
             OpenCache,
             "_looked",
-            ("            return None\n        parts.append", "            continue\n        parts.append"),
+            ("return None\n            parts.append", "continue\n            parts.append"),
         ),
     ),
     Mutant(
