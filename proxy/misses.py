@@ -65,7 +65,7 @@ class Misses:
         self._cache = opened.named
         self._format = format_
         self._join = router.join(format_)
-        self._holes: Holes = {}  # found in steps: what is missing below keys that are long to derive
+        self.holes: Holes = {}  # found in steps: what is missing below keys that are long to derive
 
     def fault(self, error: Exception, *given: object) -> Fault:
         """What `guarded_async` does with a fault."""
@@ -103,7 +103,7 @@ class Misses:
     async def _fill(self, parameters: Sequence[ParameterValue], text: str) -> Answer | str:
         cache = self._cache
         try:
-            hit = await self._hit_large(parameters)
+            hit = await self.hit_large(parameters)
             if hit is not None:
                 return hit
             if self._opened.reader is not None:
@@ -127,7 +127,7 @@ class Misses:
             self._router.want(self._cache, parameters)
         return why
 
-    async def _hit_large(self, parameters: Sequence[ParameterValue]) -> Answer | None:
+    async def hit_large(self, parameters: Sequence[ParameterValue]) -> Answer | None:
         """As `hit`; large answers that are not stored are derived first, each in several steps of the loop."""
         due = False
         cache, opened = self._cache, self._opened
@@ -145,7 +145,7 @@ class Misses:
                 return None
             if not large.keys:
                 answer = await self._made_together(parameters, large)
-                if answer is not None or self._holes:
+                if answer is not None or self.holes:
                     return answer
             elif large.held is not None:
                 due = due or large.due
@@ -215,7 +215,7 @@ class Misses:
         encode = reader.encoders[self._format]
         found = RowsAt(reader, binding.keys)
         await run_in_slices(found.steps())
-        self._holes = found.holes
+        self.holes = found.holes
         return None if found.rows is None else await encode_in_slices(encode, self._join, found.rows)
 
     async def _joined(self, parts: Sequence[bytes]) -> bytes:
@@ -249,7 +249,7 @@ class Misses:
         await run_in_slices(found.steps())
         rows, bodies = found.rows, found.bodies
         if found.holes:
-            self._holes[held.key] = found.holes
+            self.holes[held.key] = found.holes
         if rows is None or bodies is None or held.bodies is not bodies:
             return not found.holes
         reader.note_encoded(held, self._format)  # first: the encoder may become another one meanwhile
@@ -308,7 +308,7 @@ class Misses:
         cache = self._cache
         try:
             while (reader := self._opened.ready()) is not None:
-                if demand.met() and (hit := await self._hit_large(parameters)) is not None:
+                if demand.met() and (hit := await self.hit_large(parameters)) is not None:
                     return hit
                 if why := self._too_many(parameters):
                     return why
@@ -340,7 +340,7 @@ class Misses:
     ) -> Answer:
         cache = self._cache
         check = None
-        await run_in_slices(holes_below(reader, binding.keys, self._holes))
+        await run_in_slices(holes_below(reader, binding.keys, self.holes))
         if self._opened.ready() is not reader:
             raise PassThrough(NOT_COMPARED)  # it has another plan by now
         if cache.trust is not None:
@@ -362,7 +362,7 @@ class Misses:
         ready = None
         try:
             pump = self._router.pump
-            ready = await pump.miss(reader, binding.keys, demand, check, doubted=compare, holes=self._holes)
+            ready = await pump.miss(reader, binding.keys, demand, check, doubted=compare, holes=self.holes)
         finally:
             if check is not None:
                 check.close(given=ready is not None)
@@ -436,7 +436,7 @@ class Misses:
                 link = Linked(held, params)
                 await run_in_slices(link.steps())
                 if link.holes:
-                    self._holes[key] = link.holes
+                    self.holes[key] = link.holes
                     return False
         return True
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn, cast
 
+from dataflow.arrangement import MOST_ROWS
 from dataflow.derivation import Params, TooLong
 from dataflow.engine import Engine
 from dataflow.entries import Held
+from dataflow.large_answers import Steps
 from dataflow.messages import Effect, UpqueryRequest
 from dataflow.reader import ReaderNode
 from proxy.api import Encoder, Join, WireFormat
@@ -53,6 +55,7 @@ class Desk:
         self.sampler = Sampler(engine, _unasked, substituted)  # it takes none: the simulation judges every hit itself
         self.faults = Untold()
         self.caches: dict[str, OpenCache] = {}
+        self.position: Callable[[], str] = str  # of the answers that are told
 
     def open(self, query: Query) -> None:
         reader = self._engine.install(query.plan)
@@ -76,10 +79,10 @@ class Desk:
         return b"".join
 
     def wire(self, format_: int) -> WireFormat:
-        return WireFormat(lambda columns: packed, join_short=self._join_short)
+        return WireFormat(lambda columns: packed, join_short=self._join_short, join_in_steps=_join_in_steps)
 
     def _join_short(self, parts: Sequence[bytes]) -> bytes:
-        if not self._engine.memory.most_rows:
+        if self._engine.memory.most_rows < MOST_ROWS and len(parts) > 2:
             raise TooLong
         return b"".join(parts)
 
@@ -100,6 +103,14 @@ class Desk:
 
 def _unasked(request: UpqueryRequest, deliver: object, deadline: float) -> None:
     raise AssertionError(f"a sample was taken: {request}")
+
+
+def _join_in_steps(parts: Sequence[bytes]) -> Steps[bytes]:
+    joined = b""
+    for part in parts:
+        yield
+        joined += part
+    return joined
 
 
 def packed(rows: Sequence[Row]) -> bytes:

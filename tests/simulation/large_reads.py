@@ -1,138 +1,127 @@
-"""Held answers that are derived in steps, while others have their turn: `HeldRows` and `RowsAt` of
-`dataflow/large_answers.py`."""
+"""Reads of held answers as the proxy makes them (`Misses.hit_large`): what is long to derive or to join is so in steps,
+between which others have their turn."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from asyncio import sleep
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
-from dataflow.entries import Held
-from dataflow.large_answers import HeldRows, Holes, RowsAt, Steps, at_once
-from dataflow.reader import ReaderNode
+from dataflow.large_answers import Holes
+from proxy.api import Answer
 from proxy.caches import OpenCache
-from proxy.misses import MOST_LARGE, LargeAnswer
-from sqltypes.errors import EvaluationError
+from proxy.misses import Misses
+from proxy.router import Router
+from proxy.slices import Slices
+from sqltypes.errors import EvaluationError, UpwellError
 from sqltypes.expression import Row
-from tests.simulation.desk import packed, unpacked
+from tests.simulation.desk import Desk, unpacked
 from tests.simulation.queries import Parameters
 from tests.simulation.script import Action
 from tests.simulation.sql_side import Rows
 
-SHARE = 0.3  # of the schedules that derive in steps
-BEGUN, GONE_ON = 0.04, 0.3  # of their steps begin with one, or go on with one
-MOST = 4  # under way
+if TYPE_CHECKING:
+    from tests.simulation.simulation import Simulation
+
 LARGE = 0.3  # of the schedules have large answers alone (`Setup.steps`)
+BEGUN = 0.2  # after so many of their steps such a read begins, at most
+PEEKED, GONE_ON = 0.1, 0.3  # likewise, somebody looks at its cache, or it goes on
+MOST = 4  # under way
 
 
 @dataclass(eq=False)
 class LargeRead:
-    """One under way. `held` None: its rows are not stored by key, and are those of the position that it began at, whose
-    tables are kept."""
+    """One under way. `answer` is what it gives at its end; None: nothing, or it is under way still."""
 
     name: str
     parameters: Parameters
-    held: Held | None
-    found: HeldRows | RowsAt
-    steps: Steps[None]
-    tables: Rows
+    steps: Coroutine[None, None, Answer | None]
+    answer: Answer | None = None
 
-    @property
-    def rows(self) -> list[Row] | None:
-        """What it has found at its end, if it may be told."""
-        held, found = self.held, self.found
-        if held is None or isinstance(found, RowsAt):
-            return found.rows
-        is_held = held.reader.entries.get(held.key) is held
-        return found.rows if is_held and found.bodies is held.bodies else None
+    def go_on(self, steps: int) -> bool:
+        """Makes so many. Whether it has come to an end."""
+        with each_slice_is_short():
+            try:
+                for _ in range(steps):
+                    self.steps.send(None)
+            except StopIteration as ended:
+                self.answer = ended.value
+                return True
+            except EvaluationError:
+                return True
+        return False
 
 
 class LargeReads:
-    """Those of one simulation."""
+    """Those of one simulation. `tables`: what they have at the position."""
 
-    def __init__(self) -> None:
+    def __init__(self, desk: Desk, tables: Callable[[], Rows]) -> None:
         self.under_way: list[LargeRead] = []
+        self._desk = desk
+        self._tables = tables
+        self._tables_at: list[Rows] = []  # by the position that an answer may be told with
+        desk.position = self._position
 
-    def begin(self, name: str, opened: OpenCache, parameters: Parameters, tables: Rows) -> None:
-        """Makes the first step, as it is made where the read comes. Of a single key that is held, or of what is not
-        stored by key."""
-        reader, binder = opened.named.reader, opened.named.binder
-        assert reader is not None and binder is not None
-        binding = binder.bind(parameters)
-        keys = binding.keys
-        found: HeldRows | RowsAt
-        held = None
-        if keys and opened.is_whole(binding):
-            found = RowsAt(reader, keys)
-        elif len(keys) == 1 and (held := reader.entries.get(keys[0][0])) is not None:
-            found = HeldRows(held, keys[0][1])
-        else:
-            return
-        self.under_way.append(LargeRead(name, parameters, held, found, found.steps(), tables))
-        self.go_on(-1, 1)
+    def _position(self) -> str:
+        self._tables_at.append({table: dict(rows) for table, rows in self._tables().items()} if self.under_way else {})
+        return str(len(self._tables_at) - 1)
+
+    def tables_of(self, answer: Answer) -> Rows:
+        return self._tables_at[int(answer.position)]
+
+    def begin(self, name: str, parameters: Parameters) -> LargeRead | None:
+        """Makes the first step, as it is made where the read comes. Returns it if that was all."""
+        if not self.under_way:
+            self._tables_at.clear()
+        steps = Misses(self._desk.caches[name], cast(Router, self._desk), 0).hit_large(parameters)
+        self.under_way.append(LargeRead(name, parameters, steps))
+        return self.go_on(-1, 1)
 
     def go_on(self, at: int, steps: int) -> LargeRead | None:
         """Makes so many steps of one. Returns it at its end."""
         if not self.under_way:
             return None
         one = self.under_way[at % len(self.under_way)]
-        try:
-            for _ in range(steps):
-                next(one.steps)
-        except (StopIteration, EvaluationError):
-            self.under_way.remove(one)
-            return one
-        return None
+        if not one.go_on(steps):
+            return None
+        self.under_way.remove(one)
+        return one
+
+    def drop(self) -> None:
+        """Their callers go away."""
+        while self.under_way:
+            self.under_way.pop().steps.close()
 
 
-def hit_large(opened: OpenCache, parameters: Parameters) -> tuple[list[Row] | None, Holes]:
-    """The rows of a read, also where its answers are large: as `proxy.misses` does it, with nothing in between. Or what
-    is missing below its keys."""
-    for _ in range(MOST_LARGE):
-        opened.take_large()
-        body = opened.hit(parameters)
-        if body is not None:
-            return unpacked(body), {}
-        reader, binder, large = opened.named.reader, opened.named.binder, opened.take_large()
-        if large is None or reader is None or binder is None:
-            break
-        if large.parts:
-            return unpacked(b"".join(large.parts)), {}
-        if not large.keys:
-            together = RowsAt(reader, binder.bind(parameters).keys)
-            with suppress(EvaluationError):
-                at_once(together.steps())
-            return together.rows, together.holes
-        holes = _stored(opened, reader, large)
-        if holes is not None:
-            return None, holes
-    return None, {}
+def hit_large(desk: Desk, opened: OpenCache, parameters: Parameters) -> tuple[list[Row] | None, Holes]:
+    """The rows of a read with nothing between its steps, or what is missing below its keys. Raises EvaluationError."""
+    misses = Misses(opened, cast(Router, desk), 0)
+    steps = misses.hit_large(parameters)
+    with each_slice_is_short():
+        while True:
+            try:
+                steps.send(None)
+            except StopIteration as ended:
+                answer: Answer | None = ended.value
+                return (None if answer is None else unpacked(answer.body)), misses.holes
 
 
-def _stored(opened: OpenCache, reader: ReaderNode, large: LargeAnswer) -> Holes | None:
-    """Derives the answers of keys; None: they are stored, or the read itself is to look at them once more."""
-    held = large.held
-    if held is None and opened.named.trust is not None:
-        return None
-    for key, params in large.keys:
-        if large.held is None:
-            body, found_large = opened.look_at(reader, key, params)
-            if body is not None:
-                continue
-            if found_large is None:
-                return {}
-            held = found_large.held
-        assert held is not None
-        found = HeldRows(held, params)
-        with suppress(EvaluationError):
-            at_once(found.steps())
-        if found.rows is None or found.bodies is None:
-            return {held.key: found.holes} if found.holes else {}
-        if found.bodies[0] is None:
-            reader.store(held, 0, packed(found.rows))
-            opened._router.keep_limit()
-    return None
+async def _turn(slices: Slices) -> None:
+    await sleep(0)
+
+
+@contextmanager
+def each_slice_is_short() -> Iterator[None]:
+    """Others have their turn wherever they may, and no loop is needed for that."""
+    turn = Slices.turn
+    Slices.turn = cast(Any, _turn)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Slices.turn = turn  # type: ignore[method-assign]
 
 
 class LargeDraws:
@@ -140,15 +129,34 @@ class LargeDraws:
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(7 * seed + 3)  # of its own: schedules without are what they were
-        self._has_any = self._rng.random() < SHARE
+        self._begun = self._rng.random() * BEGUN
         self.steps = self._rng.random() < LARGE
+        self.short = self._rng.choice((0, 0, 1, 3)) if self.steps else 0
 
-    def drawn(self, asked: Sequence[tuple[str, Parameters]], under_way: int) -> Iterator[Action]:
-        """What comes after a step. `asked`: reads of before."""
-        rng = self._rng
-        if not self._has_any or not asked:
+    def drawn(self, simulation: Simulation) -> Iterator[Action]:
+        """What comes after a step: reads of what is held begin, and go on, while others look at the same caches."""
+        rng, under_way = self._rng, simulation.large_reads.under_way
+        if not self.steps:
             return
-        if under_way < MOST and rng.random() < BEGUN:
-            yield "derive", *rng.choice(asked)
+        if len(under_way) < MOST and rng.random() < self._begun:
+            held = [one for one in simulation.asked if is_held(simulation.desk, *one)]
+            if held:
+                yield "derive", *rng.choice(held)
+        if under_way and rng.random() < PEEKED:
+            named = [one for one in simulation.asked if one[0] == rng.choice(under_way).name]
+            if named:
+                yield "peek", *rng.choice(named)
         if under_way and rng.random() < GONE_ON:
             yield "derive_on", rng.randrange(MOST), rng.randint(1, 3)
+
+
+def is_held(desk: Desk, name: str, parameters: Parameters) -> bool:
+    """Do all keys of the read have something to be derived from?"""
+    if name not in desk.caches:
+        return False
+    reader, binder = desk.caches[name].named.reader, desk.caches[name].named.binder
+    assert reader is not None and binder is not None
+    with suppress(UpwellError):
+        keys = binder.bind(parameters).keys
+        return bool(keys) and all(reader.program.root_key(params) in reader.held_levels[0] for _, params in keys)
+    return False

@@ -10,6 +10,8 @@ from dataflow.large_answers import RowsAt
 from dataflow.reads import Reads
 from dataflow.state import State
 from dataflow.subscription import Subscriptions
+from proxy.caches import OpenCache
+from proxy.misses import Misses
 from tests.simulation.mutant import Mutant, edit
 
 STEPS = (
@@ -47,6 +49,22 @@ STEPS = (
         "steps",
         "a change of what is still to be linked is seen",
         edit(dataflow.large_answers, "_linked", ("_unchanged(some, since)", "True")),
+    ),
+    Mutant(
+        "steps",
+        "what is made of several keys is told with the position that it was begun at",
+        edit(Misses, "_made_together", ("body, position, cache.name", "body, self._router.position(), cache.name")),
+    ),
+    Mutant(
+        "steps",
+        "what kept another read from being a hit is not taken for a key's of the list",
+        edit(OpenCache, "look_at", ("self._large = None", "pass")),
+        script="another_looks_between_the_keys_of_a_list",
+    ),
+    Mutant(
+        "steps",
+        "an answer is stored if it is the key's still",
+        edit(Misses, "_derive_large", (" and held.bodies is bodies", "")),
     ),
     Mutant(
         "steps",

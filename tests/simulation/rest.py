@@ -28,7 +28,7 @@ def rest(simulation: Simulation) -> None:
 def _come_to_rest(simulation: Simulation) -> None:
     """Without new transactions, until nothing is under way."""
     source, engine = simulation.source, simulation.engine
-    simulation.large_reads.under_way.clear()  # their callers go away
+    simulation.large_reads.drop()
     for _ in range(10_000):
         lost = simulation.feed is not source.log or not source.purged_set().issubset(simulation.position)
         resting = not (source.live or lost) and simulation.delivered == len(simulation.feed)

@@ -86,6 +86,7 @@ class Schedule:
             few=self._apart.choice((0, FEW)),
             sizes=sizes,
             steps=self._large.steps,
+            short=self._large.short,
         )
 
     def _sizes(self) -> tuple[int, ...]:
@@ -110,7 +111,7 @@ class Schedule:
             simulation.perform(action)
             for other in self._bulk.drawn(list(simulation.desk.caches)):
                 simulation.perform(other)
-            for other in self._large.drawn(list(simulation.asked), len(simulation.large_reads.under_way)):
+            for other in self._large.drawn(simulation):
                 simulation.perform(other)
             if simulation.engine.memory.remains and self._apart.random() < self._apart_soon:
                 simulation.perform(("take_apart", self._apart.randint(1, 8)))

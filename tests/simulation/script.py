@@ -29,7 +29,8 @@ class Setup:
     """`rows`: by table and primary key. `ordered`: commits become visible in the binlog's order. `limit`: bytes of the
     engine. `ring`: its transactions and bytes. `caches`: which queries of `queries.QUERIES` are open at first. `few`:
     so many keys are taken out one by one (`dataflow/remains.py`). `sizes`: of `dataflow.large_change.Sizes`.
-    `steps`: every answer is large, so that subscribers are told of it, and its entries go, in steps."""
+    `steps`: every answer is large, so that subscribers are told of it, and its entries go, in steps. `short`: but not
+    one of so many rows."""
 
     rows: dict[str, dict[int, Row]]
     ordered: bool
@@ -39,6 +40,7 @@ class Setup:
     few: int = FEW
     sizes: tuple[int, ...] = ()
     steps: bool = False
+    short: int = 0
 
 
 @dataclass(frozen=True)

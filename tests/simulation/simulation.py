@@ -49,9 +49,9 @@ from sqltypes.errors import EvaluationError, SourceDown, SourceError, UpwellErro
 from sqltypes.expression import Row
 from tests.simulation.bulk import Bulk
 from tests.simulation.checks import Checks
-from tests.simulation.desk import Desk
+from tests.simulation.desk import Desk, unpacked
 from tests.simulation.flights import Asked, Flight, Subscriber, Told, Waiting
-from tests.simulation.large_reads import LargeReads, hit_large
+from tests.simulation.large_reads import LargeRead, LargeReads, hit_large
 from tests.simulation.queries import Parameters, fill_types, query
 from tests.simulation.script import Action, Setup
 from tests.simulation.source import Change, Commit, ModelSource
@@ -106,11 +106,11 @@ class Simulation:
         self.engine.most_inserted = max(1, setup.few)
         self.engine.state.sizes = Sizes(*setup.sizes)
         if setup.steps:
-            everything_in_steps(self.engine)
+            everything_in_steps(self.engine, setup.short)
         self.changing: tuple[Commit, StreamEvent] | None = None  # a large transaction under way
         self.desk = Desk(self.engine)
         self.bulk = Bulk(self.engine)
-        self.large_reads = LargeReads()
+        self.large_reads = LargeReads(self.desk, lambda: self.at_position.rows)
         self.checks = Checks(self)
         for name in setup.caches:
             self.desk.open(query(name))
@@ -428,7 +428,7 @@ class Simulation:
     def _hit(self, name: str, parameters: Parameters, demand: Asked | None = None) -> bool:
         """Also where what is held does not meet the demand: the proxy waits until it does."""
         cache = self.desk.caches[name]
-        rows, self._holes = hit_large(cache, parameters)
+        rows, self._holes = hit_large(self.desk, cache, parameters)
         if rows is not None:
             self.checks.hit(name, parameters, rows)
             if not self.counts["hits"] % LOOK_BACK:
@@ -442,22 +442,27 @@ class Simulation:
         self.checks.hit_ahead(name, parameters, *ahead)
         return True
 
+    def do_peek(self, name: str, parameters: Parameters) -> None:
+        """What is held is looked at, and not given."""
+        body = self.desk.caches[name].peek(parameters) if name in self.desk.caches else None
+        if body is not None:
+            self.checks.hit(name, parameters, unpacked(body))
+
     def do_derive(self, name: str, parameters: Parameters) -> None:
-        """A held answer begins to be derived, in steps."""
+        """A read of what is held begins; if that is large, it goes on in steps."""
         if name in self.desk.caches:
-            tables = {table: dict(rows) for table, rows in self.at_position.rows.items()}
-            self.large_reads.begin(name, self.desk.caches[name], parameters, tables)
+            self._touched = True
+            self._told_large(self.large_reads.begin(name, parameters))
 
     def do_derive_on(self, at: int, steps: int) -> None:
         self._touched = True
-        found = self.large_reads.go_on(at, steps)
-        if found is None or found.name not in self.desk.caches or found.rows is None:
-            return
-        self.counts["derived in steps"] += 1
-        if found.held is None:
-            self.checks.hit_before(found.name, found.parameters, found.rows, found.tables)
-        else:
-            self.checks.hit(found.name, found.parameters, found.rows)
+        self._told_large(self.large_reads.go_on(at, steps))
+
+    def _told_large(self, read: LargeRead | None) -> None:
+        if read is not None and read.answer is not None:
+            self.counts["derived in steps"] += 1
+            tables = self.large_reads.tables_of(read.answer)
+            self.checks.hit_before(read.name, read.parameters, unpacked(read.answer.body), tables)
 
     def do_read(self, name: str, parameters: Parameters) -> None:
         self.read(name, parameters)
