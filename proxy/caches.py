@@ -12,17 +12,17 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from bulk.access_rows import HIT
-from dataflow.derivation import Params, TooLong
+from dataflow.derivation import TooLong
 from dataflow.reader import ReaderNode
 from planner.plan import AnswerArrangement
 from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, ListLookup, Lookup, ParameterValue
 from proxy.encoding import NOT_READY
 from proxy.faults import guarded
+from proxy.held_answers import HeldAnswers
 from proxy.keys import MOST_KEYS, MOST_LISTED, Binding, KeyBinder, in_parts, keys_in
 from proxy.lookups import gap, list_lookup, lookup, nothing_listed, nothing_stored
-from proxy.misses import LargeAnswer, Misses
+from proxy.misses import Misses
 from proxy.named_cache import NamedCache
-from proxy.trust import Trust
 from sqltypes.errors import BadParameters, Fault, SourceDown, UnknownCache, UpwellError
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
@@ -42,7 +42,6 @@ class OpenCache:
         self._router = router
         self._cache = cache
         self._joins = True
-        self._large: LargeAnswer | None = None  # what has kept a read from being a hit
         self._format = format_
         self._generation = -1
         self._plain_int = False
@@ -50,7 +49,7 @@ class OpenCache:
         self._single = False
         self.reader: ReaderNode | None = None
         self._binder: KeyBinder | None = None
-        self._join = router.wire(format_).join_short
+        self.held = HeldAnswers(router, cache, format_, self._together)
         self.stored: Lookup = nothing_stored
         self.stored_list: ListLookup = nothing_listed
 
@@ -124,7 +123,7 @@ class OpenCache:
             keys_of = self._binder.quick_keys
             if keys_of is not None and self._joins and not limited:
                 self.stored_list = list_lookup(
-                    self._router, cache, self.reader, self._format, keys_of, self._join, self._is_long
+                    self._router, cache, self.reader, self._format, keys_of, self.held.join, self.held.note_long
                 )
 
     def ready(self) -> ReaderNode | None:
@@ -154,9 +153,9 @@ class OpenCache:
                         self._cache.hits += 1
                         return body
         elif self._lists:
-            self._large = None
+            self.held.large = None
             body = self.stored_list(parameters)
-            if body is not None or self._large is not None:
+            if body is not None or self.held.large is not None:
                 return body
         return self._hit_slow(parameters, reader)
 
@@ -183,13 +182,9 @@ class OpenCache:
             for value in values
             if (held := entry(value)) is None or held.bodies is None or held.bodies[format_] is None
         )
-        if not pending or not self._are_stored(reader, self._binder.bind((pending[:MOST_KEYS],))):
+        if not pending or not self.held.are_stored(reader, self._binder.bind((pending[:MOST_KEYS],))):
             return None
         return self.stored_list(parameters) if len(pending) <= MOST_KEYS else None
-
-    def _is_long(self, parts: Sequence[bytes]) -> None:
-        """A list's answers, all that it has, are long to join."""
-        self._large = LargeAnswer((), parts=parts)
 
     def too_many(self, parameters: Sequence[ParameterValue]) -> str:
         """Why there are more keys than can be looked at; "" if there are not."""
@@ -410,110 +405,7 @@ class OpenCache:
 
     def held_body(self, reader: ReaderNode, binding: Binding, *, given: bool = True) -> bytes | None:
         """The stored answer, which is about to be given, or is only looked at."""
-        return self._held(reader, binding, given=given, joined=True)
-
-    def _are_stored(self, reader: ReaderNode, binding: Binding) -> bool:
-        """Whether the answers of these keys, which are some of a read's, are stored, by now. Requires: they are of one
-        each."""
-        return self._held(reader, binding, given=True, joined=False) is not None
-
-    def _held(self, reader: ReaderNode, binding: Binding, *, given: bool, joined: bool) -> bytes | None:
-        trust = self._cache.trust
-        if trust is None:
-            return self._looked(reader, binding, None, given=given, joined=joined)
-        trust.behind.clear()
-        body = self._looked(reader, binding, trust, given=given, joined=joined)
-        if body is None:
-            trust.look_again()
-        return body
-
-    def _looked(
-        self, reader: ReaderNode, binding: Binding, trust: Trust | None, *, given: bool, joined: bool
-    ) -> bytes | None:
-        keys = binding.keys
-        seconds = self._router.seconds(reader) if trust is not None else 0.0
-        if not keys:
-            if trust is not None and trust.holds_back_derived(seconds, given=given):
-                return None
-            return reader.encoders[self._format](reader.finish([], binding.params))
-        if self._together(len(keys)):
-            return self._looked_together(reader, binding, trust, seconds, given=given)
-        parts = []
-        memory = reader.memory
-        until = memory.derived + memory.most_rows
-        try:
-            for at, (key, params) in enumerate(keys):
-                if memory.derived > until:
-                    self._large = LargeAnswer(keys[at:])
-                    return None
-                body = self._looked_at(reader, key, params, trust, seconds, given=given)
-                if body is None:
-                    return None
-                parts.append(body)
-        finally:
-            self._router.keep_limit()  # keys may have been taken up, also where one cannot be computed
-        if len(parts) == 1 or not joined:
-            return parts[0]
-        try:
-            return self._join(parts)
-        except TooLong:
-            self._is_long(parts)
-            return None
-
-    def _looked_together(
-        self, reader: ReaderNode, binding: Binding, trust: Trust | None, seconds: float, *, given: bool
-    ) -> bytes | None:
-        keys, rows = binding.keys, None
-        try:
-            rows = reader.answer(keys, short=True)
-            if rows is None:
-                return None
-        except TooLong:
-            pass
-        if trust is not None and trust.holds_back_together(reader, keys, seconds, given=given):
-            return None
-        if rows is None:
-            self._large = LargeAnswer((), due=trust is not None and bool(trust.behind))
-            return None
-        for key, _ in keys:
-            if (held := reader.entries.get(key)) is not None:
-                held.visited = True
-        return reader.encoders[self._format](rows)
-
-    def _looked_at(
-        self, reader: ReaderNode, key: Key, params: Params, trust: Trust | None, seconds: float, *, given: bool
-    ) -> bytes | None:
-        # Another reader's fills may have left all that this key needs.
-        held = reader.entries.get(key) or self._router.hold(reader, key, params)
-        if held is None or (trust is not None and trust.holds_back(held, seconds, given=given)):
-            return None  # it is a hole, or compared first
-        body = None
-        large = reader.is_large(held, self._format)
-        if not large:
-            try:
-                body = reader.body(held, params, self._format)
-            except TooLong:  # it was short before
-                reader.long.add(key)
-                large = True
-        if large:  # it is derived in steps (`Misses._derive_large`)
-            self._large = LargeAnswer([(key, params)], held, due=trust is not None and held in trust.behind)
-        if body is not None:
-            held.visited = True
-        return body
-
-    def look_at(self, reader: ReaderNode, key: Key, params: Params) -> tuple[bytes | None, LargeAnswer | None]:
-        """The answer of one key, stored now if it was not, or what has kept it from that. Requires: the cache is
-        trusted."""
-        self._large = None
-        try:
-            return self._looked_at(reader, key, params, None, 0.0, given=True), self.take_large()
-        finally:
-            self._router.keep_limit()  # it may have been taken up
-
-    def take_large(self) -> LargeAnswer | None:
-        """What has kept the last read from being a hit, if that was to be derived in steps."""
-        large, self._large = self._large, None
-        return large
+        return self.held.body(reader, binding, given=given)
 
     # -- other reads -------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from asyncio import sleep
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from gtid_tracker.gtid import GtidSet
 from proxy.api import ANSWERED_BY_MYSQL, Answer, Demand, ParameterValue, Served
 from proxy.faults import guarded_async
 from proxy.freshness import CallDemand
+from proxy.held_answers import LargeAnswer
 from proxy.keys import MOST_LISTED, TOO_MANY, Binding
 from proxy.pump import NO_CONNECTION, NOT_COMPARED, SUSPECTED, Behind, PassThrough
 from proxy.slices import Slices, encode_in_slices, run_in_slices
@@ -42,18 +43,6 @@ MOST_TURNS = 1000
 """How many turns of the loop a read waits for another one that links the same key."""
 MOST_LARGE = 20
 """How many large answers of one list are derived, or one that changes all the time, before MySQL is asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class LargeAnswer:
-    """An answer that is to be derived in steps, so that a read of it can be a hit. `keys`: these are stored one after
-    the other; none: the answer is of all of its keys together, and is not stored. `held`: the only key, which is large.
-    `parts`: of each key, all of which are stored, and are to be joined. `due`: it is to be compared behind that."""
-
-    keys: Sequence[tuple[Key, Params]]
-    held: Held | None = None
-    parts: Sequence[bytes] = ()
-    due: bool = False
 
 
 class Misses:
@@ -134,13 +123,13 @@ class Misses:
         tries, left = 0, MOST_LISTED
         while tries < MOST_LARGE:
             tries += 1
-            opened.take_large()
+            opened.held.take_large()
             body = opened.hit(parameters)
             if body is not None:
                 if due and opened.reader is not None and cache.trust is not None:
                     opened.compare_behind(opened.reader, opened.bind(parameters), parameters, body)
                 return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
-            large = opened.take_large()
+            large = opened.held.take_large()
             if large is None:
                 return None
             if not large.keys:
@@ -170,7 +159,7 @@ class Misses:
             if self._cache.trust is not None or opened.ready() is not reader:
                 return
             assert reader is not None
-            body, large = opened.look_at(reader, key, params)
+            body, large = opened.held.look_at(reader, key, params)
             if large is not None and large.held is not None:
                 assert large.held.key == key
                 if not await self._derive_large(large.held, params):

@@ -35,6 +35,7 @@ from gtid_tracker.ring import Ring
 from gtid_tracker.tracker import Cut
 from proxy.caches import OpenCache
 from proxy.comparison import Comparer
+from proxy.held_answers import HeldAnswers
 from proxy.suspicions import Suspicions
 from tests.simulation.bulk import Bulk
 from tests.simulation.flights import NOTHING, Asked
@@ -287,7 +288,7 @@ MUTANTS = (
         "reads",
         "a list is answered whole",
         edit(
-            OpenCache,
+            HeldAnswers,
             "_looked",
             ("return None\n            parts.append", "continue\n            parts.append"),
         ),

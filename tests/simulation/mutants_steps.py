@@ -10,7 +10,7 @@ from dataflow.large_answers import RowsAt
 from dataflow.reads import Reads
 from dataflow.state import State
 from dataflow.subscription import Subscriptions
-from proxy.caches import OpenCache
+from proxy.held_answers import HeldAnswers
 from proxy.misses import Misses
 from tests.simulation.mutant import Mutant, edit
 
@@ -58,7 +58,7 @@ STEPS = (
     Mutant(
         "steps",
         "what kept another read from being a hit is not taken for a key's of the list",
-        edit(OpenCache, "look_at", ("self._large = None", "pass")),
+        edit(HeldAnswers, "look_at", ("self.large = None", "pass")),
         script="another_looks_between_the_keys_of_a_list",
     ),
     Mutant(
