@@ -277,8 +277,9 @@ class State:
                 self.hot_keys.dropped(fill.reader, key)
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
-        """The reader's key, linked to all that it is derived from; None if that is not all held."""
-        return self.sieve.hold(reader, key, params)
+        """The reader's key, linked to all that it is derived from; None if that is not all held, or the reader was
+        closed while somebody read it in steps: what it took up then, nobody would let go."""
+        return self.sieve.hold(reader, key, params) if reader.installed else None
 
     def check_invariants(self) -> None:
         """Raises AssertionError where the state contradicts itself."""

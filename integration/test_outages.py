@@ -88,17 +88,21 @@ def test_mysql_dies_under_load_and_comes_back(own_mysql: OwnMySQL, tmp_path: Pat
 
     async def hits_until_closed(proxy: Proxy, died: float) -> int:
         hits = 0
-        while True:
+
+        async def are_closed() -> bool:
+            nonlocal hits
             try:
                 answer = await proxy.client.cache("steady").get(0, timeout=5)
             except (SourceDown, Unavailable) as error:
                 assert "max-staleness" in str(error), error
                 assert monotonic() - died > staleness * 0.6, "hits ended too early"
-                return hits
+                return True
             assert answer.served == "hit"
-            assert monotonic() - died < staleness + 60, "hits went on for too long"
             hits += 1
-            await asyncio.sleep(0.01)  # the next one; more of them would only keep the processor from others
+            return False
+
+        await until(are_closed, staleness + 60)
+        return hits
 
     async def scenario() -> None:
         async with proxy_beside(mysql, "d", tmp_path, max_staleness=f"{staleness}s") as proxy:

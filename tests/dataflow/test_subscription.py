@@ -103,6 +103,15 @@ def test_what_is_asked_of_a_dropped_cache_is_told_so_at_once(rig: Rig) -> None:
     assert not rig.asked() and not rig.engine.misses_pending
 
 
+def test_a_dropped_cache_takes_up_no_key_of_what_others_hold(rig: Rig) -> None:
+    """By who goes on with a read in steps: the arrangement is another's, too."""
+    other = rig.engine.install(rig.readers[0].plan)
+    rig.engine.remove(other)
+    assert rig.engine.hold(other, 7, (7,)) is None and not other.entries
+    assert rig.engine.hold(rig.readers[0], 7, (7,)) is not None
+    rig.engine.check_invariants()
+
+
 def test_failed_upquery_ends_the_subscription(rig: Rig) -> None:
     rig.engine.on_stream(Ddl(Gtid(OLD, 2), "TRUNCATE t", frozenset({"test.t"})))
     (request,) = rig.asked()

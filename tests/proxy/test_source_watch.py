@@ -25,7 +25,7 @@ class Scene:
         self.watch = SourceWatch(self._ask, lambda: gtids(self.position), lambda: None)
 
     async def _ask(self) -> tuple[str, GtidSet, GtidSet, str]:
-        raise NotImplementedError
+        raise AssertionError("nobody asks")
 
     def doubt(
         self, at: float, executed: str, owned: str = "", before: str = "", server: str = SERVER, lag: float = 0.0

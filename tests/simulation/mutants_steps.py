@@ -63,6 +63,12 @@ STEPS = (
     ),
     Mutant(
         "steps",
+        "a reader that was closed takes up no key",
+        edit(State, "hold", (" if reader.installed else None", "")),
+        script="a_cache_is_dropped_while_its_keys_are_read",
+    ),
+    Mutant(
+        "steps",
         "an answer is stored if it is the key's still",
         edit(Misses, "_derive_large", (" and held.bodies is bodies", "")),
     ),
