@@ -25,6 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pymysql
+import uvloop
 
 from benchmarks.bench import SCRATCH, Bench
 from benchmarks.result import Figure, Result, Sheet
@@ -61,7 +62,7 @@ def run(bench: Bench) -> Result:
         result.notes.append(f"not measured: {why}")
         return result
     load(bench)
-    asyncio.run(fills(bench, result))
+    uvloop.run(fills(bench, result))
     beside_writers(bench, result)
     audit(bench, result)
     return result

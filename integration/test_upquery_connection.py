@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from external_upquery.connection import CHUNK, Connection, open_connection
 from external_upquery.login import PINNED, log_in
-from external_upquery.protocol import Answer, Done, ResultSet
+from external_upquery.protocol import Answer, Answers, Done, ResultSet
 from external_upquery.upstream import Upstream, parse_upstream
 from integration.private_mysql import Server
 from sqltypes.errors import ConfigError, SourceDown, SourceError
@@ -74,7 +74,14 @@ def test_thousand_statements_in_one_piece(mysql: Server, tls: str) -> None:
 
 
 @BOTH_WAYS
-def test_large_answer_leaves_the_loop_its_turns(mysql: Server, tls: str) -> None:
+def test_large_answer_leaves_the_loop_its_turns(mysql: Server, tls: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed, feed = [0], Answers.feed
+
+    def counted(answers: Answers, data: bytes) -> list[Answer]:
+        fed[-1] += 1
+        return feed(answers, data)
+
+    monkeypatch.setattr(Answers, "feed", counted)
     count = 300_000
     sql = (
         f"WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {count - 1})"
@@ -89,6 +96,7 @@ def test_large_answer_leaves_the_loop_its_turns(mysql: Server, tls: str) -> None
         def turn() -> None:
             nonlocal turns
             turns += 1
+            fed.append(0)
             if not future.done():
                 loop.call_soon(turn)
 
@@ -98,6 +106,7 @@ def test_large_answer_leaves_the_loop_its_turns(mysql: Server, tls: str) -> None
         assert found[-1] == (count - 1, chr(97 + (count - 1) % 26) * 95)
         # Thirty megabytes, of which each turn takes one piece, or a larger one where a packet is incomplete.
         assert turns > 50 * count / CHUNK
+        assert max(fed) == 1
 
     connected(source(mysql, tls), body)
 

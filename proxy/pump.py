@@ -35,7 +35,7 @@ from external_upquery.executor import Executor
 from proxy.api import Encoder, EncoderFor, Join, WireFormat
 from proxy.faults import Faults
 from proxy.keys import Bound
-from proxy.slices import SLICE
+from proxy.slices import SLICE, Slices
 from sqltypes.errors import Fault
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
@@ -233,8 +233,9 @@ class Pump:
 
     async def _prepare(self, fill: Fill, answer: UpqueryAnswer) -> None:
         """Delivers a large answer. What takes long is done first, in steps."""
+        slices = Slices()
         for _ in fill.prepare(answer):
-            await asyncio.sleep(0)
+            await slices.turn()
             if self.engine.fill_of(answer.id) is not fill:
                 return  # nobody waits for it any more
         self.handle(self._guard.on_answer(answer))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from asyncio import AbstractEventLoop, get_running_loop, sleep
+from asyncio import AbstractEventLoop, Future, get_running_loop
+from collections import deque
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import Any, TypeVar
@@ -15,30 +16,36 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 SLICE = 0.001  # seconds of one step of what is done a little at a time
-SHORTEST = 0.00025  # likewise, where many are at it: together they are to take about as long
 ROWS_AT_ONCE = 512  # a multiple of 256: over MySQL's protocol each part goes on with the number that the next one has
 
 
-class Round:
-    """How many slices one turn of a loop has, which are made one after the other: who waits for the loop waits for all
-    of them. `last`: those of the last turn that had any."""
+class Turns:
+    """Those who work in slices on one loop. Each turn of the loop has one slice, and they follow each other in the
+    order in which they came: who else waits for the loop waits for a slice, however many are at it."""
 
-    def __init__(self) -> None:
-        self.last = 1
-        self._begun = 0
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[Future[None]] = deque()
 
-    def begin(self, loop: AbstractEventLoop) -> float:
-        """A slice begins. Returns when it is over, by `perf_counter`."""
-        if not self._begun:
-            loop.call_soon(self._end)  # before those that wait for the next turn
-        self._begun += 1
-        return perf_counter() + max(SHORTEST, SLICE / max(self._begun, self.last))
+    def next(self) -> Future[None]:
+        """Is done when the next slice is the caller's."""
+        mine: Future[None] = self._loop.create_future()
+        if not self._waiting:
+            self._loop.call_soon(self._begin)
+        self._waiting.append(mine)
+        return mine
 
-    def _end(self) -> None:
-        self.last, self._begun = self._begun, 0
+    def _begin(self) -> None:
+        while self._waiting:
+            one = self._waiting.popleft()
+            if not one.done():  # else its task was cancelled
+                one.set_result(None)
+                break
+        if self._waiting:
+            self._loop.call_soon(self._begin)
 
 
-_rounds: WeakKeyDictionary[AbstractEventLoop, Round] = WeakKeyDictionary()
+_turns: WeakKeyDictionary[AbstractEventLoop, Turns] = WeakKeyDictionary()
 
 
 class Slices:
@@ -50,9 +57,12 @@ class Slices:
     async def turn(self) -> None:
         """Gives others their turn, if the slice is over."""
         if perf_counter() >= self._until:
-            await sleep(0)
             loop = get_running_loop()
-            self._until = _rounds.setdefault(loop, Round()).begin(loop)
+            turns = _turns.get(loop)
+            if turns is None:
+                turns = _turns[loop] = Turns(loop)
+            await turns.next()
+            self._until = perf_counter() + SLICE
 
 
 async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
