@@ -11,9 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.fingerprint import Constant, ListSlot, Piece, Placeholder, pieces, respelled, unquote
-from planner.long_lists import shortened
-from planner.scan import DEFAULT_VERSION, ServerVersion, Token, is_keyword, scan, unwrap_version_comments, words
+from planner.fingerprint import Constant, ListSlot, Piece, Placeholder, pieces, respelled
+from planner.long_lists import without_lists
+from planner.scan import (
+    DEFAULT_VERSION,
+    ServerVersion,
+    Token,
+    is_keyword,
+    scan,
+    tokens_at_most,
+    unwrap_version_comments,
+    words,
+)
 
 _COMPARISONS = frozenset({"=", "<", ">", "<=", ">=", "<>", "!=", "<=>"})
 _LIFTED = ("int", "decimal", "string")  # a parameter of another kind is compared by MySQL itself
@@ -36,12 +45,24 @@ def lifted(sql: str, version: ServerVersion = DEFAULT_VERSION) -> str:
     >>> lifted("select id from t where a=7 and b in (1,2) and c like 'x%' order by 1 limit 5")
     'SELECT id FROM t WHERE a = ? AND b IN (?) AND c LIKE ? ORDER BY 1 LIMIT 5'
     """
+    shape = lifted_of(sql, None, version)
+    assert shape is not None
+    return shape
+
+
+def lifted_of(sql: str, most: int | None, version: ServerVersion = DEFAULT_VERSION) -> str | None:
+    """As `lifted`; None where about more than so many tokens had to be looked at. A long list that becomes a parameter
+    is one."""
     text = unwrap_version_comments(sql, version)
-    short, taken = shortened(text, unquote)
+    short, starts = without_lists(text)
+    if most is not None and not tokens_at_most(short, most):
+        return None
     tokens = scan(short)
     found = pieces(tokens)
     lift = _lifted(found)
-    if taken and not {one.start for one in taken} <= {tokens[first].start for first in lift}:
+    if starts and not {*starts} <= {tokens[first].start for first in lift}:
+        if most is not None and not tokens_at_most(text, most):
+            return None
         tokens = scan(text)  # a list that stays
         found = pieces(tokens)
         lift = _lifted(found)

@@ -60,26 +60,44 @@ def shortened(text: str, unquote: Callable[[str], str]) -> tuple[str, list[Taken
     >>> short, taken[0].count, taken[0].values[:3]
     ('SELECT a FROM t WHERE a IN (5)', 20, (5, 6, 7))
     """
+    short, found = _shortened(text)
+    taken: list[Taken] = []
+    for start, kind, items in found:
+        values = _values(kind, items, unquote)
+        taken.append(Taken(start, len(values) if values is not None else items.count(",") + 1, values))
+    return short, taken
+
+
+def without_lists(text: str) -> tuple[str, list[int]]:
+    """As `shortened`, where nobody asks for the values: the text, and where each list's first item is in it.
+
+    >>> without_lists("SELECT a FROM t WHERE a IN (" + ", ".join(map(str, range(5, 25))) + ")")
+    ('SELECT a FROM t WHERE a IN (5)', [28])
+    """
+    short, found = _shortened(text)
+    return short, [start for start, _, _ in found]
+
+
+def _shortened(text: str) -> tuple[str, list[tuple[int, str, str]]]:
+    """The text, and of each list where its first item is, of which kind its items are, and their text."""
     if text.count(",") < LONG - 1:
         return text, []
     out: list[str] = []
-    taken: list[Taken] = []
+    found: list[tuple[int, str, str]] = []
     at = length = 0
     while (match := _NEXT.match(text, at)) is not None:
         kind = match.lastgroup
         assert kind is not None
         items = match[kind]
-        values = _values(kind, items, unquote)
         first = items[: items.index(",")].rstrip() if kind != "strings" else _first_string(items)
         out += [match[1], first]
         length += len(match[1])
-        count = len(values) if values is not None else items.count(",") + 1
-        taken.append(Taken(length, count, values))
+        found.append((length, kind, items))
         length += len(first)
         at = match.end()
-    if not taken:
+    if not found:
         return text, []
-    return "".join((*out, text[at:])), taken
+    return "".join((*out, text[at:])), found
 
 
 def _values(kind: str, items: str, unquote: Callable[[str], str]) -> tuple[Value, ...] | None:

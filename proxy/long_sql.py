@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from planner.long_lists import shortened
+from planner.long_lists import without_lists
 from planner.scan import Token, scan, scan_each, tokens_at_most
 from proxy.api import ParameterValue
 from proxy.slices import in_slices
@@ -28,7 +28,7 @@ def is_long(sql: str) -> bool:
     if len(sql) > LONGEST:
         return True
     try:
-        return not tokens_at_most(shortened(sql, str)[0], MOST_TOKENS)
+        return not tokens_at_most(without_lists(sql)[0], MOST_TOKENS)
     except ParseError:
         return False
 

@@ -18,9 +18,8 @@ from statistics import median
 from time import time
 from typing import Protocol
 
-from planner.lift import lifted
-from planner.long_lists import shortened
-from planner.scan import scan, tokens_at_most
+from planner.lift import lifted_of
+from planner.scan import scan
 from proxy.slices import in_slices
 from sqltypes.errors import DeadlinePassed, Overloaded, ParseError, SourceDown
 
@@ -289,10 +288,10 @@ class ProxiedQueries:
 
 def shape_of(sql: str) -> str:
     """What texts that differ in literals share; of no SQL text, itself."""
-    if len(sql) > LONGEST_TEXT or not tokens_at_most(shortened(sql, str)[0], MOST_TOKENS):
+    if len(sql) > LONGEST_TEXT:
         return TOO_LONG
     try:
-        shape = lifted(sql)
+        shape = lifted_of(sql, MOST_TOKENS)
     except ParseError:
         shape = sql.strip()
-    return shape if len(shape) <= LONGEST_SHAPE else TOO_LONG
+    return shape if shape is not None and len(shape) <= LONGEST_SHAPE else TOO_LONG

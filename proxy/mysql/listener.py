@@ -17,7 +17,7 @@ from time import monotonic
 import structlog
 
 from gtid_tracker.gtid import GtidSet
-from planner.long_lists import LONG, shortened
+from planner.long_lists import LONG, without_lists
 from planner.matcher import QueryMatcher
 from planner.scan import server_version, unwrap_version_comments
 from proxy.api import Answer, ParameterValue, SessionSystem
@@ -150,7 +150,7 @@ class Shared:
         if version is not None:
             with suppress(ParseError):
                 sql = unwrap_version_comments(sql, version)
-        short = shortened(sql, str)[0] if "/*!" not in sql else sql
+        short = without_lists(sql)[0] if "/*!" not in sql else sql
         if len(short) > LONGEST_OTHER and is_large((short.encode(),)):
             return self.large
         statement = classify(short, version)
@@ -219,7 +219,7 @@ def _is_long_by_placeholders(text: bytes) -> bool:
     """Whether all that makes a text too large to be looked at is lists of `?`."""
     if text.count(b"?") < LONG:
         return False
-    short = shortened(text.decode("utf-8", "replace"), str)[0].encode()
+    short = without_lists(text.decode("utf-8", "replace"))[0].encode()
     return len(short) < len(text) and not is_large((short,))
 
 

@@ -25,7 +25,7 @@ from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from planner.fingerprint import Fingerprint, LongList, is_list
-from planner.long_lists import shortened
+from planner.long_lists import without_lists
 from planner.matcher import ParameterValue, QueryMatcher
 from planner.scan import Token, scan_all, tokens_at_most
 from proxy.mysql.list_texts import LEAST_LISTED, ListTexts
@@ -174,7 +174,7 @@ class TextMatcher(Generic[A]):
             spans = ranges(short, tokens)
             if spans is None and short != parts:  # perhaps lists that stand in comments or names
                 sql = text.decode()
-                entry.large = not tokens_at_most(shortened(sql, str)[0], MOST_TOKENS)
+                entry.large = not tokens_at_most(without_lists(sql)[0], MOST_TOKENS)
             fingerprint = None
             if not entry.large and not _OTHER.match(parts[0]):
                 fingerprint = self._matcher.fingerprint(sql, database)

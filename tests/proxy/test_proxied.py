@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from planner.scan import Token, scan
 from proxy.proxied import (
     EACH,
     JUDGED_AT_ONCE,
@@ -15,6 +16,7 @@ from proxy.proxied import (
     TOO_LONG,
     ProxiedQueries,
     ProxiedQuery,
+    shape_of,
 )
 from sqltypes.errors import Overloaded, SourceDown
 from tests.support.fake_system import FakeJudge
@@ -160,6 +162,34 @@ def test_a_long_list_of_literals_is_no_long_shape() -> None:
     proxied, _, _ = queries()
     numbers = ", ".join(map(str, range(5000)))
     assert proxied.entry(f"SELECT a FROM t WHERE id IN ({numbers})", "shop").shape == "SELECT a FROM t WHERE id IN (?)"
+
+
+WHOLE = ", ".join(map(str, range(20)))
+
+
+@pytest.mark.parametrize(
+    ("sql", "few", "many"),
+    [
+        ("SELECT a FROM t WHERE a IN ({})", "SELECT a FROM t WHERE a IN (?)", "SELECT a FROM t WHERE a IN (?)"),
+        ("SELECT a IN ({}) FROM t", f"SELECT a IN ({WHOLE}) FROM t", TOO_LONG),
+    ],
+)
+def test_of_a_long_list_no_item_is_looked_at(sql: str, few: str, many: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither read as a value nor as a token: it would be a long step."""
+    scanned: list[int] = []
+
+    def counted(text: str) -> list[Token]:
+        scanned.append(len(text))
+        return scan(text)
+
+    def valued(*_: object) -> None:
+        raise AssertionError("a list's values were read")
+
+    monkeypatch.setattr("planner.lift.scan", counted)
+    monkeypatch.setattr("planner.long_lists._values", valued)
+    assert shape_of(sql.format(WHOLE)) == few
+    assert shape_of(sql.format(", ".join(map(str, range(10_000))))) == many
+    assert max(scanned) < 200
 
 
 def test_a_text_that_cannot_be_read_is_listed_as_it_is() -> None:
