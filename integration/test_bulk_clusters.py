@@ -1,11 +1,13 @@
-"""Large fills by a cluster and by Spark Connect; an executor, and MySQL, that go away in the middle; and the password,
-which stands nowhere."""
+"""Large fills by a cluster and by Spark Connect, and the change stream over that; an executor, and MySQL, that go away
+in the middle; and the password, which stands nowhere."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from bulk.frames import Piece
 from bulk.questions import Login, Question
+from examples.lobsters.proxy_process import ROOT
 from external_upquery.collected import CollectedUpquery, Result
 from external_upquery.rows_apart import Packed
 from integration.conftest import OwnMySQL
@@ -30,6 +33,22 @@ PASSWORD = "Zx9-of_the-account"
 LOCKED_SECONDS = 150.0  # that a test may keep the table locked, also where it fails
 DEAR = 0.1  # seconds between two looks, of which each takes milliseconds
 SQL = "SELECT id, n, name FROM item WHERE id = ?"
+FOLLOWER = """
+import sys
+from pyspark.sql import SparkSession
+from upwell.spark import register
+
+master, url, table, starting, folder = sys.argv[1:]
+spark = SparkSession.builder.remote(master).getOrCreate()
+register(spark, url)
+changes = spark.readStream.format("upwell_binlog").option("table", table).option("startingPosition", starting).load()
+query = changes.writeStream.format("parquet").option("path", folder + "/changes")
+query = query.option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True)
+query.start().awaitTermination()
+for row in spark.read.parquet(folder + "/changes").orderBy("transaction", "after.id").collect():
+    print(row.transaction, row.operation, row.after.id, row.after.n)
+spark.stop()
+"""
 
 
 class Paused:
@@ -169,6 +188,20 @@ def test_spark_connect(mysql: Server, database: str, tmp_path: Path) -> None:
     folder.mkdir()
     with connect_server(folder) as server:
         run(lambda: scenario(server))
+        follow(server.master, mysql, database, folder)
+
+
+def follow(master: str, mysql: Server, database: str, folder: Path) -> None:
+    """The change stream, by a client of its own, whose tasks and state are Spark's."""
+    starting = str(mysql.execute("SELECT @@global.gtid_executed")[0][0])
+    for number in (1, 2):
+        mysql.execute(f"UPDATE `{database}`.item SET n = {-number} WHERE id < 100")
+    done = subprocess.run(
+        [sys.executable, "-c", FOLLOWER, master, mysql.url, f"{database}.item", starting, str(folder)],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=200,
+    )  # fmt: skip
+    changes = [f"{number} update {id} {-number}" for number in (1, 2) for id in range(100)]
+    assert done.stdout.splitlines() == changes, done.stdout[-2000:] + done.stderr[-3000:]
 
 
 @pytest.mark.timeout(280)
