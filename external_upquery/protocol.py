@@ -21,7 +21,6 @@ COM_QUIT, COM_INIT_DB, COM_QUERY, COM_STMT_PREPARE, COM_STMT_CLOSE = 0x01, 0x02,
 OK, LOCAL_INFILE, EOF, ERR = 0x00, 0xFB, 0xFE, 0xFF
 MORE_RESULTS = 0x0008  # of the status flags
 KEPT_LAYOUTS = 4096
-STARVED = 1 << 16  # bytes
 
 
 class ProtocolBroken(Exception):
@@ -121,9 +120,9 @@ class Answers:
         return len(self._expected)
 
     @property
-    def starved(self) -> bool:
-        """Whether a large packet is incomplete: what comes next is not decoded until all of it is there."""
-        return self._needed - len(self._held) > STARVED
+    def lacking(self) -> int:
+        """Bytes without which nothing more is decoded, at least: those of a packet that is incomplete."""
+        return max(0, self._needed - len(self._held))
 
     def expect(self, count: int, prepared: tuple[int, ...] = ()) -> None:
         """`count` more answers are coming; those at the indexes `prepared` are of COM_STMT_PREPARE."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.fingerprint import Constant, ListSlot, Piece, Placeholder, pieces, respelled
-from planner.long_lists import without_lists
+from planner.long_lists import put_back, without_lists
 from planner.scan import (
     DEFAULT_VERSION,
     ServerVersion,
@@ -52,18 +52,27 @@ def lifted(sql: str, version: ServerVersion = DEFAULT_VERSION) -> str:
 
 def lifted_of(sql: str, most: int | None, version: ServerVersion = DEFAULT_VERSION) -> str | None:
     """As `lifted`; None where about more than so many tokens had to be looked at. A long list that becomes a parameter
-    is one."""
-    text = unwrap_version_comments(sql, version)
-    short, starts = without_lists(text)
-    if most is not None and not tokens_at_most(short, most):
+    is one, but not beside a version comment."""
+
+    def too_many(text: str) -> bool:
+        return most is not None and not tokens_at_most(text, most)
+
+    short, lists = without_lists(sql)
+    if "/*!" in sql:
+        if too_many(sql):
+            return None
+        short, lists = without_lists(unwrap_version_comments(sql, version))
+    if too_many(short):
         return None
     tokens = scan(short)
     found = pieces(tokens)
     lift = _lifted(found)
-    if starts and not {*starts} <= {tokens[first].start for first in lift}:
-        if most is not None and not tokens_at_most(text, most):
+    lifts = {tokens[first].start for first in lift}
+    if any(one.start not in lifts for one in lists):
+        text = put_back(short, [one for one in lists if one.start not in lifts])
+        if too_many(text):
             return None
-        tokens = scan(text)  # a list that stays
+        tokens = scan(text)
         found = pieces(tokens)
         lift = _lifted(found)
 

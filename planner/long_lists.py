@@ -7,8 +7,9 @@ regular expression does that, in time in proportion to the text: nobody waits fo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqltypes.errors import ParseError
 from sqltypes.expression import Value
@@ -25,6 +26,15 @@ class Taken:
     start: int
     count: int
     values: tuple[Value, ...] | None
+
+
+class LongList(NamedTuple):
+    """A list as it stands in a text. `start`: of its first item, in the shortened text; `first`: that item."""
+
+    start: int
+    kind: str
+    items: str
+    first: str
 
 
 _SINGLE = r"'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+'"
@@ -60,30 +70,25 @@ def shortened(text: str, unquote: Callable[[str], str]) -> tuple[str, list[Taken
     >>> short, taken[0].count, taken[0].values[:3]
     ('SELECT a FROM t WHERE a IN (5)', 20, (5, 6, 7))
     """
-    short, found = _shortened(text)
+    short, lists = without_lists(text)
     taken: list[Taken] = []
-    for start, kind, items in found:
-        values = _values(kind, items, unquote)
-        taken.append(Taken(start, len(values) if values is not None else items.count(",") + 1, values))
+    for one in lists:
+        values = _values(one.kind, one.items, unquote)
+        taken.append(Taken(one.start, len(values) if values is not None else one.items.count(",") + 1, values))
     return short, taken
 
 
-def without_lists(text: str) -> tuple[str, list[int]]:
-    """As `shortened`, where nobody asks for the values: the text, and where each list's first item is in it.
+def without_lists(text: str) -> tuple[str, list[LongList]]:
+    """As `shortened`, where nobody asks for the values.
 
-    >>> without_lists("SELECT a FROM t WHERE a IN (" + ", ".join(map(str, range(5, 25))) + ")")
-    ('SELECT a FROM t WHERE a IN (5)', [28])
+    >>> short, lists = without_lists("SELECT a FROM t WHERE a IN (" + ", ".join(map(str, range(5, 25))) + ")")
+    >>> short, lists[0].start
+    ('SELECT a FROM t WHERE a IN (5)', 28)
     """
-    short, found = _shortened(text)
-    return short, [start for start, _, _ in found]
-
-
-def _shortened(text: str) -> tuple[str, list[tuple[int, str, str]]]:
-    """The text, and of each list where its first item is, of which kind its items are, and their text."""
     if text.count(",") < LONG - 1:
         return text, []
     out: list[str] = []
-    found: list[tuple[int, str, str]] = []
+    found: list[LongList] = []
     at = length = 0
     while (match := _NEXT.match(text, at)) is not None:
         kind = match.lastgroup
@@ -92,12 +97,22 @@ def _shortened(text: str) -> tuple[str, list[tuple[int, str, str]]]:
         first = items[: items.index(",")].rstrip() if kind != "strings" else _first_string(items)
         out += [match[1], first]
         length += len(match[1])
-        found.append((length, kind, items))
+        found.append(LongList(length, kind, items, first))
         length += len(first)
         at = match.end()
     if not found:
         return text, []
     return "".join((*out, text[at:])), found
+
+
+def put_back(short: str, lists: Iterable[LongList]) -> str:
+    """The shortened text with these of its lists as they were."""
+    out: list[str] = []
+    at = 0
+    for one in lists:
+        out += [short[at : one.start], one.items]
+        at = one.start + len(one.first)
+    return "".join((*out, short[at:]))
 
 
 def _values(kind: str, items: str, unquote: Callable[[str], str]) -> tuple[Value, ...] | None:

@@ -21,28 +21,35 @@ ROWS_AT_ONCE = 512  # a multiple of 256: over MySQL's protocol each part goes on
 
 class Turns:
     """Those who work in slices on one loop. Each turn of the loop has one slice, and they follow each other in the
-    order in which they came: who else waits for the loop waits for a slice, however many are at it."""
+    order in which they came: who else waits for the loop waits for a slice, however many are at it.
 
-    def __init__(self, loop: AbstractEventLoop) -> None:
-        self._loop = loop
+    Invariants: 1. while one waits, `_begin` is scheduled. It is so in the turn behind a slice's begin, too: who comes
+    back in that has the next one.
+    """
+
+    def __init__(self) -> None:
         self._waiting: deque[Future[None]] = deque()
+        self._scheduled = False
 
     def next(self) -> Future[None]:
         """Is done when the next slice is the caller's."""
-        mine: Future[None] = self._loop.create_future()
-        if not self._waiting:
-            self._loop.call_soon(self._begin)
+        loop = get_running_loop()
+        mine: Future[None] = loop.create_future()
         self._waiting.append(mine)
+        if not self._scheduled:
+            self._scheduled = True
+            loop.call_soon(self._begin)
         return mine
 
     def _begin(self) -> None:
+        self._scheduled = False
         while self._waiting:
             one = self._waiting.popleft()
             if not one.done():  # else its task was cancelled
                 one.set_result(None)
+                self._scheduled = True
+                get_running_loop().call_soon(self._begin)
                 break
-        if self._waiting:
-            self._loop.call_soon(self._begin)
 
 
 _turns: WeakKeyDictionary[AbstractEventLoop, Turns] = WeakKeyDictionary()
@@ -60,7 +67,7 @@ class Slices:
             loop = get_running_loop()
             turns = _turns.get(loop)
             if turns is None:
-                turns = _turns[loop] = Turns(loop)
+                turns = _turns[loop] = Turns()
             await turns.next()
             self._until = perf_counter() + SLICE
 

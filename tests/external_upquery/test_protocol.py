@@ -101,9 +101,9 @@ def test_large_packet_asks_for_large_reads() -> None:
     decoder.expect(1)
     data = server.result_set([TEXT], [(b"a" * 1_000_000,)])
     decoder.feed(data[:10_000])
-    assert decoder.starved
+    assert decoder.lacking
     assert len(decoder.feed(data[10_000:])) == 1
-    assert not decoder.starved
+    assert not decoder.lacking
 
 
 def test_error_in_the_middle_of_the_rows_replaces_them() -> None:

@@ -6,12 +6,14 @@ import asyncio
 
 import pytest
 
+from planner.lift import lifted
 from planner.scan import Token, scan
 from proxy.proxied import (
     EACH,
     JUDGED_AT_ONCE,
     LATEST,
     LONGEST_SHAPE,
+    LONGEST_TEXT,
     MOST_ACCOUNTS,
     TOO_LONG,
     ProxiedQueries,
@@ -190,6 +192,33 @@ def test_of_a_long_list_no_item_is_looked_at(sql: str, few: str, many: str, monk
     assert shape_of(sql.format(WHOLE)) == few
     assert shape_of(sql.format(", ".join(map(str, range(10_000))))) == many
     assert max(scanned) < 200
+
+
+MANY = ", ".join(map(str, range(10_000)))
+MARKS = ", ".join("?" * 500)
+
+
+@pytest.mark.parametrize(
+    ("sql", "shape"),
+    [
+        (f"SELECT a FROM t WHERE s IN ({WHOLE}) AND id IN ({MARKS})", None),  # its author has said what varies
+        (f"SELECT a IN ({WHOLE}) AS k FROM t WHERE b IN ({MANY})", f"SELECT a IN ({WHOLE}) AS k FROM t WHERE b IN (?)"),
+        (f"SELECT a FROM t WHERE b IN ({MANY}) HAVING a IN ({WHOLE})",
+         f"SELECT a FROM t WHERE b IN (?) HAVING a IN ({WHOLE})"),
+    ],
+)  # fmt: skip
+def test_a_list_that_stays_makes_no_other_one_long(sql: str, shape: str | None) -> None:
+    assert shape_of(sql) == (shape if shape is not None else lifted(sql))
+
+
+@pytest.mark.parametrize("hidden", ["/*!80000 SQL_NO_CACHE */ ", "/*!80000 "])
+def test_a_long_text_with_a_version_comment_is_not_gone_through(hidden: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unwrapped(*_: object) -> None:
+        raise AssertionError("it was gone through, token by token")
+
+    monkeypatch.setattr("planner.lift.unwrap_version_comments", unwrapped)
+    for more in (" OR ".join(f"a = {number}" for number in range(6000)), f"a IN ({MANY})"):
+        assert shape_of(f"SELECT {hidden}a FROM t WHERE {more}"[:LONGEST_TEXT]) == TOO_LONG
 
 
 def test_a_text_that_cannot_be_read_is_listed_as_it_is() -> None:

@@ -45,6 +45,22 @@ def test_a_turn_of_the_loop_has_one_slice_however_many_are_at_work() -> None:
     assert order == [*range(MANY)] * PIECES  # in turn
 
 
+def test_who_is_alone_has_a_slice_in_each_turn() -> None:
+    seen: list[Counter[int]] = [Counter()]
+
+    async def work() -> None:
+        slices = Slices()
+        for _ in range(100):
+            await slices.turn()
+            seen[-1][0] += 1
+
+    async def scenario() -> None:
+        await turns_of([asyncio.get_running_loop().create_task(work())], seen)
+
+    asyncio.run(scenario())
+    assert [counted.total() for counted in seen].count(0) <= 4, "before the first and behind the last"
+
+
 def test_one_that_is_cancelled_holds_up_nobody() -> None:
     done: list[int] = []
 
