@@ -47,7 +47,7 @@ from proxy.quantities import (
 from sqltypes.errors import ConfigError
 from upwell.token_file import usual_state_dir
 
-SPARK_MIN_ROWS = 500_000
+SPARK_MIN_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
