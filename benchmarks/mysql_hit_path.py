@@ -20,7 +20,7 @@ from benchmarks.result import Result, Sheet
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound, bound_before
 from proxy.mysql.packets import packet
-from proxy.mysql.session_base import SessionBase
+from proxy.mysql.relay import Relay
 
 PACKETS = 5000
 ROUNDS = 15  # the least of them counts: whatever else runs here only adds
@@ -91,21 +91,21 @@ def measure(beside: Beside, kind: Kind) -> float:
         if kind.before:
             client.query("COMMIT")
         (session,) = beside.shared.sessions
-        least = min(beside.call(lambda: of_one(session, packets)) for _ in range(ROUNDS))
+        least = min(beside.call(lambda: of_one(session.relay, packets)) for _ in range(ROUNDS))
     return least
 
 
-def of_one(session: SessionBase, packets: Sequence[bytes]) -> float:
+def of_one(relay: Relay, packets: Sequence[bytes]) -> float:
     answers: list[bytes] = []
-    write, session.client.write = session.client.write, cast(Any, answers.append)
-    received = session.receiver(answers.append)
+    write, relay.client.write = relay.client.write, cast(Any, answers.append)
+    received = relay.receiver(answers.append)
     try:
         started = perf_counter_ns()
         for one in packets:
             received(one)
         used = perf_counter_ns() - started
     finally:
-        session.client.write = write
+        relay.client.write = write
     if len(answers) != len(packets):
         raise AssertionError(f"{len(answers)} answers of {len(packets)} hits at once")
     return used / len(packets) / 1000

@@ -408,7 +408,7 @@ class World:
     def served_to(self, client: RawClient) -> tuple[str, str]:
         for session in list(self.asker.beside.shared.sessions):
             if session.connection_id == client.greeting.connection_id:
-                last = session.last_statement  # type: ignore[attr-defined]  # of the class Session
+                last = session.last_statement
                 return (last.served, last.reason) if last is not None else ("", "")
         return "", ""
 

@@ -46,4 +46,4 @@ if FILLS:
 if STREAM:
     make_stream_late(STREAM)
 if os.environ.get("IMPATIENT"):
-    auditor.PATIENCE = cached_reads.VISIBLE_SOON = cached_reads.PATIENT = 0.0
+    auditor.PATIENCE = cached_reads.BROUGHT_SOON = cached_reads.PATIENT = 0.0

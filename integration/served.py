@@ -14,7 +14,7 @@ from typing import ParamSpec
 
 from integration.proxy_thread import Beside
 from integration.raw_client import RawClient
-from proxy.mysql.session_base import SessionBase
+from proxy.mysql.shared import Member
 
 Given = ParamSpec("Given")
 LIMIT = 60.0  # seconds
@@ -41,7 +41,7 @@ def last_served(beside: Beside, client: RawClient | None = None) -> str:
     """How the last statement of a client was answered, and why. None: of the only one, once others have gone."""
     shared = beside.shared
 
-    def sessions() -> list[SessionBase]:
+    def sessions() -> list[Member]:
         return [
             session
             for session in shared.sessions
@@ -50,7 +50,8 @@ def last_served(beside: Beside, client: RawClient | None = None) -> str:
 
     def told() -> str:
         (session,) = sessions()
-        last = session.last_statement  # type: ignore[attr-defined]  # of the class below
+        last = session.last_statement
+        assert last is not None
         return f"{last.served} {last.reason}".strip()
 
     beside.until(lambda: len(sessions()) == 1)

@@ -37,9 +37,10 @@ import proxy.misses
 import proxy.mysql.announced
 import proxy.mysql.cached_reads
 import proxy.mysql.grants
-import proxy.mysql.listener
 import proxy.mysql.prepared
+import proxy.mysql.reads
 import proxy.mysql.routes
+import proxy.mysql.shared
 import proxy.mysql.texts
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
@@ -64,9 +65,9 @@ TABLE = (
 # Classes or modules, and what of them is called on behalf of a read, a fill or a change.
 READS: tuple[tuple[Any, str], ...] = (
     (proxy.mysql.texts.TextMatcher, "find"),
-    (proxy.mysql.listener.Shared, "attach"),
-    (proxy.mysql.listener.Shared, "target"),
-    (proxy.mysql.listener.Shared, "route"),
+    (proxy.mysql.shared.Shared, "attach"),
+    (proxy.mysql.shared.Shared, "target"),
+    (proxy.mysql.shared.Shared, "route"),
     (proxy.mysql.prepared.PreparedStatement, "values"),
     (proxy.mysql.routes.Target, "bind"),
     (proxy.mysql.routes.Target, "learn"),
@@ -78,7 +79,7 @@ READS: tuple[tuple[Any, str], ...] = (
     (proxy.mysql.announced.AnnouncedTexts, "of"),
     (proxy.mysql.announced.Announced, "learn"),
     (proxy.mysql.announced.Announced, "head"),
-    (proxy.mysql.cached_reads, "refusal"),
+    (proxy.mysql.reads, "refusal"),
     (proxy.mysql.cached_reads.CachedReads, "look"),
     (proxy.mysql.cached_reads.CachedReads, "_filled"),
     (proxy.mysql.cached_reads.CachedReads, "_ask_rights"),
@@ -274,7 +275,7 @@ EDGES = (
     Edge("Misses._fill_fresh", ((proxy.misses.Misses, "_miss"),)),
     Edge("CachedReads._attempt", ((proxy.mysql.cached_reads.CachedReads, "_filled"),)),
     Edge("CachedReads.watched.<locals>.ended", ((proxy.mysql.announced.Announced, "learn"),)),
-    Edge("QuickHits.quick", ((proxy.mysql.texts.TextMatcher, "find"),)),
+    Edge("QuickPath.answer", ((proxy.mysql.texts.TextMatcher, "find"),)),
     Edge("Session._left_to_mysql", ((proxy.mysql.texts.TextMatcher, "find"),)),
     Edge("Executions.look", ((proxy.mysql.routes.Target, "bind"),), error=InvariantViolated),
     Edge("Router._matched", ((planner.matcher.QueryMatcher, "match"),)),

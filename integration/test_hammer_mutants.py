@@ -35,13 +35,15 @@ from integration.mysql_server import Server
 from integration.private_mysql import find_mysql
 from integration.proxy_thread import Beside, proxy_in_thread
 from proxy.caches import OpenCache
-from proxy.mysql import cached_reads
+from proxy.mysql import cached_reads, reads
 from proxy.mysql.cached_reads import CachedReads
 from proxy.mysql.grants import Grants
-from proxy.mysql.session import Session
-from proxy.mysql.session_sockets import Heads
+from proxy.mysql.pass_through import PassThrough
+from proxy.mysql.quick_path import QuickPath
+from proxy.mysql.session_context import SessionContext
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.shown import Shown
+from proxy.mysql.upstream import Upstream
 from proxy.router import Router
 from upwell.client import Client
 
@@ -78,7 +80,7 @@ def ground() -> Iterator[tuple[Server, History]]:
 
 
 def own_writes_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(CachedReads, "lacks_own_writes", lambda self: False)
+    patch.setattr(reads, "lacks_own_writes", lambda state, around: False)
 
 
 def rights_are_asked_once(patch: pytest.MonkeyPatch) -> None:
@@ -128,7 +130,7 @@ def locks_do_not_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def quick_hits_go_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Heads, "clear", lambda self: self.hot.clear())
+    patch.setattr(QuickPath, "invalidate", lambda self: self.hot.clear())
 
 
 class Kept(dict[bytes, Any]):
@@ -137,13 +139,13 @@ class Kept(dict[bytes, Any]):
 
 
 def hot_executions_go_on(patch: pytest.MonkeyPatch) -> None:
-    make = Heads.__init__
+    make = QuickPath.__init__
 
-    def made(heads: Heads) -> None:
-        make(heads)
-        heads.hot = Kept()
+    def made(quick: QuickPath, context: SessionContext) -> None:
+        make(quick, context)
+        quick.hot = Kept()
 
-    patch.setattr(Heads, "__init__", made)
+    patch.setattr(QuickPath, "__init__", made)
 
 
 def what_misses_have_shown_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -152,18 +154,18 @@ def what_misses_have_shown_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def what_misses_have_shown_is_forgotten_after_a_while(patch: pytest.MonkeyPatch) -> None:
     # In autocommit this does no harm: the read is MySQL's then, and what MySQL may have shown is asked of it anew.
-    async def forget(session: Session) -> None:
-        session.state.shown = GtidSet.empty()
+    async def forget(upstream: Upstream) -> None:
+        upstream.state.shown = GtidSet.empty()
 
     patch.setattr(cached_reads, "forget_lost", forget)
 
 
 def mysql_is_not_made_to_wait(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Session, "_before", _nothing)
+    patch.setattr(PassThrough, "_before", _nothing)
 
 
 def mixtures_are_not_counted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Session, "_compare_shown", _nothing)
+    patch.setattr(Upstream, "compare_shown", _nothing)
 
 
 def _nothing(*arguments: Any, **named: Any) -> None:

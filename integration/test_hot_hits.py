@@ -17,7 +17,8 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound, bound_before
 from integration.served import read_until_hit
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, ERR, lenenc, packet
-from proxy.mysql.quick_hits import HOT, QuickHits
+from proxy.mysql.quick_path import HOT
+from proxy.mysql.session import Session
 
 DATABASE = "hot_hits"
 LARGE = (5 << 32) + 7  # its first half is another key
@@ -65,9 +66,9 @@ def first(client: RawClient, type_: int, value: bytes) -> bytes:
     return bound((type_,), (value,))
 
 
-def session_of(beside: Beside) -> QuickHits:
+def session_of(beside: Beside) -> Session:
     (session,) = beside.shared.sessions
-    assert isinstance(session, QuickHits)
+    assert isinstance(session, Session)
     return session
 
 
@@ -80,12 +81,12 @@ def hot_statement(beside: Beside, client: RawClient) -> int:
     for _ in range(PATIENCE):  # what is filled again meanwhile is not hot
         for key in (1, 2, 3, 4):
             client.execute(statement, again(client, integer(key)))
-        if beside.call(lambda: len(session_of(beside).heads.hot)) == 1:
+        if beside.call(lambda: len(session_of(beside).quick.hot)) == 1:
             return statement
     raise AssertionError("no execution becomes hot")
 
 
-def until(beside: Beside, condition: Callable[[QuickHits], bool]) -> None:
+def until(beside: Beside, condition: Callable[[Session], bool]) -> None:
     """Returns when it is so of the session, if there is one: the bytes sent so far have come by themselves."""
     beside.until(lambda: not beside.shared.sessions or condition(session_of(beside)))
 
@@ -161,9 +162,9 @@ def test_a_piece_of_a_command_that_looks_like_an_execution(beside: Beside) -> No
         whole = packet(client.text(b"SELECT HEX('" + inside + b"')"), 0)
         at = whole.index(inside)
         client.write(whole[:at])
-        until(beside, lambda session: session.commands.held == at)
+        until(beside, lambda session: session.relay.commands.held == at)
         client.write(whole[at : at + len(inside)])
-        until(beside, lambda session: session.commands.held > at)
+        until(beside, lambda session: session.relay.commands.held > at)
         client.write(whole[at + len(inside) :])
         return client.result()
 
@@ -272,4 +273,4 @@ def test_as_many_ways_to_execute_as_a_client_likes_take_no_memory(beside: Beside
             payload[6:10] = struct.pack("<I", iterations)
             client.write(packet(bytes(payload), 0))
             assert b"item 2" in client.result()
-        assert beside.call(lambda: len(session_of(beside).heads.hot)) <= HOT
+        assert beside.call(lambda: len(session_of(beside).quick.hot)) <= HOT

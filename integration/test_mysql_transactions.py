@@ -279,7 +279,7 @@ def test_a_deadlock_behind_which_a_statement_is_sent_already_ends_the_session(
 def test_a_cache_that_is_dropped_while_a_read_waits_for_it_is_nothing_to_the_client(
     mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cached_reads, "VISIBLE_SOON", 60.0)
+    monkeypatch.setattr(cached_reads, "BROUGHT_SOON", 60.0)
 
     async def scenario() -> None:
         async with shop(mysql, database, tmp_path) as (proxy, asker):
@@ -305,7 +305,7 @@ def test_a_cache_that_is_dropped_while_a_read_waits_for_it_is_nothing_to_the_cli
 def test_a_hit_behind_a_miss_is_not_older_than_the_miss(
     mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cached_reads, "VISIBLE_SOON", 20.0)  # a busy machine needs longer to be let go on
+    monkeypatch.setattr(cached_reads, "BROUGHT_SOON", 20.0)  # a busy machine needs longer to be let go on
 
     async def scenario() -> None:
         async with shop(mysql, database, tmp_path) as (proxy, asker):

@@ -14,7 +14,7 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound
 from integration.served import last_served, read_until_hit
 from proxy.mysql.packets import ERR, lenenc, packet
-from proxy.mysql.quick_hits import QuickHits
+from proxy.mysql.session import Session
 
 LONGLONG, STRING, DOUBLE = 0x08, 0xFD, 0x05
 TABLES = (
@@ -147,7 +147,7 @@ def test_what_must_be_a_hit_or_an_error_is_not_an_error_for_ever(beside: Beside)
         for turn in range(60):
             client.execute(statement, kinds[turn % 3]())
         (session,) = beside.shared.sessions
-        assert isinstance(session, QuickHits)
+        assert isinstance(session, Session)
         held = beside.call(lambda: [len(one.unseen) for one in session.statements.values()])
         assert max(held) <= 16
         client.query("SET NAMES utf8mb4")

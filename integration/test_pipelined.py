@@ -146,13 +146,13 @@ def test_several_hits_in_one_read_are_answered_by_one_write(beside: Beside) -> N
             request.answered(client)
         (session,) = beside.shared.sessions
         writes: list[bytes] = []
-        write = session.client.write
+        write = session.relay.client.write
 
         def noted(data: bytes | bytearray | memoryview[Any]) -> None:
             writes.append(bytes(data))
             write(data)
 
-        session.client.write = noted
+        session.relay.client.write = noted
         client.write(b"".join(request.data for request in sent))
         answers(client, sent)
         assert len(writes) == 1

@@ -12,8 +12,7 @@ import pytest
 from integration.mysql_server import Server
 from integration.session_pairs import World
 from integration.session_scripts import differs, drawn, world_beside
-from proxy.mysql import cached_reads
-from proxy.mysql.cached_reads import CachedReads
+from proxy.mysql import reads
 from proxy.mysql.last_hit import LastHit
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.shown import Shown
@@ -53,9 +52,9 @@ RULES: dict[str, tuple[int, Patch]] = {
     ),
     "a transaction that has written is MySQL's": (
         1,
-        edit(cached_reads, "transaction_rule", ("if state.wrote:", "if False:")),
+        edit(reads, "transaction_rule", ("if state.wrote:", "if False:")),
     ),
-    "temporary tables hide others": (10, attribute(CachedReads, "_hides", never)),
+    "temporary tables hide others": (10, attribute(reads, "hides", never)),
     "FOUND_ROWS() tells of hits": (23, attribute(LastHit, "asked_by", never)),
     "the session's variables count": (29, attribute(SessionState, "differing", none)),
 }

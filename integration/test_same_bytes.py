@@ -24,6 +24,7 @@ from proxy.mysql.packets import (
     lenenc,
     packet,
 )
+from proxy.mysql.session import Session
 
 TABLES = (
     "CREATE TABLE item (id INT PRIMARY KEY AUTO_INCREMENT, n INT NOT NULL, name VARCHAR(40), KEY (n))",
@@ -369,7 +370,8 @@ def test_thousands_of_statements(beside: Beside) -> None:
     with beside.client() as client:
         script(client)
         (session,) = beside.shared.sessions
-        assert not session.statements  # type: ignore[attr-defined]  # closed ones are forgotten
+        assert isinstance(session, Session)
+        assert not session.statements  # closed ones are forgotten
 
 
 def cursors(client: RawClient) -> None:

@@ -18,6 +18,7 @@ from proxy.mysql.commands import LastStatement
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS, lenenc, packet
 from proxy.mysql.prepared import MOST_UNSEEN
 from proxy.mysql.reads import AGAIN
+from proxy.mysql.session import Session
 
 WAYS = {
     "dropped": "DROP CACHE c",
@@ -131,7 +132,7 @@ def warm(asker: Asker, ask: Callable[[], object]) -> None:
 
 
 def lasts(asker: Asker) -> list[LastStatement]:
-    found = [session.last_statement for session in asker.beside.shared.sessions]  # type: ignore[attr-defined]
+    found = [session.last_statement for session in asker.beside.shared.sessions]
     return [last for last in found if last is not None]
 
 
@@ -205,7 +206,8 @@ def test_few_executions_are_kept_from_mysql(cached: Asker) -> None:
             answered(session, statement, integer(1))
             answered(session, statement, string("1"))
         (own,) = asker.beside.shared.sessions
-        assert all(len(each.unseen) <= MOST_UNSEEN + 2 for each in own.statements.values())  # type: ignore[attr-defined]
+        assert isinstance(own, Session)
+        assert all(len(each.unseen) <= MOST_UNSEEN + 2 for each in own.statements.values())
 
 
 def test_an_open_cursor_is_closed(cached: Asker) -> None:
@@ -264,7 +266,9 @@ def test_long_texts_of_one_read_take_little_memory(cached: Asker) -> None:
         for number in range(20):
             session.query(f"SELECT * FROM t /* {number:10000} */ WHERE id = 1")
         (own,) = asker.beside.shared.sessions
-        assert own.shown.said and max(len(digest) for digest, *_ in own.shown.said) <= 16
+        assert isinstance(own, Session)
+        said = own.context.shown.said
+        assert said and max(len(digest) for digest, *_ in said) <= 16
 
 
 BOTH = CLIENT_DEPRECATE_EOF | CLIENT_MULTI_STATEMENTS

@@ -49,8 +49,9 @@ from proxy.memory import MemoryGuard
 from proxy.mysql import rows as mysql_rows
 from proxy.mysql.certificate import server_context
 from proxy.mysql.handshake import login_settings
-from proxy.mysql.listener import MysqlListener, MysqlOptions, Shared
+from proxy.mysql.listener import MysqlListener
 from proxy.mysql.rights import is_admin
+from proxy.mysql.shared import MysqlOptions, Shared
 from proxy.planning import warm_up
 from proxy.pump import Pump
 from proxy.router import Router

@@ -84,7 +84,7 @@ class Judge:
         """How the proxy has answered the session's last statement, and why."""
         for session in list(self.beside.shared.sessions):
             if getattr(session, "connection_id", None) == self.number:
-                last = session.last_statement  # type: ignore[attr-defined]  # of the class Session
+                last = session.last_statement
                 return (last.served, last.reason) if last is not None else ("", "")
         return "", ""
 

@@ -7,34 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from proxy.mysql.auth_relay import DENY_ME, AuthRelay, Outcome, Step, Turn
+from proxy.mysql.auth_relay import DENY_ME, AuthRelay, Outcome, Step, Terms, Turn
 from proxy.mysql.login_packets import ChangeUser, decode_name, encode_change_user, parse_change_user
 from proxy.mysql.packets import Malformed, packet
+from proxy.mysql.relay import Relay
 from proxy.mysql.responses import Exchange, Kind
 from proxy.mysql.responses import Outcome as Answer
-
-if TYPE_CHECKING:
-    from proxy.mysql.session_base import SessionBase
 
 LARGEST = 1 << 17  # bytes of one message
 
 
 class AccountChange:
-    """One COM_CHANGE_USER under way. `ended`: is given MySQL's OK where the account was accepted."""
+    """One COM_CHANGE_USER under way, the `Dialogue` of its relay. `terms`: of the login before, then of this one."""
 
     def __init__(
-        self, session: SessionBase, data: bytes, server_capabilities: int, ended: Callable[[bytes, int], None]
+        self,
+        relay: Relay,
+        data: bytes,
+        capabilities: int,
+        server_capabilities: int,
+        terms: Terms,
+        ended: Callable[[AccountChange, bytes], None],
     ) -> None:
-        """Raises Malformed."""
+        """`capabilities`, `server_capabilities`: in effect with the client, and with MySQL. `ended`: is given this and
+        MySQL's OK where the account was accepted. Raises Malformed."""
         self.left = b""  # what the client has sent, and what is not looked at yet: at the end, commands
         self.sequence = 1  # number of the next packet to the client or from it
-        self._session = session
+        self.terms = terms
+        self._sockets = relay
         self._ended = ended
-        self._change: ChangeUser = parse_change_user(data[4:], session.capabilities)
+        self._change: ChangeUser = parse_change_user(data[4:], capabilities)
         self._server_capabilities = server_capabilities
-        self._relay = AuthRelay(session.terms)
+        self._relay = AuthRelay(terms)
         self._to_server = 0  # sequence number of the next packet
         self.user = decode_name(self._change.user, self._change.collation)
         self._do(self._relay.begin(self._change.plugin, self._change.auth_response, self._opening))
@@ -48,7 +53,7 @@ class AccountChange:
         try:
             self._go_on()
         except Malformed as error:
-            self._session.break_off(error)
+            self._sockets.break_off(error)
 
     def _go_on(self) -> None:
         while len(self.left) >= 4 and self._relay.turn in (Turn.CLIENT, Turn.EITHER):
@@ -67,7 +72,7 @@ class AccountChange:
             self._do(self._relay.from_server(answer.payloads[0]))
             self._go_on()
         except Malformed as error:
-            self._session.break_off(error)
+            self._sockets.break_off(error)
 
     def part(self) -> bool:
         """The client is to have no more of it: takes MySQL's leave, where it waits for an answer (see `DENY_ME`).
@@ -77,24 +82,24 @@ class AccountChange:
             return False
         if turn is Turn.SERVER:
             self._to_server += 1  # of what it is about to ask
-        self._session.server.write(packet(DENY_ME, self._to_server))
+        self._sockets.server.write(packet(DENY_ME, self._to_server))
         return True
 
     def _do(self, step: Step) -> None:
-        session = self._session
+        sockets = self._sockets
         for payload in step.to_client:
-            session.client.write(packet(payload, self.sequence))
+            sockets.client.write(packet(payload, self.sequence))
             self.sequence += 1
         if step.new_command:
             self._to_server = 0
         for payload in step.to_server:
-            session.server.write(packet(payload, self._to_server))
+            sockets.server.write(packet(payload, self._to_server))
             self._to_server += 1
         if step.outcome is Outcome.ACCEPTED:
-            session.terms = replace(session.terms, nonce=self._relay.nonce)
-            self._ended(step.final, self.sequence)
+            self.terms = replace(self.terms, nonce=self._relay.nonce)
+            self._ended(self, step.final)
         elif step.outcome is not None:
-            session.client.write(packet(step.final, self.sequence))
-            session.close()
-        elif self._relay.turn in (Turn.SERVER, Turn.EITHER) and not session.server.responses.exchanges:
-            session.server.responses.expect(Exchange(Kind.AUTHENTICATION, self._from_server, visible=False))
+            sockets.client.write(packet(step.final, self.sequence))
+            sockets.close()
+        elif self._relay.turn in (Turn.SERVER, Turn.EITHER) and not sockets.server.responses.exchanges:
+            sockets.server.responses.expect(Exchange(Kind.AUTHENTICATION, self._from_server, visible=False))

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from proxy.api import ParameterValue
 from proxy.mysql.announced import definitions_in
 from proxy.mysql.bound_values import NotDecoded
 from proxy.mysql.packets import Malformed
 from proxy.mysql.prepared import CURSOR, PreparedStatement
 from proxy.mysql.routes import NO_CACHE, Target
+from proxy.mysql.shared import Shared
 from sqltypes.errors import UpwellError
-
-if TYPE_CHECKING:
-    from proxy.api import ParameterValue
-    from proxy.mysql.listener import Shared
-    from sqltypes.expression import Value
+from sqltypes.expression import Value
 
 
 @dataclass(slots=True)

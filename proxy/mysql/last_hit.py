@@ -21,9 +21,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from proxy.api import Moment, SessionCache
 from proxy.mysql.packets import count_packets
 from proxy.mysql.routes import Route
 
+NO_MOMENT = Moment(0, 0)
 NO_ROWS = bytes(4)  # an answer's end alone
 MOST_FOUND = 1 << 16  # bytes of an answer whose rows FOUND_ROWS() tells of
 _OFFSET = re.compile(rb"\blimit\b.*?(?:,|\boffset\b)", re.IGNORECASE | re.DOTALL)  # perhaps
@@ -36,8 +38,10 @@ FOUND = (
 
 @dataclass(slots=True)
 class LastHit:
-    """Of each field b"" where there is none. A quick hit sets `command` and `rows` itself."""
+    """Of the bytes, b"" where there are none. A quick hit sets all but `other` itself."""
 
+    cache: SessionCache | None = None  # that answered the last statement, where it was a quick hit
+    moment: Moment = NO_MOMENT  # the position then
     command: bytes = b""  # the last command, its packet, while MySQL has not seen it
     other: bytes = b""  # what stands in `command` where that is not the command that found `rows`
     # Packets of its answer, behind the columns, while FOUND_ROWS() is about them; not of a long one. In a session that
@@ -71,7 +75,7 @@ class LastHit:
 
     def passed(self, route: Route, *, failed: bool, several: bool) -> None:
         """MySQL has answered a statement. `several`: a text may hold several statements."""
-        kept = route.single or (bool(route.statement.parts) and not several)  # which is an error of syntax
+        kept = route.effects.single or (route.effects.several and not several)  # which is an error of syntax
         if not (kept if failed else route.statement.keeps_found):
             self.rows = b""
 

@@ -1,4 +1,9 @@
-"""Whether a session's read may be answered by a cache, and the hits of a transaction. Pure.
+"""Whether a session's read may be answered by a cache, and the hits of a transaction. Pure, but that what the position
+has by now is taken out of the session's state.
+
+read -> gate -> HIT    : a cache may answer
+             -> Ask    : that must be asked of MySQL, or waited for, first; then the read is looked at again
+             -> Pass   : MySQL answers, for that reason, in the client's own session
 
 A hit shows the newest state that the stream has brought. Outside of a transaction that is what MySQL promises. READ
 COMMITTED shows each statement the newest state. REPEATABLE READ shows all statements of a transaction one state. That
@@ -12,8 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import NamedTuple, Protocol
 
-from proxy.api import ParameterValue
+from gtid_tracker.gtid import GtidSet
+from proxy.api import ParameterValue, SessionCache
+from proxy.mysql.announced import Announced
+from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.shown import SHOWN_BYTES, SHOWN_KEYS, Command, Said, Shown
 
@@ -27,7 +36,13 @@ FULL = (
 UNSETTLED = "the kind of transactions was changed in one, and MySQL has not ended a statement outside of it since"
 MISFLAGGED = "the session began with autocommit off, of which MySQL's flags do not tell until it is set"
 SAVED = "a savepoint may have been set, and no transaction has begun at MySQL since"
+NOT_BROUGHT = "the stream has not brought what the session was shown"
+NOT_TOLD = "MySQL does not tell what its answers may have shown the session"
+ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
+NARROW = "the session's character sets lack characters of the text or its values: they have those of"
+OTHER_CACHES = "the cache was planned again, or dropped, while the read waited"
 COMMITTED = frozenset({"READ-COMMITTED", "READ-UNCOMMITTED"})
+NOTHING = GtidSet.empty()
 
 
 class Transactions(Enum):
@@ -36,6 +51,170 @@ class Transactions(Enum):
     ON = "on"
     STRICT = "strict"
     OFF = "off"
+
+
+class Step(Enum):
+    """What must be done before it can be said whether a read may be a hit."""
+
+    REFRESH = "ask MySQL what the session is like"
+    RIGHTS = "ask MySQL whether the account may run the query, and how its columns are announced"
+    COLUMNS = "learn from an answer of MySQL how it announces the columns"
+    OWN_WRITES = "wait until the stream has brought what the session has written"
+    SHOWN = "ask MySQL what its answers may have shown"
+    BROUGHT = "wait until the stream has brought what the session was shown"
+    HIDDEN = "ask MySQL whether a temporary table hides one of the query's"
+
+
+class Hit(NamedTuple):
+    """A cache may answer."""
+
+
+class Ask(NamedTuple):
+    """It depends on this."""
+
+    step: Step
+
+
+class Pass(NamedTuple):
+    """MySQL is to answer. `learns`: its answer shows how it announces the columns of such reads, so that the next one
+    may be a hit."""
+
+    why: str
+    learns: bool = False
+
+
+Verdict = Hit | Ask | Pass
+HIT = Hit()
+_ASK = {step: Ask(step) for step in Step}
+
+
+class Around(Protocol):
+    """What the gate must know beyond the session."""
+
+    @property
+    def transactions(self) -> Transactions: ...
+
+    @property
+    def read_your_writes(self) -> bool: ...
+
+    def has(self, gtids: GtidSet) -> bool:
+        """Whether the position has these transactions."""
+        ...
+
+    def refusal(self, state: SessionState, cache: SessionCache) -> str | None:
+        """Why the session's account may not read the cache, "" if it may. None: MySQL must be asked."""
+        ...
+
+    def sequence(self) -> int:
+        """The number of the stream's last event."""
+        ...
+
+    def position(self) -> str: ...
+
+
+def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *, connected: bool) -> Verdict:
+    """Whether a cache may answer a read. Fills in how its columns are announced, and the answer of a REPEATABLE READ
+    transaction that does not stand at the position (`CachedRead.body`). `connected`: the session is with MySQL."""
+    cache = read.cache
+    read.body, read.rule = None, ""
+    if not state.known:
+        return _ASK[Step.REFRESH]
+    if read.replanned:
+        return Pass(OTHER_CACHES)
+    reason = refusal(state, cache.needs)
+    if reason:
+        return Pass(reason)
+    if state.narrow and state.misreads(read.text, read.values):
+        return Pass(f"{NARROW} {state.narrow}")
+    if read.announced is None and not hides(state, cache):
+        read.announced = read.kind.heads.get(state.announces)
+        if read.announced is None and not read.refused and read.database == state.database:
+            return _ASK[Step.RIGHTS]  # first: so it is learned from MySQL's answer, if it has to answer
+    if not state.plain:
+        obstacle = _obstacle(read, state, shown, around, connected=connected)
+        if obstacle is not None:
+            return obstacle
+    refused = read.refused or around.refusal(state, cache)
+    if refused:
+        return Pass(refused)
+    if refused is None or read.announced is None:
+        # In another database the text would be about other tables.
+        return _ASK[Step.RIGHTS] if read.database == state.database else Pass(ELSEWHERE)
+    return _columns(read, read.announced)
+
+
+def _columns(read: CachedRead, announced: Announced) -> Verdict:
+    """Whether it is known how MySQL announces the columns."""
+    if announced.why:
+        return Pass(announced.why)
+    why = announced.unknown(read.itself)
+    if why and read.forced:
+        return _ASK[Step.COLUMNS]
+    return Pass(why, learns=True) if why else HIT
+
+
+def hides(state: SessionState, cache: SessionCache) -> bool:
+    """Whether the query may be about temporary tables."""
+    return state.hiding and not cache.relations <= state.not_hidden
+
+
+def _obstacle(
+    read: CachedRead, state: SessionState, shown: Shown, around: Around, *, connected: bool
+) -> Ask | Pass | None:
+    """The session's own writes, what it was shown, its transaction, its temporary tables."""
+    if state.token and lacks_own_writes(state, around):
+        if read.waited:
+            return Pass(f"the stream has not brought the session's own writes: {state.token}")
+        return _ASK[Step.OWN_WRITES]
+    if not connected:
+        state.passed, state.shown = False, NOTHING
+    if state.transactional:
+        reason = _transaction(read, state, shown, around)
+        if reason:
+            return Pass(reason)
+    if read.body is None and (state.passed or state.shown):
+        obstacle = was_shown(read, state, shown, around)
+        if obstacle is not None:
+            return obstacle
+    if read.hidden:
+        return Pass(f"a temporary table hides {read.hidden}")
+    return _ASK[Step.HIDDEN] if hides(state, read.cache) else None
+
+
+def lacks_own_writes(state: SessionState, around: Around) -> bool:
+    """Whether a hit would not show what the session has written."""
+    if not around.read_your_writes or around.has(state.token):
+        state.token = NOTHING
+    return bool(state.token)
+
+
+def _transaction(read: CachedRead, state: SessionState, shown: Shown, around: Around) -> str:
+    """Which rule keeps a read of a transaction from being a hit, "" if none does."""
+    if not state.under_way:
+        shown.clear()
+    cache, values = read.cache, read.values
+    again = shown.again(cache, values)
+    reason = transaction_rule(state, around.transactions, shown, values, again=again is not None)
+    if reason:
+        return reason
+    if again is not None:
+        read.body, read.rule = again, AGAIN
+    elif shown.answers and not shown.holds(around.sequence(), around.position()):
+        read.body, read.rule = cache.peek_since(values, shown.sequence), UNCHANGED
+        if read.body is None:
+            return CHANGED
+    return ""
+
+
+def was_shown(read: CachedRead, state: SessionState, shown: Shown, around: Around) -> Ask | Pass | None:
+    """What the session was shown beyond the position."""
+    if state.passed:
+        return Pass(NOT_TOLD) if read.asked else _ASK[Step.SHOWN]
+    if state.shown and around.has(state.shown):
+        state.shown = NOTHING
+    if state.shown and one_state(state, shown):
+        return Pass(NOT_BROUGHT) if read.behind else _ASK[Step.BROUGHT]
+    return None
 
 
 def refusal(state: SessionState, needs: frozenset[str]) -> str:

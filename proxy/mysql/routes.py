@@ -9,11 +9,11 @@ from decimal import Decimal
 from proxy.api import ParameterValue, SessionCache, SessionSystem
 from proxy.mysql.announced import Announced
 from proxy.mysql.bound_values import Moment
+from proxy.mysql.effects import Effects, effects_of
 from proxy.mysql.prepared import MOMENTS, MOST_PARAMETERS, MOST_UNSEEN, PreparedStatement
 from proxy.mysql.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
 from proxy.mysql.session_variables import ALWAYS
-from proxy.mysql.statement_kind import Kind, Statement
-from proxy.mysql.statement_set import Scope
+from proxy.mysql.statement_kind import Statement
 from proxy.mysql.texts import Steer
 from proxy.proxied import ProxiedTexts
 from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS
@@ -37,21 +37,6 @@ FORMATS = {
 DATED = frozenset({"date", "datetime", "timestamp", "time"})
 EXACT = INTEGER_TYPES | {"decimal", "bit"}
 NUMBERS = EXACT | {"float", "double", "year"}
-CHANGES_STATE = frozenset({Kind.SET, Kind.USE, Kind.PREPARE, Kind.DEALLOCATE})  # but for temporary tables
-LOCKS_NOTHING = frozenset({Kind.READ, Kind.BEGIN, Kind.HARMLESS})
-LOCKS_TABLES = {Kind.LOCK_TABLES: True, Kind.UNLOCK_TABLES: False, Kind.BEGIN: False}
-OPENS_NO_SNAPSHOT = frozenset({Kind.WRITE, Kind.LOCKING_READ, Kind.SET})
-ENDS_ONLY = frozenset({Kind.COMMIT, Kind.ROLLBACK})
-BOUNDS = ENDS_ONLY | {Kind.BEGIN}
-DONE_NOTHING = CHANGES_STATE | {
-    Kind.READ, Kind.LOCKING_READ, Kind.WRITE, Kind.SAVEPOINT, Kind.HARMLESS, Kind.KILL,
-}  # fmt: skip
-"""Kinds whose error means that nothing was done, unless they call what is unknown."""
-ENDS_TRANSACTION = frozenset({Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.DDL, Kind.LOCK_TABLES})
-MAY_SAVE = frozenset({Kind.SAVEPOINT, Kind.CALL, Kind.EXECUTE})
-OF_CHARACTER_SETS = ("names", "char", "collation")
-OF_TRANSACTIONS = frozenset({"autocommit", "transaction_isolation", "transaction_read_only"})
-SNAPSHOT = "consistent snapshot"  # an option of START TRANSACTION
 
 
 @dataclass(slots=True, eq=False)
@@ -60,71 +45,14 @@ class Route:
 
     statement: Statement
     is_command: bool = False  # it may be Upwell's own SQL
-    # It touches rows of tables.
-    touches: bool = field(init=False)
-    opens_snapshot: bool = field(init=False)  # and reads them by the transaction's snapshot
-    locks: bool = field(init=False)  # it locks or writes rows
-    # It ends a transaction.
-    bounds: bool = field(init=False)  # by saying so: BEGIN, COMMIT, ROLLBACK
-    ends: bool = field(init=False)  # as those, and DDL and LOCK TABLES
-    ends_only: bool = field(init=False)  # and does no more than that
-    ends_within: bool = field(init=False)  # one of several statements does
-    # It changes how transactions begin.
-    sets_autocommit: bool = field(init=False)  # one of several statements does
-    saves: bool = field(init=False)  # it may set a savepoint
-    # It changes the session.
-    locks_tables: bool | None = field(init=False, default=None)  # False: it lets go of them; None: neither
-    hides_tables: bool = field(init=False)  # temporary tables may come or go
-    sets_roles: bool = field(init=False)
-    tracks: frozenset[str] = field(init=False)  # the variables session_track_... that it sets
-    changes_state: bool = field(init=False)  # MySQL's report of a changed session needs no explanation
-    unsettles: bool = field(init=False)  # what the session may do is asked anew
-    resolves: bool = field(init=False)  # MySQL may resolve prepared statements otherwise behind it
-    recodes: bool = field(init=False)  # and read strings otherwise that are bound
-    # Of what kind it is.
-    single: bool = field(init=False)  # one statement, and none of a procedure
-    calls: bool = field(init=False)  # it calls a procedure
-    error_hides: bool = field(init=False)  # something may have been done before an error
-    # No error: nothing of the session need be looked at, and no temporary table can have got another name.
-    simple: bool = field(init=False)
+    effects: Effects = field(init=False)  # what it does to its session
     noted: ProxiedTexts | None = None  # whom it is noted for; None: no read that could be cached
     keys: dict[bytes, Key] = field(default_factory=dict)  # of texts that were hits
     heads: dict[object, Announced] = field(default_factory=dict)  # as `PreparedStatement.heads`
     _opened: dict[tuple[bool, bool], SessionCache] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        statement = self.statement
-        kind, unknown, sets = statement.kind, statement.calls_unknown, statement.settings
-        parts = (statement, *statement.parts)
-        kinds = {part.kind for part in parts}
-        set_ = [one for part in parts for one in part.settings or () if one.scope is not Scope.USER]
-        settings = {one.name for one in set_}
-        self.touches = statement.tables or unknown or SNAPSHOT in statement.options
-        self.opens_snapshot = self.touches and (unknown or kind not in OPENS_NO_SNAPSHOT)
-        # A subquery in a SET locks what it reads.
-        self.locks = unknown or (kind not in LOCKS_NOTHING and (kind is not Kind.SET or statement.tables))
-        self.bounds = kind in BOUNDS
-        self.ends = kind in ENDS_TRANSACTION
-        self.ends_only = kind in ENDS_ONLY and not statement.options
-        self.ends_within = any(part.kind in ENDS_TRANSACTION for part in statement.parts)
-        self.sets_autocommit = any(one.name == "autocommit" for part in statement.parts for one in part.settings or ())
-        understood = kind is not Kind.SEVERAL or statement.parts != ()
-        goes_back = kind is Kind.SAVEPOINT and bool(statement.options)
-        self.saves = not understood or (not kinds.isdisjoint(MAY_SAVE) and not goes_back)
-        for part in parts:
-            self.locks_tables = LOCKS_TABLES.get(part.kind, self.locks_tables)
-        self.hides_tables = unknown or Kind.TEMPORARY in kinds
-        self.sets_roles = "role" in settings
-        self.tracks = frozenset(name for name in settings if name.startswith("session_track"))
-        self.changes_state = kind in CHANGES_STATE
-        self.unsettles = sets is None or any(one.scope is Scope.OTHER for one in sets)
-        self.single = kind not in (Kind.CALL, Kind.EXECUTE, Kind.SEVERAL)
-        self.calls = kind is Kind.CALL
-        self.error_hides = unknown or kind not in DONE_NOTHING
-        self.simple = not (unknown or self.hides_tables or self.unsettles or self.tracks or Kind.DDL in kinds)
-        self.resolves = not self.simple or (Kind.SET in kinds and not OF_TRANSACTIONS.issuperset(settings))
-        coded = any(name.startswith(OF_CHARACTER_SETS) for name in settings)
-        self.recodes = coded or unknown or self.unsettles
+        self.effects = effects_of(self.statement)
 
     def opened(self, system: SessionSystem, cache: str, *, binary: bool, eof: bool) -> SessionCache:
         """The cache in a session's wire format. A route does not outlive its cache."""

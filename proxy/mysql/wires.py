@@ -32,8 +32,6 @@ class Owner(Protocol):
 
     def on_server_lost(self) -> None: ...
 
-    def on_farewell(self, payload: bytes) -> None: ...
-
 
 class _Nobody:
     """The owner of a wire whose session has ended."""
@@ -51,9 +49,6 @@ class _Nobody:
         pass
 
     def on_server_lost(self) -> None:
-        pass
-
-    def on_farewell(self, payload: bytes) -> None:
         pass
 
 

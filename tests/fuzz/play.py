@@ -19,10 +19,11 @@ from typing import Any, cast
 from structlog.testing import capture_logs
 
 from proxy.mysql.handshake import LoginSettings
-from proxy.mysql.listener import MysqlListener, MysqlOptions
+from proxy.mysql.listener import MysqlListener
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, packet
 from proxy.mysql.reads import Transactions
-from tests.fuzz.bench import BenchSession, JumpingLoop, bench_session, none_unraised
+from proxy.mysql.shared import MysqlOptions
+from tests.fuzz.bench import JumpingLoop, bench_session, none_unraised
 from tests.fuzz.payloads import pieces
 from tests.fuzz.shrinking import Step
 from tests.fuzz.strict_client import StrictClient, commands_of
@@ -158,34 +159,35 @@ class Play:
     # -- what must hold ------------------------------------------------------------------------------------------------
 
     def _check_always(self) -> None:
-        session = self._session
-        change = session._account_change
+        relay = self._session.relay
+        dialogue = relay.dialogue
         held = {
-            "commands": session.commands.held,
-            "of a login": len(change.left) if change is not None else 0,
+            "commands": relay.commands.held,
+            "of a login": len(dialogue.left) if dialogue is not None else 0,
             "for the client": self._client.largest,
             "for MySQL": self._server.largest,
-            "answers": sum(map(len, session._out)),
-            "of answers": 0 if self._wild else len(session.server.responses._held),
+            "answers": sum(map(len, relay.out)),
+            "of answers": 0 if self._wild else len(relay.server.responses._held),
         }
         assert all(size < MUCH for size in held.values()), f"bytes are held: {held}"
-        assert session._busy or not session._closed, "closed, and not busy"
-        held_up = session._busy or session.commands.pending or not session._writable
-        assert not (held_up and session.heads.hot), "the shortest way is open, and something comes first"
+        relay.check_invariants()
+        self._session.quick.check_invariants()
+        held_up = relay.busy or relay.commands.pending or not relay._writable
+        assert not (held_up and self._session.quick.hot), "the shortest way is open, and something comes first"
 
     def _check_at_rest(self) -> None:
         """Nothing waits but for bytes that did not come."""
-        session: BenchSession = self._session
-        if session._closed:
+        relay = self._session.relay
+        if relay.closed:
             return
-        commands, exchanges = session.commands, session.server.responses.exchanges
-        if session._busy:
-            assert session.server.alive or session._orphan, "MySQL has gone, and the client waits"
-            assert exchanges or commands.forwarding or session._account_change is not None, "busy with nothing"
+        commands, exchanges = relay.commands, relay.server.responses.exchanges
+        if relay.busy:
+            assert relay.server.alive or relay.orphan, "MySQL has gone, and the client waits"
+            assert exchanges or commands.forwarding or relay.dialogue is not None, "busy with nothing"
             if not self._wild:
                 assert not exchanges or self._upstream.waits, "an answer of MySQL's was overlooked"
             return
-        assert session._task is None and not exchanges and not session._out, "not busy, and something is under way"
+        assert relay.task is None and not exchanges and not relay.out, "not busy, and something is under way"
         assert self._client.reading and self._server.reading, "nothing is under way, and a socket is not read"
         assert not self._client.waiting, "bytes of the client were not read"
         head = commands._data[commands._at : commands._at + 4]

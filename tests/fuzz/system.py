@@ -13,8 +13,8 @@ from zlib import crc32
 from gtid_tracker.gtid import GtidSet
 from planner.matcher import QueryMatcher
 from proxy.api import Answer, CacheInfo, MadeBy, ParameterInfo, ParameterValue, Served, SessionSystem, SystemStatus
-from proxy.mysql.listener import MysqlOptions, Shared
 from proxy.mysql.packets import lenenc
+from proxy.mysql.shared import MysqlOptions, Shared
 from proxy.proxied import Judge, ProxiedQueries
 from sqltypes.errors import BadParameters, Overloaded, SourceDown, SourceError, UnknownCache
 from sqltypes.schema import BIGINT, ResultColumn, SqlType

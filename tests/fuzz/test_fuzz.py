@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from proxy.mysql.handshake import _Login
-from proxy.mysql.listener import Shared
 from proxy.mysql.packets import packet
 from proxy.mysql.prepared import PreparedStatement
+from proxy.mysql.relay import Relay
 from proxy.mysql.responses import Responses
 from proxy.mysql.session import HANDLERS, Session
-from proxy.mysql.session_base import SessionBase
-from proxy.mysql.session_sockets import SessionSockets
+from proxy.mysql.shared import Member, Shared
+from proxy.mysql.upstream import Upstream
 from sqltypes.errors import UpwellError
 from tests.fuzz import run
 from tests.fuzz.decoders import TARGETS, BytesCase
@@ -94,51 +94,51 @@ def test_a_handler_that_raises_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_task_that_fails_is_found_by_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def first(session: SessionBase, ok: bytes) -> None:
+    async def first(session: Session, ok: bytes) -> None:
         raise LookupError("planted")
 
-    monkeypatch.setattr(SessionBase, "_first", first)
+    monkeypatch.setattr(Session, "_first", first)
     assert "LookupError" in first_finding(strict_session)
 
 
 def test_a_session_that_never_answers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(session: SessionSockets, data: bytes) -> None:
+    def nothing(relay: Relay, data: bytes) -> None:
         pass
 
-    monkeypatch.setattr(SessionSockets, "_forward_answer", nothing)
+    monkeypatch.setattr(Relay, "_forward_answer", nothing)
     steps = (("client", packet(b"\x03SELECT 1", 0)),)
     assert "seen.missing" in first_finding(lambda rng: SessionCase(1, 1 << 19, 0.0, True, steps))
 
 
 def test_commands_that_wait_for_ever_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(session: SessionBase) -> None:
+    def nothing(upstream: Upstream) -> None:
         pass
 
-    monkeypatch.setattr(SessionBase, "ended_exchange", nothing)
+    monkeypatch.setattr(Upstream, "answered", nothing)
     assert "commands.held" in first_finding(strict_session)
 
 
 def test_answers_out_of_order_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    flushed = SessionSockets._flush
+    flushed = Relay.flush
 
-    def flush(session: SessionSockets) -> None:
-        session._out.reverse()
-        flushed(session)
+    def flush(relay: Relay) -> None:
+        relay.out.reverse()
+        flushed(relay)
 
-    monkeypatch.setattr(SessionSockets, "_flush", flush)
+    monkeypatch.setattr(Relay, "flush", flush)
     assert "strict_client.py:_compare" in first_finding(strict_session)
 
 
 def test_a_client_that_is_read_without_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(session: SessionSockets) -> None:
+    def nothing(relay: Relay) -> None:
         pass
 
-    monkeypatch.setattr(SessionSockets, "_mind_reading", nothing)
+    monkeypatch.setattr(Relay, "_mind_reading", nothing)
     assert "size < MUCH" in first_finding(strict_session)
 
 
 def test_a_session_that_is_left_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(shared: Shared, session: SessionBase) -> None:
+    def nothing(shared: Shared, session: Member) -> None:
         pass
 
     monkeypatch.setattr(Shared, "ended", nothing)
@@ -146,14 +146,14 @@ def test_a_session_that_is_left_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_an_end_for_no_reason_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended = SessionBase.ended_exchange
+    answered = Upstream.answered
 
-    def closes(session: SessionBase) -> None:
-        ended(session)
-        if session.shared.passed == 4:
-            session.close()
+    def closes(upstream: Upstream) -> None:
+        answered(upstream)
+        if upstream._shared.passed == 4:
+            upstream._relay.close()
 
-    monkeypatch.setattr(SessionBase, "ended_exchange", closes)
+    monkeypatch.setattr(Upstream, "answered", closes)
     assert "_may_end" in first_finding(strict_session)
 
 
@@ -269,12 +269,12 @@ def test_an_answer_that_is_another_commands_is_none(answer: bytes) -> None:
 def test_a_strict_client_sees_that_rows_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     case = SessionCase(1, 1 << 19 | 1 << 24, 0.0, True, (("client", packet(b"\x03SELECT 1", 0)),) * 9)
     case.run(Counter())
-    forwarded = SessionSockets._forward_answer
+    forwarded = Relay._forward_answer
 
-    def half(session: SessionSockets, data: bytes) -> None:
-        forwarded(session, data[: len(data) // 2] if len(data) > 100 else data)
+    def half(relay: Relay, data: bytes) -> None:
+        forwarded(relay, data[: len(data) // 2] if len(data) > 100 else data)
 
-    monkeypatch.setattr(SessionSockets, "_forward_answer", half)
+    monkeypatch.setattr(Relay, "_forward_answer", half)
     failures: list[Callable[[], None]] = []
     for seed in range(5):
         try:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from proxy.mysql.listener import MysqlOptions, Shared
+from proxy.mysql.shared import MysqlOptions, Shared
 from proxy.mysql.statement_kind import Kind
 from tests.fuzz.system import bench_shared
 
@@ -29,7 +29,7 @@ def test_a_list_of_placeholders_makes_no_text_too_large_to_be_looked_at(count: i
         route = shared(loop).route(f"SELECT a FROM t WHERE id IN ({questions(count)}) AND b = ?".encode(), "d")
     finally:
         loop.close()
-    assert route.statement.kind is Kind.READ and not route.hides_tables and route.simple
+    assert route.statement.kind is Kind.READ and not route.effects.hides_tables and route.effects.simple
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_what_is_no_plain_read_is_none_with_a_list_of_placeholders(text: str) ->
         route = shared(loop).route(text.encode(), "d")
     finally:
         loop.close()
-    assert route.locks or route.hides_tables
+    assert route.effects.locks or route.effects.hides_tables

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.mysql.listener import MysqlOptions
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_PLUGIN_AUTH, packet
 from proxy.mysql.session import HANDLERS, Session
-from tests.fuzz.bench import BenchSession, BenchTransport, JumpingLoop, bench_session, none_unraised
+from proxy.mysql.shared import MysqlOptions
+from tests.fuzz.bench import BenchTransport, JumpingLoop, bench_session, none_unraised
 from tests.fuzz.payloads import cut
 from tests.fuzz.system import KINDS, bench_shared
 from tests.fuzz.upstream import ScriptedUpstream
@@ -32,7 +32,7 @@ class Bench:
         self.shared = bench_shared(asyncio.get_running_loop(), MysqlOptions())
         self.upstream = ScriptedUpstream(random.Random(1), eof=False, wild=0.0)
         made = bench_session(self.shared, CLIENT_PLUGIN_AUTH | CLIENT_DEPRECATE_EOF, self._heard, Counter())
-        self.session: BenchSession = made[0]
+        self.session: Session = made[0]
         self.client: BenchTransport = made[1]
         self.server: BenchTransport = made[2]
         self.upstream.transport = self.server
@@ -88,10 +88,10 @@ def key_of(kind: str) -> int:
 def test_a_client_that_goes_before_its_command_has_begun_leaves_nothing() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.settle()
-        bench.session.on_bytes(packet(b"\x03" + READ.format(key_of("held")).encode(), 0))
+        bench.session.relay.on_bytes(packet(b"\x03" + READ.format(key_of("held")).encode(), 0))
         bench.client.protocol.connection_lost(None)
         await bench.settle()
-        assert bench.session.busy
+        assert bench.session.relay.busy
 
     on_bench(scenario)
 
@@ -105,10 +105,10 @@ def test_a_session_stays_closed_when_what_it_waited_for_has_ended() -> None:
         await bench.settle()
         bench.client.deliver(packet(b"\x03" + READ.format(key_of("miss")).encode(), 0))
         await asyncio.sleep(0.005)  # the fill takes twice as long
-        assert bench.session._task is not None and not bench.session.server.responses.exchanges
+        assert bench.session.relay.task is not None and not bench.session.relay.server.responses.exchanges
         bench.client.end()
         await bench.settle()
-        assert bench.session.busy
+        assert bench.session.relay.busy
         assert bench.server.closed
 
     on_bench(scenario)

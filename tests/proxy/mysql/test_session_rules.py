@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from proxy.mysql.effects import Effects, effects_of
 from proxy.mysql.packets import STATUS_AUTOCOMMIT, STATUS_IN_TRANS, ErrorAnswer
 from proxy.mysql.responses import NO_STATUS, Outcome
-from proxy.mysql.routes import Route
-from proxy.mysql.session_rules import Passing, ends_shown, follow
+from proxy.mysql.session_rules import Sent, after, ends_shown
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.statement_kind import classify
 
@@ -28,15 +28,15 @@ def left_by(sql: str, before: int, then: int, *, errno: int = 0, eof: bool = Fal
 
 def answered(
     sql: str, before: int, then: int, *, errno: int = 0, eof: bool = False, **held: Any
-) -> tuple[SessionState, Passing]:
+) -> tuple[SessionState, Effects, Sent]:
     state = SessionState(known=True, eof=eof, values={"completion_type": "NO_CHAIN"})
     state.on_status(before)
     for name, value in held.items():
         setattr(state, name, value)
-    passing = Passing(Route(classify(sql)), None, state.transactional, state.autocommit, 0)
+    effects, sent = effects_of(classify(sql)), Sent(state.transactional, state.autocommit)
     error = ErrorAnswer(errno, "HY000", "no") if errno else None
-    follow(state, passing, Outcome(NO_STATUS if errno else then, error, b"", []))
-    return state, passing
+    after(state, effects, sent, Outcome(NO_STATUS if errno else then, error, b"", []))
+    return state, effects, sent
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ def test_what_mysql_does_not_tell_is_in_doubt() -> None:
     ],
 )
 def test_what_was_shown_ends_with_the_transaction(sql: str, before: int, then: int, ends: bool) -> None:
-    state, passing = answered(sql, before, then)
-    assert ends_shown(state, passing, failed=False) == ends
+    state, effects, sent = answered(sql, before, then)
+    assert ends_shown(state, effects, sent, failed=False) == ends
 
 
 def test_an_end_that_has_failed_is_none() -> None:
-    state, passing = answered("COMMIT", IN_ONE, FAILED, errno=1290)
-    assert not ends_shown(state, passing, failed=True)
+    state, effects, sent = answered("COMMIT", IN_ONE, FAILED, errno=1290)
+    assert not ends_shown(state, effects, sent, failed=True)

@@ -1,28 +1,32 @@
-"""The quick way of a hit: from a command's bytes to the answer's without a task, a parse or an object per row.
+"""The quick path of a hit: from a command's bytes to the answer's without a task, a parse or an object per row.
 
 It is taken by reads of a kind (a prepared statement, or texts that differ in their literals only) of which the session
 has been given a hit the long way (`cached_reads.py`), since anything was passed through, asked or changed that the long
-way looks at. Then only the key and its bytes are to be found.
+way looks at. Then only the key and its bytes are to be found. Still quicker are executions that differ in one integer,
+their last 8 bytes: they are answered where the socket's bytes arrive.
+
+ what happens                                          | `kinds`   | `hot`
+-------------------------------------------------------+-----------+-----------
+ a hit the long way, in a session that is `plain`      | its kind  | emptied
+ a quick hit, found by its bytes, alone in its packet  | kept      | its kind
+ another command                                       | kept      | emptied
+ one that MySQL answers, or a task                     | emptied   | emptied
+ caches or accounts change                             | emptied   | emptied
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from proxy.api import SessionCache
-from proxy.mysql.cached_reads import CachedReads
+from proxy.api import Lookup, SessionCache
 from proxy.mysql.last_hit import MOST_FOUND
 from proxy.mysql.packets import COM_QUERY, COM_STMT_EXECUTE
-from proxy.mysql.prepared import CURSOR, LONGLONG, PreparedStatement
+from proxy.mysql.prepared import CURSOR, LONGLONG
 from proxy.mysql.routes import Route
 from proxy.mysql.rows import end_size
-from proxy.mysql.session_sockets import Hot
-
-if TYPE_CHECKING:
-    from proxy.mysql.handshake import LoggedIn
-    from proxy.mysql.listener import Shared
+from proxy.mysql.session_context import SessionContext
 
 # What stands before the value of an execution's only parameter whose type was sent before, with and without
 # CLIENT_QUERY_ATTRIBUTES: how many parameters there are, which are NULL, that no types follow.
@@ -36,25 +40,61 @@ Found = tuple[bytes, SessionCache, Any, int]
 the parameters, lists among them."""
 
 
-class QuickHits(CachedReads):
-    """Invariants:
-    1. A kind is in `heads`, with what stands before the rows of its answers, only while the session is `plain`, may
+class Hot(NamedTuple):
+    """Executions that differ in one integer, their last 8 bytes. `version`: of caches and accounts, as of which the
+    rest is. `key`: takes the integer out of a packet."""
+
+    version: int
+    key: Callable[[bytes], tuple[Any, ...]]
+    stored: Lookup
+    cache: SessionCache
+    head: bytes
+
+
+class HeadOfRows(bytes):
+    """A head that stands before rows only: an answer without any has another one."""
+
+
+class QuickPath:
+    """What is at hand of one session's hits.
+
+    Invariants:
+    1. A kind is in `kinds`, with what stands before the rows of its answers, only while the session is `plain`, may
        read the cache, and nothing has gone to MySQL since.
-    2. What is in `heads.hot` is what `quick` would find for the same bytes, had nothing changed in the system.
+    2. What is in `hot`, by the bytes before the integer, is what `answer` would find for the same bytes, had nothing
+       changed in the system.
     """
 
-    def __init__(self, shared: Shared, logged_in: LoggedIn) -> None:
-        super().__init__(shared, logged_in)
-        self.statements: dict[bytes, PreparedStatement] = {}
-        self.quick_moment = shared.system.moment
-        self._no_types = NO_TYPES[self.attributes]
-        self._end = end_size(eof=self.eof)  # of an answer without rows
-        self._heads_of = -1  # the version of caches and accounts that `heads` is of
+    def __init__(self, context: SessionContext) -> None:
+        self.kinds: dict[object, bytes] = {}
+        self.hot: dict[bytes, Hot] = {}
+        self._context = context
+        self._shared = context.shared
+        self._state = context.state
+        self._statements = context.statements
+        self._last_hit = context.last_hit
+        self._no_types = NO_TYPES[context.attributes]
+        self._end = end_size(eof=context.eof)  # of an answer without rows
+        self._version = -1  # of caches and accounts, as of which `kinds` is
 
-    def receiver(self, write: Callable[[bytes], None]) -> Callable[[bytes], None]:
-        """A function, not a method, and no call between the socket and the cache: half of a hit's own time."""
-        system, find, long_way = self.shared.system, self.heads.hot.get, self.on_bytes
-        last_hit = self.last_hit
+    def remember(self, kind: object, head: bytes) -> None:
+        """The session was given a hit of this kind, and the next one may be given at once."""
+        self.kinds[kind] = head
+
+    def cool(self) -> None:
+        """A command does not take this path, or the client's socket takes no answer."""
+        self.hot.clear()
+
+    def invalidate(self) -> None:
+        """Nothing is at hand any more: what was may not hold behind what comes."""
+        self.kinds.clear()
+        self.hot.clear()
+
+    def receiver(self, write: Callable[[bytes], None], long_way: Callable[[bytes], None]) -> Callable[[bytes], None]:
+        """What takes the client's bytes. A function, not a method, and no call between the socket and the cache: half
+        of a hit's own time."""
+        system, find = self._shared.system, self.hot.get
+        last_hit = self._last_hit
 
         def received(data: bytes) -> None:
             hot = find(data[:-8])
@@ -63,23 +103,24 @@ class QuickHits(CachedReads):
                 if version == system.changes and (body := stored(*key(data))) is not None:
                     last_hit.command = data
                     last_hit.rows = body if len(body) <= MOST_FOUND else b""
-                    self.quick_cache = cache
-                    self.quick_moment = system.moment
+                    last_hit.cache = cache
+                    last_hit.moment = system.moment
                     write(head + body)
                     return
             long_way(data)
 
         return received
 
-    def quick(self, data: bytes, *, alone: bool = False) -> bytes | None:
-        """The answer to a read; None: the long way decides. `data`: what was received, one packet if it is quick."""
-        system = self.shared.system
+    def answer(self, data: bytes, *, alone: bool = False) -> bytes | None:
+        """The answer to a read; None: the long way decides. `data`: what was received, one packet if it is quick.
+        `alone`: nothing came with it, or waits before it."""
+        system = self._shared.system
         version = system.changes
-        if version != self._heads_of:
-            self.heads.clear()
-            self._heads_of = version
+        if version != self._version:
+            self.invalidate()
+            self._version = version
             return None
-        if not self.heads or int.from_bytes(data[:4], "little") != len(data) - 4:  # its number is 0
+        if not self.kinds or int.from_bytes(data[:4], "little") != len(data) - 4:  # its number is 0
             return None
         try:
             if data[4] == COM_STMT_EXECUTE:
@@ -93,8 +134,8 @@ class QuickHits(CachedReads):
             head, cache, key, way = found
             body = cache.stored(key) if way != LIST else cache.stored_list(key)
         except Exception as error:  # noqa: BLE001 - an edge: the long way answers
-            self.shared.note_fault("a quick hit", error, command=repr(data[:2000]))
-            self.heads.clear()
+            self._shared.note_fault("a quick hit", error, command=repr(data[:2000]))
+            self.invalidate()
             return None
         if body is None:
             return None
@@ -103,26 +144,26 @@ class QuickHits(CachedReads):
             return None
         if way == BY_BYTES and alone and plain:
             self._heat(data, cache, head)
-        last_hit = self.last_hit
+        last_hit = self._last_hit
         last_hit.command = data
         last_hit.rows = body if len(body) <= MOST_FOUND else b""
-        self.quick_cache = cache
-        self.quick_moment = system.moment
+        last_hit.cache = cache
+        last_hit.moment = system.moment
         return head + body
 
     def _heat(self, data: bytes, cache: SessionCache, head: bytes) -> None:
         """The next executions like this one take the shortest way."""
-        hot = self.heads.hot
+        hot = self.hot
         if len(hot) >= HOT:
             hot.clear()
         last = Struct(f"<{len(data) - 8}xq").unpack
-        hot[data[:-8]] = Hot(self._heads_of, last, cache.stored, cache, head)
+        hot[data[:-8]] = Hot(self._version, last, cache.stored, cache, head)
 
     def _prepared_key(self, data: bytes) -> Found | None:
-        statement = self.statements.get(data[5:9])
+        statement = self._statements.get(data[5:9])
         if statement is None:
             return None
-        head, target = self.heads.get(statement), statement.target
+        head, target = self.kinds.get(statement), statement.target
         if head is None or target is None or target.cache is None or statement.long_data or data[9] & CURSOR:
             return None
         if statement.reals:
@@ -144,22 +185,22 @@ class QuickHits(CachedReads):
         statement.last, statement.rebound = data[4:], True
         if types != statement.types:
             statement.types = types
-            self.heads.hot.clear()
+            self.cool()
         return head, target.cache, key, PLAIN
 
     def _text_key(self, data: bytes) -> Found | None:
-        if not self.attributes:
+        if not self._context.attributes:
             text = data[5:]
         elif data[5:7] == NO_ATTRIBUTES:
             text = data[7:]
         else:
             return None
-        entry, values = self.shared.texts.find(text, self.state.database)
+        entry, values = self._shared.texts.find(text, self._state.database)
         route: Route | None = entry.attached
-        head = self.heads.get(route)
+        head = self.kinds.get(route)
         if head is None or route is None or entry.cache is None:
             return None
-        cache = route.opened(self.shared.system, entry.cache, binary=False, eof=self.eof)
+        cache = route.opened(self._shared.system, entry.cache, binary=False, eof=self._context.eof)
         if values:
             first = values[0]
             if first.__class__ is int and cache.plain_int:
@@ -170,3 +211,8 @@ class QuickHits(CachedReads):
         if key is None:
             key = route.learn(text, cache, values)
         return None if key is None else (head, cache, key, PLAIN)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError. For tests."""
+        assert self.kinds or not self.hot, "a hot execution of a kind that is not at hand"
+        assert not self.kinds or self._state.plain, "a kind is at hand, and the session is not plain"

@@ -1,0 +1,175 @@
+"""Statements that MySQL answers, in the client's own session: what MySQL must do before, and what follows for the
+session when it has answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+
+from proxy.api import ParameterValue, Served
+from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS
+from proxy.mysql.prepared import PreparedStatement
+from proxy.mysql.reads import lacks_own_writes
+from proxy.mysql.relay import Relay
+from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, nobody_is_told
+from proxy.mysql.routes import NO_CACHE, Route
+from proxy.mysql.session_context import SessionContext
+from proxy.mysql.session_rules import Sent, after, ends_shown
+from proxy.mysql.statement_kind import Kind as StatementKind
+from proxy.mysql.upstream import Upstream
+
+ENDED_HERE = "nothing of the transaction has reached MySQL"
+RECENT = 1.0
+"""Seconds after which a transaction that the stream brought is visible at MySQL, as far as nothing is asked."""
+VISIBLE_SOON = 0.05
+"""Seconds that MySQL may take to show what hits have shown already."""
+
+
+@dataclass(slots=True)
+class Passing:
+    """A statement that MySQL is answering."""
+
+    route: Route
+    noted: bytes | None  # its text, where it is noted as one that no cache is for
+    sent: Sent
+    executed: PreparedStatement | None  # whose execution it is
+    at: int  # nanoseconds of `perf_counter_ns`
+    # Of a read that a cache is for.
+    cache: str
+    values: Sequence[ParameterValue] | None
+    why: str  # MySQL answers it
+
+
+class PassThrough:
+    """The statements of one session that MySQL answers. `several`: whether a text may hold several of them."""
+
+    def __init__(self, context: SessionContext, relay: Relay, upstream: Upstream) -> None:
+        self.several = bool(context.capabilities & CLIENT_MULTI_STATEMENTS)
+        self._context = context
+        self._shared = context.shared
+        self._state = context.state
+        self._relay = relay
+        self._upstream = upstream
+        self._passing: Passing | None = None
+        self._exchange = Exchange(Kind.RESULT, self._passed)  # of all that nobody watches
+
+    def ended(self) -> None:
+        """The session is over."""
+        self._exchange.done = nobody_is_told  # no cycle stays behind
+
+    def statement(
+        self,
+        data: bytes,
+        route: Route,
+        why: str,
+        *,
+        cache: str = "",
+        values: Sequence[ParameterValue] | None = None,
+        noted: bytes | None = None,
+        watched: Callable[[Callable[[Outcome], None]], Exchange] | None = None,
+    ) -> None:
+        """MySQL answers a statement. `cache`: that it is for, and the `values` of its parameters. `noted`: the text of
+        one that no cache is for. `watched`: makes the exchange, where more is to be learned from the answer."""
+        relay, context, state, shared = self._relay, self._context, self._state, self._shared
+        if not self._upstream.alive:
+            relay.lose()
+            return
+        if not route.effects.bounds:
+            self._upstream.begin()
+        if context.shown.answers or context.last_hit.asked_by(route):
+            self._before(route)
+        executed = self._upstream.executed_by(data)
+        if executed is not None:
+            data = self._upstream.for_mysql(data)
+        elif route.effects.resolves:
+            self._before_resolving(route)
+        sent = Sent(state.transactional, state.autocommit)
+        self._passing = Passing(route, noted, sent, executed, perf_counter_ns(), cache, values, why)
+        state.vacant = False
+        # A text too large to be looked at, or one whose cache is being planned again, may be a cached read.
+        state.passed |= cache != "" or route is shared.large or (why is NO_CACHE and shared.system.rebuilding())
+        context.note(Served.PASSED.value, cache, why)
+        shared.passed += 1
+        relay.flush()
+        relay.occupy()
+        context.server_used_at = context.active_at
+        self._upstream.server.send(data, self._exchange if watched is None else watched(self._passed))
+
+    def _passed(self, outcome: Outcome) -> None:
+        """MySQL has answered the statement."""
+        passing, state, context = self._passing, self._state, self._context
+        assert passing is not None
+        route, sent, failed = passing.route, passing.sent, outcome.status == NO_STATUS
+        effects = route.effects
+        self._relay.busy = False
+        if passing.executed is not None:
+            passing.executed.failed = failed
+        if state.token and outcome.state:
+            lacks_own_writes(state, self._shared)  # or they would gather in a session that never reads
+        after(state, effects, sent, outcome)
+        took = (perf_counter_ns() - passing.at) / 1000
+        if passing.noted is not None and route.noted is not None:
+            route.noted.note(took, state.account, passing.noted)
+        elif passing.cache and (note := self._shared.on_passed) is not None and not failed:
+            note(passing.cache, passing.values, passing.why, took)
+        if context.shown.answers:
+            if ends_shown(state, effects, sent, failed=failed):
+                context.shown.clear()
+            elif effects.touches:
+                self._upstream.compare_shown(opens_snapshot=effects.opens_snapshot and not failed)
+        context.last_hit.passed(route, failed=failed, several=self.several)
+        if (state.may_be_unlogged or state.unlogged) and (effects.locks or effects.bounds):
+            self._upstream.wrote_unlogged(schema=route.statement.kind is not StatementKind.WRITE)
+        self._upstream.answered()
+
+    def end_here(self, data: bytes) -> None:
+        """COMMIT and ROLLBACK of a transaction of hits alone: MySQL has seen nothing of it."""
+        context, state = self._context, self._state
+        context.shown.clear()
+        context.last_hit.ended_here(data)
+        context.note("answered", "", ENDED_HERE)
+        self._shared.system.count("empty_transactions")
+        state.begun = 0
+        self._upstream.ok(state.status)
+
+    # -- what MySQL must do before -------------------------------------------------------------------------------------
+
+    def _before(self, route: Route) -> None:
+        """What MySQL must do first, unseen by the client, so that the statement finds what it would find without
+        Upwell."""
+        hit, upstream, shared = self._context.last_hit, self._upstream, self._shared
+        if hit.command and shared.seconds_since_change() < RECENT:
+            position = shared.position()
+            upstream.run(f"DO WAIT_FOR_EXECUTED_GTID_SET('{position}', {VISIBLE_SOON})", _nothing)
+        found = ""
+        if route.statement.of_found:
+            executed = upstream.executed_by(hit.command) if hit.command else None
+            found = hit.found_text(hit.command if executed is None else executed.text)
+        replays = route.statement.of_last and hit.command != b"" and not found
+        if found:
+            upstream.run(found, _nothing)
+        elif replays:
+            upstream.run_command(upstream.for_mysql(hit.command), upstream.replayed)
+        hit.command = b""
+        if replays or route.effects.touches:
+            upstream.compare_shown(opens_snapshot=replays)
+
+    def _before_resolving(self, route: Route) -> None:
+        """MySQL may resolve prepared statements otherwise behind this one: it must have seen what it has not. What runs
+        ahead would be the last statement that this one asks about, or the one transaction that was set, or would open
+        the snapshot of a transaction that has not read yet: then it is not shown."""
+        state = self._state
+        begins = state.transactional and not state.touched
+        hidden = route.statement.of_last or state.one_shot != "" or begins
+        for statement in self._context.statements.values():
+            if hidden:
+                statement.resolve_unshown()
+            else:
+                self._upstream.show_owed(statement)
+            if route.effects.recodes:
+                statement.recode()
+
+
+def _nothing(outcome: Outcome) -> None:
+    pass

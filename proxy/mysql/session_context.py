@@ -1,0 +1,72 @@
+"""What the parts of one session know in common: what it is, what is known of it, and what it was answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from proxy.api import Served
+from proxy.mysql.commands import LastStatement
+from proxy.mysql.handshake import LoggedIn
+from proxy.mysql.last_hit import LastHit
+from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, CLIENT_SESSION_TRACK
+from proxy.mysql.prepared import PreparedStatement
+from proxy.mysql.session_state import SessionState
+from proxy.mysql.shared import Shared
+from proxy.mysql.shown import Shown
+
+
+@dataclass(slots=True, eq=False)
+class SessionContext:
+    """Of one session, from its login on."""
+
+    shared: Shared
+    capabilities: int  # in effect with the client
+    state: SessionState
+    last_hit: LastHit = field(default_factory=LastHit)
+    shown: Shown = field(default_factory=Shown)
+    statements: dict[bytes, PreparedStatement] = field(default_factory=dict)  # by their ids at MySQL
+    # How the last statement was answered that was no quick hit: served, cache, reason, position.
+    last: tuple[str, str, str, str] | None = None
+    active_at: float = 0.0  # when the client has last sent a command, as of the last tick
+    server_used_at: float = 0.0  # when MySQL has last been sent one
+    eof: bool = field(init=False)  # its rows end with EOF
+    attributes: bool = field(init=False)  # its commands have query attributes
+    tracks: bool = field(init=False)  # it is told what MySQL's session trackers say
+
+    def __post_init__(self) -> None:
+        self.eof = not self.capabilities & CLIENT_DEPRECATE_EOF
+        self.attributes = bool(self.capabilities & CLIENT_QUERY_ATTRIBUTES)
+        self.tracks = bool(self.capabilities & CLIENT_SESSION_TRACK)
+        self.active_at = self.server_used_at = self.shared.clock()
+
+    def note(self, served: str, cache: str = "", reason: str = "", position: str = "") -> None:
+        """How a statement was answered that was no quick hit."""
+        self.last_hit.cache = None
+        self.last = served, cache, reason, position
+
+    @property
+    def last_statement(self) -> LastStatement | None:
+        """What EXPLAIN LAST STATEMENT tells."""
+        cache = self.last_hit.cache
+        if cache is not None:
+            return LastStatement(Served.HIT.value, cache.name, "", self.shared.system.position_at(self.last_hit.moment))
+        return LastStatement(*self.last) if self.last is not None else None
+
+    def begin_anew(self) -> None:
+        """MySQL has begun a new session on the connection."""
+        self.statements.clear()
+        self.shown.clear()
+        self.last_hit.begun_anew()
+        self.state.renew()
+
+
+def context_of(shared: Shared, logged_in: LoggedIn) -> SessionContext:
+    """Of a session whose client has just logged in."""
+    capabilities = logged_in.capabilities
+    state = SessionState(
+        database=logged_in.database,
+        eof=not capabilities & CLIENT_DEPRECATE_EOF,
+        accounts=lambda: shared.system.accounts_version,
+    )
+    state.note_rights(login=True)
+    return SessionContext(shared, capabilities, state)

@@ -1,0 +1,250 @@
+"""What all sessions of the listener for MySQL's protocol share: options, what is known of texts and rights, and who is
+there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+from typing import Protocol
+
+from gtid_tracker.gtid import GtidSet
+from planner.long_lists import LONG, without_lists
+from planner.matcher import QueryMatcher
+from planner.scan import server_version, unwrap_version_comments
+from proxy.api import Answer, ParameterValue, SessionCache, SessionSystem
+from proxy.faults import is_fault
+from proxy.mysql.announced import AnnouncedTexts
+from proxy.mysql.commands import LastStatement, may_be_command
+from proxy.mysql.grants import Grants
+from proxy.mysql.long_texts import LONGEST_WRITE, is_write, write_outline
+from proxy.mysql.prepared import PreparedStatement
+from proxy.mysql.reads import Transactions
+from proxy.mysql.relay import Relay
+from proxy.mysql.rights import is_admin
+from proxy.mysql.routes import Route, Target, target_of
+from proxy.mysql.session_state import SessionState
+from proxy.mysql.statement_kind import ANYTHING, classify
+from proxy.mysql.statement_kind import Kind as StatementKind
+from proxy.mysql.texts import LONGEST_OTHER, Entry, TextMatcher, is_large, steering
+from proxy.mysql.trackers import NewSessions
+from proxy.proxied import ProxiedQueries
+from sqltypes.errors import CannotForce, ParseError, UpwellError
+
+TARGETS = 10_000  # texts of prepared statements that are remembered
+WRITES = 256  # outlines of long writes that are remembered, each of 8 KiB at most
+READS = frozenset({StatementKind.READ})
+
+
+@dataclass(frozen=True, slots=True)
+class MysqlOptions:
+    """Sizes in bytes, times in seconds. `idle` 0: as long as MySQL itself allows."""
+
+    host: str = "127.0.0.1"
+    port: int = 3307
+    transactions: Transactions = Transactions.ON
+    read_your_writes: bool = True
+    own_writes_wait: float = 1.0
+    largest_command: int = 1 << 30
+    connections: int = 10_000
+    idle: float = 0.0
+    admins: tuple[str, ...] = ()
+
+
+class Member(Protocol):
+    """A session, as who looks after all of them sees it."""
+
+    relay: Relay
+    state: SessionState
+
+    @property
+    def connection_id(self) -> int: ...
+
+    @property
+    def active_at(self) -> float:
+        """When the client has last sent a command, as of the last tick."""
+        ...
+
+    @property
+    def server_used_at(self) -> float:
+        """When MySQL has last been sent one."""
+        ...
+
+    @property
+    def last_statement(self) -> LastStatement | None: ...
+
+    def note_use(self, now: float) -> None: ...
+
+    def ping_server(self) -> None: ...
+
+    def forget_rights(self) -> None:
+        """What the account may do is to be asked anew."""
+        ...
+
+
+class Shared:
+    """What all sessions of the listener share."""
+
+    def __init__(
+        self,
+        system: SessionSystem,
+        options: MysqlOptions,
+        matcher: QueryMatcher,
+        proxied: ProxiedQueries,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.system = system
+        self.options = options
+        self.clock = clock
+        self._matcher = matcher
+        self.texts: TextMatcher[Route] = TextMatcher(matcher)
+        self.grants = Grants(lambda: (system.caches_version, system.accounts_version))
+        self.announced = AnnouncedTexts()
+        self.now = clock()  # as of the last tick
+        self.passed = 0  # statements that MySQL has answered
+        # Is told of each read of a cache that MySQL has answered: its values, why, and in how many microseconds.
+        self.on_passed: Callable[[str, Sequence[ParameterValue] | None, str, float], None] | None = None
+        self.large = Route(ANYTHING)
+        self.new_sessions = NewSessions()
+        self.sessions: set[Member] = set()
+        self.orphans: set[Member] = set()
+        self.closing: set[Member] = set()
+        self.fills: set[asyncio.Task[Answer | str]] = set()  # that their sessions may have left alone
+        self.position = system.position
+        self.sequence = system.sequence
+        self.seconds_since_change = system.seconds_since_change
+        self._proxied = proxied
+        self._targets: dict[tuple[bytes, str, bool, bool], Target] = {}
+        self._targets_of = -1  # the version of the caches that they are of
+        self._writes: dict[bytes, Route] = {}  # by their outlines
+
+    def server_is(self, version: str) -> None:
+        """What MySQL has told of itself in its greeting: texts are read as that version reads them."""
+        if server_version(version) != self._matcher.version:
+            self._writes.clear()
+        self._matcher.read_as(server_version(version))
+
+    def route(self, text: bytes, database: str) -> Route:
+        """What is known of a text, whatever its literals are."""
+        entry, _ = self.texts.find(text, database)
+        return entry.attached or self.attach(entry, text, database)
+
+    def attach(self, entry: Entry[Route], text: bytes, database: str) -> Route:
+        """Finds out about a text of which nothing is known yet."""
+        if entry.large and _is_long_by_placeholders(text):
+            entry.attached = self._route(text, database)
+        elif entry.large:
+            entry.attached = Route(ANYTHING, may_be_command(text)) if may_be_command(text) else self.large
+        elif len(text) > LONGEST_OTHER and is_write(text):
+            entry.attached = self._write(write_outline(text)) if len(text) <= LONGEST_WRITE else self.large
+        else:
+            entry.attached = self._route(text, database)
+        return entry.attached
+
+    def _write(self, outline: bytes) -> Route:
+        """Of a long write: one route for all that differ in values and rows."""
+        route = self._writes.get(outline)
+        if route is None:
+            if is_large((outline,)):
+                return self.large
+            if len(self._writes) >= WRITES:
+                self._writes.clear()
+            statement = classify(outline.decode("utf-8", "replace"), self._matcher.version)
+            route = self._writes[outline] = Route(statement)
+        return route
+
+    def _route(self, text: bytes, database: str) -> Route:
+        sql = text.decode("utf-8", "replace")
+        version = self._matcher.version
+        if version is not None:
+            with suppress(ParseError):
+                sql = unwrap_version_comments(sql, version)
+        short = without_lists(sql)[0] if "/*!" not in sql else sql
+        if len(short) > LONGEST_OTHER and is_large((short.encode(),)):
+            return self.large
+        statement = classify(short, version)
+        noted = self._proxied.texts(sql, database) if statement.kind in READS else None
+        return Route(statement, may_be_command(text), noted)
+
+    def target(self, statement: PreparedStatement, *, eof: bool) -> Target:
+        """What a prepared statement is for: one object for all sessions that have prepared this text."""
+        version = self.system.caches_version
+        if version != self._targets_of or len(self._targets) >= TARGETS:
+            self._targets.clear()
+            self._targets_of = version
+        key = statement.text, statement.database, eof, statement.attributes
+        target = self._targets.get(key)
+        if target is None:
+            route = self.route(statement.text, statement.database)
+            target = self._targets[key] = target_of(
+                statement, route, self.system, eof=eof, steer=steering(statement.text)
+            )
+        return target
+
+    def note_fault(self, what: str, error: Exception, **facts: object) -> str:
+        """A read or a command could not be understood: the reason for which MySQL answers it."""
+        if is_fault(error):
+            error = self.system.faults.note("session", what, error, **facts)
+        return f"{error.reason}: {error.message}" if isinstance(error, UpwellError) else repr(error)
+
+    def figures(self) -> dict[str, int]:
+        """Counters and gauges that are kept here, by name."""
+        return {"mysql_sessions": len(self.sessions), "mysql_passed": self.passed}
+
+    def forced(self, why: str) -> CannotForce:
+        return CannotForce(f"the query asks for an answer from a cache, and MySQL would have to answer: {why}")
+
+    def is_admin(self, account: str) -> bool:
+        return is_admin(account, self.options.admins)
+
+    @property
+    def transactions(self) -> Transactions:
+        return self.options.transactions
+
+    @property
+    def read_your_writes(self) -> bool:
+        return self.options.read_your_writes
+
+    def has(self, gtids: GtidSet) -> bool:
+        """Whether the position has these transactions."""
+        return self.system.demand_after(gtids).met()
+
+    def refusal(self, state: SessionState, cache: SessionCache) -> str | None:
+        """As `Grants.refusal`."""
+        return self.grants.refusal(state, cache)
+
+    async def reached(self, own: GtidSet) -> bool:
+        """Waits, for a bounded time, until the stream has brought a session's own writes."""
+        return await self.system.reached(own, self.options.own_writes_wait)
+
+    def keep_fill(self, task: asyncio.Task[Answer | str]) -> None:
+        """It goes on, whatever becomes of the session that has begun it."""
+        self.fills.add(task)
+        task.add_done_callback(self._fill_ended)
+
+    def _fill_ended(self, task: asyncio.Task[Answer | str]) -> None:
+        self.fills.discard(task)
+        if not task.cancelled():
+            task.exception()  # who waits for it still has it from the task
+
+    def orphaned(self, session: Member) -> None:
+        self.orphans.add(session)
+
+    def ending(self, session: Member) -> None:
+        self.sessions.discard(session)
+        self.orphans.discard(session)
+        self.closing.add(session)
+
+    def ended(self, session: Member) -> None:
+        """Both connections are closed."""
+        self.closing.discard(session)
+
+
+def _is_long_by_placeholders(text: bytes) -> bool:
+    """Whether all that makes a text too large to be looked at is lists of `?`."""
+    if text.count(b"?") < LONG:
+        return False
+    short = without_lists(text.decode("utf-8", "replace"))[0].encode()
+    return len(short) < len(text) and not is_large((short,))

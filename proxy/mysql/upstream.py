@@ -1,0 +1,238 @@
+"""A session's own connection at MySQL: its client's commands that go there, and what MySQL is asked or shown unseen by
+the client. What becomes of reads of caches and of passed statements is in `cached_reads.py` and `pass_through.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from proxy.mysql.packets import (
+    COM_PING,
+    COM_RESET_CONNECTION,
+    COM_STMT_CLOSE,
+    COM_STMT_EXECUTE,
+    COM_STMT_PREPARE,
+    OK,
+    OkAnswer,
+    ok_bytes,
+    packet,
+    parse_ok,
+)
+from proxy.mysql.prepared import PreparedStatement
+from proxy.mysql.relay import Relay
+from proxy.mysql.responses import Exchange, Kind, Outcome
+from proxy.mysql.session_context import SessionContext
+from proxy.mysql.session_state import SessionState
+from proxy.mysql.shown import Stage
+from proxy.mysql.trackers import DEADLOCK, refresh, switch_on
+from proxy.mysql.wires import ServerWire
+
+_TELL_NOTHING = (bytes((COM_PING,)), bytes((COM_RESET_CONNECTION,)))  # they are not refused
+CLOSES = 0.25
+"""Seconds in which a MySQL that shuts down closes all connections, also those by which it is asked if it answers."""
+
+
+class Upstream:
+    """What one session says to MySQL."""
+
+    def __init__(self, context: SessionContext, relay: Relay) -> None:
+        self.state: SessionState = context.state
+        self._context = context
+        self._shared = context.shared
+        self._relay = relay
+
+    @property
+    def server(self) -> ServerWire:
+        return self._relay.server
+
+    @property
+    def alive(self) -> bool:
+        """Whether the connection is."""
+        return self._relay.server.alive
+
+    def query(self, sql: str) -> bytes:
+        """The packet of a COM_QUERY of our own."""
+        prefix = b"\x03\0\x01" if self._context.attributes else b"\x03"
+        return packet(prefix + sql.encode(), 0)
+
+    # -- commands of the client ----------------------------------------------------------------------------------------
+
+    def forward(self, data: bytes, kind: Kind, after: Callable[[Outcome], None]) -> None:
+        """Sends a command that is no statement; its answer is the client's. `after`: when it has ended."""
+        relay, context = self._relay, self._context
+        if not self.alive:
+            relay.lose()
+            return
+        relay.flush()
+        relay.occupy()
+        self.state.vacant = False
+        context.server_used_at = context.active_at
+        self.begin()
+        last_hit = context.last_hit
+        if last_hit.command and kind is not Kind.PREPARED and data[4:5] not in _TELL_NOTHING:
+            # MySQL adds its error to what the statement before has left. A SELECT leaves nothing, as the hit has.
+            self.run("SELECT 1", self._absorbed)
+            last_hit.command = b""
+
+        def done(outcome: Outcome) -> None:
+            relay.busy = False
+            self.state.absorb(outcome)
+            if kind is Kind.PREPARED and (outcome.error is not None or _warns(outcome)):
+                last_hit.command = b""  # SHOW WARNINGS tells of that
+            after(outcome)
+            self.answered()
+
+        self.server.send(data, Exchange(kind, done, unwarned=last_hit.command != b""))
+
+    def answered(self) -> None:
+        """A command of the client has been answered by MySQL."""
+        state, relay = self.state, self._relay
+        if state.tracks_changed and not relay.busy and not (state.tracks_wait and state.in_transaction):
+            relay.start(switch_on(self))
+        if not relay.busy and relay.commands.held:
+            relay.go_on()
+
+    async def ping_unbegun(self, data: bytes) -> None:
+        """The client's COM_PING in a transaction of which MySQL knows nothing: it need not begin for this."""
+        self._context.server_used_at = self._context.active_at
+        outcome = await self.server.ask(data, Kind.ONE)
+        if outcome.error is None:
+            self.ok(self.state.status)
+        else:
+            self._relay.answer(packet(outcome.payloads[0], 1))
+
+    def ok(self, status: int, info: str = "") -> None:
+        """An OK of ours in the place of MySQL's."""
+        answer = OkAnswer(0, 0, status, 0, info.encode())
+        self._relay.answer(packet(ok_bytes(answer, OK, session_track=self._context.tracks), 1))
+
+    def shown_ok(self, payload: bytes) -> bytes:
+        """MySQL's OK after a login, as the client may see it. Raises Malformed."""
+        ok, tracks = parse_ok(payload, session_track=True), self._context.tracks
+        if ok.state:
+            self.state.on_trackers(ok.state)
+        self.state.on_status(ok.status)
+        kept = self.state.shown_state(ok.state) if tracks and ok.state else b""
+        return ok_bytes(replace(ok, state=kept), OK, session_track=tracks)
+
+    # -- commands of our own -------------------------------------------------------------------------------------------
+
+    def run(self, sql: str, after: Callable[[Outcome], None]) -> None:
+        """Has MySQL run a text ahead of the client's next command; the client sees nothing of it."""
+        self.run_command(self.query(sql), after)
+
+    def run_command(self, data: bytes, after: Callable[[Outcome], None]) -> None:
+        """As `run`, of a whole command."""
+
+        def done(outcome: Outcome) -> None:
+            self.state.absorb(outcome)
+            after(outcome)
+
+        self.server.send(data, Exchange(Kind.RESULT, done, visible=False))
+
+    def begin(self) -> None:
+        """Has MySQL begin the transaction that has begun with hits, before it answers anything in it: it refuses some
+        statements there, and its flags tell of it."""
+        state = self.state
+        if state.begun:
+            state.flags |= state.begun
+            state.begun, state.in_transaction = 0, True
+            self.run("BEGIN", self._absorbed)
+
+    def _absorbed(self, outcome: Outcome) -> None:
+        """The session's state has it already."""
+
+    async def prepare(self, text: bytes) -> Outcome:
+        """MySQL's answer to preparing a text, which is not kept prepared. Raises SourceDown."""
+        outcome = await self.server.ask(packet(bytes((COM_STMT_PREPARE,)) + text, 0), Kind.PREPARED)
+        if outcome.error is None:
+            self._relay.send_unanswered(packet(bytes((COM_STMT_CLOSE,)) + outcome.payloads[0][1:5], 0))
+        return outcome
+
+    async def refresh(self) -> None:
+        """As `trackers.refresh`, and what follows from what has been done that an error has not told."""
+        await refresh(self)
+        if self.state.may_be_unlogged:
+            self.wrote_unlogged(schema=True)
+
+    def ping(self) -> None:
+        """Keeps a session alive at MySQL that is in use here: hits do not reach it."""
+        if not self._relay.busy and self.alive:
+            self._context.server_used_at = self._shared.clock()
+            self._relay.start(self._show_use())
+
+    async def _show_use(self) -> None:
+        await self.server.ask(packet(bytes((COM_PING,)), 0), Kind.ONE)
+
+    async def outlive(self, orphaned: Callable[[], None]) -> None:
+        """MySQL has closed the connection. While it cannot be reached, the session's hits go on, and `orphaned` is
+        told; if it can be, it is this session that was ended."""
+        await asyncio.sleep(CLOSES)
+        if await self._shared.system.answers():
+            self._relay.close()
+        else:
+            orphaned()
+
+    # -- what MySQL must be shown --------------------------------------------------------------------------------------
+
+    def statement_of(self, data: bytes) -> PreparedStatement | None:
+        """The prepared statement that a command is about."""
+        return self._context.statements.get(data[5:9])
+
+    def executed_by(self, data: bytes) -> PreparedStatement | None:
+        """The one that a command executes, if it does."""
+        return self._context.statements.get(data[5:9]) if data[4] == COM_STMT_EXECUTE else None
+
+    def for_mysql(self, data: bytes) -> bytes:
+        """A command, the hits before which MySQL has not seen. Shows it those by whose types it goes on comparing."""
+        statement = self.executed_by(data)
+        if statement is None:
+            return data
+        self.show_owed(statement, data)
+        return statement.for_mysql(data)
+
+    def show_owed(self, statement: PreparedStatement, data: bytes = b"") -> bool:
+        """Shows MySQL the executions of a statement that were hits, and by whose types it goes on comparing. Whether
+        there are any. `data`: the execution that follows."""
+        owed = statement.owed(data)
+        if owed:
+            self.compare_shown(opens_snapshot=True)
+        for execution in owed:
+            self.run_command(execution, self.replayed)
+        return bool(owed)
+
+    def show_now(self, statement: PreparedStatement) -> None:
+        """As `show_owed`, with no command behind it that MySQL answers. The next one waits."""
+        if self.alive and self.show_owed(statement):
+            self._relay.occupy()
+
+    def replayed(self, outcome: Outcome) -> None:
+        """MySQL has run a hit."""
+        relay = self._relay
+        self.state.touched |= self.state.in_transaction
+        if outcome.error is not None and outcome.error.errno == DEADLOCK:
+            relay.lose()  # the client is answered the statement behind it, and would not know
+        if relay.busy:
+            relay.perhaps_free()
+            if not relay.busy:
+                relay.go_on()
+
+    def compare_shown(self, *, opens_snapshot: bool) -> None:
+        """MySQL is about to look at tables for the transaction, or has: is its state the one that hits have shown?"""
+        shown, shared = self._context.shown, self._shared
+        if shown.stage is Stage.FOLLOWS and shown.at_mysql(
+            shared.sequence(), shared.position(), opens_snapshot=opens_snapshot
+        ):
+            shared.system.count("mixed_snapshots")
+
+    def wrote_unlogged(self, *, schema: bool) -> None:
+        """The session may have changed anything, and the stream will never tell. `schema`: tables, too."""
+        self.state.may_be_unlogged = False
+        self._shared.system.written_unlogged(self.state.account, schema=schema)
+
+
+def _warns(prepared: Outcome) -> bool:
+    """Whether the answer to COM_STMT_PREPARE counts warnings."""
+    return prepared.payloads[0][10:12] not in (b"", b"\0\0")
