@@ -29,6 +29,7 @@ from planner.looked_up import Sides
 from planner.names import Catalogue, Scope, derived_entry, named_tables, table_entry
 from planner.parse import parameter_number
 from planner.plan import AnswerInput, Caution, own
+from planner.raising import may_raise
 from planner.resolve import Ctes, argument, ctes_before
 from planner.rewrites.outer_to_inner import rejects_missing
 from planner.support import refuse
@@ -103,6 +104,11 @@ class Analysis:
             if not any(each.reads(name) for each in owners):
                 for each in owners:
                     each.used.setdefault(own(each.table.column(name).name, each.table))
+
+    def is_json(self, node: exp.Column) -> bool:
+        """Whether all columns of that name are JSON."""
+        found = [table.by_name[node.name.lower()] for table in self.tables if node.name.lower() in table.by_name]
+        return bool(found) and all(column.type.name == "json" for column in found)
 
     def inputs(self, key: Sequence[int]) -> tuple[AnswerInput, ...]:
         """`key`: the parameters that are the answer's key, in order. Equal inputs come once."""
@@ -181,6 +187,7 @@ class _Walk:
             cte = ctes[node.name]
             if any(table.name == node.name for table in cte.this.find_all(exp.Table)):
                 raise refuse("recursive", node.name)
+            self._shown(cte.this)
             columns = self.query(cte.this, None, ctes_before(ctes, node.name), {})
             return _renamed(columns, cte)
         if isinstance(node, exp.Table):
@@ -188,12 +195,20 @@ class _Walk:
             assert isinstance(relation, View)
             catalogue = Catalogue(self.catalogue.snapshot, relation.schema)
             tree = catalogue.view_tree(relation)
+            self._shown(tree)
             columns = _Walk(self.analysis, catalogue).query(tree, None, {}, {})
             self.analysis.overlooked(tree)
             names = relation.columns or tuple(column.name for column in columns)
             return [replace(column, name=name) for column, name in zip(columns, names, strict=True)]
         outside = scope if isinstance(node, exp.Lateral) else None
+        self._shown(node.this)
         return _renamed(self.query(node.this, outside, ctes, {}), node)
+
+    def _shown(self, tree: exp.Expr) -> None:
+        """What a derived table shows, MySQL may compute for a condition outside, before those inside."""
+        shown = [item for select in tree.find_all(exp.Select) for item in select.expressions]
+        if any(may_raise(item, self.analysis.is_json) for item in shown):
+            self.analysis.caution = Caution.TABLES
 
 
 def _with(tree: exp.Expr, ctes: Ctes) -> Ctes:
@@ -236,6 +251,10 @@ class _Select:
         self._conditions += [(part, None) for part in split_and(where.this if where is not None else None)]
         typed = [(self._typed(node), node, only) for node, only in self._conditions]
         raw = [*(node for node, _ in self._conditions), *self._uncounted]
+        untyped = [*(node for expr, node, _ in typed if expr is None), *self._uncounted]
+        if any(may_raise(node, self._walk.analysis.is_json) for node in untyped):
+            # A row that another condition leaves out may turn the answer into an error.
+            self._walk.analysis.caution = Caution.TABLES
         inner: dict[str, Table | None] = {each.alias: each.table for each in self._own if each.outer}
         self._by_plan.concat_of_one_row(raw, self._facts, inner | dict.fromkeys(self._outer_queries))
         self._count([(expr, only) for expr, _, only in typed if expr is not None])

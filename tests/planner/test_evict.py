@@ -104,3 +104,22 @@ def test_a_join_in_brackets_behind_a_left_join(condition: str, counts: bool) -> 
     """Where its own missing rows pass the ON, rows that fail it matter: they are what else would be missing."""
     (read,) = inputs(f"SELECT a.id, b.id FROM x a LEFT JOIN (x b LEFT JOIN w c ON b.n = c.n) ON {condition}")["w"]
     assert (read.filter is not None) is counts
+
+
+@pytest.mark.parametrize(
+    ("condition", "believed"),
+    [("JSON_PRETTY(n)", False), ("FIND_IN_SET(n, '1,2')", True), ("n - ? > 0", True)],
+)
+def test_where_a_row_may_raise_an_error_no_condition_leaves_rows_out(condition: str, believed: bool) -> None:
+    """MySQL may evaluate the one that raises it first."""
+    (read,) = inputs(f"SELECT id, RANK() OVER (ORDER BY m) FROM x WHERE {condition} AND m > 1 AND id = ?")["x"]
+    assert (read.filter is not None) is believed
+    assert ("id" in read.key_columns) is believed
+
+
+@pytest.mark.parametrize("shown", ["JSON_PRETTY(n)", "n"])
+def test_nor_where_a_derived_table_shows_what_may_raise_one(shown: str) -> None:
+    for sql in ("SELECT k FROM ({}) q WHERE k > 1", "WITH q AS ({}) SELECT k FROM q WHERE k > 1"):
+        text = sql.format(f"SELECT {shown} AS k, RANK() OVER (ORDER BY m) AS r FROM x WHERE m > 1")
+        (read,) = inputs(text)["x"]
+        assert (read.filter is not None) is (shown == "n")
