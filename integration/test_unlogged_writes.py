@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pymysql
@@ -27,6 +28,26 @@ WAYS = {
     "a prepared text": (OFF, f"PREPARE p FROM '{UPDATE}'", "EXECUTE p"),
     "DDL": (OFF, "ALTER TABLE item MODIFY name VARCHAR(50)", UPDATE),
 }
+
+
+def test_a_procedure_that_fails_is_looked_into_at_once(mysql: Server, database: str, tmp_path: Path) -> None:
+    """Its error tells nothing, and others have hits while its session rests, or when that has gone."""
+
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (proxy, asker):
+            await proxy.write(f"CREATE PROCEDURE quietly() BEGIN {OFF}; {UPDATE}; SELECT 1 FROM nowhere; END")
+            await proxy.caught_up()
+            await asker.ask(BY_ID, 1)
+            assert await asker.served(BY_ID, 1) == "hit"
+            writer = await connected(proxy)
+            with pytest.raises(pymysql.err.ProgrammingError):
+                await writer.ask("CALL quietly()")
+            limit = asyncio.get_running_loop().time() + 60
+            while await asker.ask(BY_ID, 1) != ((1, 99, "item 1"),):
+                assert asyncio.get_running_loop().time() < limit, "others are answered what was before"
+            await writer.close()
+
+    run(scenario)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -7,7 +7,7 @@ read -> gate -> HIT  : SessionCache.hit -> head + body, at once      -> a hole: 
 What cached reads show a session does not go back in time, whoever answers them. Hits are at the position. Misses, hits
 ahead of the position, and MySQL where a read is passed through may show more (`SessionState.shown`): the next answers
 must have that too, or are MySQL's. Before MySQL answers after hits, it waits for what they have shown
-(`PassThrough.statement`). Only what no cache is for does not count: a hit may be older than that, by as much as the
+(`PassThrough._before`). Only what no cache is for does not count: a hit may be older than that, by as much as the
 stream lags.
 """
 

@@ -1,7 +1,8 @@
 """What a statement does to the session that MySQL executes it in, told from its kind and its text. Pure.
 
-`OF_KINDS` is the table, a row for each kind of statement; `effects_of` adds what the text says beyond the kind. What
-MySQL tells itself is not in it (`session_state.py`): only what no session tracker tells, or tells too late.
+`OF_KINDS` is the table, a row for each kind of statement; `effects_of` adds what the text says beyond the kind. The
+session trackers tell more (`session_state.py`); what they tell of a transaction alone would come too late for some
+statements, so that it is here, too.
 `python -m proxy.mysql.effects` prints the table as docs/mysql_protocol.md has it.
 """
 
@@ -157,6 +158,11 @@ def effects_of(statement: Statement) -> Effects:
     )
 
 
+_NO_TABLES = frozenset({
+    Kind.COMMIT, Kind.ROLLBACK, Kind.SAVEPOINT, Kind.USE, Kind.UNLOCK_TABLES, Kind.PREPARE, Kind.DEALLOCATE, Kind.KILL,
+    Kind.LOCK_TABLES, Kind.SEVERAL,
+})  # fmt: skip
+"""Kinds that read and write no rows themselves."""
 _LOCKED = {True: "taken", False: "let go of", None: ""}
 _HEADS = (
     "statements", "may write or lock rows", "tables it names are read by the snapshot", "the transaction before it",
@@ -170,15 +176,15 @@ def as_markdown() -> str:
     rows += [
         (
             of_kind.statements,
-            of_kind.locks.value,
-            "yes" if of_kind.snapshot else "no",
+            "" if kind in _NO_TABLES else of_kind.locks.value,
+            "" if kind in _NO_TABLES else "yes" if of_kind.snapshot else "no",
             of_kind.bound.value,
             "yes" if of_kind.savepoint else "",
             _LOCKED[of_kind.table_locks],
             "come or go" if of_kind.temporary else "",
             "yes" if of_kind.undone else "",
         )
-        for of_kind in OF_KINDS.values()
+        for kind, of_kind in OF_KINDS.items()
     ]
     return "".join("|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|\n" for row in rows)
 

@@ -102,7 +102,7 @@ class PassThrough:
         assert passing is not None
         route, sent, failed = passing.route, passing.sent, outcome.status == NO_STATUS
         effects = route.effects
-        self._relay.busy = False
+        self._relay.free()
         if passing.executed is not None:
             passing.executed.failed = failed
         if state.token and outcome.state:

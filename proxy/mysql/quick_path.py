@@ -5,13 +5,19 @@ has been given a hit the long way (`cached_reads.py`), since anything was passed
 way looks at. Then only the key and its bytes are to be found. Still quicker are executions that differ in one integer,
 their last 8 bytes: they are answered where the socket's bytes arrive.
 
- what happens                                          | `kinds`   | `hot`
--------------------------------------------------------+-----------+-----------
- a hit the long way, in a session that is `plain`      | its kind  | emptied
- a quick hit, found by its bytes, alone in its packet  | kept      | its kind
- another command                                       | kept      | emptied
- one that MySQL answers, or a task                     | emptied   | emptied
- caches or accounts change                             | emptied   | emptied
+ what happens                                              | `kinds`    | `hot`
+-----------------------------------------------------------+------------+--------------------------------------------
+ a hit the long way, where no other read of the kind       | and its    | emptied
+ could be another answer for what the session is like      | kind       |
+ a quick hit by an execution's last 8 bytes, alone in what | kept       | and its kind; of more than 100 only that one
+ was received                                              |            |
+ another quick hit                                         | kept       | kept; emptied where types change, or where it
+                                                           |            | was not alone
+ another command                                           | kept       | emptied
+ one that MySQL answers, a task, the end of the session    | emptied    | emptied
+ the client's socket takes no more, or takes more again    | kept       | emptied
+ caches, accounts or rights change                         | emptied when the next command is looked at
+ a fault on this path, rights that lapse                   | emptied    | emptied
 """
 
 from __future__ import annotations
@@ -60,7 +66,7 @@ class QuickPath:
 
     Invariants:
     1. A kind is in `kinds`, with what stands before the rows of its answers, only while the session is `plain`, may
-       read the cache, and nothing has gone to MySQL since.
+       read the cache, and nothing has gone to MySQL since that it answers.
     2. What is in `hot`, by the bytes before the integer, is what `answer` would find for the same bytes, had nothing
        changed in the system.
     """

@@ -1,5 +1,4 @@
-"""Whether a session's read may be answered by a cache, and the hits of a transaction. Pure, but that what the position
-has by now is taken out of the session's state.
+"""Whether a session's read may be answered by a cache, and the hits of a transaction. No sockets and no waiting.
 
 read -> gate -> HIT    : a cache may answer
              -> Ask    : that must be asked of MySQL, or waited for, first; then the read is looked at again
@@ -65,8 +64,10 @@ class Step(Enum):
     HIDDEN = "ask MySQL whether a temporary table hides one of the query's"
 
 
-class Hit(NamedTuple):
+class Hit(Enum):
     """A cache may answer."""
+
+    HIT = "a cache may answer"
 
 
 class Ask(NamedTuple):
@@ -84,7 +85,7 @@ class Pass(NamedTuple):
 
 
 Verdict = Hit | Ask | Pass
-HIT = Hit()
+HIT = Hit.HIT
 _ASK = {step: Ask(step) for step in Step}
 
 
@@ -113,8 +114,13 @@ class Around(Protocol):
 
 
 def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *, connected: bool) -> Verdict:
-    """Whether a cache may answer a read. Fills in how its columns are announced, and the answer of a REPEATABLE READ
-    transaction that does not stand at the position (`CachedRead.body`). `connected`: the session is with MySQL."""
+    """Whether a cache may answer a read. `connected`: the session is with MySQL.
+
+    Fills in how the read's columns are announced, and the answer of a REPEATABLE READ transaction that does not stand
+    at the position (`CachedRead.body`). Notes what has become true meanwhile: what the position has counts no more, and
+    without MySQL nothing that it may have shown; a transaction that is over was shown nothing; one of which all is
+    still the answer stands at the position (`Shown.holds`, for which caches are peeked into).
+    """
     cache = read.cache
     read.body, read.rule = None, ""
     if not state.known:

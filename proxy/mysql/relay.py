@@ -10,8 +10,8 @@ Invariants:
    read from while the client's socket takes no more.
 3. `busy` while an exchange or a task is under way, a command without answer is being forwarded, or the session has
    ended, and only then.
-4. The quick path remembers nothing while `busy`, and no hot execution while bytes of the client wait or its socket
-   takes none.
+4. Between events the quick path remembers nothing while `busy`, and no hot execution while bytes of the client wait
+   or its socket takes none.
 """
 
 from __future__ import annotations
@@ -270,6 +270,10 @@ class Relay:
         self.busy = True
         self._quick.invalidate()
 
+    def free(self) -> None:
+        """What was under way has ended."""
+        self.busy = self.closed
+
     def perhaps_free(self) -> None:
         """A command that MySQL does not answer is under way until all of it is sent, and what ran ahead of it is
         answered."""
@@ -277,7 +281,10 @@ class Relay:
             self.busy = False
 
     def start(self, coroutine: Coroutine[None, None, None]) -> None:
-        """A task in the place of a command's answer."""
+        """A task in the place of a command's answer; none in a session that has ended."""
+        if self.closed:
+            coroutine.close()
+            return
         self.occupy()
         self.task = asyncio.get_running_loop().create_task(self._run(coroutine))
         self.task.add_done_callback(lambda _: coroutine.close())  # it may be cancelled before it has begun
@@ -403,7 +410,7 @@ class Relay:
         exchanges = self.server.responses.exchanges
         if exchanges or self.dialogue is not None or self.commands.forwarding:
             hidden = bool(exchanges) and not exchanges[0].visible
-            exchanges.clear()
+            self.server.responses.forget()
             if hidden and self.task is not None:
                 self.task.cancel()
             else:
@@ -427,7 +434,7 @@ class Relay:
             self._handler.ended()
             # The collector of cycles would not find what has lived for long (`proxy/app.py`, `freeze`).
             self._handler = GONE
-            self.dialogue = None
+            self.dialogue = self.task = None
             self.client.release()
             self.server.release()
 

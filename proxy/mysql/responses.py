@@ -148,9 +148,15 @@ class Responses:
     def expect(self, exchange: Exchange) -> None:
         self.exchanges.append(exchange)
 
+    def forget(self) -> None:
+        """Nobody is told of what is under way any more."""
+        for exchange in self.exchanges:
+            exchange.done = nobody_is_told  # no cycle stays behind
+        self.exchanges.clear()
+
     def release(self) -> None:
         """Lets go of those who are told. Requires: nothing comes any more."""
-        self.exchanges.clear()
+        self.forget()
         self._forward = self._unasked = nobody_is_told
         self._keep_state = _kept
         self._file_wanted = _wanted

@@ -5,8 +5,9 @@
                             -> OwnSql      -> a command of Upwell's
                             -> PassThrough -> MySQL -> Responses -> the client (bytes as they came)
 
-What the parts know in common is their `SessionContext`. Each knows those below it only:
-Session, CachedReads, PassThrough, Upstream, Relay.
+What the parts know in common is their `SessionContext`. Each knows those below it only: Session; CachedReads and
+OwnSql; PassThrough; Upstream; Relay; QuickPath. The relay knows its session and the quick path as what they do for it
+(`Handler`, `Quick`).
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class Session:
         await self.upstream.outlive(lambda: self.shared.orphaned(self))
 
     def ending(self) -> None:
-        if self.state.unlogged:  # its last statement may have been done
+        if self.state.unlogged or self.state.hides_writes:  # its last statement may have been done
             self.upstream.wrote_unlogged(schema=True)
         self.shared.ending(self)
 

@@ -15,7 +15,7 @@ from proxy.mysql.shared import Shared
 from proxy.mysql.shown import Shown
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class SessionContext:
     """Of one session, from its login on."""
 

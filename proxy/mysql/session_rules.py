@@ -71,6 +71,8 @@ def _doubt(state: SessionState, effects: Effects, *, failed: bool) -> None:
     if effects.tracks:
         state.tracks_changed = True
         state.set_tracks |= effects.tracks
+    # Of what may be called, procedures may switch the binlog off, and CALL ends with an OK packet or an error.
+    state.hides_writes |= failed and effects.calls_unknown
     unknown_rows = effects.calls_unknown and state.eof and not effects.calls
     if unknown_rows or (failed and effects.error_hides):
         state.known = state.token_known = False  # an error tells nothing, nor do rows that end with EOF

@@ -114,6 +114,7 @@ class SessionState:
     behind: float | None = None
     # The session has, or had, sql_log_bin=0, and may have written since: nothing has followed from that yet.
     may_be_unlogged: bool = False
+    hides_writes: bool = False  # so it may be, by a procedure that has ended with an error, which tells nothing
     # The session trackers.
     changed: bool = False  # they reported a state change since it was last looked at
     client_tracks: dict[str, str] = field(default_factory=dict)  # what the client itself has asked to be told
@@ -265,6 +266,7 @@ class SessionState:
         self._refusals.clear()
         self._note_announces(int.from_bytes(definition[-12:-10], "little"))
         self.may_be_unlogged |= self.unlogged
+        self.hides_writes = False
         self.known = self.token_known
 
     def note_rights(self, *, login: bool = False, database: bool = False, roles: bool = False) -> None:

@@ -60,7 +60,8 @@ class Upstream:
     # -- commands of the client ----------------------------------------------------------------------------------------
 
     def forward(self, data: bytes, kind: Kind, after: Callable[[Outcome], None]) -> None:
-        """Sends a command that is no statement; its answer is the client's. `after`: when it has ended."""
+        """Sends a command; its answer is the client's. `after`: when it has ended. Statements that are executed go by
+        `PassThrough`."""
         relay, context = self._relay, self._context
         if not self.alive:
             relay.lose()
@@ -77,7 +78,7 @@ class Upstream:
             last_hit.command = b""
 
         def done(outcome: Outcome) -> None:
-            relay.busy = False
+            relay.free()
             self.state.absorb(outcome)
             if kind is Kind.PREPARED and (outcome.error is not None or _warns(outcome)):
                 last_hit.command = b""  # SHOW WARNINGS tells of that
@@ -89,6 +90,8 @@ class Upstream:
     def answered(self) -> None:
         """A command of the client has been answered by MySQL."""
         state, relay = self.state, self._relay
+        if state.hides_writes and not relay.busy and self.alive:  # others have hits meanwhile
+            relay.start(self.refresh())
         if state.tracks_changed and not relay.busy and not (state.tracks_wait and state.in_transaction):
             relay.start(switch_on(self))
         if not relay.busy and relay.commands.held:
@@ -154,7 +157,7 @@ class Upstream:
     async def refresh(self) -> None:
         """As `trackers.refresh`, and what follows from what has been done that an error has not told."""
         await refresh(self)
-        if self.state.may_be_unlogged:
+        if self.state.may_be_unlogged or self.state.hides_writes:
             self.wrote_unlogged(schema=True)
 
     def ping(self) -> None:
@@ -229,7 +232,7 @@ class Upstream:
 
     def wrote_unlogged(self, *, schema: bool) -> None:
         """The session may have changed anything, and the stream will never tell. `schema`: tables, too."""
-        self.state.may_be_unlogged = False
+        self.state.may_be_unlogged = self.state.hides_writes = False
         self._shared.system.written_unlogged(self.state.account, schema=schema)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-from collections import Counter
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -18,7 +18,7 @@ from proxy.mysql.session import HANDLERS, Session
 from proxy.mysql.shared import MysqlOptions
 from tests.fuzz.bench import BenchTransport, JumpingLoop, bench_session, none_unraised
 from tests.fuzz.payloads import cut
-from tests.fuzz.system import KINDS, bench_shared
+from tests.fuzz.system import KINDS, Counts, bench_shared
 from tests.fuzz.upstream import ScriptedUpstream
 from tests.support.mysql_packets import error, prepared, result_set
 from tests.support.mysql_packets import packet as answer_packet
@@ -27,11 +27,11 @@ from tests.support.mysql_packets import packet as answer_packet
 class Bench:
     """A session and its two sockets. `said`: what MySQL answers to the commands that begin so, instead."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: Counts | None = None) -> None:
         self.said: dict[bytes, bytes] = {}
         self.shared = bench_shared(asyncio.get_running_loop(), MysqlOptions())
         self.upstream = ScriptedUpstream(random.Random(1), eof=False, wild=0.0)
-        made = bench_session(self.shared, CLIENT_PLUGIN_AUTH | CLIENT_DEPRECATE_EOF, self._heard, Counter())
+        made = bench_session(self.shared, CLIENT_PLUGIN_AUTH | CLIENT_DEPRECATE_EOF, self._heard, counts)
         self.session: Session = made[0]
         self.client: BenchTransport = made[1]
         self.server: BenchTransport = made[2]
@@ -125,6 +125,81 @@ def test_mysql_says_goodbye_behind_what_has_ended_the_session() -> None:
         bench.client.deliver(packet(b"\x11app\0\0d\0\xff\0caching_sha2_password\0", 0) + packet(b"a", 9))
         await bench.settle()
         assert bench.client.closed
+
+    on_bench(scenario)
+
+
+PARTS = ("context", "quick", "relay", "upstream", "passing", "reads")
+
+
+def left_by(end: Callable[[Bench], Awaitable[None]]) -> list[str]:
+    """The parts of a session that are still there when it has ended so, though nobody looks for cycles."""
+    left: list[str] = []
+
+    async def run() -> None:
+        bench = Bench()
+        await bench.settle()
+        refs = {name: weakref.ref(getattr(bench.session, name)) for name in PARTS}
+        refs["session"] = weakref.ref(bench.session)
+        await end(bench)
+        bench.client.reset()
+        bench.server.reset()
+        await bench.settle()
+        del bench.session
+        left.extend(name for name, ref in refs.items() if ref() is not None)
+
+    loop = JumpingLoop()
+    gc.collect()
+    gc.disable()
+    try:
+        with capture_logs():
+            loop.run_until_complete(run())
+        loop.close()
+    finally:
+        gc.enable()
+    return left
+
+
+@pytest.mark.parametrize("goes", ["client", "server"])
+def test_nothing_is_left_of_a_session_that_ends_while_mysql_answers_a_read(goes: str) -> None:
+    """The first read of a kind, from whose answer is learned how MySQL announces its columns."""
+
+    async def end(bench: Bench) -> None:
+        bench.client.deliver(packet(b"\x03" + READ.format(key_of("held")).encode(), 0))
+        await asyncio.sleep(0)
+        bench.said[b"\x03SELECT id"] = b""
+        await bench.settle()
+        assert bench.session.relay.server.responses.exchanges
+        (bench.client if goes == "client" else bench.server).reset()
+
+    assert left_by(end) == []
+
+
+def test_nothing_is_left_of_a_session_whose_client_goes_before_a_task_has_begun() -> None:
+    async def end(bench: Bench) -> None:
+        bench.session.relay.on_bytes(packet(b"\x03" + READ.format(key_of("held")).encode(), 0))
+        assert bench.session.relay.task is not None
+        bench.client.protocol.connection_lost(None)
+
+    assert left_by(end) == []
+
+
+def test_a_session_that_ends_in_the_middle_of_mysqls_answers_is_over() -> None:
+    """MySQL answers a hit that it was shown, with a deadlock, and the statement behind it in one piece."""
+
+    async def scenario(bench: Bench) -> None:
+        await bench.settle()
+        for _ in range(3):
+            await bench.ask(READ.format(key_of("held")))
+        deadlock, warnings = packet(error(1213, "40001", "Deadlock found"), 1), answer_packet(b"\0\0\0\2\0\0\0")
+        bench.said = {b"\x03SELECT id": deadlock + warnings, b"\x03SHOW": b""}
+        before = bench.shared.passed
+        bench.client.deliver(packet(b"\x03SHOW WARNINGS", 0))
+        await bench.settle()
+        bench.client.deliver(packet(b"\x03UPDATE item SET n = 1", 0))
+        await bench.settle()
+        bench.session.relay.check_invariants()
+        assert bench.session.relay.closed and bench.shared.passed == before + 1
 
     on_bench(scenario)
 
