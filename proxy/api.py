@@ -457,7 +457,7 @@ class SessionSystem(System, Protocol):
         ...
 
     async def answers(self) -> bool:
-        """Whether MySQL answers now."""
+        """Whether MySQL takes new connections now: it does not while it shuts down."""
         ...
 
     def source_up(self) -> bool:
