@@ -8,7 +8,14 @@ not answered from it. What is here errs on the needing side: a variable is not n
 * collation_connection: it is that of string literals and parameters, and of strings that MySQL makes. It is not needed
   where those are only shown, or only compared with columns, whose own collations win; such must not decide an order, a
   group, DISTINCT, MIN or MAX.
+* character_set_connection, where it is none of Unicode's and literals are ASCII's: a string is converted to it or
+  changed in it, or becomes JSON, which no binary string can.
 * sql_auto_is_null: a column that may have AUTO_INCREMENT IS NULL.
+* The modes of sql_mode, each for itself. Those about dates: something becomes a date that is none, and may have zeros
+  or be no day of the calendar, or is cast, or computed with. PAD_CHAR_TO_FULL_LENGTH: a CHAR column is named or
+  starred, or there may be a temporary table, which may have one. The others: by the words whose meaning they change.
+  What ANSI_QUOTES and backslashes change is seen in the client's own text (`proxy/mysql/sql_modes.py`). The modes that
+  are not here change no row of a SELECT.
 * The others: by the words for what they change.
 
 Literals and conversions inside of views are looked at as if they stood in the query. That parameters are of the types
@@ -46,8 +53,19 @@ from planner.string_kinds import (
 )
 from planner.support import misread
 from sqltypes.schema import SchemaSnapshot
+from sqltypes.temporal import parse_datetime
 
 TIME_ZONE, COLLATION, AUTO_IS_NULL = "time_zone", "collation_connection", "sql_auto_is_null"
+STRINGS = "character_set_connection.strings"
+"""Whether strings that MySQL makes, or converts to character_set_connection, are the same characters in it."""
+OF_MODE = "sql_mode."
+"""Before the name of a mode of sql_mode: each counts as a variable of its own."""
+PADDED = f"{OF_MODE}PAD_CHAR_TO_FULL_LENGTH"
+DATE_MODES = frozenset(
+    OF_MODE + name for name in ("ALLOW_INVALID_DATES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "TIME_TRUNCATE_FRACTIONAL")
+)
+CONVERTED = DATE_MODES | {TIME_ZONE}
+"""On which it depends what date-time a string is."""
 BY_WORD: dict[str, frozenset[str]] = {
     "group_concat_max_len": words("group_concat"),
     "div_precision_increment": words("/ avg"),
@@ -56,9 +74,15 @@ BY_WORD: dict[str, frozenset[str]] = {
     "windowing_use_high_precision": words("over"),
     "block_encryption_mode": words("aes_encrypt aes_decrypt"),
     "default_collation_for_utf8mb4": words("_utf8mb4"),
+    STRINGS: words("char nchar character using json"),
     TIME_ZONE: words("from_unixtime unix_timestamp convert_tz"),
+    f"{OF_MODE}PIPES_AS_CONCAT": words("||"),
+    f"{OF_MODE}HIGH_NOT_PRECEDENCE": words("not"),
+    f"{OF_MODE}NO_UNSIGNED_SUBTRACTION": words("-"),
+    f"{OF_MODE}REAL_AS_FLOAT": words("real"),
+    f"{OF_MODE}NO_BACKSLASH_ESCAPES": words("like"),
 }
-SESSION_NEEDS = frozenset({COLLATION, AUTO_IS_NULL, *BY_WORD})
+SESSION_NEEDS = frozenset({COLLATION, STRINGS, AUTO_IS_NULL, PADDED, *DATE_MODES, *BY_WORD})
 """All variables that can be needed."""
 
 _OFFSET = re.compile(r"[+-]\d{1,2}:\d\d\s*\Z", re.ASCII)  # of a date-time literal
@@ -81,13 +105,16 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
     zoned = frozenset(
         column.name.lower() for table in plan.tables for column in table.columns if column.type.name == "timestamp"
     )
+    padded = frozenset(
+        column.name.lower() for table in plan.tables for column in table.columns if column.type.name == "char"
+    )
     numbered = frozenset(
         column.name.lower()
         for table in plan.tables
         for column in table.columns
         if column.type.is_numeric and not column.nullable
     )
-    finder = _Finder(kinds, zoned, numbered)
+    finder = _Finder(kinds, zoned, numbered, padded)
     for found in tokens:
         finder.words(found)
     for text in texts:
@@ -98,11 +125,12 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
 @dataclass
 class _Finder:
     """Visits every node of a query. Names in lower case: `zoned`: of TIMESTAMP columns; `numbered`: of columns that may
-    have AUTO_INCREMENT."""
+    have AUTO_INCREMENT; `padded`: of CHAR columns."""
 
     kinds: Kinds
     zoned: frozenset[str]
     numbered: frozenset[str]
+    padded: frozenset[str]
     needs: set[str] = field(default_factory=set)
 
     def words(self, tokens: Sequence[Token]) -> None:
@@ -115,6 +143,8 @@ class _Finder:
         """`shown`: what comes out of the tree is only shown."""
         only_shown = tree if shown and argument(tree, "order") is None else None
         for node in tree.walk():
+            if isinstance(node, _IN_TEMPORARY_TABLES):
+                self.needs.add(PADDED)
             if isinstance(node, exp.SetOperation):
                 self._united(node, shown=node is only_shown and not node.args.get("distinct"))
                 continue
@@ -128,14 +158,20 @@ class _Finder:
     def _column(self, node: exp.Expr) -> None:
         if node.name.lower() in self.zoned:
             self.needs.add(TIME_ZONE)
+        if node.name.lower() in self.padded:
+            self.needs.add(PADDED)
 
     def _star(self, node: exp.Expr) -> None:
-        if self.zoned and not isinstance(node.parent, exp.Count):
+        if isinstance(node.parent, exp.Count):
+            return
+        if self.zoned:
             self.needs.add(TIME_ZONE)
+        if self.padded:
+            self.needs.add(PADDED)
 
     def _join(self, node: exp.Expr) -> None:
         if node.args.get("method") == "NATURAL":
-            self.needs |= {COLLATION, TIME_ZONE}
+            self.needs |= {COLLATION, PADDED, *CONVERTED}
         for name in node.args.get("using") or ():
             self._decides_named(name.name)
             self._column(name)
@@ -145,6 +181,8 @@ class _Finder:
     def _compared(self, *nodes: exp.Expr) -> None:
         found = [self.kinds.of(node) for node in nodes]
         kinds = set(found) - {Kind.NULL}
+        if (Kind.TEMPORAL in kinds and any(map(_no_date, nodes))) or (Kind.TIME in kinds and any(map(_no_time, nodes))):
+            self.needs |= DATE_MODES
         if Kind.NUMBER in kinds and len(found) == 2:
             return  # compared as numbers, whatever the other is
         own = kinds - {Kind.GIVEN}
@@ -152,7 +190,7 @@ class _Finder:
         if len(kinds) > 0 and (not own or Kind.OTHER in own or (len(own) > 1)):
             self.needs.add(COLLATION)
         if dated and len(own) > 1:
-            self.needs.add(TIME_ZONE)
+            self.needs |= CONVERTED
         if Kind.TIME in own and any(_no_time(node) for node in nodes):
             self.needs.add(COLLATION)
         if len(nodes) > 2:
@@ -168,7 +206,7 @@ class _Finder:
         elif node.expressions:
             self._compared(node.this, *node.expressions)
         else:
-            self.needs |= {COLLATION, TIME_ZONE}
+            self.needs |= {COLLATION, *CONVERTED}
 
     def _between(self, node: exp.Expr) -> None:
         self._compared(node.this, node.args["low"], node.args["high"])
@@ -197,6 +235,8 @@ class _Finder:
         found = [kind for kind in kinds if kind is not Kind.NULL]
         if Kind.TIME in found and len(set(found)) > 1:
             self.needs.add(TIME_ZONE)
+        if Kind.TIME in found or Kind.TEMPORAL in found:
+            self.needs |= DATE_MODES
         if Kind.OTHER in found and (Kind.OWN in found or found.count(Kind.OTHER) > 1):
             self.needs.add(COLLATION)
 
@@ -271,9 +311,12 @@ class _Finder:
         """Something becomes a date-time."""
         if node is None:
             return
+        kind = self.kinds.of(node)
         text = isinstance(node, exp.Literal)  # `words` has looked at it
-        if not text and self.kinds.of(node) not in (Kind.TEMPORAL, Kind.NUMBER, Kind.NULL):
+        if not text and kind not in (Kind.TEMPORAL, Kind.NUMBER, Kind.NULL):
             self.needs.add(TIME_ZONE)
+        if kind not in (Kind.TEMPORAL, Kind.NULL):
+            self.needs |= DATE_MODES
 
     def _date_function(self, node: exp.Expr) -> None:
         for part in (node.this, node.expression):
@@ -286,6 +329,7 @@ class _Finder:
     def _cast(self, node: exp.Expr) -> None:
         if self.kinds.of(node) in (Kind.TEMPORAL, Kind.TIME):
             self._dated(node.this)
+            self.needs |= DATE_MODES
 
     def _formatted(self, node: exp.Expr) -> None:
         self._dated(node.this)
@@ -300,6 +344,8 @@ class _Finder:
     def _folded(self, node: exp.Expr) -> None:
         """Which letter is the capital of which, a collation says."""
         self._decides(node)
+        if self.kinds.of(node.this) is not Kind.OWN:
+            self.needs.add(STRINGS)
 
     def _trim(self, node: exp.Expr) -> None:
         if node.args.get("expression") is not None:
@@ -312,14 +358,23 @@ class _Finder:
                 continue
             kind = self.kinds.of(part)
             if kind in (Kind.GIVEN, Kind.OWN, Kind.OTHER):
-                self.needs |= {COLLATION, TIME_ZONE}
+                self.needs |= {COLLATION, STRINGS, *CONVERTED}
             elif kind is Kind.TIME:
-                self.needs.add(TIME_ZONE)
+                self.needs |= CONVERTED
+            elif kind is Kind.TEMPORAL:
+                self.needs |= DATE_MODES
 
 
 def _no_time(node: exp.Expr) -> bool:
     """A literal that is no TIME: beside a TIME it is compared as a string."""
     return isinstance(node, exp.Literal) and node.is_string and _TIME.fullmatch(str(node.this)) is None
+
+
+def _no_date(node: exp.Expr) -> bool:
+    """A literal of which a mode may say whether it is a date: beside one it is read as such."""
+    if not isinstance(node, exp.Literal):
+        return False
+    return not node.is_string or parse_datetime(str(node.this)) is None
 
 
 def _is_star(node: exp.Expr) -> bool:
@@ -337,6 +392,9 @@ def _branches(node: exp.Expr) -> Iterator[exp.Select]:
 
 
 Visit = Callable[[_Finder, exp.Expr], None]
+_IN_TEMPORARY_TABLES = (
+    exp.SetOperation, exp.Distinct, exp.Group, exp.Order, exp.Subquery, exp.With, exp.Window, exp.AggFunc,
+)  # fmt: skip
 _COMPARISONS = classes("EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE")
 _HARMLESS = classes("And Or Xor Not GroupConcat Exists Escape Collate")
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from external_upquery.columns import parse_column, to_result_column
 from proxy.api import SessionCache
@@ -36,7 +37,8 @@ class Announced:
     """The definitions of the answers to texts that MySQL prepares alike, of one cache in one wire format.
 
     `filled`: what stands before the rows; `empty`: what stands before none; None: not known yet. `why`: why MySQL must
-    answer, "" if hits may be given. `several`: MySQL does not announce all of them alike, and each read has what MySQL
+    answer, "" if hits may be given. `foreign`: whether MySQL announces a string of a character set that is none of
+    Unicode's, nor ASCII. `several`: MySQL does not announce all of them alike, and each read has what MySQL
     has sent before its own answer to it.
 
     Invariants:
@@ -45,15 +47,24 @@ class Announced:
     3. Where `several`, neither `filled` nor `empty` is known.
     """
 
-    __slots__ = ("_binary", "_cache", "_end", "_eof", "_of_reads", "empty", "filled", "prepared", "several", "why")
+    __slots__ = (
+        "_as_bytes", "_binary", "_cache", "_end", "_eof", "_of_reads", "empty", "filled", "foreign", "prepared",
+        "several", "why",
+    )  # fmt: skip
 
-    def __init__(self, cache: SessionCache, prepared: Sequence[bytes], *, binary: bool, eof: bool) -> None:
-        """`prepared`: the definitions (payloads) in the answer to COM_STMT_PREPARE."""
+    def __init__(
+        self, cache: SessionCache, prepared: Sequence[bytes], *, binary: bool, eof: bool, as_bytes: bool = False
+    ) -> None:
+        """`prepared`: the definitions (payloads) in the answer to COM_STMT_PREPARE. `as_bytes`: to the session all
+        strings are announced as binary ones, so that it is not known of what character set they are."""
         self.prepared = tuple(prepared)
         self.filled: bytes | None = None
         self.empty: bytes | None = None
         self.why = "" if same_names(self.prepared, cache.columns) else OTHER_COLUMNS
         self.several = False
+        self._as_bytes = as_bytes
+        own = cache.columns if as_bytes else columns_of(self.prepared) or ()
+        self.foreign = any(column.type.is_string if as_bytes else _is_foreign(column) for column in own)
         self._of_reads: dict[tuple[bytes, bool], bytes] = {}  # by the read, and whether its answer has rows
         self._cache = cache
         self._binary = binary
@@ -92,6 +103,7 @@ class Announced:
         before = self.filled if rows else self.empty
         if before == found:
             return False
+        self.foreign |= not self._as_bytes and any(map(_is_foreign, columns_of(payloads) or ()))
         self.why = self._fit(payloads, rows=rows)
         if self.why:
             return known
@@ -119,6 +131,12 @@ class Announced:
             return OTHER_COLUMNS
         if not rows:
             return ""
+        if self._as_bytes:
+            own = self._cache.columns
+            columns = tuple(
+                replace(column, type=held.type) if column.type.is_binary and held.type.is_string else column
+                for column, held in zip(columns, own, strict=True)
+            )
         forms = forms_of(columns, binary=self._binary)
         return OTHER_COLUMNS if forms is None else self._cache.encode_as(columns, forms)
 
@@ -138,14 +156,23 @@ class AnnouncedTexts:
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], Announced] = {}
 
-    def of(self, cache: SessionCache, told: object, prepared: Sequence[bytes], *, binary: bool, eof: bool) -> Announced:
+    def of(
+        self,
+        cache: SessionCache,
+        told: object,
+        prepared: Sequence[bytes],
+        *,
+        binary: bool,
+        eof: bool,
+        as_bytes: bool = False,
+    ) -> Announced:
         """`told`: on what else it depends how MySQL announces them to the session."""
         key = cache, cache.generation, told, *prepared
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= KEPT:
                 self._known.clear()
-            found = self._known[key] = Announced(cache, prepared, binary=binary, eof=eof)
+            found = self._known[key] = Announced(cache, prepared, binary=binary, eof=eof, as_bytes=as_bytes)
         return found
 
 
@@ -161,6 +188,10 @@ def columns_of(definitions: Sequence[bytes]) -> Columns | None:
         return tuple(to_result_column(parse_column(payload)) for payload in definitions)
     except (ArithmeticError, LookupError, ValueError, struct.error):
         return None
+
+
+def _is_foreign(column: ResultColumn) -> bool:
+    return column.type.is_string and not (column.type.collation or "").startswith(("utf8", "ascii", "binary"))
 
 
 _NOT_NAMED = re.compile(r"/\*.*?\*/|[\s`]+", re.DOTALL)

@@ -38,9 +38,11 @@ from proxy.mysql.reads import (
     Pass,
     Step,
     Verdict,
+    beyond_limit,
     gate,
     hit_rule,
     one_state,
+    other_bytes,
     said_again,
 )
 from proxy.mysql.relay import Relay
@@ -184,7 +186,7 @@ class CachedReads:
         the statement, and says."""
         state, shared, eof = self._state, self._shared, self._context.eof
         asked = shared.grants.version
-        outcome = await self._upstream.prepare(read.text)
+        outcome = await self._upstream.prepare(read.sent)
         shared.system.count("mysql_rights_asked")
         unless_ended(state, outcome)
         payloads, error = outcome.payloads, outcome.error
@@ -197,7 +199,7 @@ class CachedReads:
         resolved = kind.resolved if isinstance(kind, PreparedStatement) else None
         read.announced = kind.heads[told] = shared.announced.of(
             read.cache, (told, resolved), definitions_in(payloads, eof=eof),
-            binary=isinstance(kind, PreparedStatement), eof=eof,
+            binary=isinstance(kind, PreparedStatement), eof=eof, as_bytes=told.as_bytes,
         )  # fmt: skip
 
     # -- what MySQL announces ------------------------------------------------------------------------------------------
@@ -334,6 +336,10 @@ class CachedReads:
     def _headed(self, read: CachedRead, body: bytes) -> bool:
         """Finds what stands before the answer; has MySQL answer where that is not known."""
         assert read.announced is not None, "the gate is open"
+        why = beyond_limit(self._state, body) or other_bytes(self._state, read.announced, body)
+        if why:
+            self.pass_read(read, why)
+            return False
         head = read.announced.head(body, read.itself)
         if head is None:
             self.pass_read(read, SEVERAL if read.announced.several else FIRST)
@@ -412,8 +418,8 @@ class CachedReads:
     def _send(self, read: CachedRead, body: bytes) -> None:
         self._give(read.data, read.head, body)
         announced = read.announced
-        # Where it depends on the characters whether a read may be a hit, each one is looked at.
-        if self._state.plain and announced is not None and not self._state.narrow:
+        # Where it depends on its characters or its rows whether a read may be a hit, each one is looked at.
+        if self._state.uniform and announced is not None and not (self._state.raw and announced.foreign):
             if announced.uniform:
                 self._quick.remember(read.kind, read.head)
             elif announced.filled is not None:

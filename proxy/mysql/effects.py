@@ -106,6 +106,7 @@ class Effects:
     # The statement.
     single: bool  # as `OfKind.single`
     several: bool  # several statements, each of them known
+    sets_only: bool  # several, each of which is a SET that names no table and does not set autocommit
     calls: bool  # it calls a procedure
     calls_unknown: bool  # it may call what does anything
     error_hides: bool  # something may have been done before an error
@@ -151,6 +152,11 @@ def effects_of(statement: Statement) -> Effects:
         recodes=any(name.startswith(OF_CHARACTER_SETS) for name in settings) or unknown or unsettles,
         single=of_kind.single,
         several=statement.parts != (),
+        sets_only=statement.parts != ()
+        and not statement.tables
+        and not unknown
+        and all(part.kind is Kind.SET for part in statement.parts)
+        and "autocommit" not in settings,
         calls=kind is Kind.CALL,
         calls_unknown=unknown,
         error_hides=unknown or not of_kind.undone,

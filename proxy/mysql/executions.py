@@ -76,9 +76,9 @@ class Executions:
             target = statement.target = shared.target(statement, eof=self._eof)
             statement.heads.clear()
             announces, version = statement.announced
-            if target.cache is not None and version == target.version:
+            if target.cache is not None and announces is not None and version == target.version:
                 statement.heads[announces] = shared.announced.of(
                     target.cache, (announces, statement.resolved), definitions_in(statement.answer, eof=self._eof),
-                    binary=True, eof=self._eof,
+                    binary=True, eof=self._eof, as_bytes=announces.as_bytes,
                 )  # fmt: skip
         return target

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from proxy.mysql.bound_values import READERS, NotDecoded
 from proxy.mysql.packets import Malformed, packet, read_lenenc, read_lenenc_int
+from proxy.mysql.session_state import Announces
+from proxy.mysql.sql_modes import Reading
 from sqltypes.expression import Value
 
 if TYPE_CHECKING:
@@ -55,10 +57,16 @@ class PreparedStatement:
         self.parameters = int.from_bytes(answer[0][7:9], "little")
         self.answer = answer
         self.attributes = attributes
-        self.announced: tuple[object, int] = None, -1  # what `answer` is of: SessionState.announces, caches' version
+        # What `answer` is of: SessionState.announces, caches' version.
+        self.announced: tuple[Announces | None, int] = None, -1
         self.target: Target | None = None
         # What stands before the rows of an answer, by how the session is told of columns (`SessionState.announces`).
         self.heads: dict[object, Announced] = {}
+        # The text as the client sent it, and how MySQL has read that; whether it is not known what it would be in a
+        # session that fills caches.
+        self.sent = self.text
+        self.reading: Reading | None = None
+        self.unread = False
         # Session variables that were not as in the sessions that fill caches when MySQL resolved the text.
         self.differed: frozenset[str] = frozenset()
         # As the parameters were bound last.

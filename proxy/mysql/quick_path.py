@@ -148,7 +148,10 @@ class QuickPath:
         plain = head.__class__ is bytes
         if not plain and len(body) <= self._end:
             return None
-        if way == BY_BYTES and alone and plain:
+        outside = self._state.outside
+        if outside is not None and outside.search(body) is not None:
+            return None
+        if way == BY_BYTES and alone and plain and outside is None:
             self._heat(data, cache, head)
         last_hit = self._last_hit
         last_hit.command = data
@@ -182,6 +185,8 @@ class QuickPath:
                 return None
             statement.last = data[4:]
             return head, target.cache, (values,), LIST
+        if self._state.narrow and self._state.misreads(data[9:]):
+            return None
         known = target.keys.get((statement.types, data[9:]))
         if known is None:
             return None
@@ -201,6 +206,13 @@ class QuickPath:
             text = data[7:]
         else:
             return None
+        if self._state.narrow and self._state.misreads(text):
+            return None
+        if self._state.reading is not None:
+            found = self._state.reading.of(text)
+            if found is None:
+                return None
+            text = found
         entry, values = self._shared.texts.find(text, self._state.database)
         route: Route | None = entry.attached
         head = self.kinds.get(route)

@@ -22,7 +22,9 @@ from gtid_tracker.gtid import GtidSet
 from proxy.api import ParameterValue, SessionCache
 from proxy.mysql.announced import Announced
 from proxy.mysql.cached_read import CachedRead
-from proxy.mysql.session_state import SessionState
+from proxy.mysql.packets import count_packets
+from proxy.mysql.session_state import OTHER_BYTES, SessionState
+from proxy.mysql.session_variables import ASCII
 from proxy.mysql.shown import SHOWN_BYTES, SHOWN_KEYS, Command, Said, Shown
 
 AGAIN = "the REPEATABLE READ transaction was shown this before"
@@ -39,6 +41,8 @@ NOT_BROUGHT = "the stream has not brought what the session was shown"
 NOT_TOLD = "MySQL does not tell what its answers may have shown the session"
 ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
 NARROW = "the session's character sets lack characters of the text or its values: they have those of"
+READ_OTHERWISE = "this session's sql_mode reads the text in a way that is not followed"
+ROW_LIMIT = "sql_select_limit is {} in this session, and the answer has more rows"
 OTHER_CACHES = "the cache was planned again, or dropped, while the read waited"
 COMMITTED = frozenset({"READ-COMMITTED", "READ-UNCOMMITTED"})
 NOTHING = GtidSet.empty()
@@ -276,6 +280,7 @@ def said_again(
         said is None
         or not state.transactional
         or state.narrow
+        or beyond_limit(state, said.body)
         or (state.hiding and not said.relations <= state.not_hidden)
         or said.rights != rights
         or refusal(state, said.needs)
@@ -283,6 +288,22 @@ def said_again(
     ):
         return None
     return said
+
+
+OTHER_CHARACTERS = "the answer has characters that the session's character set of results lacks"
+
+
+def other_bytes(state: SessionState, announced: Announced, body: bytes) -> str:
+    """Why MySQL must answer, where an answer is other bytes in the session's character set of results; "" if it is
+    not."""
+    outside = OTHER_BYTES[ASCII] if state.raw and announced.foreign else state.outside
+    return OTHER_CHARACTERS if outside is not None and outside.search(body) is not None else ""
+
+
+def beyond_limit(state: SessionState, body: bytes) -> str:
+    """Why MySQL must answer, where an answer has more rows than the session wants; "" if it has not."""
+    limit = state.row_limit
+    return ROW_LIMIT.format(limit) if limit is not None and count_packets(body) - 1 > limit else ""
 
 
 def one_state(state: SessionState, shown: Shown) -> bool:

@@ -46,12 +46,13 @@ from proxy.mysql.packets import (
 from proxy.mysql.pass_through import PassThrough
 from proxy.mysql.prepared import MOST_UNSEEN, PreparedStatement, text_at
 from proxy.mysql.quick_path import QuickPath
-from proxy.mysql.reads import ends_here
+from proxy.mysql.reads import READ_OTHERWISE, ends_here
 from proxy.mysql.relay import Relay
 from proxy.mysql.responses import NO_STATUS, Kind, Outcome
 from proxy.mysql.routes import NO_CACHE, SKIPPED
 from proxy.mysql.session_context import context_of
 from proxy.mysql.shared import Shared
+from proxy.mysql.sql_modes import Reading
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Steer
 from proxy.mysql.trackers import begin
@@ -209,6 +210,13 @@ class Session:
             except Malformed as reason:
                 self.passing.statement(data, shared.large, str(reason))
                 return
+        sent, reading = text, self.state.reading
+        if reading is not None:
+            found = reading.of(text)
+            if found is None:
+                self.passing.statement(data, shared.large, READ_OTHERWISE)
+                return
+            text = found
         entry, values = shared.texts.find(text, database)
         route = entry.attached or shared.attach(entry, text, database)
         if route.is_command and self._own_sql.runs(text):
@@ -218,7 +226,7 @@ class Session:
             system = shared.system
             cache = route.opened(system, entry.cache, binary=False, eof=self.context.eof)
             read = CachedRead(data, system.caches_version, cache, values, text, database, route, route)
-            read.forced = entry.steer is Steer.FORCE
+            read.sent, read.forced = sent, entry.steer is Steer.FORCE
             self.reads.look(read)
             return
         why = NO_CACHE if entry.cache is None else MORE
@@ -244,21 +252,29 @@ class Session:
             self.relay.start(self._prepare_known(data))
 
     def _reads(self, text: bytes) -> bool:
-        return self.shared.route(text, self.state.database).statement.kind in MAY_BE_CACHED
+        found = self._read(text)
+        return found is None or self.shared.route(found, self.state.database).statement.kind in MAY_BE_CACHED
+
+    def _read(self, text: bytes) -> bytes | None:
+        """The text as it would be written in a session that fills caches, None where that is not known."""
+        reading = self.state.reading
+        return text if reading is None else reading.of(text)
 
     async def _prepare_known(self, data: bytes) -> None:
         await self.upstream.refresh()
         self._send_prepare(data)
 
     def _send_prepare(self, data: bytes) -> None:
-        text, database, attributes = data[5:], self.state.database, self.context.attributes
-        differed = self.state.differences(text)
+        sent, database, attributes = data[5:], self.state.database, self.context.attributes
+        text, reading = self._read(sent), self.state.reading
+        differed = self.state.differences(sent)
         announced = (self.state.announces, self.shared.system.caches_version)
 
         def after(outcome: Outcome) -> None:
             if outcome.error is not None:
                 return
-            statement = PreparedStatement(text, database, outcome.payloads, attributes=attributes)
+            statement = PreparedStatement(text or b"", database, outcome.payloads, attributes=attributes)
+            statement.sent, statement.reading, statement.unread = sent, reading, text is None
             statement.differed = differed
             if self.state.known:
                 statement.announced = announced
@@ -271,6 +287,10 @@ class Session:
         if statement is None or len(data) < 14:
             self.passing.statement(data, self.shared.large, "the prepared statement is not known here")
             return
+        if statement.unread or (statement.reading is not self.state.reading and Reading.changes(statement.sent)):
+            statement.types = None
+            self.passing.statement(data, self.shared.large, READ_OTHERWISE)
+            return
         asked = self._executions.look(statement, data, again=bool(self.context.shown.said))
         target, why, given, text = asked.target, asked.why, asked.given, statement.text
         route, cache = target.route, target.cache
@@ -278,7 +298,7 @@ class Session:
             read = CachedRead(
                 data, target.version, cache, asked.values, text, statement.database, route, statement, target, given
             )
-            read.forced = target.forced
+            read.sent, read.forced = statement.sent, target.forced
             self.reads.look(read)
             return
         if why == NO_CACHE and not statement.failed and self.reads.says_again(data, text, statement, given):

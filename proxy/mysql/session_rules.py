@@ -59,7 +59,7 @@ def _settle_kind(state: SessionState, effects: Effects, sent: Sent, *, failed: b
     if state.kind_changed:
         state.kind_changed = False
         within = sent.transactional or state.in_transaction
-        state.unsettled |= within or effects.several or not effects.simple
+        state.unsettled |= within or not (effects.sets_only or (effects.simple and not effects.several))
     if not failed and effects.ends_only and state.values.get("completion_type") == "NO_CHAIN":
         state.unsettled = state.saved = False
     elif effects.saves and (failed or not (state.in_transaction or state.autocommit)):

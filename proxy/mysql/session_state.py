@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gtid_tracker.gtid import GtidSet
 from proxy.mysql.packets import (
@@ -34,19 +35,28 @@ from proxy.mysql.session_variables import (
     ASCII,
     ASKED,
     AUTOCOMMIT,
+    BINARY,
     BMP,
     LOG_BIN,
     OF_BMP,
+    OF_QUERIES,
+    PINNED_VALUES,
+    RAW,
     READ_ONLY,
+    ROW_LIMIT,
     SAME,
     SOMETIMES,
+    UNICODE,
     WATCHED_BY_DEFAULT,
     same,
     switched_on,
     untracked,
 )
+from proxy.mysql.sql_modes import Reading, reading_of, value_of
 
 _OUTSIDE = {ASCII: re.compile(rb"[\x80-\xff]"), BMP: re.compile(rb"[\xf0-\xff]")}  # bytes that no such text has
+OTHER_BYTES = {ASCII: re.compile(rb"[\xc2-\xf4][\x80-\xbf]"), BMP: re.compile(rb"[\xf0-\xf4][\x80-\xbf]")}
+"""Bytes of characters that such a set lacks, in an answer in utf8mb4, among which are lengths and numbers, too."""
 KEEP_ALIVE = 300.0
 """Seconds after which a session that lives by its hits is shown to MySQL to be in use, at the latest."""
 
@@ -62,6 +72,29 @@ def entries(state: bytes) -> list[tuple[int, bytes]]:
         data, at = read_lenenc(state, at + 1)
         found.append((kind, data))
     return found
+
+
+class Announces(NamedTuple):
+    """On what it depends how MySQL announces a result's columns to a session."""
+
+    eof: bool  # rows end with EOF
+    # The number of the character set of results: its name does not tell the collation, which a client may have chosen
+    # as it logged in.
+    character_set: int
+    collation: str  # collation_connection, which tells character_set_connection, too
+    client: str  # character_set_client
+    results: str  # character_set_results: without one the number is that of each column
+    # STRICT_TRANS_TABLES: which casts may give NULL; IGNORE_SPACE: whether the name of an expression ends with the
+    # space behind it.
+    sql_mode: str
+
+    @property
+    def as_bytes(self) -> bool:
+        """Whether all strings are announced as binary ones."""
+        return self.results == BINARY
+
+
+NOBODY = Announces(False, 0, "", "", "", "")
 
 
 @dataclass(slots=True)
@@ -80,10 +113,12 @@ class SessionState:
     eof: bool = False  # the client has no CLIENT_DEPRECATE_EOF
     # Which texts and strings MySQL reads as in the sessions that fill caches: "" all, else those of this character set.
     narrow: str = ""
-    # On what it depends how MySQL announces a result's columns: `eof`, the number of the character set of results (its
-    # name does not tell the collation, which a client may have chosen as it logged in), collation_connection, which
-    # tells character_set_connection, too, and character_set_client.
-    announces: tuple[bool, int, str, str] = (False, 0, "", "")
+    # What of an answer is other bytes in the session's character set of results; None: nothing.
+    outside: re.Pattern[bytes] | None = None
+    raw: bool = False  # or where a column has another character set than those of Unicode: it is sent as it is
+    reading: Reading | None = None  # how MySQL reads its texts, where that is not the default way
+    row_limit: int | None = None  # rows that an answer has at most, but of a text with a LIMIT of its own
+    announces: Announces = NOBODY
     keep_alive: float = KEEP_ALIVE
     # Its transaction.
     flags: int = STATUS_AUTOCOMMIT  # of MySQL's last answer, those that go on to the next one
@@ -141,6 +176,12 @@ class SessionState:
                 or self.passed
             )
         )
+
+    @property
+    def uniform(self) -> bool:
+        """Whether a read may be a hit whatever its rows are, if another one of its kind may and it has no characters
+        that the session's character sets lack."""
+        return self.plain and self.row_limit is None
 
     @property
     def status(self) -> int:
@@ -233,22 +274,26 @@ class SessionState:
             self.values[name] = _string(data, at)
             self.may_be_unlogged |= name == LOG_BIN
             self._refusals.clear()
-            self._note_announces(self.announces[1])
-            self._note_wait()
+            self._note_announces(self.announces.character_set)
+            self._note_limits()
 
-    def _note_wait(self) -> None:
+    def _note_limits(self) -> None:
+        self.reading = reading_of(self.values.get("sql_mode", ""))
+        limit = self.values.get(ROW_LIMIT, "")
+        self.row_limit = int(limit) if limit.isdigit() and limit != PINNED_VALUES[ROW_LIMIT] else None
         waits = self.values.get("wait_timeout", "")
         self.keep_alive = min(KEEP_ALIVE, int(waits) / 2) if waits.isdigit() else KEEP_ALIVE
 
     def _note_announces(self, character_set: int) -> None:
         values = self.values
         client = values.get("character_set_client", "")
-        self.announces = self.eof, character_set, values.get("collation_connection", ""), client
-        self.narrow = (
-            ASCII if client == ASCII
-            else BMP if client in OF_BMP or values.get("character_set_connection", "") in OF_BMP
-            else ""
-        )  # fmt: skip
+        mode, results = values.get("sql_mode", ""), values.get("character_set_results", "")
+        collation = values.get("collation_connection", "")
+        self.announces = Announces(self.eof, character_set, collation, client, results, mode)
+        read = {client, values.get("character_set_connection", "")}
+        self.narrow = ASCII if not read <= UNICODE else "" if read == {"utf8mb4"} else BMP
+        self.raw = results in RAW
+        self.outside = None if self.raw or results == "utf8mb4" else OTHER_BYTES[BMP if results in OF_BMP else ASCII]
 
     def learn(self, row: Sequence[str | None], definition: bytes) -> None:
         """The answer to ASK: the row of ASK_COLUMNS values, and the first column's definition."""
@@ -265,6 +310,7 @@ class SessionState:
             self.values["time_zone"] = system_zone
         self._refusals.clear()
         self._note_announces(int.from_bytes(definition[-12:-10], "little"))
+        self._note_limits()
         self.may_be_unlogged |= self.unlogged
         self.hides_writes = False
         self.known = self.token_known
@@ -280,8 +326,8 @@ class SessionState:
         """No variable has a value that is the caches', as far as is known."""
         self.values = {}
         self._refusals.clear()
-        self._note_wait()
-        self.narrow = ""
+        self._note_limits()
+        self.narrow, self.outside, self.raw = "", None, False
         self.known = self.token_known = True
 
     def learn_tracks(self, values: Mapping[str, str]) -> None:
@@ -319,7 +365,7 @@ class SessionState:
     def differences(self, text: bytes = b"") -> frozenset[str]:
         """All variables by whose values this text means something else than where caches are filled. Requires:
         `known`."""
-        found = {name for name in (*ALWAYS, *SOMETIMES) if not same(name, self.values.get(name, ""))}
+        found = {name for name in (*ALWAYS, *SOMETIMES, *OF_QUERIES) if not same(name, value_of(name, self.values))}
         if self.misreads(text):
             found.add("character_set_client")
         return frozenset(found)
@@ -337,8 +383,8 @@ class SessionState:
         off = untracked(self.values)
         if off:
             return f"MySQL does not tell this session's changes: {', '.join(off)}"
-        for name in (*ALWAYS, *(name for name in SOMETIMES if name in needs)):
-            value = self.values.get(name, "")
+        for name in (*ALWAYS, *(name for name in (*SOMETIMES, *OF_QUERIES) if name in needs)):
+            value = value_of(name, self.values)
             if not same(name, value):
                 return f"{name} is {value!r} in this session"
         return ""

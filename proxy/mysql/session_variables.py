@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 
 from external_upquery.login import PINNED
+from planner.session_needs import OF_MODE, SESSION_NEEDS, STRINGS
+from proxy.mysql.sql_modes import JUDGED, NO_MATTER, modes_of, value_of
 from sqltypes.ordering import SORTED
 
 ALWAYS = (
@@ -14,14 +16,14 @@ ALWAYS = (
     "character_set_client",
     "character_set_connection",
     "character_set_results",
-    "sql_select_limit",
     "max_join_size",
     "use_secondary_engine",
     "sql_buffer_result",
     "optimizer_switch",
     "max_sort_length",
 )
-"""Variables that may change any answer, or how its columns are announced, or make MySQL refuse any query."""
+"""Variables that may change any answer, or how its columns are announced, or make MySQL refuse any query. Of sql_mode
+here only what is not judged mode by mode."""
 SOMETIMES = (
     "time_zone",
     "collation_connection",
@@ -35,6 +37,12 @@ SOMETIMES = (
     "sql_auto_is_null",
 )
 """Variables that change the answers of some queries: `planner/session_needs.py`."""
+OF_QUERIES = (STRINGS, *sorted(name for name in SESSION_NEEDS if name.startswith(OF_MODE)))
+"""As those, of one variable each: a mode of sql_mode, or a part of what it changes."""
+MODES = tuple(sorted(name for name in SESSION_NEEDS if name.startswith(OF_MODE)))
+"""As those, of sql_mode."""
+ROW_LIMIT = "sql_select_limit"
+"""The variable that counts for answers of more rows."""
 TRACKS = (
     "session_track_gtids",
     "session_track_schema",
@@ -46,13 +54,13 @@ AUTOCOMMIT = "autocommit"
 LOG_BIN = "sql_log_bin"
 READ_ONLY = "transaction_read_only"
 TRACKED = (
-    *ALWAYS, *SOMETIMES, "autocommit", "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout", LOG_BIN,
-    *TRACKS,
+    *ALWAYS, *SOMETIMES, ROW_LIMIT, "autocommit", "transaction_isolation", READ_ONLY, "completion_type",
+    "wait_timeout", LOG_BIN, *TRACKS,
 )  # fmt: skip
 WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
 ASKED = (
-    *ALWAYS, *SOMETIMES, "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout", "max_allowed_packet",
-    LOG_BIN, AUTOCOMMIT, *TRACKS,
+    *ALWAYS, *SOMETIMES, ROW_LIMIT, "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout",
+    "max_allowed_packet", LOG_BIN, AUTOCOMMIT, *TRACKS,
 )  # fmt: skip
 OF_THE_SERVER = "of the server"
 # How a value is asked for where not by its name: what older servers do not know; what fills have of the server.
@@ -70,11 +78,6 @@ ASK = (
 )  # or sql_select_limit = 0 would leave no row
 ASK_COLUMNS = 4 + len(ASKED)
 
-# What changes no answer of a SELECT that has one: only whether it is refused, and what writes do.
-NO_MATTER = frozenset({
-    "ONLY_FULL_GROUP_BY", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL", "NO_ENGINE_SUBSTITUTION",
-    "NO_AUTO_VALUE_ON_ZERO", "NO_DIR_IN_CREATE", "IGNORE_SPACE",
-})  # fmt: skip
 PINNED_VALUES = {name: value.strip("'") for name, value in PINNED.items()} | {
     "character_set_client": "utf8mb4",
     "character_set_connection": "utf8mb4",
@@ -86,9 +89,20 @@ PINNED_VALUES = {name: value.strip("'") for name, value in PINNED.items()} | {
     "optimizer_switch": OF_THE_SERVER,
     "max_sort_length": OF_THE_SERVER,
 }
+PINNED_VALUES |= {name: value_of(name, PINNED_VALUES) for name in OF_QUERIES}
 ASCII, BMP = "ascii", "utf8mb3"
 OF_BMP = ("utf8mb3", "utf8")  # as older servers call it
+UNICODE = frozenset({"utf8mb4", *OF_BMP})
+BINARY = "binary"
+LIKE_ASCII = frozenset({
+    "armscii8", "big5", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932", "eucjpms", "euckr",
+    "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "keybcs2", "koi8r", "koi8u", "latin1", "latin2",
+    "latin5", "latin7", "macce", "macroman", "tis620", "ujis", ASCII,
+})  # fmt: skip
+"""Character sets in which a text of bytes below 128 is ASCII's."""
 UTC = frozenset({"+00:00", "-00:00", "utc", "gmt", "etc/utc", "universal", "zulu"})
+RAW = frozenset({BINARY, ""})
+"""Values of character_set_results (NULL is told as "") with which each column is sent in its own character set."""
 SAME = {"on": "1", "off": "0"}
 
 _NAME = re.compile(r"\w+")
@@ -129,18 +143,21 @@ def same(name: str, value: str) -> bool:
     """Whether a session's value gives the answers that caches are filled with, to texts that it does not misread."""
     pinned = PINNED_VALUES[name]
     if name == "sql_mode":
-        return _modes(value) == _modes(pinned)
+        return _others(value) == _others(pinned)
     if name == "use_secondary_engine":
         return value.upper() != "FORCED"
     if name == "time_zone":
         return value.lower() in UTC
-    if name == "character_set_client":
-        return value in ("utf8mb4", *OF_BMP, ASCII)  # of what they have, the bytes mean the same
-    if name == "character_set_connection":
-        return value in ("utf8mb4", *OF_BMP)
+    if name in ("character_set_client", "character_set_connection"):
+        return value in UNICODE or value in LIKE_ASCII or value == BINARY  # of what they have, the bytes mean the same
+    if name == "character_set_results":
+        return value in UNICODE or value in LIKE_ASCII or value in RAW  # as are the bytes of answers
+    if name == STRINGS:
+        return value in UNICODE
     value, pinned = value.lower(), pinned.lower()
     return SAME.get(value, value) == SAME.get(pinned, pinned)
 
 
-def _modes(text: str) -> frozenset[str]:
-    return frozenset(text.upper().split(",")) - NO_MATTER - {""}
+def _others(text: str) -> frozenset[str]:
+    """The modes that are not known: they may change anything."""
+    return modes_of(text) - NO_MATTER - JUDGED

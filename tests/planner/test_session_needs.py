@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from planner.api import plan_evict, plan_query
-from planner.session_needs import SESSION_NEEDS, session_needs
+from planner.session_needs import DATE_MODES, OF_MODE, SESSION_NEEDS, session_needs
 from sqltypes.schema import SchemaSnapshot, View
 from tests.support.goldens import PLANS, sample_queries, snapshot
 from tests.support.schema_text import snapshot_of
@@ -24,6 +24,11 @@ CREATE TABLE t (
   doc JSON,
   PRIMARY KEY (id)
 );
+CREATE TABLE padded (
+  id INT NOT NULL,
+  fixed CHAR(8),
+  PRIMARY KEY (id)
+);
 CREATE TABLE z (
   id INT NOT NULL,
   name VARCHAR(20),
@@ -35,8 +40,21 @@ SCHEMA = snapshot_of(DDL, "d")
 COLLATION, ZONE = "collation_connection", "time_zone"
 
 
-def needs(sql: str, schema: SchemaSnapshot = SCHEMA) -> set[str]:
+def all_needs(sql: str, schema: SchemaSnapshot = SCHEMA) -> set[str]:
     return set(session_needs(plan_evict(sql, "d", schema), schema))
+
+
+def needs(sql: str, schema: SchemaSnapshot = SCHEMA) -> set[str]:
+    """The variables but sql_mode, and what of another one is judged by itself."""
+    return {name for name in all_needs(sql, schema) if "." not in name}
+
+
+def modes(sql: str) -> set[str]:
+    """The modes of sql_mode."""
+    return {name.removeprefix(OF_MODE) for name in all_needs(sql) if name.startswith(OF_MODE)}
+
+
+PADDED = {"PAD_CHAR_TO_FULL_LENGTH"}
 
 
 @pytest.mark.parametrize(
@@ -118,17 +136,53 @@ def test_most_queries_need_nothing(sql: str) -> None:
         ("SELECT doc->'$.a' FROM t WHERE doc->'$.a' = 'x'", {COLLATION, ZONE}),
         ("SELECT id FROM t WHERE (id, name) IN ((1, 'a'))", {COLLATION}),
         ("SELECT id FROM t WHERE name = ANY (SELECT name FROM z)", {COLLATION, ZONE}),
-        ("SELECT id FROM t WHERE !id", set(SESSION_NEEDS)),
     ],
 )  # fmt: skip
 def test_what_is_needed(sql: str, needed: set[str]) -> None:
     assert needs(sql) == needed
 
 
+def test_what_is_not_understood_needs_everything() -> None:
+    assert all_needs("SELECT id FROM t WHERE !id") == SESSION_NEEDS
+
+
+DATES = {name.removeprefix(OF_MODE) for name in DATE_MODES}
+
+
+@pytest.mark.parametrize(
+    ("sql", "needed"),
+    [
+        ("SELECT * FROM t WHERE id = ?", set()),
+        ("SELECT id FROM t WHERE at > ? AND day = ? AND clock < ?", set()),
+        ("SELECT id FROM t WHERE at > '2024-01-01 10:00:00' AND day IN ('2024-01-01', '2024-01-02')", set()),
+        ("SELECT id FROM t WHERE clock < '12:00'", set()),
+        ("SELECT YEAR(at), COUNT(*), MAX(at) FROM t WHERE YEAR(at) = 2024 GROUP BY YEAR(at)", PADDED),
+        ("SELECT DATE_FORMAT(at, '%Y') FROM t", set()),
+        ("SELECT id, at = '2024-00-00' FROM t", DATES),
+        ("SELECT id FROM t WHERE day > 20240101", DATES),
+        ("SELECT CAST(at AS DATE) FROM t", DATES),
+        ("SELECT COALESCE(day, at) FROM t", DATES),
+        ("SELECT YEAR(name) FROM t", DATES),
+        ("SELECT id FROM t WHERE name LIKE 'a%'", {"NO_BACKSLASH_ESCAPES"}),
+        ("SELECT id FROM t WHERE NOT name = 'a'", {"HIGH_NOT_PRECEDENCE"}),
+        ("SELECT price - 1 FROM t", {"NO_UNSIGNED_SUBTRACTION"}),
+        ("SELECT id FROM t WHERE id = 1 || price = 2", {"PIPES_AS_CONCAT"}),
+        ("SELECT fixed FROM padded WHERE id = ?", PADDED),
+        ("SELECT * FROM padded WHERE id = ?", PADDED),
+        ("SELECT id FROM padded WHERE id = ?", set()),
+        ("SELECT NULLIF(price, 1) FROM t UNION SELECT id FROM t", PADDED),
+    ],
+)
+def test_which_modes_are_needed(sql: str, needed: set[str]) -> None:
+    assert modes(sql) == needed
+
+
 def test_the_samples_queries_need_nothing_that_somebody_sets() -> None:
     database, schema = snapshot(PLANS / "lobsters.sql")
     for title, sql in sample_queries():
-        assert session_needs(plan_query(sql, database, schema), schema) <= {"sql_auto_is_null"}, title
+        found = session_needs(plan_query(sql, database, schema), schema)
+        assert {name for name in found if "." not in name} <= {"sql_auto_is_null"}, title
+        assert found.isdisjoint(DATE_MODES), title
 
 
 def test_views_count_as_if_they_stood_in_the_query() -> None:

@@ -80,6 +80,10 @@ def test_a_kind_that_is_changed_in_a_transaction_is_not_yet_the_next_ones() -> N
         state = left_by(changed, before, then, kind_changed=True)
         assert state.unsettled and not state.kind_changed
     assert left_by(f"{changed}; SELECT 1", ALONE, ALONE, kind_changed=True).unsettled
+    assert not left_by(f"SET sql_auto_is_null = 0; {changed}", ALONE, ALONE, kind_changed=True).unsettled
+    assert left_by(f"SET autocommit = 0; {changed}; SET autocommit = 1", ALONE, ALONE, kind_changed=True).unsettled
+    assert left_by(f"SET @x = (SELECT 1 FROM t); {changed}", ALONE, ALONE, kind_changed=True).unsettled
+    assert left_by(f"SET sql_auto_is_null = 0; {changed}", IN_ONE, IN_ONE, kind_changed=True).unsettled
     chained = left_by("COMMIT", IN_ONE, ALONE, unsettled=True, values={"completion_type": "CHAIN"})
     assert chained.unsettled, "MySQL has begun another one of the kind before"
 

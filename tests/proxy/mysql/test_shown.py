@@ -112,7 +112,7 @@ def test_the_same_command_is_shown_the_same() -> None:
         {"rights": "others"},
         {"locks": True},
         {"wrote": True},
-        {"values": {**VALUES, "sql_mode": "ANSI_QUOTES"}},
+        {"values": {**VALUES, "sql_mode": "MAXDB"}},
         {"mode": Transactions.STRICT},
         {"mode": Transactions.OFF},
     ],
