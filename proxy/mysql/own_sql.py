@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from proxy.mysql.commands import Command, Done, LastStatement, recognise
+from proxy.mysql.commands import Command, Done, LastStatement, may_be_command, recognise
+from proxy.mysql.packets import end_payload, error_payload, packet
 from proxy.mysql.relay import Relay
-from proxy.mysql.result_set import text_result
-from proxy.mysql.run_command import run
+from proxy.mysql.result_set import definitions_of, result
+from proxy.mysql.run_command import columns_of, run
 from proxy.mysql.session_context import SessionContext
 from proxy.mysql.upstream import Upstream
 from sqltypes.errors import SourceError
+
+FIRST_ID = 1 << 31  # of prepared statements that are Upwell's: MySQL counts its own from 1
+MOST = 10_000  # of them in one session
 
 
 class OwnSql:
@@ -20,26 +24,65 @@ class OwnSql:
         self._shared = context.shared
         self._relay = relay
         self._upstream = upstream
+        self._number = 0  # of statements prepared so far
 
     def runs(self, text: bytes) -> bool:
-        """Whether the text is Upwell's; then a task runs it."""
+        """Whether the text is Upwell's; then a task runs it. Raises ParseError."""
         command = recognise(text.decode("utf-8", "replace"))
         if command is None:
             return False
-        self._relay.start(self._run(command))
+        self._relay.start(self._run(command, binary=False))
         return True
 
-    async def _run(self, command: Command) -> None:
-        state = self._context.state
+    async def _run(self, command: Command, *, binary: bool) -> None:
+        state, eof = self._context.state, self._context.eof
         if not state.known and self._upstream.alive:
             await self._upstream.refresh()
-        result = await run(command, self._shared.system, self)
-        if isinstance(result, Done):
-            self._upstream.ok(state.status, result.info)
+        found = await run(command, self._shared.system, self)
+        if isinstance(found, Done):
+            self._upstream.ok(state.status, found.info)
         else:
-            self._relay.answer(
-                await text_result(result.columns, result.rows, eof=self._context.eof, status=state.status)
-            )
+            self._relay.answer(await result(found.columns, found.rows, eof=eof, status=state.status, binary=binary))
+
+    # -- prepared ------------------------------------------------------------------------------------------------------
+
+    def prepares(self, text: bytes) -> bool:
+        """Whether the text is Upwell's; then it is prepared here, and MySQL knows nothing of it. The `?` of a cache's
+        query are no parameters of the statement. Raises ParseError."""
+        command = recognise(text.decode("utf-8", "replace")) if may_be_command(text) else None
+        if command is None:
+            return False
+        own, eof = self._context.own, self._context.eof
+        if len(own) >= MOST:
+            self._relay.answer(packet(error_payload(1461, "42000", f"more than {MOST} prepared statements"), 1))
+            return True
+        self._number += 1
+        id_ = (FIRST_ID | self._number & FIRST_ID - 1).to_bytes(4, "little")
+        own[id_] = command
+        payloads = definitions_of(columns_of(command))
+        head = b"\0" + id_ + len(payloads).to_bytes(2, "little") + bytes(5)
+        end = [end_payload(self._context.state.status, deprecate_eof=False)] if payloads and eof else []
+        packets = (packet(payload, number) for number, payload in enumerate((head, *payloads, *end), 1))
+        self._relay.answer(b"".join(packets))
+        return True
+
+    def executes(self, data: bytes) -> bool:
+        """Whether a COM_STMT_EXECUTE is of such a statement; then a task runs it."""
+        command = self._context.own.get(data[5:9])
+        if command is None:
+            return False
+        self._relay.start(self._run(command, binary=True))
+        return True
+
+    def closes(self, data: bytes) -> bool:
+        """Whether a COM_STMT_CLOSE is of such a statement; then that is forgotten."""
+        return self._context.own.pop(data[5:9], None) is not None
+
+    def has(self, data: bytes) -> bool:
+        """Whether another command is about such a statement."""
+        return data[5:9] in self._context.own
+
+    # -- as a `SessionView` --------------------------------------------------------------------------------------------
 
     @property
     def account(self) -> str:

@@ -1,7 +1,8 @@
 """Small result sets of our own, for commands that MySQL does not know: SHOW CACHES and the like.
 
-Promises: the whole answer to a COM_QUERY, in utf8mb4, with columns described as MySQL describes those of expressions,
-so that every client shows them well. Not for rows of MySQL's own tables: those are `proxy/mysql/rows.py`.
+Promises: the whole answer to a COM_QUERY or a COM_STMT_EXECUTE, in utf8mb4, with columns described as MySQL describes
+those of expressions, so that every client shows them well. Not for rows of MySQL's own tables: those are
+`proxy/mysql/rows.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Literal
 from proxy.mysql.packets import lenenc
 from proxy.mysql.rows import encoder_for, head, join, with_status
 from proxy.slices import encode_in_slices, in_slices
-from sqltypes.expression import Row, Value
+from sqltypes.expression import Value
 from sqltypes.schema import BIGINT, DOUBLE, ResultColumn, SqlType
 from sqltypes.values import double_text
 
@@ -33,12 +34,23 @@ _KINDS: dict[Kind, tuple[SqlType, int, int, int, int, int | None]] = {
 }
 
 
-async def text_result(
-    columns: Sequence[str | tuple[str, Kind]], rows: Sequence[Sequence[Cell]], *, eof: bool, status: int
+def definitions_of(columns: Sequence[tuple[str, Kind]]) -> list[bytes]:
+    """The payloads of the column definitions, as the answer to COM_STMT_PREPARE has them: no row is known yet."""
+    return [_definition(_column(name, kind, ()), _KINDS[kind][1]) for name, kind in columns]
+
+
+async def result(
+    columns: Sequence[str | tuple[str, Kind]],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    eof: bool,
+    status: int,
+    binary: bool = False,
 ) -> bytes:
     """The packets from sequence number 1 on. A column given by its name alone has strings; numbers in it are shown as
-    MySQL prints them. `eof`: the client has no CLIENT_DEPRECATE_EOF. There may be thousands of rows: others have their
-    turn meanwhile. Raises InvariantViolated for a value that is not of its column's kind."""
+    MySQL prints them. `eof`: the client has no CLIENT_DEPRECATE_EOF. `binary`: of a prepared statement. There may be
+    thousands of rows: others have their turn meanwhile. Raises InvariantViolated for a value that is not of its
+    column's kind."""
     named: list[tuple[str, Kind]] = [(item, "string") if isinstance(item, str) else item for item in columns]
     shown = [
         tuple([_value(cell, kind) for cell, (_, kind) in zip(row, named, strict=True)]) async for row in in_slices(rows)
@@ -46,7 +58,7 @@ async def text_result(
     described = tuple(
         [_column(name, kind, [row[at] for row in shown]) async for at, (name, kind) in in_slices(enumerate(named))]
     )
-    encode = encoder_for(described, binary=False, eof=eof)
+    encode = encoder_for(described, binary=binary, eof=eof)
     body = await encode_in_slices(encode, partial(join, eof=eof), shown)
     definitions = [_definition(column, _KINDS[kind][1]) for column, (_, kind) in zip(described, named, strict=True)]
     return head(definitions, eof=eof, status=status) + with_status(body, status, eof=eof)
@@ -58,7 +70,7 @@ def _value(cell: Cell, kind: Kind) -> Value:
     return cell
 
 
-def _column(name: str, kind: Kind, values: Row | list[Value]) -> ResultColumn:
+def _column(name: str, kind: Kind, values: Sequence[Value]) -> ResultColumn:
     type_, _, charset, flags, decimals, length = _KINDS[kind]
     nullable = None in values
     if length is None:

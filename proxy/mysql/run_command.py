@@ -117,6 +117,22 @@ async def run(command: Command, system: System, session: SessionView) -> ResultT
             return _explain_last(session.last_statement)
 
 
+def columns_of(command: Command) -> Columns:
+    """The columns of its answer, () where that has no rows."""
+    match command:
+        case ShowCaches():
+            return _CACHES
+        case ShowProxiedQueries():
+            return _PROXIED
+        case ShowStatus():
+            return _STATUS
+        case ExplainCreateCache():
+            return _EXPLANATION
+        case ExplainLastStatement():
+            return _LAST
+    return ()
+
+
 async def _create(command: CreateCache, system: System, session: SessionView) -> Done:
     await session.may_read(preparable(command.sql), session.database)
     if command.if_not_exists and command.name and system.find_cache(command.name) is not None:

@@ -246,6 +246,8 @@ class Session:
     # -- prepared statements -------------------------------------------------------------------------------------------
 
     def _prepare(self, data: bytes) -> None:
+        if self._own_sql.prepares(self._read(data[5:]) or data[5:]):
+            return
         if self.state.known or not self.upstream.alive or not self._reads(data[5:]):
             self._send_prepare(data)
         else:  # MySQL resolves a text once, by the variables of now
@@ -284,6 +286,8 @@ class Session:
 
     def _execute(self, data: bytes) -> None:
         statement = self.upstream.statement_of(data)
+        if statement is None and self._own_sql.executes(data):
+            return
         if statement is None or len(data) < 14:
             self.passing.statement(data, self.shared.large, "the prepared statement is not known here")
             return
@@ -313,9 +317,12 @@ class Session:
 
     def _close_statement(self, data: bytes) -> None:
         self.statements.pop(data[5:9], None)
-        self.relay.send_unanswered(data)
+        if not self._own_sql.closes(data):
+            self.relay.send_unanswered(data)
 
     def _long_data(self, data: bytes) -> None:
+        if self._own_sql.has(data):  # they have no parameters, and nobody answers this
+            return
         self._note_long_data(data)
         self.relay.send_unanswered(data)
 
@@ -326,6 +333,9 @@ class Session:
             statement.long_data = True
 
     def _reset_statement(self, data: bytes) -> None:
+        if self._own_sql.has(data):
+            self.upstream.ok(self.state.status)
+            return
         statement = self.upstream.statement_of(data)
         if statement is not None:
             statement.long_data = statement.cursor = statement.closed = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from proxy.api import Served
-from proxy.mysql.commands import LastStatement
+from proxy.mysql.commands import Command, LastStatement
 from proxy.mysql.handshake import LoggedIn
 from proxy.mysql.last_hit import LastHit
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, CLIENT_SESSION_TRACK
@@ -25,6 +25,7 @@ class SessionContext:
     last_hit: LastHit = field(default_factory=LastHit)
     shown: Shown = field(default_factory=Shown)
     statements: dict[bytes, PreparedStatement] = field(default_factory=dict)  # by their ids at MySQL
+    own: dict[bytes, Command] = field(default_factory=dict)  # prepared statements that are Upwell's, by ids of ours
     # How the last statement was answered that was no quick hit: served, cache, reason, position.
     last: tuple[str, str, str, str] | None = None
     active_at: float = 0.0  # when the client has last sent a command, as of the last tick
@@ -55,6 +56,7 @@ class SessionContext:
     def begin_anew(self) -> None:
         """MySQL has begun a new session on the connection."""
         self.statements.clear()
+        self.own.clear()
         self.shown.clear()
         self.last_hit.begun_anew()
         self.state.renew()

@@ -9,7 +9,7 @@ import pytest
 
 from external_upquery.protocol import Answers, ResultSet
 from proxy.mysql.packets import STATUS_AUTOCOMMIT, STATUS_IN_TRANS
-from proxy.mysql.result_set import Cell, Kind, text_result
+from proxy.mysql.result_set import Cell, Kind, result
 from sqltypes.errors import InvariantViolated
 
 CACHES: tuple[str | tuple[str, Kind], ...] = ("name", ("hits", "bigint"), ("hit_p50_us", "double"), "why")
@@ -19,7 +19,7 @@ EOF = pytest.mark.parametrize("eof", [False, True], ids=["deprecate_eof", "eof"]
 def table(
     columns: Sequence[str | tuple[str, Kind]], rows: Sequence[Sequence[Cell]], *, eof: bool, status: int
 ) -> bytes:
-    return asyncio.run(text_result(columns, rows, eof=eof, status=status))
+    return asyncio.run(result(columns, rows, eof=eof, status=status))
 
 
 def read(answer: bytes, eof: bool) -> ResultSet:

@@ -9,7 +9,7 @@ import pytest
 
 from proxy.api import BY_FILE, MadeBy, Origin
 from proxy.mysql.commands import Cell, Done, LastStatement, ResultTable, recognise
-from proxy.mysql.result_set import text_result
+from proxy.mysql.result_set import result
 from proxy.mysql.rights import is_admin
 from proxy.mysql.run_command import run
 from sqltypes.errors import (
@@ -58,7 +58,7 @@ def rows(text: str, system: FakeSystem, session: Session) -> list[dict[str, Cell
     """The rows of an answer, by column, each checked to be of its column's kind, and to be what can be sent."""
     table = answer(text, system, session)
     assert isinstance(table, ResultTable)
-    assert asyncio.run(text_result(table.columns, table.rows, eof=False, status=2))
+    assert asyncio.run(result(table.columns, table.rows, eof=False, status=2))
     kinds: dict[str, type] = {"string": str, "bigint": int, "double": float}
     for row in table.rows:
         for (name, kind), cell in zip(table.columns, row, strict=True):
