@@ -188,3 +188,21 @@ def test_explanations_and_the_status_of_a_running_proxy(mysql: Server, database:
             assert {"memory_limit", "lag_seconds", "hit_rate", "upqueries_in_flight", "conflicts"} <= status.keys()
 
     run(scenario)
+
+
+def test_what_caches_have_answered_counts_when_they_are_dropped(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path) as proxy:
+            await proxy.write(*TABLES)
+            cache = await proxy.client.create_cache(
+                "SELECT title FROM stories WHERE id = ?", name="s", database=database
+            )
+            for _ in range(5):
+                await proxy.client.cache("s").get(1)
+            before = await proxy.client.status()
+            assert before.hits >= 3 and before.misses >= 1
+            await proxy.client.drop_cache("s")
+            after = await proxy.client.status()
+            assert (after.hits, after.misses) == (before.hits, before.misses)
+
+    run(scenario)

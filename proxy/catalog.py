@@ -101,6 +101,7 @@ class Catalog:
         self._matcher = matcher
         self._wanted: dict[str, tuple[Table, frozenset[str]]] = {}
         self._changing = asyncio.Lock()
+        self.dropped_hits = self.dropped_misses = 0  # of caches that are no more
         self._unlogged: set[str] = set()  # accounts of which it was told that they have sql_log_bin=0
         self._schema_changes = 0  # DDL events and losses of trust: a plan made across one is made again
         self._again = PlannedAgain()
@@ -326,6 +327,8 @@ class Catalog:
 
     def _remove(self, cache: NamedCache) -> None:
         del self.caches[cache.name]
+        self.dropped_hits += cache.hits
+        self.dropped_misses += cache.misses
         cache.dropped = True
         self._uninstall(cache)
         self._want()
