@@ -13,9 +13,10 @@ from integration.login_settings import LOGINS, Login
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound
-from integration.served import last_served
+from integration.served import last_served, read_until_hit
 from integration.test_hits_same_bytes import comparable, without
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS, lenenc
+from proxy.mysql.recoding import ONE_BYTE, characters_query, recode_by
 from proxy.mysql.session_variables import BINARY, LIKE_ASCII, UNICODE
 
 DATABASE = "login_settings"
@@ -144,3 +145,29 @@ def test_these_character_sets_have_ascii(mysql: Server) -> None:
         read = f"CONVERT(CONVERT(x'{plain}' USING {name}) USING utf8mb4)"
         sent = f"CONVERT(CONVERT(x'{plain}' USING utf8mb4) USING {name})"
         assert mysql.execute(f"SELECT HEX({read}), HEX({sent})") == ((plain.upper(), plain.upper()),), name
+
+
+@pytest.mark.parametrize(
+    ("names", "sql"),
+    [
+        ("latin1", QUERIES[2]),
+        ("utf8mb3", QUERIES[2]),
+        ("utf8mb3", QUERIES[3]),
+        ("cp1257", QUERIES[2]),
+        ("ascii", BY_KEY),
+    ],
+)
+def test_answers_with_other_characters_are_hits_too(beside: Beside, names: str, sql: str) -> None:
+    """In the text protocol; that they are MySQL's bytes, the tests above show."""
+    with beside.client(capabilities=CAPABILITIES) as client:
+        client.query(f"SET NAMES {names}")
+        read_until_hit(beside, client, client.query, sql)
+
+
+def test_mysql_tells_what_each_set_has(mysql: Server) -> None:
+    every = [chr(code) for code in range(0x80, 0x3000)]
+    text = "".join(every).encode().hex()
+    for name in sorted(ONE_BYTE - {"ascii"}):
+        ((told,),) = mysql.execute(characters_query(name))
+        ((found,),) = mysql.execute(f"SELECT HEX(CONVERT(_utf8mb4 x'{text}' USING {name}))")
+        assert recode_by(told)(bytes.fromhex(text)) == bytes.fromhex(found), name

@@ -194,9 +194,7 @@ def test_what_caches_have_answered_counts_when_they_are_dropped(mysql: Server, d
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path) as proxy:
             await proxy.write(*TABLES)
-            cache = await proxy.client.create_cache(
-                "SELECT title FROM stories WHERE id = ?", name="s", database=database
-            )
+            await proxy.client.create_cache("SELECT title FROM stories WHERE id = ?", name="s", database=database)
             for _ in range(5):
                 await proxy.client.cache("s").get(1)
             before = await proxy.client.status()

@@ -49,7 +49,7 @@ class Announced:
 
     __slots__ = (
         "_as_bytes", "_binary", "_cache", "_end", "_eof", "_of_reads", "empty", "filled", "foreign", "prepared",
-        "several", "why",
+        "several", "shown", "why",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +62,7 @@ class Announced:
         self.empty: bytes | None = None
         self.why = "" if same_names(self.prepared, cache.columns) else OTHER_COLUMNS
         self.several = False
+        self.shown: Columns | None = None  # the columns of rows, where they are always announced alike
         self._as_bytes = as_bytes
         own = cache.columns if as_bytes else columns_of(self.prepared) or ()
         self.foreign = any(column.type.is_string if as_bytes else _is_foreign(column) for column in own)
@@ -108,13 +109,13 @@ class Announced:
         if self.why:
             return known
         if self.several or before is not None:
-            self.several, self.filled, self.empty = True, None, None
+            self.several, self.filled, self.empty, self.shown = True, None, None, None
             self._learn_read(found, read(), rows=rows)
             return known
         if not rows:  # that says nothing of others: MySQL may not have begun to compute any
             self.empty = found
             return False
-        self.filled = found
+        self.filled, self.shown = found, columns_of(payloads)
         if payloads == self.prepared:  # no temporary table, so none without rows
             self.empty = self.empty or found
         return False

@@ -33,6 +33,7 @@ class CachedRead:
     sent: bytes = b""
     announced: Announced | None = None
     head: bytes = b""  # of the answer that is given
+    shown: bytes = b""  # that answer, in the session's character set of results
     body: bytes | None = None  # the answer of a REPEATABLE READ transaction that does not stand at the position
     rule: str = ""  # by which it is that
     forced: bool = False  # an error where MySQL would have to answer

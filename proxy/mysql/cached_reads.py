@@ -33,6 +33,7 @@ from proxy.mysql.reads import (
     NOTHING,
     OPEN,
     OTHER_CACHES,
+    OTHER_CHARACTERS,
     Ask,
     Hit,
     Pass,
@@ -41,16 +42,17 @@ from proxy.mysql.reads import (
     beyond_limit,
     gate,
     hit_rule,
+    in_results,
     one_state,
-    other_bytes,
     said_again,
 )
+from proxy.mysql.recoding import characters_query, recode_by
 from proxy.mysql.relay import Relay
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
 from proxy.mysql.rows import with_status
 from proxy.mysql.session_context import SessionContext
 from proxy.mysql.shown import Command, Said, command_of
-from proxy.mysql.trackers import forget_lost, hidden_table, learn_shown, unless_ended
+from proxy.mysql.trackers import forget_lost, hidden_table, learn_shown, only_row, unless_ended
 from proxy.mysql.upstream import Upstream
 from sqltypes.errors import SourceDown, SourceError, UnknownCache, UpwellError
 from sqltypes.expression import Value
@@ -152,8 +154,20 @@ class CachedReads:
                 await self._ask_shown(read)
             case Step.BROUGHT:
                 await self._until_shown(read)
+            case Step.CHARACTERS:
+                await self._learn_characters()
             case Step.HIDDEN:
                 read.hidden = await hidden_table(self._upstream, read.cache.relations)
+
+    async def _learn_characters(self) -> None:
+        """Of the session's character set of results: MySQL tells them once."""
+        name = self._state.announces.results
+        self._shared.character_sets[name] = None  # what cannot be told is not asked for again
+        outcome = await self._upstream.server.ask(self._upstream.query(characters_query(name)), Kind.RESULT)
+        unless_ended(self._state, outcome)
+        told = only_row(outcome.payloads, 1)[0] if outcome.error is None else None
+        if told:
+            self._shared.character_sets[name] = recode_by(told)
 
     async def _own_writes(self, read: CachedRead) -> None:
         read.waited = True
@@ -303,7 +317,7 @@ class CachedReads:
         """The transaction is shown this."""
         cache, statement = read.cache, read.kind if isinstance(read.kind, PreparedStatement) else None
         self._shown.note(cache, read.values, body)
-        said = Said(read.head, body, cache.name, cache.needs, cache.relations, self._rights(), read.target)
+        said = Said(read.head, read.shown, cache.name, cache.needs, cache.relations, self._rights(), read.target)
         self._shown.say(self._command_of(read.text, statement, read.given), said)
 
     def _rights(self) -> tuple[object, ...]:
@@ -336,10 +350,13 @@ class CachedReads:
     def _headed(self, read: CachedRead, body: bytes) -> bool:
         """Finds what stands before the answer; has MySQL answer where that is not known."""
         assert read.announced is not None, "the gate is open"
-        why = beyond_limit(self._state, body) or other_bytes(self._state, read.announced, body)
-        if why:
+        sets, binary = self._shared.character_sets, isinstance(read.kind, PreparedStatement)
+        shown = in_results(self._state, read.announced, body, sets, binary=binary)
+        why = beyond_limit(self._state, body) or (OTHER_CHARACTERS if shown is None else "")
+        if why or shown is None:
             self.pass_read(read, why)
             return False
+        read.shown = shown
         head = read.announced.head(body, read.itself)
         if head is None:
             self.pass_read(read, SEVERAL if read.announced.several else FIRST)
@@ -416,7 +433,7 @@ class CachedReads:
         self._context.last_hit.hit(data, body)
 
     def _send(self, read: CachedRead, body: bytes) -> None:
-        self._give(read.data, read.head, body)
+        self._give(read.data, read.head, read.shown)
         announced = read.announced
         # Where it depends on its characters or its rows whether a read may be a hit, each one is looked at.
         if self._state.uniform and announced is not None and not (self._state.raw and announced.foreign):

@@ -30,6 +30,7 @@ from proxy.api import Lookup, SessionCache
 from proxy.mysql.last_hit import MOST_FOUND
 from proxy.mysql.packets import COM_QUERY, COM_STMT_EXECUTE
 from proxy.mysql.prepared import CURSOR, LONGLONG
+from proxy.mysql.reads import MOST_LOOKED_AT
 from proxy.mysql.routes import Route
 from proxy.mysql.rows import end_size
 from proxy.mysql.session_context import SessionContext
@@ -149,7 +150,7 @@ class QuickPath:
         if not plain and len(body) <= self._end:
             return None
         outside = self._state.outside
-        if outside is not None and outside.search(body) is not None:
+        if outside is not None and (len(body) > MOST_LOOKED_AT or outside.search(body) is not None):
             return None
         if way == BY_BYTES and alone and plain and outside is None:
             self._heat(data, cache, head)

@@ -14,7 +14,7 @@ Once the transaction has written or locked rows, all of it is MySQL's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -23,6 +23,8 @@ from proxy.api import ParameterValue, SessionCache
 from proxy.mysql.announced import Announced
 from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.packets import count_packets
+from proxy.mysql.recoding import MOST as MOST_RECODED
+from proxy.mysql.recoding import ONE_BYTE, Recode, recoded
 from proxy.mysql.session_state import OTHER_BYTES, SessionState
 from proxy.mysql.session_variables import ASCII
 from proxy.mysql.shown import SHOWN_BYTES, SHOWN_KEYS, Command, Said, Shown
@@ -42,7 +44,8 @@ NOT_TOLD = "MySQL does not tell what its answers may have shown the session"
 ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
 NARROW = "the session's character sets lack characters of the text or its values: they have those of"
 READ_OTHERWISE = "this session's sql_mode reads the text in a way that is not followed"
-ROW_LIMIT = "sql_select_limit is {} in this session, and the answer has more rows"
+ROW_LIMIT = "sql_select_limit is {} in this session, and the answer has more rows, or is a long one"
+MOST_LOOKED_AT = 256 * 1024  # bytes of an answer whose characters or rows are looked at: about 1 ms
 OTHER_CACHES = "the cache was planned again, or dropped, while the read waited"
 COMMITTED = frozenset({"READ-COMMITTED", "READ-UNCOMMITTED"})
 NOTHING = GtidSet.empty()
@@ -65,6 +68,7 @@ class Step(Enum):
     OWN_WRITES = "wait until the stream has brought what the session has written"
     SHOWN = "ask MySQL what its answers may have shown"
     BROUGHT = "wait until the stream has brought what the session was shown"
+    CHARACTERS = "ask MySQL which characters the set of results has"
     HIDDEN = "ask MySQL whether a temporary table hides one of the query's"
 
 
@@ -104,6 +108,11 @@ class Around(Protocol):
 
     def has(self, gtids: GtidSet) -> bool:
         """Whether the position has these transactions."""
+        ...
+
+    @property
+    def character_sets(self) -> Mapping[str, object]:
+        """Those whose characters MySQL has told."""
         ...
 
     def refusal(self, state: SessionState, cache: SessionCache) -> str | None:
@@ -150,6 +159,9 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     if refused is None or read.announced is None:
         # In another database the text would be about other tables.
         return _ASK[Step.RIGHTS] if read.database == state.database else Pass(ELSEWHERE)
+    results = state.announces.results
+    if results in ONE_BYTE and results not in around.character_sets:
+        return _ASK[Step.CHARACTERS]
     return _columns(read, read.announced)
 
 
@@ -290,20 +302,33 @@ def said_again(
     return said
 
 
-OTHER_CHARACTERS = "the answer has characters that the session's character set of results lacks"
+OTHER_CHARACTERS = "the answer has other bytes in the session's character set of results, or is a long one"
 
 
-def other_bytes(state: SessionState, announced: Announced, body: bytes) -> str:
-    """Why MySQL must answer, where an answer is other bytes in the session's character set of results; "" if it is
-    not."""
+def in_results(
+    state: SessionState, announced: Announced, body: bytes, sets: Mapping[str, Recode | None], *, binary: bool
+) -> bytes | None:
+    """An answer in the session's character set of results; None where MySQL must answer. `sets`: how answers are
+    recoded for those that are known. `binary`: it is one of the binary protocol."""
     outside = OTHER_BYTES[ASCII] if state.raw and announced.foreign else state.outside
-    return OTHER_CHARACTERS if outside is not None and outside.search(body) is not None else ""
+    if outside is None:
+        return body
+    if len(body) > MOST_LOOKED_AT:
+        return None
+    if outside.search(body) is None:
+        return body
+    recode = sets.get(state.announces.results)
+    if binary or announced.shown is None or recode is None or len(body) > MOST_RECODED:
+        return None
+    return recoded(body, announced.shown, recode)
 
 
 def beyond_limit(state: SessionState, body: bytes) -> str:
     """Why MySQL must answer, where an answer has more rows than the session wants; "" if it has not."""
     limit = state.row_limit
-    return ROW_LIMIT.format(limit) if limit is not None and count_packets(body) - 1 > limit else ""
+    if limit is None:
+        return ""
+    return ROW_LIMIT.format(limit) if len(body) > MOST_LOOKED_AT or count_packets(body) - 1 > limit else ""
 
 
 def one_state(state: SessionState, shown: Shown) -> bool:

@@ -22,10 +22,12 @@ from proxy.mysql.grants import Grants
 from proxy.mysql.long_texts import LONGEST_WRITE, is_write, write_outline
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.reads import Transactions
+from proxy.mysql.recoding import Recode, to_utf8mb3
 from proxy.mysql.relay import Relay
 from proxy.mysql.rights import is_admin
 from proxy.mysql.routes import Route, Target, target_of
 from proxy.mysql.session_state import SessionState
+from proxy.mysql.session_variables import OF_BMP
 from proxy.mysql.statement_kind import ANYTHING, classify
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import LONGEST_OTHER, Entry, TextMatcher, is_large, steering
@@ -102,6 +104,8 @@ class Shared:
         self.texts: TextMatcher[Route] = TextMatcher(matcher)
         self.grants = Grants(lambda: (system.caches_version, system.accounts_version))
         self.announced = AnnouncedTexts()
+        # How answers are recoded for a character set of results, by its name; None: not known.
+        self.character_sets: dict[str, Recode | None] = dict.fromkeys(OF_BMP, to_utf8mb3)
         self.now = clock()  # as of the last tick
         self.passed = 0  # statements that MySQL has answered
         # Is told of each read of a cache that MySQL has answered: its values, why, and in how many microseconds.

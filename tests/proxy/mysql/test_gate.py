@@ -63,6 +63,7 @@ class Around:
     read_your_writes: bool = True
     has_all: bool = False
     rights: str | None = ""
+    character_sets: dict[str, object] = field(default_factory=dict)
     number: int = 1
 
     def has(self, gtids: GtidSet) -> bool:
