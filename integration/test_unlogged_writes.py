@@ -30,8 +30,10 @@ WAYS = {
 }
 
 
-def test_a_procedure_that_fails_is_looked_into_at_once(mysql: Server, database: str, tmp_path: Path) -> None:
-    """Its error tells nothing, and others have hits while its session rests, or when that has gone."""
+@pytest.mark.parametrize("then", ["asks", "quits", "goes"])
+def test_a_procedure_that_fails_is_looked_into(mysql: Server, database: str, tmp_path: Path, then: str) -> None:
+    """Its error tells nothing. What it has done is known once MySQL has answered its session with OK, or that is over:
+    asked at once, MySQL would forget the error's warnings, about which the client may ask."""
 
     async def scenario() -> None:
         async with shop(mysql, database, tmp_path) as (proxy, asker):
@@ -42,10 +44,18 @@ def test_a_procedure_that_fails_is_looked_into_at_once(mysql: Server, database: 
             writer = await connected(proxy)
             with pytest.raises(pymysql.err.ProgrammingError):
                 await writer.ask("CALL quietly()")
+            if then == "asks":
+                assert (await writer.ask("SHOW WARNINGS"))[0][1] == 1146, "MySQL still knows of the error"
+                await writer.ask("DO 0")
+            elif then == "quits":
+                await writer.close()
+            else:
+                writer.connection._force_close()  # type: ignore[attr-defined]  # without a QUIT
             limit = asyncio.get_running_loop().time() + 60
             while await asker.ask(BY_ID, 1) != ((1, 99, "item 1"),):
                 assert asyncio.get_running_loop().time() < limit, "others are answered what was before"
-            await writer.close()
+            if then == "asks":
+                await writer.close()
 
     run(scenario)
 

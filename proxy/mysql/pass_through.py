@@ -119,7 +119,8 @@ class PassThrough:
             elif effects.touches:
                 self._upstream.compare_shown(opens_snapshot=effects.opens_snapshot and not failed)
         context.last_hit.passed(route, failed=failed, several=self.several)
-        if (state.may_be_unlogged or state.unlogged) and (effects.locks or effects.bounds):
+        told = state.hides_writes and not failed  # by the answer to this statement, of one before
+        if (state.may_be_unlogged or state.unlogged) and (effects.locks or effects.bounds or told):
             self._upstream.wrote_unlogged(schema=route.statement.kind is not StatementKind.WRITE)
         self._upstream.answered()
 

@@ -50,6 +50,10 @@ class Handler(Protocol):
         """MySQL's connection is lost, and the client wants nothing of it at the moment."""
         ...
 
+    def last_look(self) -> Coroutine[None, None, None] | None:
+        """The client has gone: what must be asked of MySQL before the session is over, None where nothing."""
+        ...
+
     def ending(self) -> None:
         """The session is over, though its sockets may still be open."""
         ...
@@ -102,6 +106,9 @@ class _Gone:
 
     async def outlive(self) -> None:
         pass
+
+    def last_look(self) -> Coroutine[None, None, None] | None:
+        return None
 
     def ending(self) -> None:
         pass
@@ -308,7 +315,10 @@ class Relay:
             log.exception("a command of a session has failed")
             self.close()
         self.task = None
+        if not self.client.alive:
+            self.close()
         if self.closed:
+            self._perhaps_ended()
             return
         self.busy = any(exchange.visible for exchange in self.server.responses.exchanges)
         if self.out:
@@ -366,6 +376,9 @@ class Relay:
         """Ends both sides; the client's last words from us must not be lost on the way because it still sends."""
         if self.closed:
             return
+        if not self.client.alive:  # nobody is there to read them
+            self.close()
+            return
         self.answer(words)
         self.flush()
         linger = self.client.transport.can_write_eof()
@@ -400,8 +413,12 @@ class Relay:
 
     def on_client_lost(self) -> None:
         self.client.alive = False
-        self.close()
-        self._perhaps_ended()
+        last = None if self.busy else self._handler.last_look()
+        if last is None:
+            self.close()
+            self._perhaps_ended()
+        else:
+            self.start(last)
 
     def on_server_lost(self) -> None:
         if self.closed:

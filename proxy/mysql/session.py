@@ -12,7 +12,7 @@ OwnSql; PassThrough; Upstream; Relay; QuickPath. The relay knows its session and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 import structlog
 
@@ -111,6 +111,9 @@ class Session:
 
     async def outlive(self) -> None:
         await self.upstream.outlive(lambda: self.shared.orphaned(self))
+
+    def last_look(self) -> Coroutine[None, None, None] | None:
+        return self.upstream.last_look() if self.state.hides_writes and self.upstream.alive else None
 
     def ending(self) -> None:
         if self.state.unlogged or self.state.hides_writes:  # its last statement may have been done
@@ -351,6 +354,15 @@ class Session:
     # -- other commands ------------------------------------------------------------------------------------------------
 
     def _quit(self, data: bytes) -> None:
+        last = self.last_look()
+        if last is None:
+            self.relay.send_unanswered(data)
+            self.relay.close()
+        else:
+            self.relay.start(self._quit_behind(last, data))
+
+    async def _quit_behind(self, last: Coroutine[None, None, None], data: bytes) -> None:
+        await last
         self.relay.send_unanswered(data)
         self.relay.close()
 

@@ -87,8 +87,6 @@ class Upstream:
     def answered(self) -> None:
         """A command of the client has been answered by MySQL."""
         state, relay = self.state, self._relay
-        if state.hides_writes and not relay.busy and self.alive:  # others have hits meanwhile
-            relay.start(self.refresh())
         if state.tracks_changed and not relay.busy and not (state.tracks_wait and state.in_transaction):
             relay.start(switch_on(self))
         if not relay.busy and relay.commands.held:
@@ -156,6 +154,11 @@ class Upstream:
         await refresh(self)
         if self.state.may_be_unlogged or self.state.hides_writes:
             self.wrote_unlogged(schema=True)
+
+    async def last_look(self) -> None:
+        """The client has gone, or is about to: what its statements may have done that an error has not told."""
+        if self.alive:
+            await self.refresh()
 
     def ping(self) -> None:
         """Keeps a session alive at MySQL that is in use here: hits do not reach it."""

@@ -204,6 +204,27 @@ def test_a_session_that_ends_in_the_middle_of_mysqls_answers_is_over() -> None:
     on_bench(scenario)
 
 
+@pytest.mark.parametrize("goes", ["client", "server too"])
+def test_a_client_that_goes_behind_a_failed_call_leaves_nothing(goes: str) -> None:
+    """MySQL is asked once more, and may go meanwhile."""
+
+    async def end(bench: Bench) -> None:
+        failed = packet(error(1146, "42S02", "no table"), 1)
+        bench.said = {b"\x03CALL": failed}
+        bench.client.deliver(packet(b"\x03CALL fails()", 0))
+        await bench.settle()
+        assert bench.session.state.hides_writes
+        if goes == "server too":
+            bench.upstream.be_quiet()
+        bench.client.reset()
+        await bench.settle()
+        if goes == "server too":
+            assert bench.session.relay.task is not None
+            bench.server.reset()
+
+    assert left_by(end) == []
+
+
 def test_a_session_that_mysql_has_ended_is_over_at_once() -> None:
     """A pool would hand its connection out."""
 
