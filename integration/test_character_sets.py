@@ -45,14 +45,14 @@ SETTINGS = {
     "SET NAMES ascii, character_set_results = utf8mb4": (1, 3),
     "SET NAMES utf8mb4": (3, 3),
     "SET NAMES utf8mb4 COLLATE utf8mb4_general_ci": (3, 3),
-    "SET NAMES utf8mb3": (2, 2),
-    "SET NAMES utf8": (2, 2),
+    "SET NAMES utf8mb3": (2, 3),
+    "SET NAMES utf8": (2, 3),
     "SET NAMES ascii": (1, 1),
-    "SET NAMES latin1": (1, 1),
+    "SET NAMES latin1": (1, 3),
     "SET NAMES binary": (1, 1),
     "SET character_set_client = binary": (1, 3),
     "SET character_set_client = gb18030": (1, 3),
-    "SET CHARACTER SET utf8mb3": (2, 2),
+    "SET CHARACTER SET utf8mb3": (2, 3),
     "SET character_set_results = NULL": (3, 3),
 }
 """What a session sets, and of which characters texts and answers are those that a hit may have then."""
