@@ -49,7 +49,7 @@ SETTINGS = {
     "SET NAMES utf8": (2, 3),
     "SET NAMES ascii": (1, 1),
     "SET NAMES latin1": (1, 3),
-    "SET NAMES binary": (1, 1),
+    "SET NAMES binary": (0, 0),
     "SET character_set_client = binary": (1, 3),
     "SET character_set_client = gb18030": (1, 3),
     "SET CHARACTER SET utf8mb3": (2, 3),
@@ -101,7 +101,10 @@ def test_a_text_is_read_in_the_sessions_character_sets(beside: Beside, setting: 
         texts = (*ASCII, *BMP, *ASTRAL)
         served = {sql: agreeing(beside, direct, client, sql) for sql in (*texts, *texts)}
         for sql in texts:
-            if level(sql) <= of_texts and max(map(level, SHOWN.get(sql, sql))) <= of_answers:
+            computed = "CONCAT" in sql and (
+                "connection" in setting or ("NAMES utf8mb4" not in setting and "NAMES" in setting)
+            )
+            if not computed and level(sql) <= of_texts and max(map(level, SHOWN.get(sql, sql))) <= of_answers:
                 read_until_hit(beside, client, client.query, sql)
                 agreeing(beside, direct, client, sql)
             else:

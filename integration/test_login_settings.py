@@ -135,7 +135,7 @@ def test_answers_are_mysqls_in_every_character_set(beside: Beside, way: str) -> 
             through.query(BY_KEY)
             hits += last_served(beside, through).startswith("hit")
     assert not wrong, f"{len(wrong)}: {wrong[:3]}"
-    assert hits >= LEAST * len(CHARACTER_SETS), hits
+    assert hits >= len(CHARACTER_SETS) - 2, "all but binary, and NULL, which is not one for every way"
 
 
 def test_these_character_sets_have_ascii(mysql: Server) -> None:

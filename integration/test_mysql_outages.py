@@ -61,6 +61,7 @@ def test_mysql_dies_and_comes_back(own_mysql: OwnMySQL, tmp_path: Path) -> None:
         pause = threading.Event()
         wanted = [data for step, data in hitting.transcript if step == BY_ID.format(1)][-1]
         gone_at = asked_something(beside)
+        beside.until(lambda: len(beside.shared.orphans) == 2)
         assert hitting.query(BY_ID.format(1)) == wanted
         hitting.execute(statement, bound_before((struct.pack("<q", 1),)))
         assert pinging.ping()[4] == 0

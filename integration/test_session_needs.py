@@ -182,8 +182,8 @@ def test_random_expressions(sessions: Sessions) -> None:
         for _ in range(400):
             wrong += sessions.check(Writer(rng).query())
     report(sessions, wrong)
-    for name in OTHERS:
-        assert sessions.counts[f"{name} not needed"] > 20, name
+    for name in OTHERS:  # a mode, or a set, is needed by most queries
+        assert sessions.counts[f"{name} not needed"] > (0 if "." in name else 50), name
     assert not any(sessions.counts[f"{OF_MODE}{name} needed"] for name in NO_MATTER)
     seen = {name for name in OTHERS if sessions.counts[f"{name} needed and seen"]}
     assert {"time_zone", "collation_connection", "div_precision_increment", "group_concat_max_len"} <= seen

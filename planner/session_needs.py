@@ -14,8 +14,9 @@ not answered from it. What is here errs on the needing side: a variable is not n
 * The modes of sql_mode, each for itself. Those about dates: something becomes a date that is none, and may have zeros
   or be no day of the calendar, or is cast, or computed with. PAD_CHAR_TO_FULL_LENGTH: a CHAR column is named or
   starred, or there may be a temporary table, which may have one. The others: by the words whose meaning they change.
-  What ANSI_QUOTES and backslashes change is seen in the client's own text (`proxy/mysql/sql_modes.py`). The modes that
-  are not here change no row of a SELECT.
+  What ANSI_QUOTES changes is seen in the client's own text (`proxy/mysql/sql_modes.py`). All of them, and the character
+  set of strings, count for a query that is not plain: one that computes, groups, joins, reads a view or a generated
+  column.
 * The others: by the words for what they change.
 
 Literals and conversions inside of views are looked at as if they stood in the query. That parameters are of the types
@@ -58,6 +59,8 @@ from sqltypes.temporal import parse_datetime
 TIME_ZONE, COLLATION, AUTO_IS_NULL = "time_zone", "collation_connection", "sql_auto_is_null"
 STRINGS = "character_set_connection.strings"
 """Whether strings that MySQL makes, or converts to character_set_connection, are the same characters in it."""
+BYTES = "character_set_connection.bytes"
+"""Whether string literals and parameters are binary ones."""
 OF_MODE = "sql_mode."
 """Before the name of a mode of sql_mode: each counts as a variable of its own."""
 PADDED = f"{OF_MODE}PAD_CHAR_TO_FULL_LENGTH"
@@ -80,10 +83,11 @@ BY_WORD: dict[str, frozenset[str]] = {
     f"{OF_MODE}HIGH_NOT_PRECEDENCE": words("not"),
     f"{OF_MODE}NO_UNSIGNED_SUBTRACTION": words("-"),
     f"{OF_MODE}REAL_AS_FLOAT": words("real"),
-    f"{OF_MODE}NO_BACKSLASH_ESCAPES": words("like"),
 }
-SESSION_NEEDS = frozenset({COLLATION, STRINGS, AUTO_IS_NULL, PADDED, *DATE_MODES, *BY_WORD})
+SESSION_NEEDS = frozenset({COLLATION, STRINGS, BYTES, AUTO_IS_NULL, PADDED, *DATE_MODES, *BY_WORD})
 """All variables that can be needed."""
+OF_OTHERS = frozenset({STRINGS, BYTES, PADDED, *DATE_MODES, *(name for name in BY_WORD if name.startswith(OF_MODE))})
+"""Those that every query needs that is not a plain one: a row of the caches' own session is not believed there."""
 
 _OFFSET = re.compile(r"[+-]\d{1,2}:\d\d\s*\Z", re.ASCII)  # of a date-time literal
 _TIME = re.compile(r"-?\d{1,3}:\d\d(?::\d\d(?:\.\d{1,6})?)?", re.ASCII)
@@ -119,7 +123,21 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
         finder.words(found)
     for text in texts:
         finder.tree(text.tree, shown=text is query)
+    computed = any(
+        column.generated for table in plan.tables for column in table.columns
+    )  # MySQL may do so in a session
+    if len(texts) > 1 or computed or not _is_plain(query.tree):
+        finder.needs |= OF_OTHERS
+    strings = any(token.kind == "string" for found in tokens for token in found)
+    if strings or not all(parameter.type.is_numeric for parameter in plan.parameters):
+        finder.needs.add(BYTES)
     return frozenset(finder.needs)
+
+
+def _is_plain(tree: exp.Expr) -> bool:
+    """Whether the query only shows columns of one table, or counts rows, and only compares columns: what else it might
+    have may compute or convert, or be sent through a temporary table, under modes and character sets."""
+    return all(isinstance(node, _PLAIN) for node in tree.walk()) and len(list(tree.find_all(exp.Table))) == 1
 
 
 @dataclass
@@ -395,6 +413,10 @@ Visit = Callable[[_Finder, exp.Expr], None]
 _IN_TEMPORARY_TABLES = (
     exp.SetOperation, exp.Distinct, exp.Group, exp.Order, exp.Subquery, exp.With, exp.Window, exp.AggFunc,
 )  # fmt: skip
+_PLAIN = classes("""
+    Select From Table TableAlias Column Identifier Star Alias Literal Placeholder Parameter Boolean Null Where And Or
+    Paren EQ NEQ NullSafeEQ GT GTE LT LTE In Between Is Not Order Ordered Limit Offset Count Var
+""")
 _COMPARISONS = classes("EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE")
 _HARMLESS = classes("And Or Xor Not GroupConcat Exists Escape Collate")
 

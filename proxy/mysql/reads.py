@@ -25,8 +25,7 @@ from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.packets import count_packets
 from proxy.mysql.recoding import MOST as MOST_RECODED
 from proxy.mysql.recoding import ONE_BYTE, Recode, recoded
-from proxy.mysql.session_state import OTHER_BYTES, SessionState
-from proxy.mysql.session_variables import ASCII
+from proxy.mysql.session_state import SessionState
 from proxy.mysql.shown import SHOWN_BYTES, SHOWN_KEYS, Command, Said, Shown
 
 AGAIN = "the REPEATABLE READ transaction was shown this before"
@@ -310,7 +309,9 @@ def in_results(
 ) -> bytes | None:
     """An answer in the session's character set of results; None where MySQL must answer. `sets`: how answers are
     recoded for those that are known. `binary`: it is one of the binary protocol."""
-    outside = OTHER_BYTES[ASCII] if state.raw and announced.foreign else state.outside
+    if state.raw and announced.foreign:  # each column is sent in its own set, which may not even have ASCII's bytes
+        return None
+    outside = state.outside
     if outside is None:
         return body
     if len(body) > MOST_LOOKED_AT:

@@ -19,7 +19,7 @@ import structlog
 from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.cached_reads import CachedReads
 from proxy.mysql.change_user import AccountChange
-from proxy.mysql.commands import LastStatement
+from proxy.mysql.commands import LastStatement, may_be_command
 from proxy.mysql.executions import Executions
 from proxy.mysql.handshake import LoggedIn
 from proxy.mysql.own_sql import OwnSql
@@ -214,6 +214,11 @@ class Session:
                 self.passing.statement(data, shared.large, str(reason))
                 return
         sent, reading = text, self.state.reading
+        if (
+            not self.state.known and Reading.changes(text) and not may_be_command(text)
+        ):  # how it is read is not known either
+            self.passing.statement(data, shared.large, READ_OTHERWISE)
+            return
         if reading is not None:
             found = reading.of(text)
             if found is None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from external_upquery.login import PINNED
-from planner.session_needs import OF_MODE, SESSION_NEEDS, STRINGS
+from planner.session_needs import BYTES, OF_MODE, SESSION_NEEDS, STRINGS
 from proxy.mysql.sql_modes import JUDGED, NO_MATTER, modes_of, value_of
 from sqltypes.ordering import SORTED
 
@@ -37,7 +37,7 @@ SOMETIMES = (
     "sql_auto_is_null",
 )
 """Variables that change the answers of some queries: `planner/session_needs.py`."""
-OF_QUERIES = (STRINGS, *sorted(name for name in SESSION_NEEDS if name.startswith(OF_MODE)))
+OF_QUERIES = (STRINGS, BYTES, *sorted(name for name in SESSION_NEEDS if name.startswith(OF_MODE)))
 """As those, of one variable each: a mode of sql_mode, or a part of what it changes."""
 MODES = tuple(sorted(name for name in SESSION_NEEDS if name.startswith(OF_MODE)))
 """As those, of sql_mode."""
@@ -153,7 +153,9 @@ def same(name: str, value: str) -> bool:
     if name == "character_set_results":
         return value in UNICODE or value in LIKE_ASCII or value in RAW  # as are the bytes of answers
     if name == STRINGS:
-        return value in UNICODE
+        return value == "utf8mb4"
+    if name == BYTES:
+        return value != BINARY
     value, pinned = value.lower(), pinned.lower()
     return SAME.get(value, value) == SAME.get(pinned, pinned)
 

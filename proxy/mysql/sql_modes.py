@@ -5,18 +5,18 @@ Most modes concern what is written. Of the others each counts for those queries 
 
  mode                  | text                        | is read as
 -----------------------+-----------------------------+----------------------------------------
- ANSI_QUOTES           | "name"                      | `name`
+ ANSI_QUOTES           | any without a double quote  | it stands there
+                       | one with a double quote     | not: MySQL answers
  NO_BACKSLASH_ESCAPES  | any without a backslash     | it stands there
                        | one with a backslash        | not: MySQL answers
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from planner.session_needs import OF_MODE, SESSION_NEEDS, STRINGS
+from planner.session_needs import BYTES, OF_MODE, SESSION_NEEDS, STRINGS
 
 JUDGED = frozenset(name.removeprefix(OF_MODE) for name in SESSION_NEEDS if name.startswith(OF_MODE)) | {"ANSI_QUOTES"}
 """Modes that count for some queries or texts."""
@@ -26,14 +26,6 @@ NO_MATTER = frozenset({
 })  # fmt: skip
 """Modes that change no answer of a SELECT that has one: only whether it is refused, what it warns of, and what writes
 do."""
-
-_PIECES = re.compile(
-    rb"""(?P<kept>[^"'`#/-]++ | '(?:[^'\\]++|\\.|'')*+' | `[^`]*+` | /\*(?!!)(?:[^*]++|\*(?!/))*+\*/ | \#[^\n]*+
-         | --[\s](?:[^\n]*+) | [/-](?!\*))
-       | "(?P<name>(?:[^"]++|"")*+)"
-    """,
-    re.VERBOSE | re.DOTALL,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +38,8 @@ class Reading:
     def of(self, text: bytes) -> bytes | None:
         """The text that means the same where texts are read the default way; None where there is none, or it is not
         known."""
-        if self.no_escapes and b"\\" in text:
-            return None
-        if not self.ansi_quotes or b'"' not in text:
-            return text
-        return _requoted(text)
+        changed = (self.no_escapes and b"\\" in text) or (self.ansi_quotes and b'"' in text)
+        return None if changed else text
 
     @staticmethod
     def changes(text: bytes) -> bool:
@@ -77,22 +66,8 @@ def reading_of(text: str) -> Reading | None:
 
 def value_of(name: str, values: Mapping[str, str]) -> str:
     """The value of a variable, or whether a mode is on, ON or OFF. `name`: of a mode with `OF_MODE` before it."""
-    if name == STRINGS:
+    if name in (STRINGS, BYTES):
         return values.get("character_set_connection", "")
     if not name.startswith(OF_MODE):
         return values.get(name, "")
     return "ON" if name.removeprefix(OF_MODE) in modes_of(values.get("sql_mode", "")) else "OFF"
-
-
-def _requoted(text: bytes) -> bytes | None:
-    """Names in double quotes, in backquotes."""
-    found: list[bytes] = []
-    at, end = 0, len(text)
-    while at < end:
-        piece = _PIECES.match(text, at)
-        if piece is None:
-            return None  # something is not closed, or only some versions read it
-        name = piece["name"]
-        found.append(piece[0] if name is None else b"`%b`" % name.replace(b'""', b'"').replace(b"`", b"``"))
-        at = piece.end()
-    return b"".join(found)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from planner.api import plan_evict, plan_query
-from planner.session_needs import DATE_MODES, OF_MODE, SESSION_NEEDS, session_needs
-from sqltypes.schema import SchemaSnapshot, View
+from planner.session_needs import BYTES, OF_MODE, OF_OTHERS, SESSION_NEEDS, session_needs
+from sqltypes.schema import SchemaSnapshot, Table, View
 from tests.support.goldens import PLANS, sample_queries, snapshot
 from tests.support.schema_text import snapshot_of
 
@@ -146,35 +146,54 @@ def test_what_is_not_understood_needs_everything() -> None:
     assert all_needs("SELECT id FROM t WHERE !id") == SESSION_NEEDS
 
 
-DATES = {name.removeprefix(OF_MODE) for name in DATE_MODES}
-
-
 @pytest.mark.parametrize(
     ("sql", "needed"),
     [
         ("SELECT * FROM t WHERE id = ?", set()),
-        ("SELECT id FROM t WHERE at > ? AND day = ? AND clock < ?", set()),
+        ("SELECT id, name AS n FROM t WHERE at > ? AND day = ? AND clock < ?", set()),
         ("SELECT id FROM t WHERE at > '2024-01-01 10:00:00' AND day IN ('2024-01-01', '2024-01-02')", set()),
-        ("SELECT id FROM t WHERE clock < '12:00'", set()),
-        ("SELECT YEAR(at), COUNT(*), MAX(at) FROM t WHERE YEAR(at) = 2024 GROUP BY YEAR(at)", PADDED),
-        ("SELECT DATE_FORMAT(at, '%Y') FROM t", set()),
-        ("SELECT id, at = '2024-00-00' FROM t", DATES),
-        ("SELECT id FROM t WHERE day > 20240101", DATES),
-        ("SELECT CAST(at AS DATE) FROM t", DATES),
-        ("SELECT COALESCE(day, at) FROM t", DATES),
-        ("SELECT YEAR(name) FROM t", DATES),
-        ("SELECT id FROM t WHERE name LIKE 'a%'", {"NO_BACKSLASH_ESCAPES"}),
-        ("SELECT id FROM t WHERE NOT name = 'a'", {"HIGH_NOT_PRECEDENCE"}),
-        ("SELECT price - 1 FROM t", {"NO_UNSIGNED_SUBTRACTION"}),
-        ("SELECT id FROM t WHERE id = 1 || price = 2", {"PIPES_AS_CONCAT"}),
+        ("SELECT COUNT(*) FROM t WHERE name = ? OR code BETWEEN 'a' AND 'b'", PADDED),
+        ("SELECT id, name FROM t WHERE id IN (1, 2) ORDER BY name LIMIT 5", PADDED),
         ("SELECT fixed FROM padded WHERE id = ?", PADDED),
         ("SELECT * FROM padded WHERE id = ?", PADDED),
         ("SELECT id FROM padded WHERE id = ?", set()),
-        ("SELECT NULLIF(price, 1) FROM t UNION SELECT id FROM t", PADDED),
+        ("SELECT id FROM t WHERE NOT name = 'a'", {"HIGH_NOT_PRECEDENCE"}),
+        ("SELECT id FROM t WHERE id = 1 || price = 2", {"PIPES_AS_CONCAT"}),
     ],
 )
-def test_which_modes_are_needed(sql: str, needed: set[str]) -> None:
+def test_which_modes_a_plain_query_needs(sql: str, needed: set[str]) -> None:
     assert modes(sql) == needed
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id FROM t WHERE YEAR(at) = 2024",
+        "SELECT DATE(at) FROM t WHERE id = ?",
+        "SELECT COUNT(DISTINCT day) FROM t WHERE name = ?",
+        "SELECT day, COUNT(*) FROM t GROUP BY day",
+        "SELECT price - 1 FROM t WHERE id = ?",
+        "SELECT id FROM t WHERE name LIKE 'a%'",
+        "SELECT a.id FROM t a JOIN t b ON b.id = a.id WHERE a.id = ?",
+        "SELECT BIT_COUNT('a') FROM t WHERE id = ?",
+    ],
+)
+def test_what_is_not_plain_needs_all_modes_and_sets(sql: str) -> None:
+    """MySQL computes, converts, and stores in temporary tables by them."""
+    assert all_needs(sql) >= OF_OTHERS
+
+
+def test_generated_columns_are_computed_by_the_session_that_reads_them() -> None:
+    table = SCHEMA.relations["d", "padded"]
+    assert isinstance(table, Table)
+    computed = replace(table, columns=(table.columns[0], replace(table.columns[1], generated=True)))
+    schema = replace(SCHEMA, relations={**SCHEMA.relations, ("d", "padded"): computed})
+    assert all_needs("SELECT id FROM padded WHERE id = ?", schema) >= OF_OTHERS
+
+
+def test_strings_are_other_bytes_where_literals_are_binary() -> None:
+    assert BYTES in all_needs("SELECT id FROM t WHERE name = 'x'") & all_needs("SELECT id FROM t WHERE name = ?")
+    assert BYTES not in all_needs("SELECT * FROM t WHERE id = ? AND price > 1.5")
 
 
 def test_the_samples_queries_need_nothing_that_somebody_sets() -> None:
@@ -182,7 +201,6 @@ def test_the_samples_queries_need_nothing_that_somebody_sets() -> None:
     for title, sql in sample_queries():
         found = session_needs(plan_query(sql, database, schema), schema)
         assert {name for name in found if "." not in name} <= {"sql_auto_is_null"}, title
-        assert found.isdisjoint(DATE_MODES), title
 
 
 def test_views_count_as_if_they_stood_in_the_query() -> None:

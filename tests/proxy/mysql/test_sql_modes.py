@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from proxy.mysql.session_variables import ALWAYS, MODES, PINNED_VALUES, same
 from proxy.mysql.sql_modes import READINGS, Reading, reading_of, value_of
@@ -19,43 +17,16 @@ def test_a_reading_is_one_object_for_all_sessions() -> None:
     assert reading_of("ANSI_QUOTES,NO_BACKSLASH_ESCAPES") is BOTH
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        (b"SELECT a FROM t WHERE b = 'x'", b"SELECT a FROM t WHERE b = 'x'"),
-        (b'SELECT "a"."b" FROM "t" "a"', b"SELECT `a`.`b` FROM `t` `a`"),
-        (b'SELECT "a""b", "c`d" FROM t', b'SELECT `a"b`, `c``d` FROM t'),
-        (
-            b"""SELECT 'say "x"', 'it''s "y"', 'a\\'"' FROM "t" """,
-            b"""SELECT 'say "x"', 'it''s "y"', 'a\\'"' FROM `t` """,
-        ),
-        (b'SELECT `a"b`, "c" FROM t', b'SELECT `a"b`, `c` FROM t'),
-        (b'SELECT /* "a" */ "b" -- "c"\n, "d" # "e"\n FROM t', b'SELECT /* "a" */ `b` -- "c"\n, `d` # "e"\n FROM t'),
-        (b'SELECT 5 - 3, 6 / 2, "a" FROM t', b"SELECT 5 - 3, 6 / 2, `a` FROM t"),
-        (b'SELECT 5--3, "a" FROM t', b"SELECT 5--3, `a` FROM t"),
-        (b'SELECT "a', None),
-        (b'SELECT "a", \'b', None),
-        (b'SELECT "a" /* b', None),
-        (b'SELECT "a" /*! , "b" */ FROM t', None),
-    ],
-)
-def test_names_in_double_quotes(text: bytes, found: bytes | None) -> None:
-    assert ANSI.of(text) == found
+def test_what_has_a_double_quote_is_not_read_where_it_may_be_a_name() -> None:
+    assert ANSI.of(b'SELECT "a"') is None and ANSI.of(b"SELECT 'a\\b'") == b"SELECT 'a\\b'"
 
 
 def test_what_has_a_backslash_is_not_read_where_it_is_no_escape() -> None:
     for reading in (PLAIN_ESCAPES, BOTH):
         assert reading.of(b"SELECT 'a\\b'") is None
         assert reading.of(b"SELECT 'a'") == b"SELECT 'a'"
-    assert BOTH.of(b'SELECT "a"') == b"SELECT `a`"
+    assert BOTH.of(b'SELECT "a"') is None
     assert Reading.changes(b"SELECT 'a\\b'") and Reading.changes(b'SELECT "a"') and not Reading.changes(b"SELECT 'a'")
-
-
-@given(st.lists(st.sampled_from([b'"', b"'", b"`", b"a", b"\\", b"/*", b"*/", b"-- ", b"#", b"\n", b" "]), max_size=30))
-def test_any_text_is_read_or_is_not(pieces: list[bytes]) -> None:
-    text = b"".join(pieces)
-    found = ANSI.of(text)
-    assert found is None or ANSI.of(found) in (found, None)
 
 
 @pytest.mark.parametrize(
@@ -79,3 +50,4 @@ def test_each_mode_counts_for_itself(mode: str, different: set[str]) -> None:
 
 def test_a_mode_that_is_not_known_may_change_anything() -> None:
     assert "sql_mode" in ALWAYS and not same("sql_mode", "MAXDB")
+    assert not same("sql_mode", "NO_BACKSLASH_ESCAPES"), "drivers see it in the status flags of each answer"
