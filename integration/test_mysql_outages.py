@@ -3,7 +3,6 @@ is not ends the session, and nothing is left of it."""
 
 from __future__ import annotations
 
-import asyncio
 import struct
 import threading
 from collections.abc import Iterator
@@ -12,14 +11,12 @@ from time import monotonic
 
 import pytest
 
-from external_upquery.upstream import parse_upstream
 from integration.conftest import OwnMySQL
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import Ended, RawClient, bound, bound_before
 from integration.same_bytes import same
 from integration.served import last_served, read_until_hit
-from proxy.door import Door
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, packet, parse_error
 
 TABLES = ("CREATE TABLE item (id INT PRIMARY KEY, n INT NOT NULL)", "INSERT INTO item VALUES (1, 10), (2, 20)")
@@ -123,21 +120,6 @@ def test_mysql_shuts_down_and_comes_back(own_mysql: OwnMySQL, tmp_path: Path) ->
         assert hitting.at_end()
         hitting.close()
         beside.at_rest()
-
-
-def test_mysql_that_shuts_down_takes_no_new_connection_while_it_has_old_ones(
-    own_mysql: OwnMySQL, tmp_path: Path
-) -> None:
-    mysql = own_mysql()
-    filled(mysql)
-    door = Door(parse_upstream(mysql.url))
-    with mysql.connect() as connection, connection.cursor() as cursor:
-        assert asyncio.run(door.open())
-        cursor.execute("SHUTDOWN")
-        assert not asyncio.run(door.open())
-    mysql.halt()
-    mysql.start()
-    assert asyncio.run(door.open())
 
 
 # -- single sessions ---------------------------------------------------------------------------------------------------

@@ -457,7 +457,7 @@ class SessionSystem(System, Protocol):
         ...
 
     async def answers(self) -> bool:
-        """Whether MySQL takes new connections now: it does not while it shuts down."""
+        """Whether MySQL answers now."""
         ...
 
     def source_up(self) -> bool:

@@ -45,7 +45,6 @@ from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from proxy.caches import OpenCache
 from proxy.catalog import Catalog
 from proxy.counters import COUNTERS, SOURCE
-from proxy.door import Door
 from proxy.faults import is_fault
 from proxy.freshness import CallDemand, Freshener
 from proxy.keys import MOST_KEYS
@@ -60,7 +59,7 @@ from proxy.state import StateStore
 from proxy.subscriptions import Subscriptions
 from proxy.visible import VisibleTimes
 from proxy.warm_up import WarmUp
-from sqltypes.errors import TooStale, UnknownCache
+from sqltypes.errors import TooStale, UnknownCache, UpwellError
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
 from vstream.source import ChangeSource
@@ -109,7 +108,6 @@ class Router:
         self._position_pushed, self._position_ring = -1, engine.ring
         self._ring = engine.ring  # that `moment` is of
         self._open: dict[tuple[str, int], OpenCache] = {}
-        self._door = Door(upstream)
         self._freshener = Freshener(engine, stream.age, executor.executed)
         self._changed_at = monotonic()
         self.lateness: Lateness | None = None
@@ -329,7 +327,11 @@ class Router:
         return await self._freshener.reached(own, monotonic() + seconds)
 
     async def answers(self) -> bool:
-        return await self._door.open()
+        try:
+            await self._freshener.executed(monotonic())
+        except UpwellError:
+            return False
+        return True
 
     def source_up(self) -> bool:
         return self._stream.connected

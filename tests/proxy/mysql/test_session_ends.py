@@ -225,20 +225,6 @@ def test_a_client_that_goes_behind_a_failed_call_leaves_nothing(goes: str) -> No
     assert left_by(end) == []
 
 
-def test_a_session_that_mysql_has_ended_is_over_at_once() -> None:
-    """A pool would hand its connection out."""
-
-    async def scenario(bench: Bench) -> None:
-        await bench.settle()
-        before = asyncio.get_running_loop().time()
-        bench.server.reset()
-        while not bench.client.closed:
-            await asyncio.sleep(0)
-        assert asyncio.get_running_loop().time() == before
-
-    on_bench(scenario)
-
-
 def test_a_row_of_other_columns_than_were_asked_for_ends_the_session() -> None:
     async def scenario(bench: Bench) -> None:
         bench.said[b"\x03SELECT CURRENT_USER"] = result_set([b"\3def"], [[b"1"]])
