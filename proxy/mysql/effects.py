@@ -56,7 +56,7 @@ OF_KINDS: dict[Kind, OfKind] = {
     Kind.COMMIT: OfKind("`COMMIT`", bound=Bound.ENDS),
     Kind.ROLLBACK: OfKind("`ROLLBACK`", bound=Bound.ENDS),
     Kind.SAVEPOINT: OfKind("`SAVEPOINT`, `ROLLBACK TO`, `RELEASE SAVEPOINT`", savepoint=True, undone=True),
-    Kind.SET: OfKind("`SET`", Locks.WITH_TABLES, snapshot=False, explained=True, undone=True),
+    Kind.SET: OfKind("`SET`", Locks.WITH_TABLES, snapshot=False, explained=True),
     Kind.USE: OfKind("`USE`", explained=True, undone=True),
     Kind.HARMLESS: OfKind("`SHOW`, `DESCRIBE`, `EXPLAIN`", Locks.NEVER, undone=True),
     Kind.LOCK_TABLES: OfKind("`LOCK TABLES`, `FLUSH TABLES ... WITH READ LOCK`", bound=Bound.COMMITS, table_locks=True),

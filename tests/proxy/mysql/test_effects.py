@@ -42,10 +42,13 @@ def told(sql: str) -> set[str]:
         ("COMMIT AND CHAIN", {"locks", "bounds", "ends", "error_hides", "single", "simple"}),
         ("SAVEPOINT a", {"locks", "saves", "single", "simple"}),
         ("ROLLBACK TO a", {"locks", "single", "simple"}),
-        ("SET @x = 1", {"explained", "single", "simple"}),
-        ("SET autocommit = 0", {"explained", "single", "simple"}),
-        ("SET NAMES latin1", {"explained", "resolves", "recodes", "single", "simple"}),
-        ("SET ROLE NONE", {"explained", "resolves", "recodes", "sets_roles", "unsettles", "single"}),
+        ("SET @x = 1", {"error_hides", "explained", "single", "simple"}),
+        ("SET autocommit = 0", {"error_hides", "explained", "single", "simple"}),
+        ("SET NAMES latin1", {"error_hides", "explained", "resolves", "recodes", "single", "simple"}),
+        (
+            "SET ROLE NONE",
+            {"error_hides", "explained", "resolves", "recodes", "sets_roles", "unsettles", "single"},
+        ),
         ("USE d", {"locks", "explained", "single", "simple"}),
         (
             "DROP TEMPORARY TABLE x",
