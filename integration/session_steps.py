@@ -69,6 +69,7 @@ CACHES = (
     "SELECT id, s FROM t WHERE id IN (?) ORDER BY id",
     "SELECT id, GROUP_CONCAT(s) FROM t WHERE id = ? GROUP BY id",
     "SELECT id, DATE_FORMAT(z, '%W') AS a, WEEK(z) AS b FROM t WHERE id = ?",
+    'SELECT id, "s" FROM t WHERE id = ?',
 )
 READS = (
     "SELECT id, s FROM t WHERE id = 1",
@@ -83,12 +84,18 @@ READS = (
     "SELECT id, s FROM vv WHERE id = 2",
     "SELECT id, s FROM t WHERE s = 'é' ORDER BY id",
     "SELECT id, s FROM t WHERE s = 'B' ORDER BY id",
+    'SELECT id, s FROM t WHERE s = "B" ORDER BY id',
+    "SELECT id, s FROM t WHERE s = 'a\\'' ORDER BY id",
     "SELECT id, s FROM t WHERE id IN (1, 2) ORDER BY id",
     "SELECT id, GROUP_CONCAT(s) FROM t WHERE id = 2 GROUP BY id",
     "SELECT id, s FROM t WHERE id = 2 /* traced */",
     "SELECT id, DATE_FORMAT(z, '%W') AS a, WEEK(z) AS b FROM t WHERE id = 2",
 )
-BOUND = ("SELECT id, s FROM t WHERE id = ?", "SELECT * FROM t WHERE id = ?")  # prepared, with one of these bound
+BOUND = (  # prepared, with one of these bound
+    "SELECT id, s FROM t WHERE id = ?",
+    "SELECT * FROM t WHERE id = ?",
+    'SELECT id, "s" FROM t WHERE id = ?',
+)
 IDS = (1, 2, 3, 9)
 LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 HARMLESS = (  # neither writes nor locks
@@ -182,6 +189,8 @@ STATE = (
     *("SET max_join_size = DEFAULT", "SET sql_safe_updates = 1", "SET optimizer_switch = 'mrr=off'"),
     *("SET optimizer_switch = DEFAULT", "SET sql_buffer_result = 1", "SET sql_auto_is_null = 1"),
     *("SET no_such_variable = 1", "SET sql_select_limit = 1, no_such = 2", "SET sql_select_limit = 1; SELECT no_such"),
+    *("SET time_zone = '+05:00', gtid_next = 'x'", "SET sql_mode = 'ANSI_QUOTES', gtid_next = 'x'"),
+    *("SET character_set_results = utf16", "SET sql_select_limit = 1, character_set_results = utf32, gtid_next = 'x'"),
     *("SET div_precision_increment = 2; NO SYNTAX", "USE {db}2", "USE {db}", "USE no_such_database", "!use", "!use 2"),
     "USE {db}2; SELECT * FROM no_such_table",
     "CREATE TEMPORARY TABLE t (id INT, s VARCHAR(20), n INT, d DECIMAL(8,2), z TIMESTAMP NULL)",

@@ -136,7 +136,8 @@ class CachedReads:
             self._relay.fail(self._shared.forced(why))
             return
         watched = None if read.announced is None else lambda done: self.watched(read, done)
-        self._passing.statement(read.data, read.route, why, cache=read.cache.name, values=read.values, watched=watched)
+        route = self._shared.large if self._state.changes_marks(read.text) else read.route
+        self._passing.statement(read.data, route, why, cache=read.cache.name, values=read.values, watched=watched)
 
     # -- what must be asked or waited for ------------------------------------------------------------------------------
 
@@ -200,7 +201,7 @@ class CachedReads:
         the statement, and says."""
         state, shared, eof = self._state, self._shared, self._context.eof
         asked = shared.grants.version
-        outcome = await self._upstream.prepare(read.sent)
+        outcome = await self._upstream.prepare(read.text)
         shared.system.count("mysql_rights_asked")
         unless_ended(state, outcome)
         payloads, error = outcome.payloads, outcome.error

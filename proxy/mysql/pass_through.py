@@ -81,6 +81,7 @@ class PassThrough:
             self._before(route)
         executed = self._upstream.executed_by(data)
         if executed is not None:
+            executed.note_session(state)
             data = self._upstream.for_mysql(data)
         elif route.effects.resolves:
             self._before_resolving(route)

@@ -11,10 +11,10 @@ from itertools import chain, compress, repeat
 from operator import le, or_
 from typing import TYPE_CHECKING
 
+from planner.session_needs import SESSION_NEEDS
 from proxy.mysql.bound_values import READERS, NotDecoded
 from proxy.mysql.packets import Malformed, packet, read_lenenc, read_lenenc_int
-from proxy.mysql.session_state import Announces
-from proxy.mysql.sql_modes import Reading
+from proxy.mysql.session_state import Announces, SessionState
 from sqltypes.expression import Value
 
 if TYPE_CHECKING:
@@ -62,12 +62,10 @@ class PreparedStatement:
         self.target: Target | None = None
         # What stands before the rows of an answer, by how the session is told of columns (`SessionState.announces`).
         self.heads: dict[object, Announced] = {}
-        # The text as the client sent it, and how MySQL has read that; whether it is not known what it would be in a
-        # session that fills caches.
-        self.sent = self.text
-        self.reading: Reading | None = None
-        self.unread = False
-        # Session variables that were not as in the sessions that fill caches when MySQL resolved the text.
+        # MySQL may have read it otherwise than where caches are filled (`changes_marks`).
+        self.misread = False
+        # Session variables that were not as in the sessions that fill caches when MySQL resolved the text, or executed
+        # it: where a table has changed, it resolves it anew.
         self.differed: frozenset[str] = frozenset()
         # As the parameters were bound last.
         self.types: tuple[int, ...] | None = None  # None before the first execution
@@ -172,6 +170,12 @@ class PreparedStatement:
         if not data and self.rebound and last and self.types is not None:
             found.append(self._typed(packet(last, 0), self.types))
         return found
+
+    def note_session(self, state: SessionState) -> None:
+        """MySQL executes it in a session that is so, and may resolve it anew."""
+        self.misread |= state.changes_marks(self.text)
+        if state.narrow or state.differing(SESSION_NEEDS):
+            self.differed |= state.differences(self.text)
 
     def resolve_unshown(self) -> None:
         """MySQL may resolve it anew, and is not shown before what it was owed."""

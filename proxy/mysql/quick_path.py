@@ -209,11 +209,8 @@ class QuickPath:
             return None
         if self._state.narrow and self._state.misreads(text):
             return None
-        if self._state.reading is not None:
-            found = self._state.reading.of(text)
-            if found is None:
-                return None
-            text = found
+        if self._state.marks and self._state.changes_marks(text):
+            return None
         entry, values = self._shared.texts.find(text, self._state.database)
         route: Route | None = entry.attached
         head = self.kinds.get(route)

@@ -42,7 +42,7 @@ NOT_BROUGHT = "the stream has not brought what the session was shown"
 NOT_TOLD = "MySQL does not tell what its answers may have shown the session"
 ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
 NARROW = "the session's character sets lack characters of the text or its values: they have those of"
-READ_OTHERWISE = "this session's sql_mode reads the text in a way that is not followed"
+READ_OTHERWISE = "this session's sql_mode changes what a double quote or a backslash of the text means"
 ROW_LIMIT = "sql_select_limit is {} in this session, and the answer has more rows, or is a long one"
 MOST_LOOKED_AT = 256 * 1024  # bytes of an answer whose characters or rows are looked at: about 1 ms
 OTHER_CACHES = "the cache was planned again, or dropped, while the read waited"
@@ -139,11 +139,9 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
         return _ASK[Step.REFRESH]
     if read.replanned:
         return Pass(OTHER_CACHES)
-    reason = refusal(state, cache.needs)
+    reason = refusal(state, cache.needs) or _misread(read, state)
     if reason:
         return Pass(reason)
-    if state.narrow and state.misreads(read.text, read.values):
-        return Pass(f"{NARROW} {state.narrow}")
     if read.announced is None and not hides(state, cache):
         read.announced = read.kind.heads.get(state.announces)
         if read.announced is None and not read.refused and read.database == state.database:
@@ -162,6 +160,13 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     if results in ONE_BYTE and results not in around.character_sets:
         return _ASK[Step.CHARACTERS]
     return _columns(read, read.announced)
+
+
+def _misread(read: CachedRead, state: SessionState) -> str:
+    """Why MySQL reads the text otherwise than where caches are filled; "" if it does not."""
+    if state.changes_marks(read.text):
+        return READ_OTHERWISE
+    return f"{NARROW} {state.narrow}" if state.narrow and state.misreads(read.text, read.values) else ""
 
 
 def _columns(read: CachedRead, announced: Announced) -> Verdict:

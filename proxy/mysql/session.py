@@ -19,7 +19,7 @@ import structlog
 from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.cached_reads import CachedReads
 from proxy.mysql.change_user import AccountChange
-from proxy.mysql.commands import LastStatement, may_be_command
+from proxy.mysql.commands import LastStatement
 from proxy.mysql.executions import Executions
 from proxy.mysql.handshake import LoggedIn
 from proxy.mysql.own_sql import OwnSql
@@ -52,7 +52,6 @@ from proxy.mysql.responses import NO_STATUS, Kind, Outcome
 from proxy.mysql.routes import NO_CACHE, SKIPPED
 from proxy.mysql.session_context import context_of
 from proxy.mysql.shared import Shared
-from proxy.mysql.sql_modes import Reading
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Steer
 from proxy.mysql.trackers import begin
@@ -213,18 +212,9 @@ class Session:
             except Malformed as reason:
                 self.passing.statement(data, shared.large, str(reason))
                 return
-        sent, reading = text, self.state.reading
-        if (
-            not self.state.known and Reading.changes(text) and not may_be_command(text)
-        ):  # how it is read is not known either
+        if self.state.known and self.state.changes_marks(text):
             self.passing.statement(data, shared.large, READ_OTHERWISE)
             return
-        if reading is not None:
-            found = reading.of(text)
-            if found is None:
-                self.passing.statement(data, shared.large, READ_OTHERWISE)
-                return
-            text = found
         entry, values = shared.texts.find(text, database)
         route = entry.attached or shared.attach(entry, text, database)
         if route.is_command and self._own_sql.runs(text):
@@ -234,9 +224,11 @@ class Session:
             system = shared.system
             cache = route.opened(system, entry.cache, binary=False, eof=self.context.eof)
             read = CachedRead(data, system.caches_version, cache, values, text, database, route, route)
-            read.sent, read.forced = sent, entry.steer is Steer.FORCE
+            read.forced = entry.steer is Steer.FORCE
             self.reads.look(read)
             return
+        if self.state.changes_marks(text):  # perhaps: for a cached read MySQL would be asked
+            route = shared.large
         why = NO_CACHE if entry.cache is None else MORE
         again = why is NO_CACHE and entry.steer is not Steer.SKIP and not more
         if again and self.reads.says_again(data, text):
@@ -254,7 +246,7 @@ class Session:
     # -- prepared statements -------------------------------------------------------------------------------------------
 
     def _prepare(self, data: bytes) -> None:
-        if self._own_sql.prepares(self._read(data[5:]) or data[5:]):
+        if self._own_sql.prepares(data[5:]):
             return
         if self.state.known or not self.upstream.alive or not self._reads(data[5:]):
             self._send_prepare(data)
@@ -262,30 +254,24 @@ class Session:
             self.relay.start(self._prepare_known(data))
 
     def _reads(self, text: bytes) -> bool:
-        found = self._read(text)
-        return found is None or self.shared.route(found, self.state.database).statement.kind in MAY_BE_CACHED
-
-    def _read(self, text: bytes) -> bytes | None:
-        """The text as it would be written in a session that fills caches, None where that is not known."""
-        reading = self.state.reading
-        return text if reading is None else reading.of(text)
+        """Whether it may be a read."""
+        kind = self.shared.route(text, self.state.database).statement.kind
+        return kind in MAY_BE_CACHED or self.state.changes_marks(text)
 
     async def _prepare_known(self, data: bytes) -> None:
         await self.upstream.refresh()
         self._send_prepare(data)
 
     def _send_prepare(self, data: bytes) -> None:
-        sent, database, attributes = data[5:], self.state.database, self.context.attributes
-        text, reading = self._read(sent), self.state.reading
-        differed = self.state.differences(sent)
+        text, database, attributes = data[5:], self.state.database, self.context.attributes
+        misread, differed = self.state.changes_marks(text), self.state.differences(text)
         announced = (self.state.announces, self.shared.system.caches_version)
 
         def after(outcome: Outcome) -> None:
             if outcome.error is not None:
                 return
-            statement = PreparedStatement(text or b"", database, outcome.payloads, attributes=attributes)
-            statement.sent, statement.reading, statement.unread = sent, reading, text is None
-            statement.differed = differed
+            statement = PreparedStatement(text, database, outcome.payloads, attributes=attributes)
+            statement.misread, statement.differed = misread, differed
             if self.state.known:
                 statement.announced = announced
             self.statements[statement.id] = statement
@@ -299,7 +285,7 @@ class Session:
         if statement is None or len(data) < 14:
             self.passing.statement(data, self.shared.large, "the prepared statement is not known here")
             return
-        if statement.unread or (statement.reading is not self.state.reading and Reading.changes(statement.sent)):
+        if statement.misread or (self.state.known and self.state.changes_marks(statement.text)):
             statement.types = None
             self.passing.statement(data, self.shared.large, READ_OTHERWISE)
             return
@@ -310,7 +296,7 @@ class Session:
             read = CachedRead(
                 data, target.version, cache, asked.values, text, statement.database, route, statement, target, given
             )
-            read.sent, read.forced = statement.sent, target.forced
+            read.forced = target.forced
             self.reads.look(read)
             return
         if why == NO_CACHE and not statement.failed and self.reads.says_again(data, text, statement, given):
@@ -320,6 +306,8 @@ class Session:
                 self.upstream.show_now(statement)  # or each execution would be refused from now on
             self.relay.fail(self.shared.forced(why))
             return
+        if self.state.changes_marks(text):
+            route = self.shared.large
         name, noted = cache.name if cache is not None else "", text if why == NO_CACHE else None
         self.passing.statement(data, route, why, cache=name, noted=noted)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from proxy.mysql.effects import Effects
 from proxy.mysql.responses import NO_STATUS, Outcome
 from proxy.mysql.session_state import SessionState
+from proxy.mysql.sql_modes import ALL_MARKS
 
 ROLLED_BACK = frozenset({1180, 1205, 1213, 1613, 1614, 3101})  # errors with which MySQL may roll a transaction back
 
@@ -76,6 +77,7 @@ def _doubt(state: SessionState, effects: Effects, *, failed: bool) -> None:
     unknown_rows = effects.calls_unknown and state.eof and not effects.calls
     if unknown_rows or (failed and effects.error_hides):
         state.known = state.token_known = False  # an error tells nothing, nor do rows that end with EOF
+        state.marks = ALL_MARKS
     elif effects.unsettles:
         state.known = False
         if effects.sets_roles and not failed:

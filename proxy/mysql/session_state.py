@@ -52,7 +52,7 @@ from proxy.mysql.session_variables import (
     switched_on,
     untracked,
 )
-from proxy.mysql.sql_modes import Reading, reading_of, value_of
+from proxy.mysql.sql_modes import ALL_MARKS, marks_of, value_of
 
 _OUTSIDE = {ASCII: re.compile(rb"[\x80-\xff]"), BMP: re.compile(rb"[\xf0-\xff]")}  # bytes that no such text has
 OTHER_BYTES = {ASCII: re.compile(rb"[\xc2-\xf4][\x80-\xbf]"), BMP: re.compile(rb"[\xf0-\xf4][\x80-\xbf]")}
@@ -116,7 +116,8 @@ class SessionState:
     # What of an answer is other bytes in the session's character set of results; None: nothing.
     outside: re.Pattern[bytes] | None = None
     raw: bool = False  # or where a column has another character set than those of Unicode: it is sent as it is
-    reading: Reading | None = None  # how MySQL reads its texts, where that is not the default way
+    # What in a text MySQL reads otherwise than where caches are filled, or may, where it is not known.
+    marks: bytes = ALL_MARKS
     row_limit: int | None = None  # rows that an answer has at most, but of a text with a LIMIT of its own
     announces: Announces = NOBODY
     keep_alive: float = KEEP_ALIVE
@@ -278,7 +279,7 @@ class SessionState:
             self._note_limits()
 
     def _note_limits(self) -> None:
-        self.reading = reading_of(self.values.get("sql_mode", ""))
+        self.marks = marks_of(self.values["sql_mode"]) if "sql_mode" in self.values else ALL_MARKS
         limit = self.values.get(ROW_LIMIT, "")
         self.row_limit = int(limit) if limit.isdigit() and limit != PINNED_VALUES[ROW_LIMIT] else None
         waits = self.values.get("wait_timeout", "")
@@ -297,13 +298,13 @@ class SessionState:
 
     def learn(self, row: Sequence[str | None], definition: bytes) -> None:
         """The answer to ASK: the row of ASK_COLUMNS values, and the first column's definition."""
-        account, role, database, system_zone = (text or "" for text in row[:4])
+        account, role, database, system_zone = (text or "" for text in row[1:5])
         identity = f"{account} {role}"
         if (identity, database) != (self.identity, self.database):
             known = self.identity != ""  # or it is as of the login
             self.note_rights(database=known and database != self.database, roles=known and identity != self.identity)
         self.account, self.identity, self.database = account, identity, database
-        self.values = {name: text or "" for name, text in zip(ASKED, row[4:], strict=True)}
+        self.values = {name: text or "" for name, text in zip(ASKED, row[5:], strict=True)}
         is_off = self.values.pop(AUTOCOMMIT) == "0"
         self.misflagged = is_off and self.autocommit
         if self.values["time_zone"].upper() == "SYSTEM":
@@ -378,6 +379,11 @@ class SessionState:
             return False
         outside = _OUTSIDE[self.narrow].search
         return outside(text) is not None or any(outside(string.encode()) is not None for string in _strings(values))
+
+    def changes_marks(self, text: bytes) -> bool:
+        """Whether MySQL may read marks in the text otherwise than where caches are filled: what it does is not known
+        then."""
+        return self.marks != b"" and any(mark in text for mark in self.marks)
 
     def _differing(self, needs: frozenset[str]) -> str:
         off = untracked(self.values)

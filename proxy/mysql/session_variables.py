@@ -71,12 +71,20 @@ _ASKED_BY = {
     "max_sort_length": "IF(@@session.max_sort_length = @@global.max_sort_length"
     f" AND @@session.max_sort_length >= {SORTED}, '{OF_THE_SERVER}', 'another')",
 }
-ASK = (
-    "SELECT CURRENT_USER(), CURRENT_ROLE(), DATABASE(), @@global.system_time_zone, "
-    + ", ".join(_ASKED_BY.get(name, f"@@session.{name}") for name in ASKED)
-    + " LIMIT 1"
-)  # or sql_select_limit = 0 would leave no row
-ASK_COLUMNS = 4 + len(ASKED)
+
+
+def question(*expressions: str) -> str:
+    """The text that asks MySQL for these values, in one row. As binary strings they have the bytes of UTF-8, whatever
+    the session's character set of results is; and sql_select_limit = 0 would leave no row of a text without LIMIT."""
+    return "SELECT " + ", ".join(f"CAST({each} AS BINARY)" for each in expressions) + " LIMIT 1"
+
+
+IDENTITY = ("CURRENT_USER()", "CURRENT_ROLE()", "DATABASE()", "@@global.system_time_zone")
+ASK = question(*IDENTITY, *(_ASKED_BY.get(name, f"@@session.{name}") for name in ASKED)).replace(
+    "SELECT ", "SELECT CURRENT_USER(), ", 1
+)
+"""Tells all of them, and by the definition of its first column how strings are announced to the session."""
+ASK_COLUMNS = 1 + len(IDENTITY) + len(ASKED)
 
 PINNED_VALUES = {name: value.strip("'") for name, value in PINNED.items()} | {
     "character_set_client": "utf8mb4",

@@ -1,20 +1,20 @@
 """What a session's sql_mode makes of texts and of answers. Pure.
 
 Most modes concern what is written. Of the others each counts for those queries whose answers it can change
-(`planner/session_needs.py`), and two change how a text is read:
+(`planner/session_needs.py`). Two change what a mark in a text means (`MARKS`):
 
- mode                  | text                        | is read as
------------------------+-----------------------------+----------------------------------------
- ANSI_QUOTES           | any without a double quote  | it stands there
-                       | one with a double quote     | not: MySQL answers
- NO_BACKSLASH_ESCAPES  | any without a backslash     | it stands there
-                       | one with a backslash        | not: MySQL answers
+ mode                 | mark         | MySQL reads it as
+----------------------+--------------+------------------------------------------
+ ANSI_QUOTES          | double quote | what stands around a name, not a string
+ NO_BACKSLASH_ESCAPES | backslash    | itself, not as the beginning of an escape
+
+A session with such a mode is answered from caches where its text has none of these marks. With NO_BACKSLASH_ESCAPES it
+never is: drivers read the mode in the status flags of each answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from planner.session_needs import BYTES, OF_MODE, SESSION_NEEDS, STRINGS
 
@@ -26,31 +26,9 @@ NO_MATTER = frozenset({
 })  # fmt: skip
 """Modes that change no answer of a SELECT that has one: only whether it is refused, what it warns of, and what writes
 do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How texts are read where that is not the default way. One object for each way."""
-
-    ansi_quotes: bool
-    no_escapes: bool
-
-    def of(self, text: bytes) -> bytes | None:
-        """The text that means the same where texts are read the default way; None where there is none, or it is not
-        known."""
-        changed = (self.no_escapes and b"\\" in text) or (self.ansi_quotes and b'"' in text)
-        return None if changed else text
-
-    @staticmethod
-    def changes(text: bytes) -> bool:
-        """Whether the text may mean something else where texts are read in another way."""
-        return b'"' in text or b"\\" in text
-
-
-READINGS = {
-    (quotes, escapes): Reading(quotes, escapes)
-    for quotes, escapes in ((True, False), (False, True), (True, True))
-}  # fmt: skip
+MARKS = {"ANSI_QUOTES": b'"', "NO_BACKSLASH_ESCAPES": b"\\"}
+"""What stands in a text, and means something else in the mode."""
+ALL_MARKS = b"".join(MARKS.values())
 
 
 def modes_of(text: str) -> frozenset[str]:
@@ -58,10 +36,10 @@ def modes_of(text: str) -> frozenset[str]:
     return frozenset(text.upper().split(",")) - {""}
 
 
-def reading_of(text: str) -> Reading | None:
-    """How a session with this sql_mode reads texts; None: the default way."""
+def marks_of(text: str) -> bytes:
+    """The marks that mean something else with this value of sql_mode than where caches are filled."""
     modes = modes_of(text)
-    return READINGS.get(("ANSI_QUOTES" in modes, "NO_BACKSLASH_ESCAPES" in modes))
+    return b"".join(mark for mode, mark in MARKS.items() if mode in modes)
 
 
 def value_of(name: str, values: Mapping[str, str]) -> str:

@@ -13,12 +13,20 @@ from gtid_tracker.gtid import GtidSet, parse_owned
 from proxy.mysql.packets import Malformed
 from proxy.mysql.responses import Kind, Outcome
 from proxy.mysql.session_state import SessionState, gtid_set, text_row
-from proxy.mysql.session_variables import ASK, ASK_COLUMNS, TRACKS, switched_on, track_statement, untracked
+from proxy.mysql.session_variables import (
+    ASK,
+    ASK_COLUMNS,
+    TRACKS,
+    question,
+    switched_on,
+    track_statement,
+    untracked,
+)
 from sqltypes.errors import SourceError
 
-ASK_TRACKS = "SELECT " + ", ".join(f"@@session.{name}" for name in TRACKS) + " LIMIT 1"
-ASK_EXECUTED = "SELECT @@GLOBAL.gtid_executed LIMIT 1"
-ASK_COMING = "SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed LIMIT 1"  # in this order
+ASK_TRACKS = question(*(f"@@session.{name}" for name in TRACKS))
+ASK_EXECUTED = question("@@GLOBAL.gtid_executed")
+ASK_COMING = question("@@GLOBAL.gtid_owned", "@@GLOBAL.gtid_executed")  # in this order
 NOT_IN_TRANSACTION = 1766  # MySQL's error: session_track_gtids cannot be set while one is under way
 DEADLOCK = 1213  # MySQL's error: the whole transaction is rolled back
 INTERRUPTED = 1317

@@ -32,7 +32,8 @@ from proxy.mysql.packets import (
     lenenc,
     ok_bytes,
 )
-from proxy.mysql.session_variables import ASKED, PINNED_VALUES, TRACKS, switched_on
+from proxy.mysql.session_variables import ASK, ASKED, PINNED_VALUES, TRACKS, switched_on
+from proxy.mysql.trackers import ASK_TRACKS
 from tests.fuzz.bench import BenchTransport
 from tests.fuzz.payloads import mutated, numbered, pieces
 from tests.fuzz.system import DEFINITIONS, SERVER
@@ -220,12 +221,12 @@ class ScriptedUpstream:
         return packet(self.rng.choice(answers))  # fmt: skip
 
     def _of_text(self, payload: bytes) -> bytes:
-        if b"@@session.session_track_gtids, " in payload and b"CURRENT_USER()" not in payload:
+        if ASK_TRACKS.encode() in payload:
             return self._row([NOT_TRACKED[name] for name in TRACKS])
-        if b"CURRENT_USER(), CURRENT_ROLE()" in payload:
+        if ASK.encode() in payload:
             tracks = LIKE_CACHES if self._tracked else NOT_TRACKED
             known = {**PINNED_VALUES, **LIKE_CACHES, **tracks, "transaction_isolation": self.isolation}
-            return self._row(["app@%", "NONE", "d", "UTC", *(known.get(name, "1") for name in ASKED)])
+            return self._row(["app@%", "app@%", "NONE", "d", "UTC", *(known.get(name, "1") for name in ASKED)])
         if b"gtid_owned" in payload:
             return self._row([f"{SERVER}:8#5", f"{SERVER}:1-7"])
         if b"gtid_executed" in payload:

@@ -20,6 +20,9 @@ from proxy.mysql.prepared import (
     _turned,
     read_types,
 )
+from proxy.mysql.session_state import SessionState
+from proxy.mysql.session_variables import PINNED_VALUES
+from proxy.mysql.sql_modes import marks_of
 from sqltypes.expression import Value
 
 LONGLONG, STRING = 0x08, 0xFD
@@ -112,6 +115,21 @@ def test_what_mysql_goes_on_comparing_by_is_the_same_however_many_parameters_the
         assert _turned(ranks, types) == naive
         assert _places(types, {0x08, 0xFD}) == {at for at, type_ in enumerate(types) if type_ in (0x08, 0xFD)}
         assert _places(types, set()) == frozenset()
+
+
+def test_what_differs_where_mysql_executes_it_counts_from_then_on() -> None:
+    """It prepares the statement again where a table has changed, by the settings of the execution."""
+    quoted = PreparedStatement(b'SELECT "a"', "shop", [b"\0" + struct.pack("<IHHxH", 1, 0, 0, 0)], attributes=False)
+    zero_dates = "NO_ZERO_DATE,NO_ZERO_IN_DATE"
+    for other, misread, differed in (
+        ({}, False, set()),
+        ({"time_zone": "+05:00"}, False, {"time_zone"}),
+        ({"sql_mode": f"ANSI_QUOTES,{zero_dates}"}, True, {"time_zone"}),
+        ({}, True, {"time_zone"}),
+    ):
+        values = {**PINNED_VALUES, **other}
+        quoted.note_session(SessionState(values=values, marks=marks_of(values["sql_mode"])))
+        assert quoted.misread == misread and quoted.differed == differed
 
 
 @pytest.mark.parametrize(("more", "noted"), [(0, True), (1, False)])

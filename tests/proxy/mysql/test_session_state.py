@@ -191,7 +191,7 @@ def test_texts_and_strings_with_characters_that_the_session_lacks_are_misread(
     state = plain()
     values = {"character_set_client": client, "character_set_connection": connection, "collation_connection": "c"}
     assert same("character_set_client", client) and same("character_set_connection", connection)
-    state.learn(["u", "", "", "UTC", *(values.get(name, "") for name in ASKED)], bytes(16))
+    state.learn(["u", "u", "", "", "UTC", *(values.get(name, "") for name in ASKED)], bytes(16))
     for character in "a\x7fé\uffff😀":
         missing = character in lacks or (character == "\uffff" and lacks == "é😀")
         assert state.misreads(f"SELECT '{character}'".encode()) == missing
@@ -202,6 +202,21 @@ def test_texts_and_strings_with_characters_that_the_session_lacks_are_misread(
     assert state.announces[2:4] == ("c", client)
     state.forget_values()
     assert not state.misreads("😀".encode())
+
+
+def test_marks_mean_something_else_in_two_modes_and_where_the_mode_is_not_known() -> None:
+    state, double, backslash, none = plain(), b'SELECT "a"', b"SELECT 'a\\'b'", b"SELECT 'a'"
+    for mode, texts in (
+        ("", set()),
+        ("ANSI,ANSI_QUOTES", {double}),
+        ("NO_BACKSLASH_ESCAPES", {backslash}),
+        ("ANSI_QUOTES,NO_BACKSLASH_ESCAPES", {double, backslash}),
+    ):
+        state.on_trackers(variable("sql_mode", mode))
+        assert {text for text in (double, backslash, none) if state.changes_marks(text)} == texts
+    state.on_trackers(variable("sql_mode", ""))
+    state.forget_values()
+    assert state.changes_marks(double) and state.changes_marks(backslash) and not state.changes_marks(none)
 
 
 @pytest.mark.parametrize("inside", [True, False])

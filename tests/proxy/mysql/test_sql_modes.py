@@ -5,28 +5,21 @@ from __future__ import annotations
 import pytest
 
 from proxy.mysql.session_variables import ALWAYS, MODES, PINNED_VALUES, same
-from proxy.mysql.sql_modes import READINGS, Reading, reading_of, value_of
-
-ANSI, PLAIN_ESCAPES, BOTH = READINGS[True, False], READINGS[False, True], READINGS[True, True]
+from proxy.mysql.sql_modes import ALL_MARKS, marks_of, value_of
 
 
-def test_a_reading_is_one_object_for_all_sessions() -> None:
-    assert reading_of("") is None and reading_of(PINNED_VALUES["sql_mode"]) is None
-    assert reading_of("REAL_AS_FLOAT,PIPES_AS_CONCAT,ANSI_QUOTES,IGNORE_SPACE,ANSI") is ANSI
-    assert reading_of("no_backslash_escapes") is PLAIN_ESCAPES
-    assert reading_of("ANSI_QUOTES,NO_BACKSLASH_ESCAPES") is BOTH
-
-
-def test_what_has_a_double_quote_is_not_read_where_it_may_be_a_name() -> None:
-    assert ANSI.of(b'SELECT "a"') is None and ANSI.of(b"SELECT 'a\\b'") == b"SELECT 'a\\b'"
-
-
-def test_what_has_a_backslash_is_not_read_where_it_is_no_escape() -> None:
-    for reading in (PLAIN_ESCAPES, BOTH):
-        assert reading.of(b"SELECT 'a\\b'") is None
-        assert reading.of(b"SELECT 'a'") == b"SELECT 'a'"
-    assert BOTH.of(b'SELECT "a"') is None
-    assert Reading.changes(b"SELECT 'a\\b'") and Reading.changes(b'SELECT "a"') and not Reading.changes(b"SELECT 'a'")
+@pytest.mark.parametrize(
+    ("mode", "marks"),
+    [
+        ("", b""),
+        (PINNED_VALUES["sql_mode"], b""),
+        ("REAL_AS_FLOAT,PIPES_AS_CONCAT,ANSI_QUOTES,IGNORE_SPACE,ANSI", b'"'),
+        ("no_backslash_escapes", b"\\"),
+        ("ANSI_QUOTES,NO_BACKSLASH_ESCAPES", ALL_MARKS),
+    ],
+)
+def test_two_modes_change_what_a_mark_means(mode: str, marks: bytes) -> None:
+    assert marks_of(mode) == marks
 
 
 @pytest.mark.parametrize(
