@@ -48,6 +48,7 @@ BEGINS = ("BEGIN", "START", "COMMIT", "ROLLBACK AND")
 LETS_GO = ("UNLOCK", "!reset", "!change")
 RATHER_NOT = 6  # one in so many writes is played that may have to wait for another session's locks
 DDL_SET, WRITES_SET = frozenset(DDL), frozenset(WRITES)
+RESULTS = ("utf-8", "utf-16-be", "utf-32-be")  # how the names of databases are told, by character_set_results
 OF_SEVERAL = ("CALL", "EXECUTE", ";")  # of which some may have been done before an error
 QUIET = ("!execute", "!word", "!cursor", "!fetch", "!long", "!close", "!free", "!option", "!fields", "!use", "!ping")
 Step = tuple[int, str]
@@ -162,7 +163,9 @@ class Pair:
                 raise EndedBoth
             if direct is None or through is None:
                 raise Wrong(f"{one} of {step}: one connection has ended: MySQL {direct!r}, through {through!r}")
-            wanted = direct.replace(self.names[0].encode(), self.names[1].encode())
+            wanted = direct
+            for encoding in RESULTS:
+                wanted = wanted.replace(self.names[0].encode(encoding), self.names[1].encode(encoding))
             found[0].extend(results(self.clients[0], wanted, one))
             found[1].extend(results(self.clients[1], through, one))
         return found

@@ -53,6 +53,7 @@ from proxy.mysql.listener import MysqlListener
 from proxy.mysql.rights import is_admin
 from proxy.mysql.shared import MysqlOptions, Shared
 from proxy.planning import warm_up
+from proxy.prepared_watch import PreparedWatch, ask
 from proxy.pump import Pump
 from proxy.router import Router
 from proxy.source_watch import SourceWatch
@@ -97,6 +98,9 @@ class App:
     mysql_port: int = 0
     mysql: MysqlListener | None = None
     failed_look: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.prepared = PreparedWatch(lambda: ask(self.executor), self.stream)
 
     @property
     def system(self) -> Router:
@@ -347,6 +351,7 @@ async def keep(app: App, gate: Gate) -> None:
                 log.exception("what must happen now and then has failed")
     finally:
         await app.watch.close()
+        await app.prepared.close()
         if app.router.auto_cache is not None:
             await app.router.auto_cache.close()
 
@@ -358,6 +363,7 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     doubt = stream_doubt(app.engine, followed, lag, beyond)
     if app.stream.connected:
         app.watch.tick()
+        app.prepared.tick()
         doubt = doubt or app.watch.doubt(followed, lag)
     if doubt:
         app.stream.reconnect(doubt)

@@ -13,11 +13,11 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
-from dataflow.messages import Gap, Progress, StreamEvent, TableChanges, Transaction
+from dataflow.messages import Ddl, Gap, Progress, StreamEvent, TableChanges, Transaction
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from sqltypes.schema import Table
 from vstream import events as ev
@@ -177,6 +177,20 @@ class Assembler:
     def prepared(self) -> GtidSet:
         """The transactions that prepared an XA transaction which has not ended."""
         return GtidSet.of(prepared.gtid for prepared in self._prepared.values())
+
+    @property
+    def open_xa(self) -> frozenset[bytes]:
+        """Xids of the prepared XA transactions that have not ended, as `normal_xid` writes them."""
+        return frozenset(self._prepared)
+
+    def untold(self, xids: Iterable[bytes], *, over: bool) -> None:
+        """These may have ended unseen: their tables become holes. `over`: they have, and are forgotten."""
+        for prepared in filter(None, map(self._prepared.get, xids)):
+            odd = prepared.odd or Odd()
+            odd.add_tables(frozenset(mapped.name for mapped in prepared.seen))
+            self.sink(Ddl(None, "an XA transaction may have ended", odd.tables, schema=False))
+        for xid in xids if over else ():
+            self._prepared.pop(xid, None)
 
     def inflate(self, count: int) -> None:
         """Reads up to `count` events of the compressed transaction. Raises as `feed`."""

@@ -94,6 +94,15 @@ class BinlogSource:
     def unwant(self, qualified: str) -> None:
         self._assembler.unwant(qualified)
 
+    @property
+    def open_xa(self) -> frozenset[bytes]:
+        """Xids of the XA transactions that are prepared, and have not ended as far as the stream tells."""
+        return self._assembler.open_xa
+
+    def untold(self, xids: frozenset[bytes], *, over: bool) -> None:
+        """They may have ended without an event. `over`: they have."""
+        self._assembler.untold(xids, over=over)
+
     def reconnect(self, reason: str) -> None:
         """Logs in anew and looks who answers; for one who doubts that this is the source that is asked elsewhere.
         A login that is under way has looked before the doubt came: another one follows it."""

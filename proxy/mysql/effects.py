@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from proxy.mysql.statement_kind import Kind, Statement
+from proxy.mysql.statement_kind import ONE_PHASE, Kind, Statement
 from proxy.mysql.statement_set import Scope
 
 
@@ -110,6 +110,7 @@ class Effects:
     calls: bool  # it calls a procedure
     calls_unknown: bool  # it may call what does anything
     error_hides: bool  # something may have been done before an error
+    one_phase: bool  # it commits an XA transaction, which is in no binlog if it was prepared
     # No error: nothing of the session need be looked at, and no temporary table can have got another name.
     simple: bool
 
@@ -160,6 +161,7 @@ def effects_of(statement: Statement) -> Effects:
         calls=kind is Kind.CALL,
         calls_unknown=unknown,
         error_hides=unknown or not of_kind.undone,
+        one_phase=any(ONE_PHASE in part.options for part in parts),
         simple=simple,
     )
 

@@ -85,7 +85,7 @@ class PassThrough:
             data = self._upstream.for_mysql(data)
         elif route.effects.resolves:
             self._before_resolving(route)
-        sent = Sent(state.transactional, state.autocommit)
+        sent = Sent(state.transactional, state.autocommit, state.in_transaction)
         self._passing = Passing(route, noted, sent, executed, perf_counter_ns(), cache, values, why)
         state.vacant = False
         # A text too large to be looked at, or one whose cache is being planned again, may be a cached read.
@@ -123,6 +123,8 @@ class PassThrough:
         told = state.hides_writes and not failed  # by the answer to this statement, of one before
         if (state.may_be_unlogged or state.unlogged) and (effects.locks or effects.bounds or told):
             self._upstream.wrote_unlogged(schema=route.statement.kind is not StatementKind.WRITE)
+        if effects.one_phase and not failed and not (effects.single and sent.in_transaction):
+            self._upstream.wrote_unlogged(schema=False)  # it was prepared: MySQL 9.7 writes no event of its end
         self._upstream.answered()
 
     def end_here(self, data: bytes) -> None:

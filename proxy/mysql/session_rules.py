@@ -22,6 +22,7 @@ class Sent(NamedTuple):
 
     transactional: bool  # in a transaction, or with autocommit off
     autocommit: bool
+    in_transaction: bool = False  # in one, by MySQL's flags
 
 
 def after(state: SessionState, effects: Effects, sent: Sent, outcome: Outcome) -> None:

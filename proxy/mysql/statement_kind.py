@@ -52,8 +52,8 @@ class Statement:
     `keeps_found`: behind it FOUND_ROWS() tells of the statement before.
 
     `options`: of BEGIN "consistent snapshot", "read only", "read write"; of COMMIT and ROLLBACK "chain", "release"; of
-    SAVEPOINT "rollback", "release". `settings`: of SET; None where it is not understood. `parts`: of SEVERAL, in order;
-    () where they cannot be told.
+    SAVEPOINT "rollback", "release"; of XA COMMIT "one phase". `settings`: of SET; None where it is not understood.
+    `parts`: of SEVERAL, in order; () where they cannot be told.
     """
 
     kind: Kind
@@ -68,6 +68,7 @@ class Statement:
     keeps_found: bool = False
 
 
+ONE_PHASE = "one phase"
 ANYTHING = Statement(Kind.OTHER, calls_unknown=True, tables=True, assigns=True, of_last=True, settings=None)
 
 
@@ -120,7 +121,8 @@ def _one(tokens: Sequence[Token], version: ServerVersion) -> Statement:
         return ANYTHING
     made = _KINDS.get(verb)
     if made is None:
-        return replace(ANYTHING, keeps_found=verb in _KEEP_FOUND)
+        one_phase = verb == "XA" and word(tokens, 1) == "COMMIT" and _has(tokens, "ONE", "PHASE")
+        return replace(ANYTHING, keeps_found=verb in _KEEP_FOUND, options=frozenset({ONE_PHASE} if one_phase else ()))
     statement = made(tokens)
     asked = _asked_of_last(tokens)
     return replace(

@@ -276,6 +276,18 @@ def test_it_is_told_which_transactions_have_prepared_what_is_not_committed() -> 
     assert str(stream.assembler.prepared) == f"{SERVER}:1"
 
 
+def test_one_that_may_have_ended_unseen_makes_holes_of_its_tables() -> None:
+    stream = Stream()
+    stream.feed([*xa(1, 7, T.map(), T.inserts((1, "a"))), *xa(2, 8, U.map(), U.inserts((1, 2)))])
+    assert len(stream.assembler.open_xa) == 2
+    (of_t,) = [xid for xid in stream.assembler.open_xa if b"37" in xid]
+    stream.assembler.untold([of_t, b"another"], over=False)
+    stream.assembler.untold([of_t], over=True)
+    told = stream.given[-2:]
+    assert told == [Ddl(None, "an XA transaction may have ended", frozenset({"d.t"}), schema=False)] * 2
+    assert of_t not in stream.assembler.open_xa and len(stream.assembler.open_xa) == 1
+
+
 def test_who_wants_no_whole_transactions_is_given_large_ones_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vstream.assemble.HANDED_ON", 1)
     stream = Stream(max_weight=100)

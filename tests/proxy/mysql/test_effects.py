@@ -67,6 +67,11 @@ def test_of_several_statements_each_counts() -> None:
     assert not (found.single or found.ends or found.bounds)
 
 
+def test_an_xa_transaction_may_be_committed_in_one_phase() -> None:
+    assert of("xa commit 'a', 'b', 7 /* */ one phase").one_phase and of("DO 1; XA COMMIT 'a' ONE PHASE").one_phase
+    assert not any(of(sql).one_phase for sql in ("XA COMMIT 'ONE PHASE'", "XA PREPARE 'a'", "XA ROLLBACK 'a'"))
+
+
 def test_the_variables_that_tell_of_the_session_are_named() -> None:
     assert of("SET session_track_gtids = OFF, @x = 1").tracks == {"session_track_gtids"}
 

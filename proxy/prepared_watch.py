@@ -1,0 +1,115 @@
+"""Looks about once a second whether prepared XA transactions are still there: MySQL 9.7 writes nothing to its binlog
+where one is committed with ONE PHASE, as it should not be.
+
+What one has changed becomes a hole once it is gone, and the stream, which has brought all that was executed by then,
+does not tell how it ended. Where the account may not see which are prepared (XA_RECOVER_ADMIN), that happens at each
+look at one which is prepared for longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Protocol
+
+import structlog
+
+from external_upquery.executor import Executor
+from gtid_tracker.gtid import GtidSet
+from sqltypes.errors import SourceError, UpwellError
+
+log = structlog.get_logger("upwell.prepared")
+
+EVERY = 1.0  # seconds
+RECOVER = "XA RECOVER CONVERT XID"
+
+
+class XaStream(Protocol):
+    """The change stream, as far as XA transactions go."""
+
+    @property
+    def open_xa(self) -> frozenset[bytes]: ...
+
+    @property
+    def position(self) -> GtidSet: ...
+
+    def untold(self, xids: frozenset[bytes], *, over: bool) -> None: ...
+
+
+async def ask(executor: Executor) -> tuple[frozenset[bytes], GtidSet]:
+    """Xids of the XA transactions that MySQL has prepared, and what it may have executed by then. Raises as
+    `Executor.query`."""
+    _, rows = await executor.query(RECOVER)
+    _, owned, executed, _ = await executor.history()
+    return frozenset(xid_of(int(str(row[0])), int(str(row[1])), str(row[3])) for row in rows), executed.union(owned)
+
+
+def xid_of(format_id: int, first: int, digits: str) -> bytes:
+    """As the binlog spells it (`vstream/events.py`). `first`: bytes of its global part; `digits`: of that and its
+    branch, with 0x before."""
+    at = 2 + 2 * first
+    return f"X'{digits[2:at].lower()}',X'{digits[at:].lower()}',{format_id}".encode()
+
+
+class PreparedWatch:
+    """Invariants:
+    1. One question is under way at most, and none where the stream tells of no prepared transaction.
+    2. Only what was open at the look before is judged.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[], Awaitable[tuple[frozenset[bytes], GtidSet]]],
+        stream: XaStream,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`ask`: xids of those that MySQL has, and what it may have executed by then; SourceError: it does not say."""
+        self._ask = ask
+        self._stream = stream
+        self._clock = clock
+        self._asked_at = float("-inf")
+        self._asking: asyncio.Task[None] | None = None
+        self._before: frozenset[bytes] = frozenset()
+        self._gone: frozenset[bytes] = frozenset()  # at the look before
+        self._told = False
+
+    def tick(self) -> None:
+        """To be called now and then."""
+        opened = self._stream.open_xa
+        if not opened:
+            self._before = self._gone = frozenset()
+        elif self._clock() - self._asked_at >= EVERY and (self._asking is None or self._asking.done()):
+            self._asked_at = self._clock()
+            self._asking = asyncio.get_running_loop().create_task(self.look())
+
+    async def look(self) -> None:
+        """Asks, and tells the stream which may have ended."""
+        opened = self._stream.open_xa
+        try:
+            there, by_then = await self._ask()
+        except SourceError as error:
+            self._unseen(opened, error)
+            return
+        except UpwellError:  # out of reach: the stream finds out itself
+            return
+        gone = self._stream.open_xa & opened & self._before - there
+        over = gone & self._gone  # twice: one that is committed just now is gone before it is executed
+        if over and by_then.issubset(self._stream.position):
+            log.warning("xa_ended_unseen", xids=[xid.decode() for xid in sorted(over)])
+            self._stream.untold(over, over=True)
+        self._before, self._gone = opened, gone
+
+    def _unseen(self, opened: frozenset[bytes], error: SourceError) -> None:
+        waiting = self._stream.open_xa & opened & self._before
+        if waiting:
+            if not self._told:
+                self._told = True
+                log.warning("prepared_xa_not_seen", why=error.message, mend="GRANT XA_RECOVER_ADMIN to the account")
+            self._stream.untold(waiting, over=False)
+        self._before = opened
+
+    async def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
