@@ -15,8 +15,9 @@ not answered from it. What is here errs on the needing side: a variable is not n
   or be no day of the calendar, or is cast, or computed with. PAD_CHAR_TO_FULL_LENGTH: a CHAR column is named or
   starred, or there may be a temporary table, which may have one. The others: by the words whose meaning they change.
   What ANSI_QUOTES changes is seen in the client's own text (`proxy/mysql/sql_modes.py`). All of them, and the character
-  set of strings, count for a query that is not plain: one that computes, groups, joins, reads a view or a generated
-  column.
+  set of strings, count for a query that computes, or reads a view or a generated column; where it only joins, groups
+  and adds up, the set of strings alone, unless it names a column of a type whose values a mode may change as they are
+  stored in a temporary table (`_STEADY`).
 * The others: by the words for what they change.
 
 Literals and conversions inside of views are looked at as if they stood in the query. That parameters are of the types
@@ -53,7 +54,7 @@ from planner.string_kinds import (
     results_of,
 )
 from planner.support import misread
-from sqltypes.schema import SchemaSnapshot
+from sqltypes.schema import INTEGER_TYPES, SchemaSnapshot, Table
 from sqltypes.temporal import parse_datetime
 
 TIME_ZONE, COLLATION, AUTO_IS_NULL = "time_zone", "collation_connection", "sql_auto_is_null"
@@ -87,7 +88,7 @@ BY_WORD: dict[str, frozenset[str]] = {
 SESSION_NEEDS = frozenset({COLLATION, STRINGS, BYTES, AUTO_IS_NULL, PADDED, *DATE_MODES, *BY_WORD})
 """All variables that can be needed."""
 OF_OTHERS = frozenset({STRINGS, BYTES, PADDED, *DATE_MODES, *(name for name in BY_WORD if name.startswith(OF_MODE))})
-"""Those that every query needs that is not a plain one: a row of the caches' own session is not believed there."""
+"""Those that every query needs that computes: a row of the caches' own session is not believed there."""
 
 _OFFSET = re.compile(r"[+-]\d{1,2}:\d\d\s*\Z", re.ASCII)  # of a date-time literal
 _TIME = re.compile(r"-?\d{1,3}:\d\d(?::\d\d(?:\.\d{1,6})?)?", re.ASCII)
@@ -123,21 +124,30 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
         finder.words(found)
     for text in texts:
         finder.tree(text.tree, shown=text is query)
-    computed = any(
-        column.generated for table in plan.tables for column in table.columns
-    )  # MySQL may do so in a session
-    if len(texts) > 1 or computed or not _is_plain(query.tree):
+    generated = any(column.generated for table in plan.tables for column in table.columns)
+    if len(texts) > 1 or generated or not _only(query.tree, _COMBINED):  # MySQL may compute something in a session
         finder.needs |= OF_OTHERS
+    elif not (_only(query.tree, _PLAIN) and len(list(query.tree.find_all(exp.Table))) == 1):
+        finder.needs |= {STRINGS, BYTES} if _is_steady(query.tree, plan.tables) else OF_OTHERS
     strings = any(token.kind == "string" for found in tokens for token in found)
     if strings or not all(parameter.type.is_numeric for parameter in plan.parameters):
         finder.needs.add(BYTES)
     return frozenset(finder.needs)
 
 
-def _is_plain(tree: exp.Expr) -> bool:
-    """Whether the query only shows columns of one table, or counts rows, and only compares columns: what else it might
-    have may compute or convert, or be sent through a temporary table, under modes and character sets."""
-    return all(isinstance(node, _PLAIN) for node in tree.walk()) and len(list(tree.find_all(exp.Table))) == 1
+def _only(tree: exp.Expr, nodes: tuple[type[exp.Expr], ...]) -> bool:
+    return all(isinstance(node, nodes) for node in tree.walk())
+
+
+def _is_steady(tree: exp.Expr, tables: Iterable[Table]) -> bool:
+    """Whether all values of the query's columns are the same in a temporary table, in every mode."""
+    named = {column.name.lower() for column in tree.find_all(exp.Column)}
+    joins = list(tree.find_all(exp.Join))
+    named |= {name.name.lower() for join in joins for name in join.args.get("using") or ()}
+    every = any(_is_star(node) and not isinstance(node.parent, exp.Count) for node in tree.find_all(exp.Star))
+    every |= any(join.method == "NATURAL" for join in joins)
+    columns = [column for table in tables for column in table.columns]
+    return all(column.type.name in _STEADY for column in columns if every or column.name.lower() in named)
 
 
 @dataclass
@@ -417,6 +427,15 @@ _PLAIN = classes("""
     Select From Table TableAlias Column Identifier Star Alias Literal Placeholder Parameter Boolean Null Where And Or
     Paren EQ NEQ NullSafeEQ GT GTE LT LTE In Between Is Not Order Ordered Limit Offset Count Var
 """)
+_COMBINED = _PLAIN + classes("""
+    Join Group Having Distinct Union Subquery Exists With CTE Like Escape Tuple Sum Min Max Avg
+""")
+_STEADY = (
+    INTEGER_TYPES - {"year"}
+    | {"decimal", "float", "double", "varchar", "varbinary"}
+    | {f"{size}{kind}" for size in ("tiny", "", "medium", "long") for kind in ("text", "blob")}
+)
+"""Types of which every value is stored in a temporary table as it is, and shown as it is."""
 _COMPARISONS = classes("EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE")
 _HARMLESS = classes("And Or Xor Not GroupConcat Exists Escape Collate")
 

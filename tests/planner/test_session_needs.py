@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from planner.api import plan_evict, plan_query
-from planner.session_needs import BYTES, OF_MODE, OF_OTHERS, SESSION_NEEDS, session_needs
+from planner.session_needs import BYTES, OF_MODE, OF_OTHERS, SESSION_NEEDS, STRINGS, session_needs
 from sqltypes.schema import SchemaSnapshot, Table, View
 from tests.support.goldens import PLANS, sample_queries, snapshot
 from tests.support.schema_text import snapshot_of
@@ -55,6 +55,7 @@ def modes(sql: str) -> set[str]:
 
 
 PADDED = {"PAD_CHAR_TO_FULL_LENGTH"}
+ALL = {name.removeprefix(OF_MODE) for name in OF_OTHERS if name.startswith(OF_MODE)}
 
 
 @pytest.mark.parametrize(
@@ -173,14 +174,37 @@ def test_which_modes_a_plain_query_needs(sql: str, needed: set[str]) -> None:
         "SELECT COUNT(DISTINCT day) FROM t WHERE name = ?",
         "SELECT day, COUNT(*) FROM t GROUP BY day",
         "SELECT price - 1 FROM t WHERE id = ?",
-        "SELECT id FROM t WHERE name LIKE 'a%'",
-        "SELECT a.id FROM t a JOIN t b ON b.id = a.id WHERE a.id = ?",
         "SELECT BIT_COUNT('a') FROM t WHERE id = ?",
     ],
 )
-def test_what_is_not_plain_needs_all_modes_and_sets(sql: str) -> None:
+def test_what_computes_or_stores_dates_needs_all_modes_and_sets(sql: str) -> None:
     """MySQL computes, converts, and stores in temporary tables by them."""
     assert all_needs(sql) >= OF_OTHERS
+
+
+@pytest.mark.parametrize(
+    ("sql", "needed"),
+    [
+        ("SELECT id FROM t WHERE name LIKE 'a%'", set()),
+        ("SELECT a.id FROM t a JOIN t b ON b.id = a.id WHERE a.id = ?", set()),
+        ("SELECT code, COUNT(*), SUM(price), MAX(name) FROM t GROUP BY code HAVING COUNT(*) > 1 ORDER BY code", set()),
+        ("SELECT DISTINCT name FROM t WHERE id IN (SELECT id FROM t WHERE code = ?)", set()),
+        ("SELECT name FROM t UNION SELECT code FROM t", set()),
+        (
+            "SELECT a.id FROM t a LEFT JOIN t b USING (id) WHERE a.name = ? AND NOT b.code = 'x'",
+            {"HIGH_NOT_PRECEDENCE"},
+        ),
+        ("SELECT fixed, COUNT(*) FROM padded GROUP BY fixed", ALL),
+        ("SELECT a.* FROM t a JOIN t b ON b.id = a.id WHERE a.id = ?", ALL),
+        ("SELECT a.id FROM t a JOIN t b USING (day)", ALL),
+        ("SELECT a.id FROM t a NATURAL JOIN t b", ALL),
+        ("SELECT id FROM t GROUP BY id ORDER BY MAX(at)", ALL),
+        ("SELECT COUNT(*), id FROM t GROUP BY id HAVING COUNT(*) > 1", set()),
+    ],
+)
+def test_what_only_joins_and_groups_needs_the_modes_of_its_columns(sql: str, needed: set[str]) -> None:
+    assert modes(sql) - PADDED == needed - PADDED
+    assert all_needs(sql) >= {STRINGS, BYTES}
 
 
 def test_generated_columns_are_computed_by_the_session_that_reads_them() -> None:
