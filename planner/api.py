@@ -13,8 +13,10 @@ from dataclasses import replace
 from planner.binary_keys import require_strings
 from planner.build import build
 from planner.current_date import check_current_date
+from planner.distinct_order import check_distinct_order
 from planner.evict import Analysis
 from planner.expressions import Parameters
+from planner.hints import FULL_GROUP
 from planner.logical import NotMaintained
 from planner.names import Catalogue, view_columns
 from planner.padding import check_padding
@@ -37,7 +39,7 @@ from planner.scan import scan
 from planner.support import because, check_calls, check_timestamps, check_tokens, check_tree, misread, refuse
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import ColumnRef
-from sqltypes.schema import NULL, ResultColumn, SchemaSnapshot, Table
+from sqltypes.schema import NULL, TEMPORAL_TYPES, ResultColumn, SchemaSnapshot, Table
 
 ANSWER = "answer"  # the alias of an answer arrangement's columns: c0, c1 ...
 
@@ -48,6 +50,8 @@ def plan_query(sql: str, database: str, snapshot: SchemaSnapshot) -> QueryPlan:
     Raises ParseError (with the place), UnknownName, UnsupportedQuery (code of `support.REFUSED`), NeedRelations.
     """
     query, catalogue = _checked(sql, database, snapshot)
+    if query.modes is not None:
+        return _evict(query, catalogue, because("sql_mode"))
     doubt = _misread(query, catalogue)
     if doubt:
         return _evict(query, catalogue, because("text", doubt))
@@ -117,6 +121,8 @@ def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQ
         _check_text(view, snapshot)
     check_timestamps([query.tree, *(view.tree for view in views)])
     check_current_date(query.tree, catalogue)
+    if query.modes is not None and FULL_GROUP not in query.modes:
+        check_distinct_order(query.tree, catalogue)
     tables = _tables(query, catalogue)
     if not tables:
         raise refuse("no_table")
@@ -161,10 +167,14 @@ def _parameters(query: ParsedQuery, parameters: Parameters, catalogue: Catalogue
 
 def _evict(query: ParsedQuery, catalogue: Catalogue, why: str, caution: Caution = Caution.NONE) -> QueryPlan:
     parameters = Parameters(query.lists)
+    if query.modes is not None:  # conditions are computed here as the default mode does
+        caution = max(caution, Caution.KEYS)
     caution = Caution.TABLES if _misread(query, catalogue) else caution
     analysis = Analysis(catalogue, parameters, caution, _tables(query, catalogue))
     analysis.query(query.tree)
     described = _parameters(query, parameters, catalogue)
+    if query.modes is not None and any(parameter.type.name in TEMPORAL_TYPES for parameter in described):
+        analysis.caution = Caution.TABLES  # a mode may say which date a text is
     key = range(len(described))
     root = AnswerArrangement(
         query.template,

@@ -15,6 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from planner.fingerprint import Constant, ListSlot, Piece, Placeholder, normalised, pieces
+from planner.hints import mode_of, without_hints
 from planner.scan import ServerVersion, Token, is_keyword, place, scan, select_items, unwrap_version_comments
 from sqltypes.errors import ParseError, UnsupportedQuery
 
@@ -29,7 +30,7 @@ PARSER_FAILS = (TypeError, AttributeError, ValueError, LookupError, RecursionErr
 class ParsedQuery:
     """`text`: the client's, version comments resolved. `lists`: for each parameter whether it is an IN-list.
     `template`: the text with `{n}` for each parameter. `item_names`: the source text of each item of the outermost
-    select list."""
+    select list. `modes`: the sql_mode that the text sets for itself (`planner/hints.py`)."""
 
     text: str
     normalised: str
@@ -37,6 +38,7 @@ class ParsedQuery:
     lists: tuple[bool, ...]
     template: str
     item_names: tuple[str, ...]
+    modes: frozenset[str] | None = None
 
 
 def parse(sql: str, version: ServerVersion) -> ParsedQuery:
@@ -50,11 +52,11 @@ def parse(sql: str, version: ServerVersion) -> ParsedQuery:
     if tokens[0].text != "(" and not is_keyword(tokens[0], "SELECT", "WITH"):
         raise UnsupportedQuery("not_a_select", "only a SELECT can be cached", tokens[0].text)
     spans = _parameters(tokens)
-    tree = _tree(text, tokens, spans)
+    tree = _tree(without_hints(text, tokens), tokens, spans)
     items = select_items(tokens)
     names = tuple(text[tokens[first].start : tokens[end - 1].end] for first, end in items)
     lists = tuple(is_list for _, _, is_list in spans)
-    return ParsedQuery(text, normalised(tokens), tree, lists, _template(text, tokens, spans), names)
+    return ParsedQuery(text, normalised(tokens), tree, lists, _template(text, tokens, spans), names, mode_of(tokens))
 
 
 def view_query(definition: str, version: ServerVersion) -> exp.Query:

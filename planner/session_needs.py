@@ -33,8 +33,9 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from planner.fingerprint import unquote
+from planner.hints import SETTABLE
 from planner.names import Catalogue, view_columns
-from planner.parse import parse
+from planner.parse import ParsedQuery, parse
 from planner.plan import QueryPlan
 from planner.resolve import argument, ordinal
 from planner.scan import Token, scan, words
@@ -100,6 +101,12 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
     Requires: the plan was made with this snapshot.
     """
     query = parse(plan.sql, snapshot.server_version)
+    needs = _needs(query, plan, snapshot)
+    return needs if query.modes is None else needs - {OF_MODE + name for name in SETTABLE}
+
+
+def _needs(query: ParsedQuery, plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
+    """As `session_needs`, of a query that sets no mode for itself."""
     views = list(Catalogue(snapshot, plan.database).views(query.tree))
     texts = [query, *(parsed for _, parsed in views)]
     tokens = [scan(text.text) for text in texts]

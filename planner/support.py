@@ -50,6 +50,7 @@ REFUSED: dict[str, str] = {
     " them up; so does what equals '' where an ENUM has the member ''",
     "by_index": "by an index MySQL finds other rows than without one, for the column's type is not that of what it is"
     " compared with, or has fewer digits of the fraction",
+    "any_row": "without ONLY_FULL_GROUP_BY it is MySQL's choice which of several rows is shown, or comes first",
     "sum_by_plan": "MySQL cuts a sum of more than 65 digits where its plan has a table for groups, and only there",
     "padding": "whether 'a' equals 'a ' under a collation of bytes that pads, where a column's own does not, depends on"
     " MySQL's plan",
@@ -62,6 +63,7 @@ REFUSED: dict[str, str] = {
 }
 
 EVICT_ONLY: dict[str, str] = {
+    "sql_mode": "the query sets the sql_mode under which MySQL computes it",
     "union": "UNION, INTERSECT and EXCEPT have no incremental form yet",
     "join_kind": "only inner and left joins are maintained",
     "join_no_equality": "a join without an equality between the tables has no key to look up",

@@ -21,6 +21,9 @@ from typing import Protocol
 
 import structlog
 
+from external_upquery.login import SQL_MODE
+from planner.hints import without_mode
+from planner.session_needs import OF_MODE
 from proxy.api import CacheInfo, MadeBy, Origin
 from proxy.proxied import NO_SOURCE, ProxiedQueries, ProxiedQuery
 from sqltypes.errors import UnknownCache, UpwellError
@@ -37,6 +40,11 @@ AT_ONCE = 4  # shapes that one look plans, at most
 MOST_BARRED = 1000
 
 Shape = tuple[str, str]  # text, database
+
+
+def differing(modes: frozenset[str]) -> frozenset[str]:
+    """What of `session_needs` is another under these modes than under those that caches are filled with."""
+    return frozenset(OF_MODE + name for name in modes ^ frozenset(SQL_MODE.split(",")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,14 +276,26 @@ class AutoCache:
                 continue
             planned += 1
             try:
-                judgement = await self.proxied.judged(entry)
-                if judgement.cacheable and not self.proxied.cached_as(entry):
-                    await self._create(entry, now)
+                best = await self._best(entry)
+                judgement = await self.proxied.judged(best)
+                if judgement.cacheable and not self.proxied.cached_as(best):
+                    await self._create(entry, best.shape, now)
             except NO_SOURCE:
                 return
             except UpwellError as error:
                 log.warning("automatic_cache_failed", query=entry.shape, why=error.message)
                 self._bar(_Made(entry, now, 0.0))
+
+    async def _best(self, entry: ProxiedQuery) -> ProxiedQuery:
+        """The shape that serves most: where it sets a session's sql_mode, on which the answers do not depend, the one
+        without that. Raises what NO_SOURCE has."""
+        found = without_mode(entry.shape)
+        if found is None:
+            return entry
+        shape, modes = found
+        plain = self.proxied.entry(shape, entry.database)
+        judgement = await self.proxied.judged(plain)
+        return plain if judgement.cacheable and judgement.needs.isdisjoint(differing(modes)) else entry
 
     def _wanting(self, now: float) -> list[ProxiedQuery]:
         """Shapes that are asked often and long enough, the busiest first."""
@@ -294,11 +314,11 @@ class AutoCache:
         held = sum(made.bytes for made in self._made.values())
         return len(self._made) < self.policy.most and held <= self.policy.memory * ROOM_SHARE
 
-    async def _create(self, entry: ProxiedQuery, now: float) -> None:
+    async def _create(self, entry: ProxiedQuery, sql: str, now: float) -> None:
         why = f"asked {entry.recent:.0f} times in a minute, MySQL took {entry.p50_us / 1000:.2f} ms each time"
-        info = await self.caches.create_cache("", entry.shape, entry.database, MadeBy(Origin.AUTOMATIC, reason=why))
+        info = await self.caches.create_cache("", sql, entry.database, MadeBy(Origin.AUTOMATIC, reason=why))
         if info.existed:
             return  # somebody was quicker
         self._made[info.name] = _Made(entry, now, entry.p50_us)
         self.counters["automatic_caches_made"] += 1
-        log.info("automatic_cache_made", cache=info.name, query=entry.shape, why=why)
+        log.info("automatic_cache_made", cache=info.name, query=sql, why=why)

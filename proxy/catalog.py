@@ -22,11 +22,12 @@ from planner.api import with_result_columns
 from planner.fingerprint import Fingerprint
 from planner.matcher import QueryMatcher
 from planner.plan import Caution, QueryPlan
-from planner.scan import preparable, tokens_at_most
+from planner.scan import tokens_at_most
 from proxy.api import BY_GRPC, MadeBy, Origin
 from proxy.auditor import Auditor
 from proxy.collations import load_collations
 from proxy.definitions import CacheLimits, Definitions, Forgotten, to_the_end
+from proxy.described import described
 from proxy.doubts import CLOSED, Doubt, Doubts, next_level
 from proxy.encoding import Encoding, carried
 from proxy.keys import KeyBinder
@@ -148,7 +149,7 @@ class Catalog:
                 names |= need.names
         else:
             raise UnsupportedQuery("views_too_deep", f"views are nested more than {PLANNING_ROUNDS} deep")
-        columns, _ = await self._executor.describe(preparable(sql), database)
+        columns = await described(self._executor, sql, database)
         if thought.plan.mode.value == "maintain":
             difference = disagreement(thought.plan, columns)
             if difference:
@@ -174,15 +175,16 @@ class Catalog:
         """Whether the query could be cached, and how or why not. Raises SourceDown, Overloaded, DeadlinePassed."""
         schema = self._schema_changes
         try:
-            plan = (await self.plan(sql, database)).plan
+            planned = await self.plan(sql, database)
         except NO_SOURCE:
             raise
         except UnsupportedQuery as error:
             return Judgement(False, f"{error.code}: {error.message}", schema)
         except UpwellError as error:
             return Judgement(False, f"{error.reason}: {error.message}", schema)
+        plan = planned.plan
         notes = [note for note in plan.notes if note.startswith(("not maintained", "evict mode"))]
-        return Judgement(True, "; ".join([plan.mode.value, *notes]), schema, plan.sql)
+        return Judgement(True, "; ".join([plan.mode.value, *notes]), schema, plan.sql, planned.needs)
 
     def is_current(self, judgement: Judgement) -> bool:
         """Whether no DDL statement has come since."""
@@ -327,8 +329,7 @@ class Catalog:
 
     def _remove(self, cache: NamedCache) -> None:
         del self.caches[cache.name]
-        self.dropped_hits += cache.hits
-        self.dropped_misses += cache.misses
+        self.dropped_hits, self.dropped_misses = self.dropped_hits + cache.hits, self.dropped_misses + cache.misses
         cache.dropped = True
         self._uninstall(cache)
         self._want()

@@ -40,12 +40,14 @@ NO_SOURCE = (SourceDown, Overloaded, DeadlinePassed)
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """Whether a shape can be cached. `reason`: of the refusal, or the mode that the cache would have. `schema`: the
-    number of schema changes that it knows of. `normalised`: the query as the planner spells it."""
+    number of schema changes that it knows of. `normalised`: the query as the planner spells it. `needs`: the session
+    variables on which its answers depend."""
 
     cacheable: bool
     reason: str
     schema: int = 0
     normalised: str = ""
+    needs: frozenset[str] = frozenset()
 
 
 class Judge(Protocol):

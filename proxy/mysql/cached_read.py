@@ -17,7 +17,8 @@ from sqltypes.expression import Value
 class CachedRead:
     """A command that a cache may answer. `version`: of all caches, as of which it was found; `generation`: of its own.
     `announced`: what stands before the rows, once the session is known to be one that may be given a hit. `route` and
-    `data`: for MySQL, if it is to answer. `database`: where unqualified names are of."""
+    `data`: for MySQL, if it is to answer. `text`: as a session that fills caches would be sent it. `database`: where
+    unqualified names are of."""
 
     data: bytes
     version: int
@@ -40,6 +41,8 @@ class CachedRead:
     asked: bool = False  # MySQL was asked what its answers have shown
     hidden: str = ""  # the temporary table that hides one of the query's
     refused: str = ""  # what MySQL has said of the text
+    # The text that might have a cache in the session's sql_mode, and its route.
+    wanted: tuple[bytes, Route] | None = None
     generation: int = field(init=False)
 
     def __post_init__(self) -> None:

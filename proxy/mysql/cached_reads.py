@@ -116,6 +116,8 @@ class CachedReads:
         while isinstance(verdict, Ask):
             await self._do(verdict.step, read)
             verdict = self._gate(read)
+            if isinstance(verdict, Pass) and (other := self._in_its_mode(read)) is not None:
+                read, verdict = other, self._gate(other)
         if isinstance(verdict, Pass):
             self._pass(read, verdict)
         elif not self._hit(read):
@@ -127,6 +129,23 @@ class CachedReads:
             self._fill_beside(read)
         self.pass_read(read, verdict.why)
 
+    def _in_its_mode(self, read: CachedRead) -> CachedRead | None:
+        """The read of a cache whose text sets the session's sql_mode, which was not known as the read came."""
+        state, shared, eof = self._state, self._shared, self._context.eof
+        if not state.mode_hint or not state.known or read.kind is not read.route:
+            return None
+        text, entry, values, route, (instead, _) = shared.find(read.text, state, eof=eof)
+        if instead is None:
+            return None
+        if entry.cache is None:
+            read.wanted = text, route
+            return None
+        system = shared.system
+        cache = route.opened(system, entry.cache, binary=False, eof=eof)
+        other = CachedRead(read.data, system.caches_version, cache, values, text, read.database, route, route)
+        other.forced = read.forced
+        return other
+
     def pass_read(self, read: CachedRead, why: str) -> None:
         """MySQL is to answer, unless the transaction was shown the answer before."""
         statement = read.kind if isinstance(read.kind, PreparedStatement) else None
@@ -136,8 +155,12 @@ class CachedReads:
             self._relay.fail(self._shared.forced(why))
             return
         watched = None if read.announced is None else lambda done: self.watched(read, done)
-        route = self._shared.large if self._state.changes_marks(read.text) else read.route
-        self._passing.statement(read.data, route, why, cache=read.cache.name, values=read.values, watched=watched)
+        noted, route = read.wanted or (None, read.route)
+        if self._state.changes_marks(read.text):
+            route = self._shared.large
+        self._passing.statement(
+            read.data, route, why, cache=read.cache.name, values=read.values, noted=noted, watched=watched
+        )
 
     # -- what must be asked or waited for ------------------------------------------------------------------------------
 

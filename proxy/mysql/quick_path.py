@@ -31,7 +31,6 @@ from proxy.mysql.last_hit import MOST_FOUND
 from proxy.mysql.packets import COM_QUERY, COM_STMT_EXECUTE
 from proxy.mysql.prepared import CURSOR, LONGLONG
 from proxy.mysql.reads import MOST_LOOKED_AT
-from proxy.mysql.routes import Route
 from proxy.mysql.rows import end_size
 from proxy.mysql.session_context import SessionContext
 
@@ -211,8 +210,11 @@ class QuickPath:
             return None
         if self._state.marks and self._state.changes_marks(text):
             return None
-        entry, values = self._shared.texts.find(text, self._state.database)
-        route: Route | None = entry.attached
+        if self._state.mode_hint:
+            text, entry, values, route, _ = self._shared.find(text, self._state, eof=self._context.eof)
+        else:
+            entry, values = self._shared.texts.find(text, self._state.database)
+            route = entry.attached  # type: ignore[assignment]
         head = self.kinds.get(route)
         if head is None or route is None or entry.cache is None:
             return None

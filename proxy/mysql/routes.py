@@ -61,6 +61,10 @@ class Route:
             found = self._opened[binary, eof] = system.open_cache(cache, FORMATS[binary, eof])
         return found
 
+    def needs(self, system: SessionSystem, cache: str, *, eof: bool) -> frozenset[str]:
+        """Session variables on which the cache's answers depend."""
+        return self.opened(system, cache, binary=False, eof=eof).needs
+
     def learn(self, text: bytes, cache: SessionCache, values: Sequence[ParameterValue]) -> Key | None:
         """The key of a text, remembered; None where there is none. A route does not outlive the cache's plan."""
         try:

@@ -215,8 +215,7 @@ class Session:
         if self.state.known and self.state.changes_marks(text):
             self.passing.statement(data, shared.large, READ_OTHERWISE)
             return
-        entry, values = shared.texts.find(text, database)
-        route = entry.attached or shared.attach(entry, text, database)
+        text, entry, values, route, (instead, differing) = shared.find(text, self.state, eof=self.context.eof)
         if route.is_command and self._own_sql.runs(text):
             return
         more = entry.more and self.passing.several
@@ -229,7 +228,7 @@ class Session:
             return
         if self.state.changes_marks(text):  # perhaps: for a cached read MySQL would be asked
             route = shared.large
-        why = NO_CACHE if entry.cache is None else MORE
+        why = (differing or NO_CACHE) if entry.cache is None else MORE
         again = why is NO_CACHE and entry.steer is not Steer.SKIP and not more
         if again and self.reads.says_again(data, text):
             return
@@ -239,7 +238,7 @@ class Session:
             self.passing.statement(data, route, SKIPPED)
         elif more or not (route.effects.ends_only and ends_here(self.state)):
             noted = text if entry.cache is None else None
-            self.passing.statement(data, route, why, cache=entry.cache or "", noted=noted)
+            self.passing.statement(data, route, why, cache=entry.cache or instead or "", noted=noted)
         else:
             self.passing.end_here(data)
 

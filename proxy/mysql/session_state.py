@@ -52,7 +52,7 @@ from proxy.mysql.session_variables import (
     switched_on,
     untracked,
 )
-from proxy.mysql.sql_modes import ALL_MARKS, marks_of, value_of
+from proxy.mysql.sql_modes import ALL_MARKS, marks_of, mode_hint, value_of
 
 _OUTSIDE = {ASCII: re.compile(rb"[\x80-\xff]"), BMP: re.compile(rb"[\xf0-\xff]")}  # bytes that no such text has
 OTHER_BYTES = {ASCII: re.compile(rb"[\xc2-\xf4][\x80-\xbf]"), BMP: re.compile(rb"[\xf0-\xf4][\x80-\xbf]")}
@@ -118,6 +118,8 @@ class SessionState:
     raw: bool = False  # or where a column has another character set than those of Unicode: it is sent as it is
     # What in a text MySQL reads otherwise than where caches are filled, or may, where it is not known.
     marks: bytes = ALL_MARKS
+    # With which a text means in the sessions that fill caches what it means here, where it does not without.
+    mode_hint: bytes = b""
     row_limit: int | None = None  # rows that an answer has at most, but of a text with a LIMIT of its own
     announces: Announces = NOBODY
     keep_alive: float = KEEP_ALIVE
@@ -280,6 +282,7 @@ class SessionState:
 
     def _note_limits(self) -> None:
         self.marks = marks_of(self.values["sql_mode"]) if "sql_mode" in self.values else ALL_MARKS
+        self.mode_hint = mode_hint(self.values["sql_mode"]) if "sql_mode" in self.values else b""
         limit = self.values.get(ROW_LIMIT, "")
         self.row_limit = int(limit) if limit.isdigit() and limit != PINNED_VALUES[ROW_LIMIT] else None
         waits = self.values.get("wait_timeout", "")

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gtid_tracker.gtid import GtidSet
+from planner.hints import with_hint
 from planner.long_lists import LONG, without_lists
 from planner.matcher import QueryMatcher
 from planner.scan import server_version, unwrap_version_comments
@@ -86,6 +87,17 @@ class Member(Protocol):
         ...
 
 
+class Looked(NamedTuple):
+    """What is known of a text. `text`: as a session that fills caches would be sent it. `instead`: the cache that the
+    text as it is would be for, if there is one, and why it may not answer."""
+
+    text: bytes
+    entry: Entry[Route]
+    values: tuple[ParameterValue, ...]
+    route: Route
+    instead: tuple[str | None, str] = (None, "")
+
+
 class Shared:
     """What all sessions of the listener share."""
 
@@ -134,6 +146,22 @@ class Shared:
         """What is known of a text, whatever its literals are."""
         entry, _ = self.texts.find(text, database)
         return entry.attached or self.attach(entry, text, database)
+
+    def find(self, text: bytes, state: SessionState, *, eof: bool) -> Looked:
+        """For which cache a text is in such a session: one of the text as it is, or, where the session's sql_mode
+        counts, one of the text that sets this mode."""
+        looked = self._looked(text, state.database)
+        if state.mode_hint and state.known and looked.route.noted is not None:
+            name = looked.entry.cache
+            why = "" if name is None else state.differing(looked.route.needs(self.system, name, eof=eof))
+            other = with_hint(text, state.mode_hint) if name is None or why else None
+            if other is not None:
+                return self._looked(other, state.database)._replace(instead=(name, why))
+        return looked
+
+    def _looked(self, text: bytes, database: str) -> Looked:
+        entry, values = self.texts.find(text, database)
+        return Looked(text, entry, values, entry.attached or self.attach(entry, text, database))
 
     def attach(self, entry: Entry[Route], text: bytes, database: str) -> Route:
         """Finds out about a text of which nothing is known yet."""

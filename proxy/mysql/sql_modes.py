@@ -10,12 +10,16 @@ Most modes concern what is written. Of the others each counts for those queries 
 
 A session with such a mode is answered from caches where its text has none of these marks. With NO_BACKSLASH_ESCAPES it
 never is: drivers read the mode in the status flags of each answer.
+
+Where one of the others counts, a cache of the same text that sets the session's modes may answer (`mode_hint`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from external_upquery.login import SQL_MODE
+from planner.hints import FULL_GROUP, SETTABLE, hint_of
 from planner.session_needs import BYTES, OF_MODE, SESSION_NEEDS, STRINGS
 
 JUDGED = frozenset(name.removeprefix(OF_MODE) for name in SESSION_NEEDS if name.startswith(OF_MODE)) | {"ANSI_QUOTES"}
@@ -31,6 +35,9 @@ MARKS = {"ANSI_QUOTES": b'"', "NO_BACKSLASH_ESCAPES": b"\\"}
 ALL_MARKS = b"".join(MARKS.values())
 
 
+_HINTED = SETTABLE & JUDGED | {FULL_GROUP}
+
+
 def modes_of(text: str) -> frozenset[str]:
     """The modes in a value of sql_mode."""
     return frozenset(text.upper().split(",")) - {""}
@@ -40,6 +47,13 @@ def marks_of(text: str) -> bytes:
     """The marks that mean something else with this value of sql_mode than where caches are filled."""
     modes = modes_of(text)
     return b"".join(mark for mode, mark in MARKS.items() if mode in modes)
+
+
+def mode_hint(text: str) -> bytes:
+    """The hint by which a text is read as in a session with this value of sql_mode (`planner/hints.py`), where that can
+    change the answers of some; else nothing."""
+    modes, pinned = modes_of(text), modes_of(SQL_MODE)
+    return hint_of(modes).encode() if (modes ^ pinned) & _HINTED else b""
 
 
 def value_of(name: str, values: Mapping[str, str]) -> str:

@@ -1,0 +1,106 @@
+"""Optimizer hints, as far as they stand behind the first SELECT of a text.
+
+One sets sql_mode for its statement (`hint_of`): with it a query is another one, whose answers MySQL gives under that
+mode, whoever asks. It is held in evict mode: the engine computes as the default mode does. `mode_of` knows it in the
+one spelling alone.
+
+Others only say how MySQL is to find the rows. They are left out of what is parsed (`PLANS`); in evict mode they stay in
+the text that MySQL is sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from planner.scan import Token, is_keyword, scan, words
+from sqltypes.errors import ParseError
+
+SETTABLE = frozenset({
+    "ALLOW_INVALID_DATES", "ERROR_FOR_DIVISION_BY_ZERO", "NO_AUTO_VALUE_ON_ZERO", "NO_DIR_IN_CREATE",
+    "NO_ENGINE_SUBSTITUTION", "NO_UNSIGNED_SUBTRACTION", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ONLY_FULL_GROUP_BY",
+    "STRICT_ALL_TABLES", "STRICT_TRANS_TABLES", "TIME_TRUNCATE_FRACTIONAL",
+})  # fmt: skip
+"""Modes that the hint sets as `SET sql_mode` does: the others change how a text is read, which MySQL has done before it
+looks at a hint, or what a CHAR is as rows are compared."""
+FULL_GROUP = "ONLY_FULL_GROUP_BY"
+FOR_NONE = "NO_ENGINE_SUBSTITUTION"  # MySQL 9.7 takes no notice of a hint with no mode at all; this one reads nothing
+PLANS = words("""
+    BKA NO_BKA BNL NO_BNL DERIVED_CONDITION_PUSHDOWN NO_DERIVED_CONDITION_PUSHDOWN HASH_JOIN NO_HASH_JOIN MERGE NO_MERGE
+    JOIN_FIXED_ORDER JOIN_ORDER JOIN_PREFIX JOIN_SUFFIX GROUP_INDEX NO_GROUP_INDEX INDEX NO_INDEX INDEX_MERGE
+    NO_INDEX_MERGE JOIN_INDEX NO_JOIN_INDEX ORDER_INDEX NO_ORDER_INDEX MRR NO_MRR NO_ICP NO_RANGE_OPTIMIZATION SKIP_SCAN
+    NO_SKIP_SCAN SEMIJOIN NO_SEMIJOIN SUBQUERY QB_NAME
+""")
+"""Hints that change no answer, but how it is found."""
+
+_SELECT = re.compile(rb"\s*SELECT\b(?!\s*/\*)", re.IGNORECASE)
+_MODE = re.compile(r"/\*\+ SET_VAR\(sql_mode='([A-Z_,]+)'\) \*/")
+_HINT = re.compile(r"\s*([A-Za-z_]+)\s*(\([^()]*\))?")
+
+
+def hint_of(modes: frozenset[str]) -> str:
+    """What stands behind SELECT to set these modes, of which those that are not SETTABLE are left out.
+
+    >>> hint_of(frozenset({"STRICT_ALL_TABLES", "ANSI_QUOTES"}))
+    " /*+ SET_VAR(sql_mode='STRICT_ALL_TABLES') */"
+    """
+    names = ",".join(sorted(modes & SETTABLE)) or FOR_NONE
+    return f" /*+ SET_VAR(sql_mode='{names}') */"
+
+
+def with_hint(text: bytes, hint: bytes) -> bytes | None:
+    """The text with the hint; None where it has no place for it: it begins otherwise than with SELECT, or has a comment
+    behind that."""
+    found = _SELECT.match(text)
+    return None if found is None else text[: found.end()] + hint + text[found.end() :]
+
+
+def without_mode(sql: str) -> tuple[str, frozenset[str]] | None:
+    """The text without the hint that sets its modes, and these; None where it has none."""
+    tokens = scan(sql)
+    modes = mode_of(tokens)
+    if modes is None:
+        return None
+    return sql[: tokens[1].start].rstrip() + sql[tokens[1].end :], modes
+
+
+def with_whole_groups(sql: str) -> str | None:
+    """A text that sets modes without ONLY_FULL_GROUP_BY, with that; None for others."""
+    try:
+        found = without_mode(sql)
+    except ParseError:
+        return None
+    if found is None or FULL_GROUP in found[1]:
+        return None
+    given = with_hint(found[0].encode(), hint_of(found[1] | {FULL_GROUP}).encode())
+    return None if given is None else given.decode()
+
+
+def mode_of(tokens: Sequence[Token]) -> frozenset[str] | None:
+    """The modes that the text sets for itself; None where it sets none."""
+    if len(tokens) < 2 or not is_keyword(tokens[0], "SELECT"):
+        return None
+    found = _MODE.fullmatch(tokens[1].text)
+    modes = frozenset(found[1].split(",")) if found is not None else None
+    return modes if modes is not None and modes <= SETTABLE else None
+
+
+def without_hints(text: str, tokens: Sequence[Token]) -> str:
+    """The text with spaces in place of the hints that are understood."""
+    for at, token in enumerate(tokens):
+        if token.kind != "hint" or at == 0 or not is_keyword(tokens[at - 1], "SELECT"):
+            continue
+        if (at == 1 and mode_of(tokens) is not None) or _only_plans(token.text):
+            text = text[: token.start] + " " * (token.end - token.start) + text[token.end :]
+    return text
+
+
+def _only_plans(hint: str) -> bool:
+    """Whether it says nothing but how rows are to be found."""
+    at, inside = 0, hint[3:-2].rstrip()
+    while at < len(inside):
+        found = _HINT.match(inside, at)
+        if found is None or found[1].upper() not in PLANS:
+            return False
+        at = found.end()
+    return True
