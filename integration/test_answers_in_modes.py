@@ -75,9 +75,11 @@ def cached(beside: Beside, *texts: str | None) -> Iterator[None]:
 
 
 def rows(client: RawClient, sql: str) -> object:
-    """An answer's columns and rows, in any order; what MySQL tells of a column by its plan alone left out."""
+    """An answer's columns and rows, in any order; what MySQL tells of a column by its plan alone left out, of an empty
+    answer most of it."""
     found = parse(client.query(sql), binary=False)
-    return found.errno or (found.columns, sorted(map(repr, found.rows)))
+    columns = found.columns if found.rows else [(column.name, column.type) for column in found.columns]
+    return found.errno or (columns, sorted(map(repr, found.rows)))
 
 
 def whole(client: RawClient, sql: str) -> object:

@@ -6,8 +6,9 @@ Decided now and then (`tick`) from counts alone: how often a shape was passed th
 Automatic ones are not written to disk: after a restart they are made anew where that still pays.
 
 Counts of the last minute are weighed by age (the weight falls to 1/e in that time): no edge of a window decides.
-Nothing flaps: a cache is made at `least_reads` a minute and dropped below a quarter of that; it is not judged before
-`trial` seconds; and what was dropped is barred for a time that doubles whenever it happens again.
+Nothing flaps: a cache is not judged before `trial` seconds, and what does not pay is barred for a time that doubles
+whenever it happens again. One that nobody reads costs next to nothing: it stays, until its place or its memory is
+needed, and may be made again at once.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from sqltypes.errors import UnknownCache, UpwellError
 log = structlog.get_logger("upwell.automatic")
 
 MINUTE = 60.0
-KEEP_SHARE = 0.25  # of the reads for which a cache is made: it is kept while it has as many
+IDLE_SHARE = 0.25  # of the reads for which a cache is made: with fewer it is idle
 ROOM_SHARE = 0.8  # of its memory: above it nothing is made, and what is dropped for memory is dropped down to it
 LEAST_HITS = 0.1  # of all reads: with fewer the memory is better used otherwise, whatever time they save
 FILL_US = 50.0  # what a miss costs this process at least, beside MySQL's time
 HIT_US = 20.0  # what a hit takes, where none was timed yet
-AT_ONCE = 4  # shapes that one look plans, at most
+AT_ONCE = 8  # shapes that one look plans, at most
 MOST_BARRED = 1000
 
 Shape = tuple[str, str]  # text, database
@@ -57,9 +58,10 @@ class Policy:
 
     memory: int
     least_reads: float = 20.0
-    least_busy_ms: float = 50.0
+    least_busy_ms: float = 5.0
     most: int = 200
-    every: float = 5.0  # between two looks
+    every: float = 1.0  # between two looks at what might be cached
+    count_every: float = 5.0  # between two looks at the caches there are
     trial: float = 120.0  # before a cache is judged
     settled: float = 3600.0  # a cache that was kept so long has shown its worth: it is barred as if for the first time
     bar: float = 600.0
@@ -130,9 +132,10 @@ class _Bar:
 
 @dataclass(slots=True)
 class _Looks:
-    """Times of looks: the last one's, and the one under way."""
+    """Times of the last looks, and the one under way. `counted`: of the last at the caches."""
 
     last: float
+    counted: float
     task: asyncio.Task[None] | None = None
 
 
@@ -157,7 +160,7 @@ class AutoCache:
     def __post_init__(self) -> None:
         self._made: dict[str, _Made] = {}
         self._barred: OrderedDict[Shape, _Bar] = OrderedDict()
-        self._looks = _Looks(self.clock())
+        self._looks = _Looks(self.clock(), self.clock())
 
     # -- when --------------------------------------------------------------------------------------------------------
 
@@ -183,17 +186,19 @@ class AutoCache:
 
     async def look(self) -> None:
         """Counts, drops what does not pay, makes what would."""
-        now = self.clock()
-        decay = exp((self._looks.last - now) / MINUTE)
-        self._looks.last = now
+        now, looks = self.clock(), self._looks
+        decay, decay_counts = exp((looks.last - now) / MINUTE), exp((looks.counted - now) / MINUTE)
+        looks.last = now
         if not self.usable():
             return  # that nothing is asked now is nobody's choice
         for entry in self.proxied:
-            entry.recent = entry.recent * decay + entry.count - entry.marked
-            entry.marked = entry.count
-        await self._count(decay)
-        for name, why in self._losing(now):
-            await self._drop(name, why)
+            entry.recent = entry.recent * decay + entry.able - entry.marked
+            entry.marked = entry.able
+        if now - looks.counted >= self.policy.count_every:
+            looks.counted = now
+            await self._count(decay_counts)
+            for name, why in self._losing(now):
+                await self._drop(name, why)
         await self._make(now)
 
     # -- what there is -----------------------------------------------------------------------------------------------
@@ -231,10 +236,9 @@ class AutoCache:
             return f"it can be cached no longer: {made.refused}"
         if now - made.at < self.policy.trial:
             return ""
-        if made.reads < self.policy.least_reads * KEEP_SHARE:
-            if made.entry.kept and made.entry.recent >= self.policy.least_reads:
-                return f"its reads pass it by: {made.entry.recent:.0f} in the last minute"
-            return f"it is hardly read: {made.reads:.0f} times in the last minute"
+        if self._is_idle(made):
+            passed = made.entry.recent if made.entry.kept else 0.0
+            return f"its reads pass it by: {passed:.0f} in the last minute" if passed >= self.policy.least_reads else ""
         if made.hits < made.reads * LEAST_HITS or made.saved_us <= 0:
             return (
                 f"it does not pay: {made.hits:.0f} of {made.reads:.0f} reads in the last minute were hits, a miss takes"
@@ -242,9 +246,13 @@ class AutoCache:
             )
         return ""
 
-    async def _drop(self, name: str, why: str) -> None:
+    def _is_idle(self, made: _Made) -> bool:
+        return made.reads < self.policy.least_reads * IDLE_SHARE
+
+    async def _drop(self, name: str, why: str, *, bar: bool = True) -> None:
         made = self._made.pop(name)
-        self._bar(made)
+        if bar:
+            self._bar(made)
         try:
             await self.caches.drop_automatic(name)
         except UnknownCache:
@@ -270,7 +278,7 @@ class AutoCache:
         """Makes caches for the shapes that keep MySQL busiest, a few at a time: each is planned with MySQL's help."""
         planned = 0
         for entry in self._wanting(now):
-            if planned == AT_ONCE or not self._has_room():
+            if planned == AT_ONCE or not await self._room(now):
                 return
             if self.proxied.is_refused(entry):
                 continue
@@ -310,6 +318,16 @@ class AutoCache:
                 found.append(entry)
         return sorted(found, key=lambda entry: -entry.recent * entry.p50_us)
 
+    async def _room(self, now: float) -> bool:
+        """Whether there is room for one more; where there is not, idle caches make it, the longest idle first."""
+        while not self._has_room():
+            idle = [name for name, made in self._made.items() if self._is_idle(made) and now - made.at >= MINUTE]
+            if not idle:
+                return False
+            name = min(idle, key=lambda name: self._made[name].reads)
+            await self._drop(name, "it is hardly read, and its place is needed", bar=False)
+        return True
+
     def _has_room(self) -> bool:
         held = sum(made.bytes for made in self._made.values())
         return len(self._made) < self.policy.most and held <= self.policy.memory * ROOM_SHARE
@@ -320,5 +338,6 @@ class AutoCache:
         if info.existed:
             return  # somebody was quicker
         self._made[info.name] = _Made(entry, now, entry.p50_us)
+        entry.recent = 0.0  # those were the reads for which it was made
         self.counters["automatic_caches_made"] += 1
         log.info("automatic_cache_made", cache=info.name, query=sql, why=why)

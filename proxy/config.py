@@ -201,7 +201,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("admin-users", parse_names, None, "NAMES", "who may drop caches and see all queries; default: upstream's"),
     Setting("auto-cache", parse_switch, "off", "on|off", "cache what MySQL is busy with, drop what does not pay"),
     Setting("auto-cache-reads", parse_count, "20", "N", "reads of one shape in a minute for which it is cached"),
-    Setting("auto-cache-time", parse_seconds, "50ms", "TIME", "MySQL's time for them together, at least"),
+    Setting("auto-cache-time", parse_seconds, "5ms", "TIME", "MySQL's time for them together, at least"),
     Setting("auto-cache-memory", parse_fraction, "0.5", "PART", "of --memory-limit for all automatic caches"),
     Setting("max-caches", parse_large_count, "5000", "N", "caches in all"),
     Setting("max-caches-per-account", parse_large_count, "100", "N", "those of one account that is no administrator"),

@@ -69,8 +69,8 @@ class ProxiedQuery:
     caching weighs them."""
 
     __slots__ = (
-        "_latest", "_noted", "_owner", "accounts", "count", "database", "judgement", "kept", "marked", "recent", "seen",
-        "shape", "total_us",
+        "_latest", "_noted", "_owner", "able", "accounts", "count", "database", "judgement", "kept", "marked", "recent",
+        "seen", "shape", "total_us", "unable",
     )  # fmt: skip
 
     def __init__(self, owner: ProxiedQueries, shape: str, database: str) -> None:
@@ -78,28 +78,35 @@ class ProxiedQuery:
         self.shape = shape
         self.database = database
         self.count = 0
+        self.able = 0  # of them, those of sessions that could have been given a hit
+        self.unable = ""  # why the last one of the others could not
         self.total_us = 0.0
         self.seen = 0.0
         self.accounts: set[str] = set()
         self.judgement: Judgement | None = None
         self.kept = True  # in the list; a forgotten one comes back when it is noted again
         self.recent = 0.0
-        self.marked = 0  # `count` when `recent` was last brought forward
+        self.marked = 0  # `able` when `recent` was last brought forward
         self._latest = [0.0] * LATEST
         self._noted = 0
 
-    def note(self, us: float, account: str, times: int = 1) -> None:
-        """A read of this shape was passed through for the account, and MySQL took so long; it stands for so many."""
+    def note(self, us: float, account: str, times: int = 1, unable: str = "") -> None:
+        """A read of this shape was passed through for the account, and MySQL took so long; it stands for so many.
+        `unable`: why its session could not have been given a hit."""
         if not self.kept:
             current = self._owner.again(self)
             if current is not self:
-                current.note(us, account, times)
+                current.note(us, account, times, unable)
                 return
         if (noted := self._owner.noted) is not None:
             noted(self, us, times)
         self._latest[self._noted % LATEST] = us
         self._noted += 1
         self.count += times
+        if unable:
+            self.unable = unable
+        else:
+            self.able += times
         self.total_us += us * times
         self.seen = self._owner.clock()
         if account not in self.accounts and len(self.accounts) < MOST_ACCOUNTS:
@@ -138,19 +145,19 @@ class ProxiedTexts:
         self._entry: ProxiedQuery | None = None
         self._noted = 0
 
-    def note(self, us: float, account: str, text: bytes) -> None:
+    def note(self, us: float, account: str, text: bytes, unable: str = "") -> None:
         """As `ProxiedQuery.note`, of this text."""
         if self._sql is not None:
             entry, self._sql = self._owner.entry(self._sql, self._database), None
             self._entry = entry if entry.is_whole else None
         if self._entry is not None:
-            self._entry.note(us, account)
+            self._entry.note(us, account, 1, unable)
             return
         self._noted += 1
         if self._noted <= EACH:
-            self._owner.entry(text.decode(errors="replace"), self._database).note(us, account)
+            self._owner.entry(text.decode(errors="replace"), self._database).note(us, account, 1, unable)
         elif self._noted % EACH == 0:
-            self._owner.entry(text.decode(errors="replace"), self._database).note(us, account, EACH)
+            self._owner.entry(text.decode(errors="replace"), self._database).note(us, account, EACH, unable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +279,8 @@ class ProxiedQueries:
         if judgement is not None:
             name = self.cached_as(entry)
             reason = f"cached as {name!r}" if name else judgement.reason
+            if judgement.cacheable and entry.count > entry.able:
+                reason += f"; {entry.count - entry.able} reads could not have been hits: {entry.unable}"
         return ProxiedInfo(
             entry.shape,
             entry.database,

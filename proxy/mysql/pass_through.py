@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from proxy.api import ParameterValue, Served
 from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS
 from proxy.mysql.prepared import PreparedStatement
-from proxy.mysql.reads import lacks_own_writes
+from proxy.mysql.reads import lacks_own_writes, unable
 from proxy.mysql.relay import Relay
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, nobody_is_told
 from proxy.mysql.routes import NO_CACHE, Route
@@ -111,7 +111,7 @@ class PassThrough:
         after(state, effects, sent, outcome)
         took = (perf_counter_ns() - passing.at) / 1000
         if passing.noted is not None and route.noted is not None:
-            route.noted.note(took, state.account, passing.noted)
+            route.noted.note(took, state.account, passing.noted, unable(state))
         elif passing.cache and (note := self._shared.on_passed) is not None and not failed:
             note(passing.cache, passing.values, passing.why, took)
         if context.shown.answers:

@@ -259,6 +259,19 @@ def refusal(state: SessionState, needs: frozenset[str]) -> str:
     return state.differing(needs)
 
 
+def unable(state: SessionState) -> str:
+    """Why no read of the session could be a hit as it is now, whatever cache there were; "" if one could, as far as is
+    known."""
+    if not state.known:
+        return ""
+    if state.transactional:
+        if state.values.get("transaction_isolation", "") == "SERIALIZABLE":
+            return "in a SERIALIZABLE transaction"
+        if state.wrote:
+            return "in a transaction that has written"
+    return refusal(state, frozenset())
+
+
 def transaction_rule(
     state: SessionState, mode: Transactions, shown: Shown, parameters: Sequence[ParameterValue], *, again: bool
 ) -> str:

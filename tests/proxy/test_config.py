@@ -61,7 +61,7 @@ def test_administrators_are_listed_and_by_default_the_upstreams_account() -> Non
 
 def test_automatic_caching_is_off_unless_it_is_asked_for_with_its_thresholds() -> None:
     assert load().auto_cache is None
-    assert load({"auto-cache": "on", "memory-limit": "1MiB"}).auto_cache == Policy(1 << 19, 20, 50.0)
+    assert load({"auto-cache": "on", "memory-limit": "1MiB"}).auto_cache == Policy(1 << 19, 20, 5.0)
     options = {"auto-cache": "on", "memory-limit": "1MiB", "auto-cache-reads": "5", "auto-cache-time": "1s"}
     assert load({**options, "auto-cache-memory": "0.25"}).auto_cache == Policy(1 << 18, 5, 1000.0)
     for part in ("0", "1.5", "nan", "half"):
