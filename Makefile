@@ -128,6 +128,11 @@ sessions: $(DEV_READY)  ## random scripts of several sessions in lock step with 
 	@$(COMPILE)
 	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.session_scripts $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
+.PHONY: applications
+applications: $(DEV_READY)  ## WordPress with and without Upwell, side by side: ARGS='--posts n --pages n --rounds n'
+	@$(COMPILE)
+	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.applications.run $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(DEV_READY)  ## nonsense and broken connections against all that speaks MySQL's protocol: SECONDS=n SEED=n
 	@$(PY) -m tests.fuzz.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -247,8 +247,9 @@ def kept(name: str, key: bytes, make: Callable[[Path], None]) -> Path:
     return final
 
 
-def debian(package: str, only: Sequence[str] = ()) -> Path:
-    """The folder in which `package` lies unpacked: with all that it needs, or with `only` these packages."""
+def debian(package: str, only: Sequence[str] = (), *, beside: Sequence[str] = ()) -> Path:
+    """The folder in which `package` lies unpacked: with all that it and those `beside` it need, or with `only` these
+    packages."""
     try:
         os_release = debian_mysql.read_os_release()
         source = debian_mysql.main_source(debian_mysql.read_sources(), os_release)
@@ -262,11 +263,11 @@ def debian(package: str, only: Sequence[str] = ()) -> Path:
                     raise NotObtainable(f"there is no {tool} here: this is not a Debian or Ubuntu system")
             apt = PrivateApt(folder.parent / "apt", source, suites)
             apt.run("apt-get", "update", "-q")
-            unpacked = apt.fetch(only or apt.closure(package))
+            unpacked = apt.fetch(only or apt.closure(package, *beside))
             lead_into(unpacked)
             unpacked.rename(folder)
 
-        key = " ".join((*suites, platform.machine(), *only)).encode()
+        key = " ".join((*suites, platform.machine(), *only, *beside)).encode()
         return kept(package, key, make)
     except CannotStart as error:
         raise NotObtainable(f"{package}: {error}") from error

@@ -25,11 +25,12 @@ def statements_of(script: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def upwell_beside(server: Server, folder: Path) -> Iterator[int]:
+def upwell_beside(server: Server, folder: Path, *options: str) -> Iterator[int]:
     """The port on 127.0.0.1 where a proxy of `server` speaks MySQL's protocol: a process of its own, as in use."""
     with contextlib.ExitStack() as running:
         for tries_left in (2, 1, 0):  # somebody may take a free port before the proxy does
-            proxy = running.enter_context(ProxyProcess(server.url, folder, grpc_port=0, http_port=0, mysql_port=0))
+            started = ProxyProcess(server.url, folder, options=options, grpc_port=0, http_port=0, mysql_port=0)
+            proxy = running.enter_context(started)
             try:
                 proxy.wait_ready().close()
             except ProxyFailed:

@@ -50,6 +50,7 @@ CAMPAIGNS = (
     Campaign("by-index"),
     Campaign("mutants", 0.0, ("SEED={seed}",)),
     Campaign("oracle-mutants"),
+    Campaign("applications"),
     Campaign("sim", 0.2, ("STEPS={steps}", "SEED={seed}")),
     Campaign("differential", 0.15, ("SECONDS={seconds}", "FIRST={seed}")),
     Campaign("oracle", 0.2, ("SECONDS={seconds}", "SEED={seed}")),

@@ -1,0 +1,115 @@
+"""Two sites of one application on one database: one asks MySQL, one asks through Upwell; and their pages, compared."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from html import unescape
+from pathlib import Path
+from urllib.parse import urldefrag, urlencode, urljoin
+
+from integration.clients.tools import Tool
+from integration.mysql_server import free_port
+
+START_SECONDS = 60.0
+ANSWER_SECONDS = 120.0
+LINK = re.compile(r'href=["\']([^"\']+)["\']')
+
+
+class SiteFailed(Exception):
+    """A site did not start, or one of its pages could not be had; the message holds the end of its log."""
+
+
+@dataclass(slots=True)
+class Page:
+    status: int
+    text: str
+    seconds: float
+
+    def links(self, base: str) -> Iterator[str]:
+        for found in LINK.findall(self.text):
+            yield urldefrag(urljoin(base, unescape(found))).url
+
+
+@dataclass(slots=True)
+class Site:
+    """One web server of the application. `cookies`: of the user who is logged in."""
+
+    port: int
+    log: Path
+    process: subprocess.Popen[bytes]
+    cookies: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def get(self, path: str) -> Page:
+        return self._asked("GET", path)
+
+    def post(self, path: str, form: Mapping[str, str]) -> Page:
+        return self._asked("POST", path, urlencode(form))
+
+    def _asked(self, method: str, path: str, body: str | None = None) -> Page:
+        headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
+        if body is not None:
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS)
+        began = time.perf_counter()
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            text = answer.read().decode("utf-8", "replace")
+            took = time.perf_counter() - began
+        except OSError as error:
+            raise SiteFailed(f"{method} {path}: {error}; {self.said()}") from error
+        finally:
+            connection.close()
+        for line in answer.headers.get_all("Set-Cookie") or ():
+            name, _, value = line.partition(";")[0].partition("=")
+            self.cookies[name] = value
+        location = answer.headers.get("Location")
+        return Page(answer.status, f"-> {location}" if location else text, took)
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")[-600:]
+
+
+@contextmanager
+def site(command: Tool, folder: Path, environment: Mapping[str, str], log: Path) -> Iterator[Site]:
+    """PHP's own server on `folder`, with two workers. `SITE_URL` is in its environment."""
+    port = free_port()
+    told = {**os.environ, **command.environment, **environment, "SITE_URL": f"http://127.0.0.1:{port}"}
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*command.command, "-S", f"127.0.0.1:{port}", "-t", str(folder)],
+            cwd=folder, env=told, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+        )  # fmt: skip
+    try:
+        found = Site(port, log, process)
+        wait_for(found)
+        yield found
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def wait_for(one: Site) -> None:
+    """Until it listens. Raises SiteFailed."""
+    end = time.monotonic() + START_SECONDS
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", one.port)) == 0:
+                return
+        with suppress(subprocess.TimeoutExpired):
+            one.process.wait(0.02)
+            raise SiteFailed(f"it has ended: {one.said()}")
+        if time.monotonic() > end:
+            raise SiteFailed(f"it does not listen: {one.said()}")
