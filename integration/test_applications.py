@@ -8,41 +8,48 @@ from pathlib import Path
 
 import pytest
 
+from integration.applications.application import Application
 from integration.applications.crawl import crawl, different, visit
-from integration.applications.run import both_sites
+from integration.applications.run import APPLICATIONS, both_sites
 from integration.applications.sides import reads
-from integration.applications.wordpress import installed as wordpress
 from integration.clients.tools import NotObtainable
 from integration.mysql_server import Server
 from integration.served import Reads
 
-POSTS, PAGES, MOST_ROUNDS = 40, 14, 40
+SIZE, PAGES, MOST_ROUNDS = 40, 14, 40
 SHARE = 0.8  # of SELECTs that are hits; what a page asks at its login and about itself is MySQL's
+WRITTEN = {"WordPress": "/?p=", "MediaWiki": "/index.php/Page_"}  # how the path of a page begins that users change
+WORDS = "Written through Upwell."
 
 
-def test_wordpress(mysql: Server, tmp_path: Path) -> None:
-    database = f"t{os.getpid()}_wordpress"
+@pytest.mark.parametrize("application", APPLICATIONS.values(), ids=list(APPLICATIONS))
+def test_pages_are_the_same_and_reads_are_hits(application: Application, mysql: Server, tmp_path: Path) -> None:
+    database = f"t{os.getpid()}_application"
+    noise = application.noise
     try:
-        with both_sites(mysql, database, POSTS, tmp_path) as (direct, through, port):
-            paths = crawl(direct, "/", PAGES, lambda path: wordpress.PUBLIC.match(path) is not None)
+        with both_sites(application, mysql, database, SIZE, tmp_path) as (direct, through, port):
+            paths = crawl(direct, application.start, PAGES, application.is_public)
             assert len(paths) == PAGES
             for who in ("anonymous", "a user"):
                 if who != "anonymous":
-                    through.cookies |= wordpress.log_in(direct)
+                    application.log_in(direct)
+                    through.cookies |= direct.cookies
                 share = 0.0
                 for _ in range(MOST_ROUNDS):
                     before = reads(mysql, port)
-                    wrong = different(visit(direct, paths), visit(through, paths))
+                    wrong = different(visit(direct, paths), visit(through, paths), noise)
                     assert not wrong, (who, wrong)
                     share = reads(mysql, port).since(before).share
                     if share >= SHARE:
                         break
                 assert share >= SHARE, f"{share:.0%} of {who}'s SELECTs were hits"
-            post = next(path for path in paths if path.startswith("/?p="))
-            wordpress.comment(through, int(post.removeprefix("/?p=")), "Written through Upwell.")
+            page = next(path for path in paths if path.startswith(WRITTEN[application.name]))
+            application.write(through, page, WORDS)
             again = Reads("same")
-            while not again.done("other" if different(visit(direct, [post]), visit(through, [post])) else "same"):
+            while not again.done(
+                "other" if different(visit(direct, [page]), visit(through, [page]), noise) else "same"
+            ):
                 pass
-            assert "Written through Upwell." in visit(through, [post]).texts[post]
+            assert WORDS in visit(through, [page]).texts[page]
     except NotObtainable as reason:
-        pytest.skip(f"WordPress cannot be had here: {reason}")
+        pytest.skip(f"{application.name} cannot be had here: {reason}")

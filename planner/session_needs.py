@@ -9,7 +9,8 @@ not answered from it. What is here errs on the needing side: a variable is not n
   where those are only shown, or only compared with columns, whose own collations win; such must not decide an order, a
   group, DISTINCT, MIN or MAX.
 * character_set_connection, where it is none of Unicode's and literals are ASCII's: a string is converted to it or
-  changed in it, or becomes JSON, which no binary string can.
+  changed in it, or becomes JSON, which no binary string can. It is not needed where all columns of strings are binary
+  ones, and no string is shown or computed with: they are compared as the bytes that they are.
 * sql_auto_is_null: a column that may have AUTO_INCREMENT IS NULL.
 * The modes of sql_mode, each for itself. Those about dates: something becomes a date that is none, and may have zeros
   or be no day of the calendar, or is cast, or computed with. PAD_CHAR_TO_FULL_LENGTH: a CHAR column is named or
@@ -133,9 +134,12 @@ def _needs(query: ParsedQuery, plan: QueryPlan, snapshot: SchemaSnapshot) -> fro
         finder.tree(text.tree, shown=text is query)
     generated = any(column.generated for table in plan.tables for column in table.columns)
     if len(texts) > 1 or generated or not _only(query.tree, _COMBINED):  # MySQL may compute something in a session
-        finder.needs |= OF_OTHERS
-    elif not (_only(query.tree, _PLAIN) and len(list(query.tree.find_all(exp.Table))) == 1):
-        finder.needs |= {STRINGS, BYTES} if _is_steady(query.tree, plan.tables) else OF_OTHERS
+        return frozenset(finder.needs | OF_OTHERS)
+    types = _named_types(query.tree, plan.tables)
+    if not (_only(query.tree, _PLAIN) and len(list(query.tree.find_all(exp.Table))) == 1):
+        finder.needs |= {STRINGS, BYTES} if types <= _STEADY else OF_OTHERS
+    if types <= _OF_BYTES and not _shows_strings(query.tree):  # all strings are compared as bytes
+        return frozenset(finder.needs - {STRINGS, BYTES})
     strings = any(token.kind == "string" for found in tokens for token in found)
     if strings or not all(parameter.type.is_numeric for parameter in plan.parameters):
         finder.needs.add(BYTES)
@@ -146,15 +150,21 @@ def _only(tree: exp.Expr, nodes: tuple[type[exp.Expr], ...]) -> bool:
     return all(isinstance(node, nodes) for node in tree.walk())
 
 
-def _is_steady(tree: exp.Expr, tables: Iterable[Table]) -> bool:
-    """Whether all values of the query's columns are the same in a temporary table, in every mode."""
+def _named_types(tree: exp.Expr, tables: Iterable[Table]) -> frozenset[str]:
+    """Types of the columns that the query may name."""
     named = {column.name.lower() for column in tree.find_all(exp.Column)}
     joins = list(tree.find_all(exp.Join))
     named |= {name.name.lower() for join in joins for name in join.args.get("using") or ()}
     every = any(_is_star(node) and not isinstance(node.parent, exp.Count) for node in tree.find_all(exp.Star))
     every |= any(join.method == "NATURAL" for join in joins)
     columns = [column for table in tables for column in table.columns]
-    return all(column.type.name in _STEADY for column in columns if every or column.name.lower() in named)
+    return frozenset(column.type.name for column in columns if every or column.name.lower() in named)
+
+
+def _shows_strings(tree: exp.Expr) -> bool:
+    """Whether a literal is shown."""
+    items = [item for select in tree.find_all(exp.Select) for item in select.expressions]
+    return any(isinstance(item.unalias(), exp.Literal | exp.Placeholder | exp.Parameter) for item in items)
 
 
 @dataclass
@@ -437,11 +447,10 @@ _PLAIN = classes("""
 _COMBINED = _PLAIN + classes("""
     Join Group Having Distinct Union Subquery Exists With CTE Like Escape Tuple Sum Min Max Avg
 """)
-_STEADY = (
-    INTEGER_TYPES - {"year"}
-    | {"decimal", "float", "double", "varchar", "varbinary"}
-    | {f"{size}{kind}" for size in ("tiny", "", "medium", "long") for kind in ("text", "blob")}
-)
+_NUMBERS = INTEGER_TYPES - {"year"} | {"decimal", "float", "double"}
+_OF_BYTES = _NUMBERS | {"varbinary", "binary", "tinyblob", "blob", "mediumblob", "longblob"}
+"""Types of which no value is a string with a character set, nor read from one otherwise than from its bytes."""
+_STEADY = _OF_BYTES | {"varchar", "tinytext", "text", "mediumtext", "longtext"}
 """Types of which every value is stored in a temporary table as it is, and shown as it is."""
 _COMPARISONS = classes("EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE")
 _HARMLESS = classes("And Or Xor Not GroupConcat Exists Escape Collate")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -58,12 +59,13 @@ def visit(site: Site, paths: list[str]) -> Round:
     return found
 
 
-def different(one: Round, other: Round) -> dict[str, str]:
-    """Where pages differ, by their paths: the first lines that do."""
+def different(one: Round, other: Round, noise: re.Pattern[str]) -> dict[str, str]:
+    """Where pages differ, by their paths: the first lines that do. `noise`: what is left out."""
     out = {}
     for path, text in one.texts.items():
-        if text != other.texts[path]:
-            pairs = zip(text.split("\n"), other.texts[path].split("\n"), strict=False)
-            line = next((pair for pair in pairs if pair[0] != pair[1]), ("", "more lines"))
-            out[path] = f"{line[0][:200]!r} became {line[1][:200]!r}"
+        pair = [noise.sub("", each).split("\n") for each in (text, other.texts[path])]
+        if pair[0] != pair[1]:
+            first, second = next((both for both in zip(*pair, strict=False) if both[0] != both[1]), ("", "more lines"))
+            at = next((at for at, both in enumerate(zip(first, second, strict=False)) if both[0] != both[1]), 0)
+            out[path] = f"{first[max(0, at - 60) : at + 100]!r} became {second[max(0, at - 60) : at + 100]!r}"
     return out

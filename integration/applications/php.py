@@ -7,12 +7,13 @@ from pathlib import Path
 
 from integration.clients.tools import NotObtainable, Tool, debian, loaded
 
-PACKAGES = ("php-mysql", "php-xml", "php-mbstring", "php-intl", "php-gd")
+PACKAGES = ("php-mysql", "php-xml", "php-mbstring", "php-intl", "php-gd", "php-apcu")
 # Each needs those before it; what else is there is loaded behind them.
 IN_ORDER = ("mysqlnd", "pdo", "xml", "dom")
 NOT_LOADED = frozenset({"opcache", "readline", "ffi", "phar"})
 SETTINGS = {
     "opcache.enable_cli": "1",
+    "apc.enable_cli": "1",
     "error_reporting": "E_ALL & ~E_DEPRECATED",
     "display_errors": "stderr",
     "memory_limit": "512M",

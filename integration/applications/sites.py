@@ -74,7 +74,10 @@ class Site:
             connection.close()
         for line in answer.headers.get_all("Set-Cookie") or ():
             name, _, value = line.partition(";")[0].partition("=")
-            self.cookies[name] = value
+            if value == "deleted":  # as PHP lets one expire
+                self.cookies.pop(name, None)
+            else:
+                self.cookies[name] = value
         location = answer.headers.get("Location")
         return Page(answer.status, f"-> {location}" if location else text, took)
 
