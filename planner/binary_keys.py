@@ -1,7 +1,8 @@
 """A parameter beside a VARBINARY or a BLOB may be written as x'..', and MySQL reads that as a number where it computes.
 
 MySQL puts a value that a column must equal into the other conditions on the column. `b = 'a' AND FLOOR(b) = 0` and
-`b = x'61' AND FLOOR(b) = 0` have other answers then, and both have the key x'61'.
+`b = x'61' AND FLOOR(b) = 0` have other answers then, and both have the key x'61'. LIKE reads both as strings
+(`integration/test_likes_of_bytes.py`).
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _compared_as_string(column: exp.Column, others: _Others) -> bool:
     above = column.parent
     while isinstance(above, exp.Paren):
         above = above.parent
-    if not isinstance(above, _COMPARED):
+    if not isinstance(above, (*_COMPARED, exp.Like)):
         return isinstance(above, exp.Join)  # USING
     parts = [part for value in above.args.values() for part in (value if isinstance(value, list) else [value])]
     return all(part is column or _is_string(part, others) for part in parts if isinstance(part, exp.Expr))

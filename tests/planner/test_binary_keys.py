@@ -28,11 +28,13 @@ CACHED = (
     "SELECT id FROM files WHERE digest = ? AND name = ? AND LENGTH(name) > 3",
     "SELECT id FROM files WHERE digest IN (?) AND digest <> 'x' AND digest IS NOT NULL ORDER BY digest",
     "SELECT f.id FROM files f JOIN owners o ON o.id = f.owner WHERE f.owner = ?",
+    "SELECT id FROM files WHERE digest = ? AND digest LIKE 'a%' ESCAPE '`' AND name LIKE digest",
     "SELECT COUNT(*) FROM files WHERE digest = ? AND (digest) > (x'61') GROUP BY digest",
 )
 REFUSED = (
     "SELECT id FROM files WHERE digest = ? AND FLOOR(digest) = 0",
     "SELECT id FROM files WHERE digest = ? AND digest > 3",
+    "SELECT id FROM files WHERE digest = ? AND digest LIKE 3",
     "SELECT id FROM files WHERE digest = ? AND digest",
     "SELECT id FROM files WHERE digest IN (?) AND (owner = 1 OR digest + 1 > id)",
     "SELECT id FROM files WHERE digest = ? AND id = (SELECT MAX(g.id) FROM files g WHERE g.digest + 0 = 1)",
