@@ -1,4 +1,5 @@
-"""Dates with a zero in them, such as 2024-00-00, where what MySQL makes of them depends on its plan.
+"""Dates with a zero in them, such as 2024-00-00, or of no calendar, such as 2024-02-31, where what MySQL makes of them
+depends on its plan.
 
 MySQL's default sql_mode stores 0000-00-00 for them: in the temporary table of a GROUP BY, a DISTINCT or the ORDER BY of
 a join, and in the key by which it looks a row up in an index. Whether there is such a table or key, the plan says. So

@@ -51,10 +51,12 @@ DISTINCT = "SELECT DISTINCT z.id, z.k FROM z JOIN y ON y.z = z.id WHERE z.k = 1 
 @pytest.fixture(scope="module")
 def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
     mysql.execute(f"DROP DATABASE IF EXISTS {DATABASE}", f"CREATE DATABASE {DATABASE}", f"USE {DATABASE}", *TABLES)
+    other = f"{DATABASE}_2"
+    mysql.execute(f"DROP DATABASE IF EXISTS {other}", f"CREATE DATABASE {other}", f"USE {other}", *TABLES)
     with proxy_in_thread(mysql, DATABASE, Path(tmp_path_factory.mktemp("state"))) as found:
         yield found
         found.at_rest()
-    mysql.execute(f"DROP DATABASE {DATABASE}")
+    mysql.execute(f"DROP DATABASE {DATABASE}", f"DROP DATABASE {other}")
 
 
 def hinted(sql: str, mode: str) -> str | None:
@@ -168,6 +170,15 @@ def test_each_mode_has_its_answers(beside: Beside, mysql: Server, sql: str, mode
         ("SELECT DISTINCT k, n FROM z WHERE k = 1 ORDER BY s", False),  # both may be NULL: no unique key
         ("SELECT DISTINCT z.k FROM z JOIN y ON y.z = z.id WHERE z.k = 1 ORDER BY y.name", False),
         ("SELECT DISTINCT z.id FROM z JOIN y ON y.z = z.id WHERE z.k = 1 ORDER BY y.name", False),
+        ("SELECT DISTINCT k AS s FROM z WHERE k = 1 ORDER BY s", True),  # of what is shown
+        ("SELECT DISTINCT k AS s FROM z WHERE k = 1 ORDER BY s + 0", False),  # of the column
+        ("SELECT DISTINCT n AS s FROM z WHERE k = 1 ORDER BY s IS NULL", False),
+        (
+            f"SELECT DISTINCT {DATABASE}.z.id FROM {DATABASE}.z JOIN {DATABASE}_2.z"
+            f" ON {DATABASE}_2.z.k = {DATABASE}.z.k"
+            f" WHERE {DATABASE}.z.k = 1 ORDER BY {DATABASE}_2.z.s",
+            False,
+        ),
         ("SELECT DISTINCT COUNT(*) FROM z WHERE k = 1 ORDER BY s", False),
         ("SELECT id, d FROM z WHERE k = 1 GROUP BY k", False),
         ("SELECT d, k FROM z WHERE k = 1 HAVING MAX(id) > 0", False),
@@ -183,6 +194,35 @@ def test_which_row_is_shown_is_never_mysqls_choice(beside: Beside, sql: str, cac
             client.query("DROP CACHE any_row")
         else:
             assert b"ONLY_FULL_GROUP_BY" in found or b"only_full_group_by" in found, found
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("both", "plain"), ("both", "hinted"), ("both", ""), ("plain", ""), ("plain", "hinted"), ("hinted", "plain")],
+)
+@pytest.mark.parametrize("sql", [BY_K, "SELECT id, s FROM z WHERE k = 1 ORDER BY id"])
+def test_a_transaction_is_shown_the_same_again(
+    beside: Beside, mysql: Server, sql: str, before: str, after: str
+) -> None:
+    """Whichever caches of the text, as it is or with the session's mode, come and go meanwhile."""
+    texts = {"plain": (sql,), "hinted": (hinted(sql, ""),), "both": (sql, hinted(sql, "")), "": ()}
+    mysql.execute(f"USE {DATABASE}", "UPDATE z SET d = '2024-01-05', s = 'a' WHERE id = 1")
+    with both(beside, "OK at the end") as pair:
+        do(pair, "SET sql_mode = ''")
+        with cached(beside, *texts[before]):
+            beside.caught_up()
+            for _ in range(2):
+                if before != "plain" or sql is not BY_K:  # the mode counts for the other
+                    read_until_hit(beside, pair[1], pair[1].query, sql)
+            do(pair, "BEGIN")
+            assert not differs(pair, sql, "")
+        mysql.execute(f"USE {DATABASE}", "UPDATE z SET d = '2024-01-06', s = 'b' WHERE id = 1")
+        beside.caught_up()
+        with cached(beside, *texts[after]):
+            for _ in range(2):
+                assert not differs(pair, sql, "")
+            do(pair, "COMMIT")
+            assert not differs(pair, sql, "")
 
 
 @pytest.mark.parametrize("mode", sorted(SETTABLE))

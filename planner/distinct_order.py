@@ -21,13 +21,21 @@ def check_distinct_order(tree: exp.Query, catalogue: Catalogue) -> None:
         order = argument(select, "order")
         if argument(select, "distinct") is None or order is None:
             continue
-        hidden = [column for column in order.find_all(exp.Column) if not _is_shown(column, select)]
+        terms = [term.this if isinstance(term, exp.Ordered) else term for term in order.expressions]
+        hidden = [
+            column
+            for term in terms
+            for column in term.find_all(exp.Column)
+            if not _is_shown(column, select, alone=column is term)
+        ]
         if hidden and (select is not tree or not _determined(hidden, select, catalogue)):
             raise refuse("any_row", hidden[0].sql("mysql")[:60])
 
 
-def _is_shown(column: exp.Column, select: exp.Select) -> bool:
-    if any(item.alias_or_name.lower() == column.name.lower() and not column.table for item in select.expressions):
+def _is_shown(column: exp.Column, select: exp.Select, *, alone: bool) -> bool:
+    """`alone`: it is a term of the ORDER BY by itself: there a name is first that of a select item."""
+    names = [item.alias_or_name.lower() for item in select.expressions]
+    if alone and not column.table and column.name.lower() in names:
         return True
     return any(item.unalias() == column for item in select.expressions)
 
@@ -51,16 +59,18 @@ def _determined(hidden: list[exp.Column], select: exp.Select, catalogue: Catalog
 
 
 def _tables(select: exp.Select, catalogue: Catalogue) -> dict[str, Table] | None:
-    """The base tables that the SELECT is of, by their aliases in lower case; None where it is of others, too."""
+    """The base tables that the SELECT is of, by their aliases in lower case; None where it is of others, too, or two
+    have one name."""
     found: dict[str, Table] = {}
     clause = argument(select, "from_")
     sources = [clause.this] if clause is not None else []
     sources += [join.this for join in select.args.get("joins") or ()]
     for source in sources:
         relation = catalogue.relation(source) if isinstance(source, exp.Table) else None
-        if not isinstance(relation, Table) or source.args.get("joins"):
+        alias = source.alias_or_name.lower()
+        if not isinstance(relation, Table) or source.args.get("joins") or alias in found:
             return None
-        found[source.alias_or_name.lower()] = relation
+        found[alias] = relation
     return found
 
 

@@ -33,7 +33,9 @@ PLANS = words("""
 """)
 """Hints that change no answer, but how it is found."""
 
-_SELECT = re.compile(rb"\s*SELECT\b(?!\s*/\*)", re.IGNORECASE)
+_SELECT = re.compile(  # behind ordinary comments, but none right behind it
+    rb"(?:\s|/\*(?![!+])[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+SELECT\b(?!\s*/\*)", re.IGNORECASE
+)
 _MODE = re.compile(r"/\*\+ SET_VAR\(sql_mode='([A-Z_,]+)'\) \*/")
 _HINT = re.compile(r"\s*([A-Za-z_]+)\s*(\([^()]*\))?")
 

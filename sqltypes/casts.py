@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -90,7 +91,9 @@ def conversion(source: SqlType, target: SqlType) -> Convert:
             return _identity
         case "varchar" | "char" if target.collation and target.length is None:
             return _to_text(source, target)
-        case "date" if source.name in ("date", "datetime", "timestamp"):
+        case "date" if source.name == "date":
+            return lambda value: None if _incomplete(value) or _no_day(value) else value
+        case "date" if source.name in ("datetime", "timestamp"):  # of which MySQL leaves days of no calendar alone
             return lambda value: None if _incomplete(value) else value[:10]
         case "datetime" if source.name in ("date", "datetime", "timestamp"):
             scale = target.scale or 0
@@ -123,15 +126,21 @@ def _incomplete(value: str) -> bool:
     return value[5:7] == "00" or value[8:10] == "00"
 
 
+def _no_day(value: str) -> bool:
+    """Whether no calendar has the day: a session with ALLOW_INVALID_DATES may have stored 2024-02-31."""
+    day = value[8:10]
+    return day >= "29" and int(day) > monthrange(int(value[:4]) or 1, int(value[5:7]))[1]
+
+
 def no_zero(value: str | int) -> str | int:
-    """The date, if it has no zero in it; the YEAR, if it is not zero."""
-    if _incomplete(value) if isinstance(value, str) else value == 0:
+    """The date, if it has no zero in it and is one of the calendar's; the YEAR, if it is not zero."""
+    if _incomplete(value) or _no_day(value) if isinstance(value, str) else value == 0:
         raise EvaluationError(f"MySQL may make another date of {value}, or show it otherwise, as its plan is")
     return value
 
 
 def no_partial(value: str) -> str:
-    """The date, if it is a whole one or 0000-00-00."""
+    """The date, if it is a whole one of the calendar's, or 0000-00-00."""
     if not value.startswith("0000-00-00"):
         no_zero(value)
     return value

@@ -17,8 +17,8 @@ from sqltypes.expression import Value
 class CachedRead:
     """A command that a cache may answer. `version`: of all caches, as of which it was found; `generation`: of its own.
     `announced`: what stands before the rows, once the session is known to be one that may be given a hit. `route` and
-    `data`: for MySQL, if it is to answer. `text`: as a session that fills caches would be sent it. `database`: where
-    unqualified names are of."""
+    `data`: for MySQL, if it is to answer. `text`: as a session that fills caches would be sent it; `sent`: as it was
+    sent, if otherwise. `database`: where unqualified names are of."""
 
     data: bytes
     version: int
@@ -30,6 +30,7 @@ class CachedRead:
     kind: Route | PreparedStatement  # what reads that are hits in the same way have in common
     target: Target | None = None  # of a prepared statement
     given: tuple[Value, ...] = ()  # what the client has bound to it
+    sent: bytes = b""
     announced: Announced | None = None
     head: bytes = b""  # of the answer that is given
     shown: bytes = b""  # that answer, in the session's character set of results
@@ -47,6 +48,7 @@ class CachedRead:
 
     def __post_init__(self) -> None:
         self.generation = self.cache.generation
+        self.sent = self.sent or self.text
 
     @property
     def replanned(self) -> bool:

@@ -143,13 +143,13 @@ class CachedReads:
         system = shared.system
         cache = route.opened(system, entry.cache, binary=False, eof=eof)
         other = CachedRead(read.data, system.caches_version, cache, values, text, read.database, route, route)
-        other.forced = read.forced
+        other.sent, other.forced = read.sent, read.forced
         return other
 
     def pass_read(self, read: CachedRead, why: str) -> None:
         """MySQL is to answer, unless the transaction was shown the answer before."""
         statement = read.kind if isinstance(read.kind, PreparedStatement) else None
-        if why in OF_ANOTHER_STATE and self.says_again(read.data, read.text, statement, read.given):
+        if why in OF_ANOTHER_STATE and self.says_again(read.data, read.sent, statement, read.given):
             return
         if read.forced:
             self._relay.fail(self._shared.forced(why))
@@ -342,7 +342,7 @@ class CachedReads:
         cache, statement = read.cache, read.kind if isinstance(read.kind, PreparedStatement) else None
         self._shown.note(cache, read.values, body)
         said = Said(read.head, read.shown, cache.name, cache.needs, cache.relations, self._rights(), read.target)
-        self._shown.say(self._command_of(read.text, statement, read.given), said)
+        self._shown.say(self._command_of(read.sent, statement, read.given), said)
 
     def _rights(self) -> tuple[object, ...]:
         """What the account may do is the same while this is."""

@@ -215,7 +215,8 @@ class Session:
         if self.state.known and self.state.changes_marks(text):
             self.passing.statement(data, shared.large, READ_OTHERWISE)
             return
-        text, entry, values, route, (instead, differing) = shared.find(text, self.state, eof=self.context.eof)
+        sent = text
+        text, entry, values, route, (instead, differing) = shared.find(sent, self.state, eof=self.context.eof)
         if route.is_command and self._own_sql.runs(text):
             return
         more = entry.more and self.passing.several
@@ -223,14 +224,14 @@ class Session:
             system = shared.system
             cache = route.opened(system, entry.cache, binary=False, eof=self.context.eof)
             read = CachedRead(data, system.caches_version, cache, values, text, database, route, route)
-            read.forced = entry.steer is Steer.FORCE
+            read.sent, read.forced = sent, entry.steer is Steer.FORCE
             self.reads.look(read)
             return
         if self.state.changes_marks(text):  # perhaps: for a cached read MySQL would be asked
             route = shared.large
         why = (differing or NO_CACHE) if entry.cache is None else MORE
-        again = why is NO_CACHE and entry.steer is not Steer.SKIP and not more
-        if again and self.reads.says_again(data, text):
+        again = entry.cache is None and entry.steer is not Steer.SKIP and not more
+        if again and self.reads.says_again(data, sent):
             return
         if entry.steer is Steer.FORCE:
             self.relay.fail(shared.forced(why))

@@ -1,5 +1,5 @@
-"""Dates with a zero in them: where MySQL's answer depends on its plan, the read is MySQL's. What MySQL does with
-them, the scripts of the oracle's findings ask it."""
+"""Dates with a zero in them, or of no calendar: where MySQL's answer depends on its plan, the read is MySQL's. What
+MySQL does with them, the scripts of the oracle's findings ask it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DAYS = Table(
     ("id",),
     indexes=(("id",),),
 )
-WHOLE, PARTIAL, ZERO = "2024-05-05", "2024-05-00", "0000-00-00"
+WHOLE, PARTIAL, ZERO, NO_DAY = "2024-05-05", "2024-05-00", "0000-00-00", "2023-02-29"
 ROWS = "SELECT id, day FROM d WHERE k = ?"
 DISTINCT = "SELECT DISTINCT day FROM d WHERE k = ?"
 GROUPS = "SELECT day, COUNT(*) FROM d WHERE k = ? GROUP BY day"
@@ -62,10 +62,11 @@ def answer(query: str, day: str) -> list[Row]:
 @pytest.mark.parametrize(
     "query", [DISTINCT, GROUPS, LEAST, ROWS_GROUPED, OF_ROWS, ORDERED, BY_DAY, BY_MOMENT, PUSHED_DOWN, PUSHED_HAVING]
 )
-def test_a_partial_date_is_left_to_mysql(query: str) -> None:
-    assert answer(query, WHOLE)
+@pytest.mark.parametrize("day", [PARTIAL, NO_DAY, "2024-04-31"])
+def test_a_partial_date_and_one_of_no_calendar_are_left_to_mysql(query: str, day: str) -> None:
+    assert answer(query, WHOLE) and answer(query, "2024-02-29")
     with pytest.raises(EvaluationError):
-        answer(query, PARTIAL)
+        answer(query, day)
 
 
 @pytest.mark.parametrize("query", [GROUPS, LEAST, BY_DAY, BY_MOMENT])
@@ -81,6 +82,6 @@ def test_zero_is_a_date_like_others(query: str) -> None:
 
 
 @pytest.mark.parametrize("query", [ROWS, JOINED])
-@pytest.mark.parametrize("day", [PARTIAL, ZERO])
+@pytest.mark.parametrize("day", [PARTIAL, ZERO, NO_DAY])
 def test_rows_are_as_they_are(query: str, day: str) -> None:
     assert answer(query, day) == [(1, day)]

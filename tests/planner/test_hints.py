@@ -33,7 +33,11 @@ def test_modes_that_a_hint_cannot_set_are_left_out() -> None:
         ("SELECT/**/id FROM t", None),
         ("SELECTED", None),
         ("WITH a AS (SELECT 1) SELECT * FROM a", None),
-        ("/* first */ SELECT id FROM t", None),
+        ("/* first */ /**/SELECT id FROM t", f"/* first */ /**/SELECT{HINT} id FROM t"),
+        ("/* a * b **/ SELECT id FROM t", f"/* a * b **/ SELECT{HINT} id FROM t"),
+        ("/*!80000 SELECT */ id FROM t", None),
+        ("/* no end SELECT id FROM t", None),
+        ("# first\nSELECT id FROM t", None),
     ],
 )
 def test_where_the_hint_stands(text: str, wanted: str | None) -> None:
