@@ -87,7 +87,7 @@ class Site:
 
 @contextmanager
 def site(command: Tool, folder: Path, environment: Mapping[str, str], log: Path) -> Iterator[Site]:
-    """PHP's own server on `folder`, with two workers. `SITE_URL` is in its environment."""
+    """PHP's own server on `folder`. `SITE_URL` is in its environment."""
     port = free_port()
     told = {**os.environ, **command.environment, **environment, "SITE_URL": f"http://127.0.0.1:{port}"}
     with log.open("wb") as out:

@@ -33,6 +33,7 @@ from proxy.mysql.prepared import CURSOR, LONGLONG
 from proxy.mysql.reads import MOST_LOOKED_AT
 from proxy.mysql.rows import end_size
 from proxy.mysql.session_context import SessionContext
+from proxy.mysql.shared import Looked
 
 # What stands before the value of an execution's only parameter whose type was sent before, with and without
 # CLIENT_QUERY_ATTRIBUTES: how many parameters there are, which are NULL, that no types follow.
@@ -74,6 +75,8 @@ class QuickPath:
     def __init__(self, context: SessionContext) -> None:
         self.kinds: dict[object, bytes] = {}
         self.hot: dict[bytes, Hot] = {}
+        # What was found out about the last text that was none of a kind at hand: the long way begins with it.
+        self.looked: tuple[bytes, Looked] | None = None
         self._context = context
         self._shared = context.shared
         self._state = context.state
@@ -210,13 +213,17 @@ class QuickPath:
             return None
         if self._state.marks and self._state.changes_marks(text):
             return None
+        looked, route = None, None
         if self._state.mode_hint:
-            text, entry, values, route, _ = self._shared.find(text, self._state, eof=self._context.eof)
+            looked = self._shared.find(text, self._state, eof=self._context.eof)
+            text, entry, values, route, _ = looked
         else:
             entry, values = self._shared.texts.find(text, self._state.database)
-            route = entry.attached  # type: ignore[assignment]
+            route = entry.attached
         head = self.kinds.get(route)
         if head is None or route is None or entry.cache is None:
+            if route is not None:
+                self.looked = data, looked or Looked(text, entry, values, route)
             return None
         cache = route.opened(self._shared.system, entry.cache, binary=False, eof=self._context.eof)
         if values:

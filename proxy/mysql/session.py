@@ -216,7 +216,10 @@ class Session:
             self.passing.statement(data, shared.large, READ_OTHERWISE)
             return
         sent = text
-        text, entry, values, route, (instead, differing) = shared.find(sent, self.state, eof=self.context.eof)
+        looked, self.quick.looked = self.quick.looked, None
+        if looked is None or looked[0] is not data:
+            looked = data, shared.find(sent, self.state, eof=self.context.eof)
+        text, entry, values, route, (instead, differing) = looked[1]
         if route.is_command and self._own_sql.runs(text):
             return
         more = entry.more and self.passing.several
