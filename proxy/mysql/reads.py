@@ -139,7 +139,7 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
         return _ASK[Step.REFRESH]
     if read.replanned:
         return Pass(OTHER_CACHES)
-    reason = refusal(state, cache.needs) or _misread(read, state)
+    reason = refusal(state, cache.needs) or (_misread(read, state) if state.marks or state.narrow else "")
     if reason:
         return Pass(reason)
     if read.announced is None and not hides(state, cache):

@@ -212,14 +212,19 @@ class Session:
             except Malformed as reason:
                 self.passing.statement(data, shared.large, str(reason))
                 return
-        if self.state.known and self.state.changes_marks(text):
+        if self.state.marks and self.state.known and self.state.changes_marks(text):
             self.passing.statement(data, shared.large, READ_OTHERWISE)
             return
-        sent = text
-        looked, self.quick.looked = self.quick.looked, None
-        if looked is None or looked[0] is not data:
-            looked = data, shared.find(sent, self.state, eof=self.context.eof)
-        text, entry, values, route, (instead, differing) = looked[1]
+        sent, instead, differing = text, None, ""
+        looked = self.quick.looked
+        if looked is not None or self.state.mode_hint:
+            self.quick.looked = None
+            known = looked is not None and looked[0] is data
+            found = looked[1] if looked is not None and known else shared.find(sent, self.state, eof=self.context.eof)
+            text, entry, values, route, (instead, differing) = found
+        else:  # as `find`, without its cost
+            entry, values = shared.texts.find(text, database)
+            route = entry.attached or shared.attach(entry, text, database)
         if route.is_command and self._own_sql.runs(text):
             return
         more = entry.more and self.passing.several
