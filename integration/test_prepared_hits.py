@@ -4,6 +4,7 @@ with MySQL itself gets, though MySQL has not seen all that the client has sent."
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from integration.test_hits_same_bytes import KINDS, comparable
 from proxy.mysql.bound_values import UNSIGNED
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, lenenc, lenenc_int
+from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, ERR, lenenc, lenenc_int
 
 ITEM = (
     "CREATE TABLE item (id INT PRIMARY KEY, s VARCHAR(20), d DECIMAL(9,2), t TIMESTAMP NULL)",
@@ -137,6 +138,55 @@ def test_an_execution_closes_the_cursor_of_the_one_before(items: Beside, closes:
 
     with items.direct(capabilities=KINDS[kind]) as direct, items.client(capabilities=KINDS[kind]) as client:
         assert fetched(client, hits=True) == fetched(direct, hits=False)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_an_execution_that_fails_closes_no_cursor_but_the_hit_before_it_has(items: Beside, kind: str) -> None:
+    def told(client: RawClient, *, hits: bool) -> list[object]:
+        statement = client.prepare(BY_ID)
+        given = parameters(client, [number(1)], [LONGLONG])
+        client.execute(statement.id, given)
+        if hits:
+            read_until_hit(items, client, client.execute, statement.id, given)
+        client.execute(statement.id, given, flags=CURSOR_READ_ONLY)
+        client.execute(statement.id, given)
+        assert not hits or last_served(items, client) == "hit"
+        failed = client.execute(statement.id, b"")
+        return [failed[4], without_numbers(client.fetch(statement.id, 1))]
+
+    with items.direct(capabilities=KINDS[kind]) as direct, items.client(capabilities=KINDS[kind]) as client:
+        wanted = told(direct, hits=False)
+        assert told(client, hits=True) == wanted and wanted[0] == ERR
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("fetches", [False, True], ids=["then executed", "then fetched"])
+def test_pieces_of_no_parameter_behind_a_hit_that_closed_a_cursor(items: Beside, fetches: bool, kind: str) -> None:
+    """MySQL refuses the next execution for them, which closes no cursor then."""
+
+    def told(client: RawClient, *, hits: bool) -> list[object]:
+        statement = client.prepare("SELECT id, s FROM item WHERE id = 1")
+        if hits:
+            read_until_hit(items, client, client.execute, statement.id)
+        else:
+            client.execute(statement.id)
+        client.execute(statement.id, flags=CURSOR_READ_ONLY)
+        answers = [comparable(client, client.execute(statement.id)) for _ in range(2)]
+        assert not hits or last_served(items, client) == "hit"
+        client.long_data(statement.id, 0, b"9")
+        if fetches:
+            answers.append(without_numbers(client.fetch(statement.id, 1)))
+        answers.append(client.execute(statement.id))
+        return [*answers, without_numbers(client.fetch(statement.id, 1)), client.execute(statement.id)[4]]
+
+    with items.direct(capabilities=KINDS[kind]) as direct, items.client(capabilities=KINDS[kind]) as client:
+        client.query("CREATE CACHE IF NOT EXISTS pieces FROM SELECT id, s FROM item WHERE id = 1")
+        assert told(client, hits=True) == told(direct, hits=False)
+
+
+def without_numbers(answer: bytes) -> bytes:
+    """An error that names a statement, of which the proxy has prepared others."""
+    return re.sub(rb"\([0-9]+\)", b"()", answer[4:])
 
 
 @pytest.mark.parametrize("eof", [False, True], ids=["ok", "eof"])

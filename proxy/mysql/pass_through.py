@@ -105,7 +105,7 @@ class PassThrough:
         effects = route.effects
         self._relay.free()
         if passing.executed is not None:
-            passing.executed.failed = failed
+            passing.executed.answered(failed=failed)
         if state.token and outcome.state:
             lacks_own_writes(state, self._shared)  # or they would gather in a session that never reads
         after(state, effects, sent, outcome)

@@ -96,6 +96,7 @@ class PreparedStatement:
         # Of its cursor.
         self.cursor = False  # MySQL may have one open
         self.closed = False  # MySQL would have closed it at an execution that was a hit
+        self.stale = False  # so it was as the execution was sent that MySQL answers
         # MySQL has executed it without one. Where a cursor is the first that it sees, it answers the next execution in
         # a broken way (9.7).
         self.ran = False
@@ -164,11 +165,13 @@ class PreparedStatement:
         found = [self._typed(*one) for one in unseen]
         if first and self.looked and not self.parameters:
             found = [packet(b"\x17%b\0\1\0\0\0" % self.id, 0)]
-        if data:
-            self.ran |= bool(found) or not cursor
-            self.cursor, self.closed = cursor, False
         if not data and self.rebound and last and self.types is not None:
             found.append(self._typed(packet(last, 0), self.types))
+        if found:  # MySQL closes its cursor there
+            self.cursor = self.closed = False
+        if data:
+            self.ran |= bool(found) or not cursor
+            self.stale, self.cursor, self.closed = self.closed, cursor, False
         return found
 
     def note_session(self, state: SessionState) -> None:
@@ -176,6 +179,12 @@ class PreparedStatement:
         self.misread |= state.changes_marks(self.text)
         if state.narrow or state.differing(SESSION_NEEDS):
             self.differed |= state.differences(self.text)
+
+    def answered(self, *, failed: bool) -> None:
+        """MySQL has answered an execution. One that fails may have left an older cursor open."""
+        self.failed = failed
+        if failed and self.stale:
+            self.cursor = self.closed = True
 
     def resolve_unshown(self) -> None:
         """MySQL may resolve it anew, and is not shown before what it was owed."""

@@ -347,9 +347,8 @@ class Session:
 
     def _fetch(self, data: bytes) -> None:
         statement = self.upstream.statement_of(data)
-        if statement is not None and statement.closed and self.upstream.alive:
-            self.upstream.run_command(packet(bytes((COM_STMT_RESET,)) + statement.id, 0), _nothing)
-            statement.cursor = statement.closed = False
+        if statement is not None:
+            self.upstream.close_cursor(statement)
         self.upstream.forward(data, Kind.ROWS, _nothing)
 
     # -- other commands ------------------------------------------------------------------------------------------------

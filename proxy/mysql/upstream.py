@@ -14,6 +14,7 @@ from proxy.mysql.packets import (
     COM_STMT_CLOSE,
     COM_STMT_EXECUTE,
     COM_STMT_PREPARE,
+    COM_STMT_RESET,
     OK,
     OkAnswer,
     ok_bytes,
@@ -210,16 +211,30 @@ class Upstream:
         return bool(owed)
 
     def show_now(self, statement: PreparedStatement) -> None:
-        """As `show_owed`, with no command behind it that MySQL answers. The next one waits."""
-        if self.alive and self.show_owed(statement):
+        """As `show_owed`, with no command behind it that MySQL answers: its cursor is closed, too, where hits have
+        closed it. The next command waits."""
+        if self.alive and (self.show_owed(statement) or self.close_cursor(statement)):
             self._relay.occupy()
+
+    def close_cursor(self, statement: PreparedStatement) -> bool:
+        """Closes the cursor that hits have closed, where MySQL has it open. Whether it had. Not behind pieces of a
+        parameter, which MySQL would forget: they are sent to none with such a cursor."""
+        if not statement.closed or statement.long_data or not self.alive:
+            return False
+        self.run_command(packet(bytes((COM_STMT_RESET,)) + statement.id, 0), self._ran)
+        statement.cursor = statement.closed = False
+        return True
 
     def replayed(self, outcome: Outcome) -> None:
         """MySQL has run a hit."""
-        relay = self._relay
         self.state.touched |= self.state.in_transaction
         if outcome.error is not None and outcome.error.errno == DEADLOCK:
-            relay.lose()  # the client is answered the statement behind it, and would not know
+            self._relay.lose()  # the client is answered the statement behind it, and would not know
+        self._ran(outcome)
+
+    def _ran(self, outcome: Outcome) -> None:
+        """MySQL has answered what the client does not see."""
+        relay = self._relay
         if relay.busy:
             relay.perhaps_free()
             if not relay.busy:
