@@ -1,10 +1,10 @@
-"""Optimizer hints, as far as they stand behind the first SELECT of a text.
+"""Optimizer hints: what stands in `/*+ */` right behind a SELECT.
 
-One sets sql_mode for its statement (`hint_of`): with it a query is another one, whose answers MySQL gives under that
-mode, whoever asks. It is held in evict mode: the engine computes as the default mode does. `mode_of` knows it in the
-one spelling alone.
+One sets sql_mode for its statement (`hint_of`). With it a query is another one: MySQL answers it under that mode,
+whoever asks. It is held in evict mode, for the engine computes as the default mode does. `mode_of` knows it behind the
+first SELECT, and in one spelling alone.
 
-Others only say how MySQL is to find the rows. They are left out of what is parsed (`PLANS`); in evict mode they stay in
+Others only say how MySQL is to find the rows (`PLANS`). They are left out of what is parsed. In evict mode they stay in
 the text that MySQL is sent.
 """
 
@@ -24,7 +24,7 @@ SETTABLE = frozenset({
 """Modes that the hint sets as `SET sql_mode` does: the others change how a text is read, which MySQL has done before it
 looks at a hint, or what a CHAR is as rows are compared."""
 FULL_GROUP = "ONLY_FULL_GROUP_BY"
-FOR_NONE = "NO_ENGINE_SUBSTITUTION"  # MySQL 9.7 takes no notice of a hint with no mode at all; this one reads nothing
+FOR_NONE = "NO_ENGINE_SUBSTITUTION"  # where there is none: MySQL 9.7 ignores a hint without modes; this changes no read
 PLANS = words("""
     BKA NO_BKA BNL NO_BNL DERIVED_CONDITION_PUSHDOWN NO_DERIVED_CONDITION_PUSHDOWN HASH_JOIN NO_HASH_JOIN MERGE NO_MERGE
     JOIN_FIXED_ORDER JOIN_ORDER JOIN_PREFIX JOIN_SUFFIX GROUP_INDEX NO_GROUP_INDEX INDEX NO_INDEX INDEX_MERGE

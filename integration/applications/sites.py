@@ -57,6 +57,12 @@ class Site:
     def post(self, path: str, form: Mapping[str, str]) -> Page:
         return self._asked("POST", path, urlencode(form))
 
+    def submit(self, path: str, form: Mapping[str, str]) -> None:
+        """A form that leads elsewhere once it is taken. Raises SiteFailed where it is not."""
+        page = self.post(path, form)
+        if page.status not in (302, 303):
+            raise SiteFailed(f"POST {path} was answered with {page.status}: {page.text[:300]}")
+
     def _asked(self, method: str, path: str, body: str | None = None) -> Page:
         headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
         if body is not None:

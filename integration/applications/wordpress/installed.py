@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from integration.applications.application import Application, run
-from integration.applications.sites import Site, SiteFailed
+from integration.applications.sites import Site
 from integration.clients.tools import NotObtainable, debian, kept
 
 HERE = Path(__file__).parent
@@ -43,16 +43,12 @@ def fill(environment: dict[str, str], posts: int) -> None:
 
 def log_in(site: Site) -> None:
     site.get("/wp-login.php")
-    page = site.post("/wp-login.php", {**USER, "wp-submit": "Log In", "testcookie": "1"})
-    if page.status != 302:
-        raise SiteFailed(f"the login was answered with {page.status}: {page.text[:300]}")
+    site.submit("/wp-login.php", {**USER, "wp-submit": "Log In", "testcookie": "1"})
 
 
 def comment(site: Site, path: str, words: str) -> None:
     post = path.removeprefix("/?p=")
-    page = site.post("/wp-comments-post.php", {"comment": words, "comment_post_ID": post, "comment_parent": "0"})
-    if page.status != 302:
-        raise SiteFailed(f"the comment was answered with {page.status}: {page.text[:300]}")
+    site.submit("/wp-comments-post.php", {"comment": words, "comment_post_ID": post, "comment_parent": "0"})
 
 
 WORDPRESS = Application(
