@@ -71,3 +71,25 @@ def test_beside_the_proxy(server: Server, tmp_path: Path, may_look: bool, end: s
                 assert not proxy.app.stream.open_xa, "it is known to be over"
 
     run(scenario)
+
+
+def test_prepared_before_the_proxy_began(server: Server, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        server.execute(
+            "USE d", "CREATE TABLE before_it (id INT PRIMARY KEY, n INT)", "INSERT INTO before_it VALUES (1, 1)"
+        )
+        server.execute("USE d", *(text.replace("item", "before_it") for text in PREPARED))
+        upstream = server.url.replace("root@", "proxy@")
+        async with shop(server, "d", tmp_path, upstream=upstream) as (proxy, asker):
+            query = "SELECT n FROM before_it WHERE id = %s"
+            await asker.ask("CREATE CACHE before_it FROM SELECT n FROM before_it WHERE id = ?")
+            await asker.until_hit(query, 1)
+            while not proxy.app.prepared.strangers:
+                await asker.ask("DO 0")
+            assert await asker.ask(query, 1) == ((1,),)
+            server.execute(ONE_PHASE)
+            ended = asyncio.get_running_loop().time() + LIMIT
+            while await asker.ask(query, 1) != ((99,),) or await asker.served(query, 1) != "hit":
+                assert asyncio.get_running_loop().time() < ended
+
+    run(scenario)

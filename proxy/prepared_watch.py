@@ -1,9 +1,15 @@
-"""Looks about once a second whether prepared XA transactions are still there: MySQL 9.7 writes nothing to its binlog
-where one is committed with ONE PHASE, as it should not be.
+"""Looks whether prepared XA transactions are still there: MySQL 9.7 writes nothing to its binlog where one is committed
+with ONE PHASE, as it should not be.
 
-What one has changed becomes a hole once it is gone, and the stream, which has brought all that was executed by then,
-does not tell how it ended. Where the account may not see which are prepared (XA_RECOVER_ADMIN), that happens at each
-look at one which is prepared for longer.
+ whose preparation the stream has told of  | while there is one, about once a second
+-------------------------------------------+---------------------------------------------------------------------------
+ yes, and MySQL may be asked               | once it is gone, and the stream, which has brought all that was executed
+                                           | by then, does not tell how it ended: what it has changed becomes a hole
+ yes, but the account may not see it       | at each look at one that is prepared for longer: the same
+ no: it was prepared before the stream was | once it is gone: everything becomes a hole
+ followed, or its history was lost since   |
+
+The last are looked for after each login of the stream. An account without XA_RECOVER_ADMIN does not see them.
 """
 
 from __future__ import annotations
@@ -34,7 +40,12 @@ class XaStream(Protocol):
     @property
     def position(self) -> GtidSet: ...
 
+    @property
+    def logins(self) -> int: ...
+
     def untold(self, xids: frozenset[bytes], *, over: bool) -> None: ...
+
+    def unseen(self) -> None: ...
 
 
 async def ask(executor: Executor) -> tuple[frozenset[bytes], GtidSet]:
@@ -54,8 +65,9 @@ def xid_of(format_id: int, first: int, digits: str) -> bytes:
 
 class PreparedWatch:
     """Invariants:
-    1. One question is under way at most, and none where the stream tells of no prepared transaction.
-    2. Only what was open at the look before is judged.
+    1. One question is under way at most.
+    2. None is asked where no prepared transaction is known of, but after a login of the stream.
+    3. Only what was there at the look before is judged.
     """
 
     def __init__(
@@ -70,35 +82,53 @@ class PreparedWatch:
         self._clock = clock
         self._asked_at = float("-inf")
         self._asking: asyncio.Task[None] | None = None
-        self._before: frozenset[bytes] = frozenset()
-        self._gone: frozenset[bytes] = frozenset()  # at the look before
+        self._login = 0  # the stream's, after which strangers were looked for
+        self._before: frozenset[bytes] = frozenset()  # of which the stream has told, at the look before
+        self._gone: frozenset[bytes] = frozenset()  # of them, what MySQL had no more
+        self.strangers: frozenset[bytes] = frozenset()  # of which it has not told
+        self._left = False  # one of these was gone at the look before
         self._told = False
 
     def tick(self) -> None:
         """To be called now and then."""
-        opened = self._stream.open_xa
-        if not opened:
+        if not self._stream.open_xa:
             self._before = self._gone = frozenset()
-        elif self._clock() - self._asked_at >= EVERY and (self._asking is None or self._asking.done()):
+            if not (self.strangers or self._left) and self._login == self._stream.logins:
+                return
+        if self._clock() - self._asked_at >= EVERY and (self._asking is None or self._asking.done()):
             self._asked_at = self._clock()
             self._asking = asyncio.get_running_loop().create_task(self.look())
 
     async def look(self) -> None:
         """Asks, and tells the stream which may have ended."""
-        opened = self._stream.open_xa
+        opened, login = self._stream.open_xa, self._stream.logins
         try:
             there, by_then = await self._ask()
         except SourceError as error:
+            self._login = login
             self._unseen(opened, error)
             return
         except UpwellError:  # out of reach: the stream finds out itself
             return
+        current = by_then.issubset(self._stream.position)
+        self._look_at_strangers(there, login, current=current)
         gone = self._stream.open_xa & opened & self._before - there
         over = gone & self._gone  # twice: one that is committed just now is gone before it is executed
-        if over and by_then.issubset(self._stream.position):
+        if over and current:
             log.warning("xa_ended_unseen", xids=[xid.decode() for xid in sorted(over)])
             self._stream.untold(over, over=True)
         self._before, self._gone = opened, gone
+
+    def _look_at_strangers(self, there: frozenset[bytes], login: int, *, current: bool) -> None:
+        """`current`: the stream has told of all that was prepared by then."""
+        left = self.strangers - there
+        if left or self._left:  # and once more at the next look: it may be executed in between
+            log.warning("xa_ended_unseen", xids=[xid.decode() for xid in sorted(left)])
+            self._stream.unseen()
+        self._left = bool(left)
+        self.strangers -= left
+        if current and login != self._login:
+            self.strangers, self._login = there - self._stream.open_xa, login
 
     def _unseen(self, opened: frozenset[bytes], error: SourceError) -> None:
         waiting = self._stream.open_xa & opened & self._before

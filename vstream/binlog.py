@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import structlog
 
-from dataflow.messages import Gap, Restarted, StreamEvent
+from dataflow.messages import Ddl, Gap, Restarted, StreamEvent
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from sqltypes.errors import ConfigError, SourceError, UpwellError
 from sqltypes.schema import Table
@@ -55,6 +55,7 @@ class BinlogSource:
         self.server_uuid = ""  # of the server that answered last
         self.unfit = ""  # why its stream would lack changes; "" while it can be followed
         self.reconnects = 0
+        self.logins = 0  # after which the binlog was followed
         self._heartbeat = heartbeat
         self._server_id = server_id or 1 + int(chance() * 0xFFFFFFFE)
         self._clock, self._wall_clock, self._chance = clock, wall_clock, chance
@@ -102,6 +103,10 @@ class BinlogSource:
     def untold(self, xids: frozenset[bytes], *, over: bool) -> None:
         """They may have ended without an event. `over`: they have."""
         self._assembler.untold(xids, over=over)
+
+    def unseen(self) -> None:
+        """One that was prepared before the binlog was followed may have ended without an event."""
+        self._give(Ddl(None, "an XA transaction may have ended", None, schema=False))
 
     def reconnect(self, reason: str) -> None:
         """Logs in anew and looks who answers; for one who doubts that this is the source that is asked elsewhere.
@@ -213,6 +218,7 @@ class BinlogSource:
     async def _follow(self, session: Session) -> None:
         """Reads until the connection is lost; always raises. The last transaction is asked for again: if it is not the
         same one, the source's history is another."""
+        self.logins += 1
         position, last = self.position, self._assembler.last
         if last is not None:
             position = position.difference(GtidSet.of((last[0],)))

@@ -21,11 +21,16 @@ class Stream:
         self.open_xa: frozenset[bytes] = frozenset()
         self.position = upto(5)
         self.told: list[tuple[frozenset[bytes], bool]] = []
+        self.logins = 0
+        self.forgotten: list[float] = []  # each time that everything was
 
     def untold(self, xids: frozenset[bytes], *, over: bool) -> None:
         self.told.append((xids, over))
         if over:
             self.open_xa -= xids
+
+    def unseen(self) -> None:
+        self.forgotten.append(0)
 
 
 class Source:
@@ -123,6 +128,56 @@ def test_nothing_is_asked_while_none_is_prepared() -> None:
             await asyncio.sleep(0)
             now[0] += EVERY / 2
         assert len(source.asked) == 2, "once a second"
+        await watch.close()
+
+    asyncio.run(ticks())
+
+
+def test_one_that_was_prepared_before_the_stream_makes_everything_a_hole_when_it_is_gone() -> None:
+    stream, source = Stream(), Source()
+    watch = PreparedWatch(source, stream)
+    stream.logins, stream.open_xa, source.there = 1, frozenset({B}), frozenset({A, B})
+    looked(watch, 3)
+    assert not stream.forgotten
+    source.there = frozenset({B})
+    looked(watch, 1)
+    assert len(stream.forgotten) == 1
+    looked(watch, 1)
+    assert len(stream.forgotten) == 2, "it may have been executed only now"
+    looked(watch, 3)
+    assert len(stream.forgotten) == 2 and not stream.told
+
+
+def test_one_whose_preparation_the_stream_will_still_tell_is_none_of_these() -> None:
+    stream, source = Stream(), Source()
+    watch = PreparedWatch(source, stream)
+    stream.logins, source.there, source.executed = 1, frozenset({A}), upto(6)
+    looked(watch, 2)
+    stream.open_xa, stream.position = frozenset({A}), upto(6)
+    looked(watch, 1)
+    stream.open_xa, source.there = frozenset(), frozenset()
+    looked(watch, 3)
+    assert not stream.forgotten
+
+
+def test_after_each_login_of_the_stream_it_is_asked_once() -> None:
+    stream, source, now = Stream(), Source(), [0.0]
+
+    async def ticks() -> None:
+        watch = PreparedWatch(source, stream, lambda: now[0])
+        for stream.logins in (1, 1, 1, 2, 2):
+            watch.tick()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            now[0] += EVERY
+        assert len(source.asked) == 2
+        stream.logins, source.error = 3, SourceError(1401, "XAE03", "XAER_RMERR")
+        for _ in range(3):
+            watch.tick()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            now[0] += EVERY
+        assert len(source.asked) == 3, "who may not see them does not see them the next time"
         await watch.close()
 
     asyncio.run(ticks())
