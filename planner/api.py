@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from planner.as_sent import SAMPLES, bounds, marked, with_sample
 from planner.binary_keys import require_strings
 from planner.build import build
 from planner.current_date import check_current_date
@@ -39,7 +40,7 @@ from planner.scan import scan
 from planner.support import because, check_calls, check_timestamps, check_tokens, check_tree, misread, refuse
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import ColumnRef
-from sqltypes.schema import NULL, TEMPORAL_TYPES, ResultColumn, SchemaSnapshot, Table
+from sqltypes.schema import TEMPORAL_TYPES, ResultColumn, SchemaSnapshot, Table
 
 ANSWER = "answer"  # the alias of an answer arrangement's columns: c0, c1 ...
 
@@ -115,20 +116,11 @@ def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQ
     _check_text(query, snapshot)
     catalogue = Catalogue(snapshot, database)
     catalogue.require(query.tree)
-    pairs = list(catalogue.views(query.tree))
-    views = [view for _, view in pairs]
-    for view in views:
+    for _, view in catalogue.views(query.tree):
         _check_text(view, snapshot)
-    check_timestamps([query.tree, *(view.tree for view in views)])
-    check_current_date(query.tree, catalogue)
-    if query.modes is not None and FULL_GROUP not in query.modes:
-        check_distinct_order(query.tree, catalogue)
-    tables = _tables(query, catalogue)
-    if not tables:
+    if not _tables(query, catalogue):
         raise refuse("no_table")
-    renamed = [pair for view, parsed in pairs for pair in view_columns(view, parsed.tree)]
-    for check in (check_pinned, check_put_in_place, check_padding):
-        check(query.tree, [view.tree for view in views], renamed, tables)
+    _check_meaning(query, catalogue)
     return query, catalogue
 
 
@@ -137,6 +129,19 @@ def _check_text(query: ParsedQuery, snapshot: SchemaSnapshot) -> None:
     check_tokens(tokens)
     check_tree(query.tree, query.text)
     check_calls(tokens, snapshot.server_version)
+
+
+def _check_meaning(query: ParsedQuery, catalogue: Catalogue) -> None:
+    """Raises UnsupportedQuery where an answer may depend on more than the rows, once the names are known."""
+    pairs = list(catalogue.views(query.tree))
+    views = [view.tree for _, view in pairs]
+    check_timestamps([query.tree, *views])
+    check_current_date(query.tree, catalogue)
+    if query.modes is not None and FULL_GROUP not in query.modes:
+        check_distinct_order(query.tree, catalogue)
+    renamed = [pair for view, parsed in pairs for pair in view_columns(view, parsed.tree)]
+    for check in (check_pinned, check_put_in_place, check_padding):
+        check(query.tree, views, renamed, _tables(query, catalogue))
 
 
 def _misread(query: ParsedQuery, catalogue: Catalogue) -> str:
@@ -154,25 +159,47 @@ def _parameters(query: ParsedQuery, parameters: Parameters, catalogue: Catalogue
     """Raises UnsupportedQuery where a parameter's type is not known, or does not tell what MySQL makes of it."""
     out = []
     for index, is_list in enumerate(query.lists):
-        type_ = parameters.types.get(index, NULL)
+        type_ = parameters.type(index)
         if type_.name == "null":
             raise refuse("parameter_type", f"parameter {index + 1}")
         column = parameters.columns.get(index, "")
-        out.append(Parameter(index, type_, is_list, column, index in parameters.operands))
+        operand, bound = index in parameters.operands, index in parameters.bounds
+        out.append(Parameter(index, type_, is_list, column, operand, parameters.beside.get(index, ()), bound))
     binary = {parameter.index for parameter in out if parameter.type.is_binary}
     trees = [query.tree, *(view.tree for _, view in catalogue.views(query.tree))]
     require_strings(trees, binary, _tables(query, catalogue))
     return tuple(out)
 
 
+def _analysed(query: ParsedQuery, catalogue: Catalogue, caution: Caution) -> Analysis:
+    found = Analysis(catalogue, Parameters(query.lists), caution, _tables(query, catalogue))
+    found.query(query.tree)
+    return found
+
+
+def _analysed_as_sent(query: ParsedQuery, catalogue: Catalogue, caution: Caution, untyped: Sequence[int]) -> Analysis:
+    """Of a query with parameters whose type no column tells (`planner/as_sent.py`)."""
+    marks = replace(query, tree=marked(query.tree, untyped))
+    _check_meaning(marks, catalogue)
+    for sample in SAMPLES:
+        tried = replace(query, tree=with_sample(query.tree, untyped, sample))
+        check_tree(tried.tree, query.text)
+        _check_meaning(tried, catalogue)
+    found = _analysed(marks, catalogue, caution)
+    for at in untyped:
+        found.parameters.as_sent(at, found.sides.beside[at], bound=at in bounds(marks.tree))
+    return found
+
+
 def _evict(query: ParsedQuery, catalogue: Catalogue, why: str, caution: Caution = Caution.NONE) -> QueryPlan:
-    parameters = Parameters(query.lists)
     if query.modes is not None:  # conditions are computed here as the default mode does
         caution = max(caution, Caution.KEYS)
     caution = Caution.TABLES if _misread(query, catalogue) else caution
-    analysis = Analysis(catalogue, parameters, caution, _tables(query, catalogue))
-    analysis.query(query.tree)
-    described = _parameters(query, parameters, catalogue)
+    analysis = _analysed(query, catalogue, caution)
+    untyped = [at for at in range(len(query.lists)) if not analysis.parameters.type(at).is_known]
+    if untyped:
+        analysis = _analysed_as_sent(query, catalogue, caution, untyped)
+    described = _parameters(query, analysis.parameters, catalogue)
     if query.modes is not None and any(parameter.type.name in TEMPORAL_TYPES for parameter in described):
         analysis.caution = Caution.TABLES  # a mode may say which date a text is
     key = range(len(described))

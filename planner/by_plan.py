@@ -36,7 +36,7 @@ class ByPlan:
 
     def conditions(self) -> None:
         """Raises UnsupportedQuery for a condition that MySQL may answer otherwise by an index than without one."""
-        check_conditions(self._tree, partial(self._side_of, self._scope))
+        check_conditions(self._tree, partial(self._side_of, self._scope), self._sides.note)
 
     def named(self, column: ColumnRef, value: exp.Expr) -> ColumnRef:
         """The column of the SELECT whose value is that."""

@@ -7,12 +7,13 @@ the evict mode.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
 from sqlglot import exp
 
+from planner.as_sent import AsSent, Beside
 from planner.logical import AGGREGATE, SCALAR, Block, NotMaintained
 from planner.names import Scope
 from planner.parse import parameter_number
@@ -22,18 +23,30 @@ from sqltypes import build
 from sqltypes.conditions import whens
 from sqltypes.expression import ColumnRef, Expr, Literal, ParamRef
 from sqltypes.functions import aggregate_type, call, sum_is_cut
-from sqltypes.schema import BIGINT, BIGINT_UNSIGNED, SqlType
+from sqltypes.schema import BIGINT, BIGINT_UNSIGNED, LITERAL, NULL, SqlType
 
 
 @dataclass
 class Parameters:
     """What is known of the query's parameters: `types`, for messages the columns they are compared with, and which are
-    `operands` of arithmetic."""
+    `operands` of arithmetic. Of those of the type LITERAL: the columns `beside` them, which are `bounds` of BETWEEN."""
 
     lists: tuple[bool, ...]
     types: dict[int, SqlType] = field(default_factory=dict)
     columns: dict[int, str] = field(default_factory=dict)
     operands: set[int] = field(default_factory=set)
+    beside: dict[int, tuple[Beside, ...]] = field(default_factory=dict)
+    bounds: set[int] = field(default_factory=set)
+
+    def type(self, index: int) -> SqlType:
+        """NULL where it is not known."""
+        return self.types.get(index, NULL)
+
+    def as_sent(self, index: int, beside: Sequence[Beside], *, bound: bool) -> None:
+        """No column tells the parameter's type."""
+        self.types[index], self.beside[index] = LITERAL, tuple(beside)
+        if bound:
+            self.bounds.add(index)
 
     def compared(self, index: int, with_: Expr) -> ParamRef:
         """The parameter, compared with this expression. Its first comparison decides its type."""
@@ -155,6 +168,9 @@ class Expressions:
         if "e" in text.lower():
             return build.literal(float(text))
         return build.literal(Decimal(text) if "." in text else int(text))
+
+    def _as_sent(self, node: exp.Expr) -> Expr:
+        raise refuse("parameter_type", f"parameter {parameter_number(node) + 1}")
 
     def _placeholder(self, node: exp.Expr) -> Expr:
         assert isinstance(node, exp.Placeholder)
@@ -315,6 +331,7 @@ _HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.Column: Expressions._column,
     exp.Literal: Expressions._literal,
     exp.Placeholder: Expressions._placeholder,
+    AsSent: Expressions._as_sent,
     exp.Boolean: lambda self, node: build.literal(1 if node.this else 0),
     exp.Null: lambda self, node: build.literal(None),
     exp.Paren: lambda self, node: self.convert(node.this),

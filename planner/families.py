@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from sqlglot import exp
 
+from planner.as_sent import AsSent
 from planner.by_index import DATES, NUMBERS, STRINGS, Family, Nature, Side
 from planner.scan import words
 from planner.string_kinds import (
@@ -88,6 +89,8 @@ def side_of(node: exp.Expr, columns: Columns) -> Side:
     constant = _constant(node)
     if constant is not None:
         return constant
+    if isinstance(node, AsSent):
+        return Side(Family.UNKNOWN, None, Nature.COMPUTED)
     if isinstance(node, exp.Placeholder):
         return Side(Family.UNKNOWN, 0, Nature.PARAMETER)
     return _computed(node, columns)

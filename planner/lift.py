@@ -1,10 +1,11 @@
 """From one client's text to the query that all like it share: literals that are compared become parameters.
 
 The result is itself a text that can be cached. It is narrower than a fingerprint (`fingerprint.py`), where every
-literal is a slot: a literal is lifted only where a parameter means the same to MySQL and to the planner, beside a
-comparison in a WHERE or an ON. Literals of LIMIT, of ORDER BY and GROUP BY (which may be ordinals), of HAVING, of
-select items and inside of functions stay; so do those of a text with placeholders, whose author has said by them what
-varies.
+literal is a slot: a literal is lifted only where a parameter means the same to MySQL and to the planner, and where it
+varies in practice: beside a comparison in a WHERE or an ON, in a row that is compared, as an argument of a function
+that is there for what a user has given (`_CALLS`). Literals of LIMIT, of ORDER BY and GROUP BY (which may be ordinals),
+of HAVING, of select items and inside of other functions stay; so do those of a text with placeholders, whose author has
+said by them what varies.
 """
 
 from __future__ import annotations
@@ -27,6 +28,15 @@ from planner.scan import (
 _COMPARISONS = frozenset({"=", "<", ">", "<=", ">=", "<>", "!=", "<=>"})
 _LIFTED = ("int", "decimal", "string")  # a parameter of another kind is compared by MySQL itself
 _CONDITION = ("WHERE", "ON")
+_CALLS = words(
+    """
+    LOWER LCASE UPPER UCASE TRIM DATE FROM_UNIXTIME UNIX_TIMESTAMP UNHEX UUID_TO_BIN MD5 SHA SHA1 SHA2 INET_ATON
+    INET6_ATON FIND_IN_SET AGAINST
+    """
+)
+_ORDERING = frozenset({"FIELD"})  # wherever it is
+_PATTERN = frozenset({"CONCAT"})  # behind LIKE
+MOST_IN_ROW = 16
 _NO_CONDITION = words("SELECT FROM GROUP HAVING ORDER LIMIT WINDOW UNION EXCEPT INTERSECT FOR LOCK INTO USING JOIN")
 # What may stand before a literal on the left of a comparison, and behind one on the right.
 _BEFORE = words("WHERE ON AND OR XOR NOT")
@@ -92,9 +102,13 @@ def _lifted(found: Sequence[Piece]) -> frozenset[int]:
     for at, piece in enumerate(found):
         if piece.slot is None:
             assert piece.token is not None
-            walk.token(piece.token, _text(found, at - 1) == ".")
+            walk.token(piece.token, at, _text(found, at - 1) == ".")
         elif _has_placeholder(piece) or (
-            walk.condition and not prepared and _is_compared(found, at, between=walk.between)
+            not prepared
+            and (
+                (walk.condition and _is_compared(found, at, between=walk.between))
+                or _is_given(found, at, walk.opened, in_condition=walk.condition)
+            )
         ):
             lift.add(piece.first)
     return frozenset(lift)
@@ -107,19 +121,20 @@ def _has_placeholder(piece: Piece) -> bool:
 
 
 class _Walk:
-    """Where the text is: inside of a condition, and behind a BETWEEN whose AND is still to come."""
+    """Where the text is: inside of a condition, behind a BETWEEN whose AND is still to come, and in which bracket."""
 
     def __init__(self) -> None:
         self.condition = False
         self.between = ""  # "BETWEEN", then "AND" behind its AND, then ""
-        self._outer: list[tuple[bool, str]] = []
+        self.opened = -1  # the piece that is the bracket around
+        self._outer: list[tuple[bool, str, int]] = []
 
-    def token(self, token: Token, after_dot: bool) -> None:
+    def token(self, token: Token, at: int, after_dot: bool) -> None:
         if token.text == "(":
-            self._outer.append((self.condition, self.between))
-            self.between = ""
+            self._outer.append((self.condition, self.between, self.opened))
+            self.between, self.opened = "", at
         elif token.text == ")":
-            self.condition, self.between = self._outer.pop() if self._outer else (False, "")
+            self.condition, self.between, self.opened = self._outer.pop() if self._outer else (False, "", -1)
         elif token.kind == "word" and not after_dot:
             self._word(token.text.upper())
 
@@ -154,6 +169,37 @@ def _is_compared(found: Sequence[Piece], at: int, *, between: str) -> bool:
         return ends and _is(before, frozenset({"AND"}))
     begins = _text(found, at - 1) == "(" or _is(before, _BEFORE)
     return begins and _text(found, at + 1) in _COMPARISONS and not _is_slot(found, at + 2)
+
+
+def _is_given(found: Sequence[Piece], at: int, opened: int, *, in_condition: bool) -> bool:
+    """Whether it is a whole part of a row that is compared, or an argument of one of `_CALLS` and its kind. `opened`:
+    the bracket around."""
+    slot = found[at].slot
+    if not isinstance(slot, Constant) or slot.kind not in _LIFTED or opened < 1:
+        return False
+    if _text(found, at - 1) not in ("(", ","):
+        return False
+    before = _token(found, opened - 1)
+    if _is(before, frozenset({"AGAINST"})):  # words may follow
+        return in_condition
+    if _text(found, at + 1) not in (")", ","):
+        return False
+    if _is(before, _ORDERING):
+        return True
+    if _is(before, _PATTERN):
+        return in_condition and _is(_token(found, opened - 2), frozenset({"LIKE"}))
+    return in_condition and (_is(before, _CALLS) or _is_row(found, opened))
+
+
+def _is_row(found: Sequence[Piece], opened: int) -> bool:
+    """Whether the bracket is one around a row of literals, which is compared or is one of an IN-list."""
+    end = opened + 1
+    while end - opened <= 2 * MOST_IN_ROW and isinstance(found[end].slot, Constant) and _text(found, end + 1) == ",":
+        end += 2
+    if end == opened + 1 or not isinstance(found[end].slot, Constant) or _text(found, end + 1) != ")":
+        return False
+    before, word = _text(found, opened - 1), _token(found, opened - 2)
+    return before in _COMPARISONS or before == "," or (before == "(" and _is(word, frozenset({"IN"})))
 
 
 def _token(found: Sequence[Piece], at: int) -> Token | None:

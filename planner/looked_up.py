@@ -5,14 +5,17 @@ Only conditions of WHERE and ON are answered by an index, and what a subquery gi
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
+from planner.as_sent import AsSent, Beside, Note
 from planner.by_index import NUMBERS, Asked, Family, Nature, Side, bounds_differ, column_of, differs
 from planner.families import one_of
 from planner.keys import Name, name_of
+from planner.parse import parameter_number
 from planner.support import refuse
 from sqltypes.expression import ColumnRef
 
@@ -30,6 +33,11 @@ class Sides:
 
     def __init__(self) -> None:
         self._of: dict[Name, Side] = {}
+        self.beside: defaultdict[int, list[Beside]] = defaultdict(list)
+        """The columns that parameters without a type are compared with."""
+
+    def note(self, parameter: int, beside: Beside) -> None:
+        self.beside[parameter].append(beside)
 
     def column(self, column: ColumnRef) -> Side:
         return self._of.get((column.source, "")) or self._of.get(name_of(column)) or column_of(column.type)
@@ -61,13 +69,14 @@ class Sides:
 _NATURES = {**dict.fromkeys(Nature, Nature.DERIVED), Nature.COLUMN: Nature.COLUMN}
 
 
-def check_conditions(tree: exp.Select, side_of: SideOf) -> None:
-    """Raises UnsupportedQuery for a condition of this SELECT that MySQL may answer otherwise by an index."""
+def check_conditions(tree: exp.Select, side_of: SideOf, note: Note) -> None:
+    """Raises UnsupportedQuery for a condition of this SELECT that MySQL may answer otherwise by an index. `note` is
+    told of those of which that depends on a literal that is not known yet."""
     for node in _comparisons(tree):
         if isinstance(node, exp.Between):
             wrong = _between(node, side_of)
         else:
-            wrong = any(_differ(one, other, asked, side_of) for one, other, asked in _pairs(node))
+            wrong = any([_differ(one, other, asked, side_of, note) for one, other, asked in _pairs(node)])
         if wrong:
             raise refuse("by_index", node.sql("mysql")[:60])
 
@@ -124,9 +133,13 @@ def _parts(one: exp.Expr, other: exp.Expr, asked: Asked, of_rows: Asked) -> Iter
         yield one, other, asked
 
 
-def _differ(one: exp.Expr, other: exp.Expr, asked: Asked, side_of: SideOf) -> bool:
+def _differ(one: exp.Expr, other: exp.Expr, asked: Asked, side_of: SideOf, note: Note) -> bool:
     if isinstance(one, _RESULTS) or isinstance(other, _RESULTS):
         return False  # what a subquery gives is looked at with its own names
+    for sent, column in ((one, other), (other, one)):
+        if isinstance(sent, AsSent) and isinstance(column, exp.Column):
+            note(parameter_number(sent), Beside(side_of(column), asked))
+            return False
     left = side_of(one)
     if isinstance(other, exp.Literal) and Asked.ROWS not in asked and _is_plain(left, other):
         return False

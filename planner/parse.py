@@ -153,6 +153,6 @@ def _braces(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def parameter_number(node: exp.Placeholder) -> int:
+def parameter_number(node: exp.Expr) -> int:
     """The parameter that a placeholder of the tree is."""
     return int(str(node.this)[1:])

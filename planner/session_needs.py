@@ -29,10 +29,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from planner.as_sent import SAMPLES, with_sample
 from planner.fingerprint import unquote
 from planner.hints import SETTABLE
 from planner.names import Catalogue, view_columns
@@ -103,6 +104,9 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
     """
     query = parse(plan.sql, snapshot.server_version)
     needs = _needs(query, plan, snapshot)
+    sent = [parameter.index for parameter in plan.parameters if not parameter.type.is_known]
+    for sample in SAMPLES if sent else ():
+        needs |= _needs(replace(query, tree=with_sample(query.tree, sent, sample)), plan, snapshot)
     return needs if query.modes is None else needs - {OF_MODE + name for name in SETTABLE}
 
 

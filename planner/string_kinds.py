@@ -9,6 +9,7 @@ from enum import Enum
 
 from sqlglot import exp
 
+from planner.as_sent import AsSent
 from planner.scan import words
 from sqltypes.schema import SqlType, Table
 
@@ -206,6 +207,7 @@ def always(kind: Kind) -> Callable[[Kinds, exp.Expr], Kind]:
 _HANDLERS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[Kinds, exp.Expr], Kind]], ...] = (
     (exp.Column, lambda kinds, node: kinds.named(node.name)),
     (exp.Literal, Kinds._literal),
+    (AsSent, always(Kind.OTHER)),
     (exp.Placeholder, always(Kind.GIVEN)),
     (exp.Null, always(Kind.NULL)),
     ((exp.Paren, exp.Alias, exp.Ordered), lambda kinds, node: kinds.of(node.this)),

@@ -33,7 +33,7 @@ REFUSED: dict[str, str] = {
     "table_function": "JSON_TABLE and other table functions are not supported",
     "mixed_list": "an IN-list of placeholders or one of constants can be cached, not a mixture",
     "list_outside_in": "?... is the list of an IN (?...)",
-    "parameter_type": "the type of a parameter cannot be told; compare it with a column",
+    "parameter_type": "no column tells the type of a parameter",
     "partition_selection": "a SELECT from named partitions is not supported",
     "unknown_function": "the function is not one of MySQL's own, or is not known to be deterministic",
     "recursive": "WITH RECURSIVE is not supported, nor a name that is defined later in the same WITH",

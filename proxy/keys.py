@@ -10,6 +10,7 @@ from typing import Any
 
 from dataflow.derivation import Params
 from dataflow.reader import ReaderNode
+from planner.as_sent import found_otherwise, is_told_by_session, literal_of
 from planner.plan import AnswerArrangement, Parameter, QueryPlan
 from proxy.api import ParameterValue
 from sqltypes.errors import BadParameters, ComparedElsewhere
@@ -190,6 +191,16 @@ class KeyBinder:
     def _value(self, value: ParameterValue, type_: SqlType) -> Value:
         return held_value(value, type_) if self._evict else convert_parameter(value, type_)
 
+    def _convert_one(self, parameter: Parameter, value: Value) -> Value:
+        if parameter.type.name == "literal":
+            return _literal(parameter, value)
+        if parameter.operand:
+            return convert_operand(value, parameter.type)
+        found = self._value(value, parameter.type)
+        if parameter.index in self._real and found == 0:
+            raise ComparedElsewhere(ZERO)
+        return found
+
     def _convert(self, parameter: Parameter, value: ParameterValue) -> Value | tuple[Value, ...]:
         name = parameter.column or f"parameter {parameter.index + 1}"
         if not parameter.list:
@@ -197,16 +208,13 @@ class KeyBinder:
                 raise BadParameters(f"{name} takes one value, a list was given")
             if parameter.index in self._limits and (type(value) is not int or value < 0):
                 raise ComparedElsewhere(f"LIMIT takes whole numbers that are not negative, given is {value!r}")
-            if parameter.operand:
-                return convert_operand(value, parameter.type)
-            found = self._value(value, parameter.type)
-            if parameter.index in self._real and found == 0:
-                raise ComparedElsewhere(ZERO)
-            return found
+            return self._convert_one(parameter, value)
         if not isinstance(value, tuple):
             value = (value,)
         if not value:
             raise BadParameters(f"{name} takes a list of at least one value, it was empty")
+        if parameter.type.name == "literal":
+            return tuple(_literal(parameter, item) for item in value)
         if set(map(type, value)) == _INT and _whole(parameter.type):
             return _still_a_list(sorted(set(value)), value) if self._evict else tuple(dict.fromkeys(value))
         _require_alike(name, value)
@@ -220,6 +228,17 @@ class KeyBinder:
             converted, key=lambda item: (item is None, type(item).__name__, item if item is not None else 0)
         )
         return _still_a_list(ordered, value)
+
+
+def _literal(parameter: Parameter, value: Value) -> str:
+    """The key of a parameter whose type no column tells. Raises ComparedElsewhere."""
+    if value is None and parameter.bound:
+        raise ComparedElsewhere("NULL is given for a bound of BETWEEN, which MySQL reads by its plan")
+    if is_told_by_session(value):
+        raise ComparedElsewhere("a date-time with an offset is given, which is one of the session's time zone")
+    if found_otherwise(value, parameter.beside):
+        raise ComparedElsewhere("by an index MySQL finds other rows for this literal than without one")
+    return literal_of(value)
 
 
 def held_value(value: ParameterValue, type_: SqlType) -> Value:

@@ -80,6 +80,11 @@ class SqlType:
         return self.name == "enum" and "" in self.members
 
     @property
+    def is_known(self) -> bool:
+        """Whether it says what a parameter is."""
+        return self.name not in ("null", "literal")
+
+    @property
     def is_moment(self) -> bool:
         """DATETIME, TIMESTAMP."""
         return self.name in ("datetime", "timestamp")
@@ -93,6 +98,8 @@ BIGINT = SqlType("bigint")
 BIGINT_UNSIGNED = SqlType("bigint", unsigned=True)
 DOUBLE = SqlType("double")
 NULL = SqlType("null")
+LITERAL = SqlType("literal")
+"""Of a parameter whose type no column tells. Its value is the text of a literal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,8 @@ def _float_literal(value: float) -> str:
 
 
 def _string_literal(value: str, type_: SqlType) -> str:
+    if type_.name == "literal":
+        return value
     quoted = f"'{value.translate(_ESCAPES)}'"
     if type_.name == "json":
         return f"CAST({quoted} AS JSON)"

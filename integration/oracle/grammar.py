@@ -379,6 +379,7 @@ class Focus:
 
 
 ANYTHING = Focus()
+UNTYPED = 0.25  # of the literals in conditions of half of the queries
 WITH_DUE = {"value": "rows", "condition": "rows", "aggregate": "grouped", "window": "windowed"}
 
 
@@ -390,5 +391,6 @@ def make_query(rng: random.Random, world: World, focus: Focus = ANYTHING, due: t
     if due is not None:
         plain, shape = False, WITH_DUE[due[0]]
         writer = QueryWriter(rng, world, plain, focus.favoured, [due])
+    writer.untyped = 0.0 if plain or rng.random() < 0.5 else UNTYPED
     tree, ordered, free = SHAPES[shape](writer)
     return Query(shape, tree, ordered, free, plain, writer.used, writer.kinds)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from integration.oracle.grammar import LIMITS, Query
+from integration.oracle.grammar import LIMITS, UNTYPED, Query
 from integration.oracle.nested_from import COLUMNS, TABLES, From, FromWriter
 from integration.oracle.trees import Mark, Node, Part, Table, clause, expr
 from integration.oracle.world import World, WorldTable, WorldView
@@ -141,5 +141,6 @@ def make_nested_world(rng: random.Random) -> World:
 
 def make_nested_query(rng: random.Random, world: World) -> Query:
     writer = NestedWriter(rng, world, False, room=rng.choice((2, 3, 3, 4, 4, 5, 6)))
+    writer.untyped = UNTYPED if rng.random() < 0.3 else 0.0
     names = [f"c{at}" for at in range(rng.choice((1, 2, 2, 3)))]
     return Query("nested", writer.whole(names), False, False, False, writer.used, writer.kinds)

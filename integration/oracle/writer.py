@@ -95,7 +95,8 @@ class Source:
 class Writer:
     """`plain`: only what may be maintained. `favoured`: templates of which half of the conditions are.
     `due`: what must be in the query: "value", "condition", "aggregate" or "window", with a template.
-    `used`: templates and kinds of columns, for what is covered.
+    `used`: templates and kinds of columns, for what is covered. `untyped`: how often a parameter stands in a literal's
+    place within a condition, where no column may tell its type.
     """
 
     rng: random.Random
@@ -106,6 +107,8 @@ class Writer:
     used: set[str] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
     subqueries: int = 0
+    untyped: float = 0.0
+    _within: int = 0  # so many conditions
 
     def taken(self, kind: str) -> str:
         """The template that is due of this kind, "" where there is none."""
@@ -135,6 +138,9 @@ class Writer:
 
     def literal(self, family: str) -> Node:
         rng = self.rng
+        if self._within and self.untyped and rng.random() < self.untyped:
+            self.used.add("untyped parameter")
+            return expr(Mark(tuple(rng.choice(_LITERALS[rng.choice("nsdt")]) for _ in range(4))))
         if family == "i":
             return expr(rng.choice(("0", "1", "2", "3", "-1", "5", "'2'", "1.5", "NULL")))
         choices = _LITERALS.get(family) or _LITERALS[rng.choice("nsdt")]
@@ -166,6 +172,12 @@ class Writer:
         return self.filled(rng.choice(calls.get(family) or calls["s"]), scope, depth + 1)
 
     def condition(self, scope: Sequence[Source], depth: int = 0) -> Node:
+        self._within += 1
+        found = self._condition(scope, depth)
+        self._within -= 1
+        return found
+
+    def _condition(self, scope: Sequence[Source], depth: int) -> Node:
         rng = self.rng
         if self.favoured and rng.random() < 0.5:
             return self.filled(rng.choice(self.favoured), scope, depth + 1)
@@ -269,6 +281,14 @@ class Writer:
             expr(f"{name} NOT BETWEEN ", mark, " AND ", other),
             expr(f"COALESCE({name}, ", self.literal("v"), ") = ", mark),
         ]
+        if self.untyped:
+            self.used.add("row of parameters")
+            row = expr("(", mark, ", ", other, ")")
+            choices += [
+                expr(f"({name}, {name}) {rng.choice(_OPERATORS)} ", row),
+                expr(f"({name}, {source.id}) {rng.choice(_OPERATORS)} ", row),
+                expr(f"({source.id}, {name}) IN (", row, ")"),
+            ]
         return rng.choice(choices)
 
     # -- aggregates and windows ----------------------------------------------------------------------------------------

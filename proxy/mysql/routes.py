@@ -23,6 +23,7 @@ from sqltypes.schema import INTEGER_TYPES, SqlType
 
 NO_CACHE = "no cache for this query"
 SKIPPED = "the query asks to skip the cache"
+BOUND = "a parameter whose type no column tells is bound; MySQL may read it otherwise than a literal"
 KEYS = 2000  # that are remembered of one statement
 LONGEST_KEY = 2048  # bytes of a text, or of an execution's parameters, that is remembered with its key
 Types = tuple[int, ...] | None
@@ -206,6 +207,10 @@ def _filled(item: object, values: Sequence[ParameterValue]) -> ParameterValue:
     return item
 
 
+def _is_bound(item: object) -> bool:
+    return any(isinstance(one, Sentinel) for one in (item if isinstance(item, tuple) else (item,)))
+
+
 def _rounded(type_: SqlType) -> bool:
     """Whether the text protocol rounds such values. Answers held in evict mode come by it."""
     return type_.name == "float" or (type_.name == "double" and type_.scale is not None)
@@ -235,6 +240,8 @@ def target_of(
     info = cache.info
     if info.mode == "evict" and any(_rounded(column.type) for column in info.columns):
         return Target(route, version, "FLOAT and DOUBLE of an answer held as text have lost digits", forced)
+    if any(_is_bound(item) for item, of in zip(template, info.parameters, strict=True) if not of.type.is_known):
+        return Target(route, version, BOUND, forced)
     same, dates = tuple(template) == sentinels, tuple(item.type.name in DATED for item in info.parameters)
     compared = _compared_with(template, [item.type.name for item in info.parameters])
     list_end = len(sentinels) if cache.lists and tuple(template) == (sentinels,) else 0

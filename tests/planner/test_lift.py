@@ -35,6 +35,12 @@ GOLDEN = [(file, case) for file in sorted(PLANS.glob("*.sql")) for case in cases
         ("SELECT id FROM t WHERE t.`where` = 1 AND t.on = 2", "SELECT id FROM t WHERE t.`where` = ? AND t.on = ?"),
         ("SELECT id FROM t WHERE YEAR(a) = 2024 AND EXTRACT(DAY FROM a) = 3",
          "SELECT id FROM t WHERE YEAR(a) = ? AND EXTRACT(DAY FROM a) = ?"),
+        ("SELECT id FROM t WHERE (a, b) IN ((1, 'x'), (3, -4)) AND (c, d) > ('2024-01-01', 5) AND (1.5, 2) = (c, d)",
+         "SELECT id FROM t WHERE (a, b) IN ((?, ?), (?, ?)) AND (c, d) > (?, ?) AND (1.5, 2) = (c, d)"),
+        ("SELECT id FROM t WHERE a LIKE CONCAT('%', 'x', '%') AND b = LOWER('X') AND c = UUID_TO_BIN('u', 1)",
+         "SELECT id FROM t WHERE a LIKE CONCAT(?, ?, ?) AND b = LOWER(?) AND c = UUID_TO_BIN(?, ?)"),
+        ("SELECT a FROM t WHERE MATCH (b) AGAINST ('x' IN BOOLEAN MODE) OR FIND_IN_SET('x', b) ORDER BY FIELD(a, 2, 1)",
+         "SELECT a FROM t WHERE MATCH (b) AGAINST (? IN BOOLEAN MODE) OR FIND_IN_SET(?, b) ORDER BY FIELD(a, ?, ?)"),
     ],
 )  # fmt: skip
 def test_what_is_compared_in_a_condition_becomes_a_parameter(sql: str, shape: str) -> None:
@@ -54,7 +60,9 @@ def test_what_is_compared_in_a_condition_becomes_a_parameter(sql: str, shape: st
         "SELECT a FROM t WHERE a = 'x' 'y' AND b = 3 + 1 AND c LIKE 'x' ESCAPE '|'",
         "SELECT a FROM t WHERE a = IF(b = 3, 4, 5)",
         "SELECT a FROM t WHERE a = 0x41 AND b = 1e3 AND c IN (b'1')",  # values that MySQL compares itself
-        "SELECT a FROM t WHERE (a, b) IN ((1, 2), (3, 4))",
+        "SELECT a FROM t WHERE COALESCE(a, 3) = b AND ROUND(a, 2) = b AND CONCAT(a, '-', b) = c",
+        "SELECT a FROM t WHERE (a, b) IN ((1, c), (3, 4 + 1)) AND (1, 2)",
+        "SELECT FIELD(a, 1, 2), a FROM t WHERE a = CONCAT(b, 'x') ORDER BY LOWER('x')",
         "SELECT a FROM t WHERE a IS NULL AND b",
     ],
 )

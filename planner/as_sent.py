@@ -1,0 +1,137 @@
+"""Parameters whose type no column tells: an answer is held by the literals that stand in their places.
+
+What MySQL makes of such a literal depends on its kind: `n & '3'`, `n & 3` and `n & 3e0` are three questions. So the
+key is the literal itself, with its kind and digits, and MySQL is asked with it as it was sent. Which literal it will be
+is not known when the query is planned: every check is made with a literal of each kind in its place. Where such a
+parameter is compared with a column, it is known only with the literal whether MySQL may find other rows by an index
+(`planner/by_index.py`): that is asked when it is bound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+from sqlglot import exp
+
+from planner.by_index import Asked, Family, Nature, Side, differs
+from planner.parse import parameter_number
+from planner.support import refuse
+from sqltypes.expression import Value
+from sqltypes.schema import NULL
+from sqltypes.values import sql_literal
+
+AsSent = exp.Parameter
+"""A parameter whose type no column tells. The parser makes such nodes of variables, which no cached query has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A comparison of such a parameter with a column."""
+
+    column: Side
+    asked: Asked
+
+
+Note = Callable[[int, Beside], None]  # of the parameter with this number
+
+SAMPLES: tuple[Callable[[], exp.Expr], ...] = (
+    exp.Null,
+    lambda: exp.Literal.number(1),
+    lambda: exp.Literal.number("1.5"),
+    lambda: exp.Literal.number("1.5e0"),
+    lambda: exp.Literal.string("a"),
+    lambda: exp.HexString(this="61"),
+)
+"""Each makes a literal of another kind."""
+_OFFSET = re.compile(r"[+-]\d{1,2}:\d\d\s*\Z", re.ASCII)  # of a date-time, which is one of the session's time zone
+
+
+def marked(tree: exp.Query, numbers: Collection[int]) -> exp.Query:
+    """A copy of the tree, in which these parameters are `AsSent`. Raises UnsupportedQuery where one is shown, or would
+    be a position as a literal."""
+    tree = tree.copy()
+    for node in _found(tree, numbers):
+        if _is_shown(node):
+            raise refuse("parameter_type", f"parameter {parameter_number(node) + 1}, which is shown")
+        if isinstance(_around(node), exp.Ordered | exp.Order | exp.Group):
+            raise refuse("parameter_type", f"parameter {parameter_number(node) + 1}, which may be a position")
+        node.replace(AsSent(this=node.this))
+    return tree
+
+
+def with_sample(tree: exp.Query, numbers: Collection[int], sample: Callable[[], exp.Expr]) -> exp.Query:
+    """A copy of the tree with a literal in the place of each of these parameters, of a list with two. A bound of
+    BETWEEN stays where the literal is NULL: it is never that (`is_bound`)."""
+    tree = tree.copy()
+    for node in _found(tree, numbers):
+        if isinstance(node.parent, exp.In) and node.parent.this is not node:
+            node.parent.append("expressions", sample())
+        if not (is_bound(node) and isinstance(sample(), exp.Null)):
+            node.replace(sample())
+    return tree
+
+
+def bounds(tree: exp.Query) -> frozenset[int]:
+    """The parameters in a bound of BETWEEN. How MySQL reads NULL there depends on its plan."""
+    return frozenset(parameter_number(node) for node in tree.find_all(exp.Placeholder) if is_bound(node))
+
+
+def is_bound(node: exp.Expr) -> bool:
+    parent = node.parent
+    while isinstance(parent, exp.Expr) and not isinstance(parent, exp.Query):
+        if isinstance(parent, exp.Between):
+            return node is not parent.this
+        node, parent = parent, parent.parent
+    return False
+
+
+def literal_of(value: Value) -> str:
+    """The literal that a client has sent, as it is sent to MySQL."""
+    text = sql_literal(value, NULL)
+    return f"{text}." if isinstance(value, Decimal) and "." not in text else text
+
+
+def is_told_by_session(value: Value) -> bool:
+    """Whether it depends on the session's time zone what MySQL may make of it."""
+    return isinstance(value, str) and _OFFSET.search(value) is not None
+
+
+def found_otherwise(value: Value, beside: Collection[Beside]) -> bool:
+    """Whether MySQL may find other rows for this literal by an index than without one."""
+    return any(differs(each.column, _side(value), each.asked) for each in beside)
+
+
+def _side(value: Value) -> Side:
+    match value:
+        case None:
+            return Side(Family.NULL, 0, Nature.CONSTANT)
+        case bytes():
+            return Side(Family.BYTES, 0, Nature.CONSTANT, value.hex())
+        case str():
+            return Side(Family.TEXT, 0, Nature.CONSTANT, value)
+    family = {int: Family.INTEGER, bool: Family.INTEGER, Decimal: Family.DECIMAL}.get(type(value), Family.FLOAT)
+    return Side(family, 0, Nature.CONSTANT, literal_of(value))
+
+
+def _found(tree: exp.Expr, numbers: Collection[int]) -> Iterator[exp.Placeholder]:
+    yield from [node for node in tree.find_all(exp.Placeholder) if parameter_number(node) in numbers]
+
+
+def _around(node: exp.Expr) -> exp.Expr | None:
+    parent = node.parent
+    while isinstance(parent, exp.Paren):
+        parent = parent.parent
+    return parent
+
+
+def _is_shown(node: exp.Expr) -> bool:
+    """Whether it stands in a select item: MySQL announces a column by what it is made of."""
+    parent = node.parent
+    while parent is not None:
+        if isinstance(parent, exp.Select) and any(item is node for item in parent.expressions):
+            return True
+        node, parent = parent, parent.parent
+    return False
