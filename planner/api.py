@@ -7,10 +7,12 @@ answers of the text itself (evict mode) with the reason in the plan's notes. `pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from planner.as_sent import SAMPLES, bounds, marked, with_sample
+from sqlglot import exp
+
+from planner.as_sent import MOMENTS, SAMPLES, TYPED, Sent, bounds, marked, with_sample
 from planner.binary_keys import require_strings
 from planner.build import build
 from planner.current_date import check_current_date
@@ -163,8 +165,8 @@ def _parameters(query: ParsedQuery, parameters: Parameters, catalogue: Catalogue
         if type_.name == "null":
             raise refuse("parameter_type", f"parameter {index + 1}")
         column = parameters.columns.get(index, "")
-        operand, bound = index in parameters.operands, index in parameters.bounds
-        out.append(Parameter(index, type_, is_list, column, operand, parameters.beside.get(index, ()), bound))
+        operand, sent = index in parameters.operands, parameters.sent.get(index, TYPED)
+        out.append(Parameter(index, type_, is_list, column, operand, sent))
     binary = {parameter.index for parameter in out if parameter.type.is_binary}
     trees = [query.tree, *(view.tree for _, view in catalogue.views(query.tree))]
     require_strings(trees, binary, _tables(query, catalogue))
@@ -182,13 +184,27 @@ def _analysed_as_sent(query: ParsedQuery, catalogue: Catalogue, caution: Caution
     marks = replace(query, tree=marked(query.tree, untyped))
     _check_meaning(marks, catalogue)
     for sample in SAMPLES:
-        tried = replace(query, tree=with_sample(query.tree, untyped, sample))
-        check_tree(tried.tree, query.text)
-        _check_meaning(tried, catalogue)
+        _check_sample(query, catalogue, untyped, sample)
+    dated = True
+    for sample in MOMENTS:
+        try:
+            _check_sample(query, catalogue, untyped, sample)
+        except UnsupportedQuery:
+            dated = False
     found = _analysed(marks, catalogue, caution)
     for at in untyped:
-        found.parameters.as_sent(at, found.sides.beside[at], bound=at in bounds(marks.tree))
+        sent = Sent(tuple(found.sides.beside[at]), at in bounds(marks.tree), dated)
+        found.parameters.as_sent(at, sent)
     return found
+
+
+def _check_sample(
+    query: ParsedQuery, catalogue: Catalogue, untyped: Sequence[int], sample: Callable[[], exp.Expr]
+) -> None:
+    """Raises UnsupportedQuery where the query is none to be cached with such literals."""
+    tried = replace(query, tree=with_sample(query.tree, untyped, sample))
+    check_tree(tried.tree, query.text)
+    _check_meaning(tried, catalogue)
 
 
 def _evict(query: ParsedQuery, catalogue: Catalogue, why: str, caution: Caution = Caution.NONE) -> QueryPlan:

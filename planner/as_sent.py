@@ -19,7 +19,9 @@ from sqlglot import exp
 from planner.by_index import Asked, Family, Nature, Side, differs
 from planner.parse import parameter_number
 from planner.support import refuse
+from sqltypes.errors import ComparedElsewhere
 from sqltypes.expression import Value
+from sqltypes.parameters import Moment
 from sqltypes.schema import NULL
 from sqltypes.values import sql_literal
 
@@ -35,6 +37,18 @@ class Beside:
     asked: Asked
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What is asked of the literals of such a parameter. `beside`: the columns that it is compared with; `bound`: it is
+    one of BETWEEN, and so never NULL; `dated`: it may be DATE'...' or TIMESTAMP'...'."""
+
+    beside: tuple[Beside, ...] = ()
+    bound: bool = False
+    dated: bool = True
+
+
+TYPED = Sent()
+"""Of the other parameters."""
 Note = Callable[[int, Beside], None]  # of the parameter with this number
 
 SAMPLES: tuple[Callable[[], exp.Expr], ...] = (
@@ -46,6 +60,11 @@ SAMPLES: tuple[Callable[[], exp.Expr], ...] = (
     lambda: exp.HexString(this="61"),
 )
 """Each makes a literal of another kind."""
+MOMENTS: tuple[Callable[[], exp.Expr], ...] = (
+    lambda: exp.cast(exp.Literal.string("2024-02-29"), exp.DType.DATE),
+    lambda: exp.cast(exp.Literal.string("2024-02-29 12:34:56"), exp.DType.TIMESTAMPTZ),
+)
+"""DATE'...' and TIMESTAMP'...', which not each place takes that takes the others."""
 _OFFSET = re.compile(r"[+-]\d{1,2}:\d\d\s*\Z", re.ASCII)  # of a date-time, which is one of the session's time zone
 
 
@@ -90,18 +109,23 @@ def is_bound(node: exp.Expr) -> bool:
 
 def literal_of(value: Value) -> str:
     """The literal that a client has sent, as it is sent to MySQL."""
+    if isinstance(value, Moment):
+        return f"{'DATE' if len(value) == 10 else 'TIMESTAMP'}'{value}'"
     text = sql_literal(value, NULL)
     return f"{text}." if isinstance(value, Decimal) and "." not in text else text
 
 
-def is_told_by_session(value: Value) -> bool:
-    """Whether it depends on the session's time zone what MySQL may make of it."""
-    return isinstance(value, str) and _OFFSET.search(value) is not None
-
-
-def found_otherwise(value: Value, beside: Collection[Beside]) -> bool:
-    """Whether MySQL may find other rows for this literal by an index than without one."""
-    return any(differs(each.column, _side(value), each.asked) for each in beside)
+def key_of(value: Value, sent: Sent) -> str:
+    """The literal that a client has sent, as it is sent to MySQL. Raises ComparedElsewhere where it is MySQL's."""
+    if value is None and sent.bound:
+        raise ComparedElsewhere("NULL is given for a bound of BETWEEN, which MySQL reads by its plan")
+    if isinstance(value, str) and _OFFSET.search(value) is not None:
+        raise ComparedElsewhere("a date-time with an offset is given, which is one of the session's time zone")
+    if isinstance(value, Moment) and not sent.dated:
+        raise ComparedElsewhere("a date is given where a time may be compared with it, by the current date")
+    if any(differs(each.column, _side(value), each.asked) for each in sent.beside):
+        raise ComparedElsewhere("by an index MySQL finds other rows for this literal than without one")
+    return literal_of(value)
 
 
 def _side(value: Value) -> Side:
@@ -110,6 +134,9 @@ def _side(value: Value) -> Side:
             return Side(Family.NULL, 0, Nature.CONSTANT)
         case bytes():
             return Side(Family.BYTES, 0, Nature.CONSTANT, value.hex())
+        case Moment():
+            family = Family.DATE if len(value) == 10 else Family.MOMENT
+            return Side(family, len(value.partition(".")[2].rstrip("0")), Nature.CONSTANT, value)
         case str():
             return Side(Family.TEXT, 0, Nature.CONSTANT, value)
     family = {int: Family.INTEGER, bool: Family.INTEGER, Decimal: Family.DECIMAL}.get(type(value), Family.FLOAT)

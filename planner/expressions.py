@@ -7,13 +7,13 @@ the evict mode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
 from sqlglot import exp
 
-from planner.as_sent import AsSent, Beside
+from planner.as_sent import AsSent, Sent
 from planner.logical import AGGREGATE, SCALAR, Block, NotMaintained
 from planner.names import Scope
 from planner.parse import parameter_number
@@ -29,24 +29,21 @@ from sqltypes.schema import BIGINT, BIGINT_UNSIGNED, LITERAL, NULL, SqlType
 @dataclass
 class Parameters:
     """What is known of the query's parameters: `types`, for messages the columns they are compared with, and which are
-    `operands` of arithmetic. Of those of the type LITERAL: the columns `beside` them, which are `bounds` of BETWEEN."""
+    `operands` of arithmetic. `sent`: of those whose type no column tells."""
 
     lists: tuple[bool, ...]
     types: dict[int, SqlType] = field(default_factory=dict)
     columns: dict[int, str] = field(default_factory=dict)
     operands: set[int] = field(default_factory=set)
-    beside: dict[int, tuple[Beside, ...]] = field(default_factory=dict)
-    bounds: set[int] = field(default_factory=set)
+    sent: dict[int, Sent] = field(default_factory=dict)
 
     def type(self, index: int) -> SqlType:
         """NULL where it is not known."""
         return self.types.get(index, NULL)
 
-    def as_sent(self, index: int, beside: Sequence[Beside], *, bound: bool) -> None:
+    def as_sent(self, index: int, sent: Sent) -> None:
         """No column tells the parameter's type."""
-        self.types[index], self.beside[index] = LITERAL, tuple(beside)
-        if bound:
-            self.bounds.add(index)
+        self.types[index], self.sent[index] = LITERAL, sent
 
     def compared(self, index: int, with_: Expr) -> ParamRef:
         """The parameter, compared with this expression. Its first comparison decides its type."""

@@ -34,11 +34,13 @@ from planner.scan import (
 )
 from sqltypes.errors import ParseError
 from sqltypes.expression import Value
+from sqltypes.parameters import Moment
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A literal: `kind` is int, decimal, float, string, hex or bit; the value is canonical for that kind."""
+    """A literal: `kind` is int, decimal, float, string, hex, bit, date or timestamp; the value is canonical for that
+    kind."""
 
     kind: str
     value: Value
@@ -194,7 +196,8 @@ def normalised(tokens: Sequence[Token]) -> str:
         if isinstance(piece.slot, ListSlot) and not all(isinstance(item, Placeholder) for item in piece.slot.items):
             return ", ".join(_scalar_text(item) for item in piece.slot.items)
         if isinstance(piece.slot, Constant):
-            return "".join(token.text for token in tokens[piece.first : piece.end])
+            texts = [token.text for token in tokens[piece.first : piece.end]]
+            return "".join(texts) if piece.slot.kind not in ("date", "timestamp") else f"{texts[0].upper()}{texts[1]}"
         return _slot_mark(piece)
 
     return respelled(tokens, mark)
@@ -320,6 +323,10 @@ def _collapse(singles: Sequence[Piece], index: int) -> tuple[Piece | None, int]:
         slot, separator = singles[index].slot, singles[index + 1].token
         if not isinstance(slot, (Constant, Placeholder)) or separator is None:
             return None, first
+        if (
+            isinstance(slot, Constant) and slot.kind.upper() in MOMENTS
+        ):  # has a word before it: no list of literals alone
+            return None, first
         items.append(slot)
         if separator.text == ")":
             return Piece(None, ListSlot(tuple(items)), singles[first].first, singles[index].end), index + 1
@@ -348,6 +355,9 @@ def _scalars(tokens: Sequence[Token]) -> list[Piece]:
             index += 1
         elif token.kind in ("number", "string", "hex", "bit"):
             out.append(Piece(None, literal_of(token), index, index + 1))
+        elif (moment := _moment(tokens, index)) is not None:
+            out.append(Piece(None, moment, index, index + 2))
+            index += 1
         else:
             out.append(Piece(token, None, index, index + 1))
         index += 1
@@ -364,6 +374,30 @@ def _is_sign(tokens: Sequence[Token], index: int) -> bool:
     return is_keyword(
         before, "AND", "OR", "BETWEEN", "IN", "THEN", "ELSE", "WHEN", "LIKE", "WHERE", "ON", "HAVING", "BY"
     )
+
+
+def _moment(tokens: Sequence[Token], index: int) -> Constant | None:
+    """The DATE'...' or TIMESTAMP'...' that begins there; None where there is none in the plain form."""
+    word = tokens[index]
+    if index + 1 >= len(tokens) or tokens[index + 1].kind != "string" or not is_keyword(word, *MOMENTS):
+        return None
+    if index and tokens[index - 1].text == ".":
+        return None
+    kind = word.text.lower()
+    value = moment_of(kind, tokens[index + 1].text)
+    return None if value is None else Constant(kind, value)
+
+
+MOMENTS = {
+    "DATE": re.compile("'[0-9]{4}-[0-9]{2}-[0-9]{2}'"),
+    "TIMESTAMP": re.compile(r"'[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?'"),
+}
+"""The words before a date or date-time, and its plain form. MySQL reads others, too."""
+
+
+def moment_of(kind: str, literal: str) -> Moment | None:
+    """The value of a literal behind the word of this kind, None where it is in another form than the plain one."""
+    return Moment(literal[1:-1]) if MOMENTS[kind.upper()].fullmatch(literal) else None
 
 
 def literal_of(token: Token) -> Constant:

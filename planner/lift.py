@@ -26,7 +26,7 @@ from planner.scan import (
 )
 
 _COMPARISONS = frozenset({"=", "<", ">", "<=", ">=", "<>", "!=", "<=>"})
-_LIFTED = ("int", "decimal", "string")  # a parameter of another kind is compared by MySQL itself
+_LIFTED = ("int", "decimal", "string", "date", "timestamp")  # a parameter of another kind is compared by MySQL itself
 _CONDITION = ("WHERE", "ON")
 _CALLS = words(
     """

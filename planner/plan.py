@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
-from planner.as_sent import Beside
+from planner.as_sent import TYPED, Sent
 from sqltypes.expression import ColumnRef, Expr, ParamRef
 from sqltypes.schema import ResultColumn, SqlType, Table
 from sqltypes.spellings import shows_as_is
@@ -269,16 +269,14 @@ class Reader:
 @dataclass(frozen=True)
 class Parameter:
     """A parameter of the query, in the order of its placeholders. `column`: for messages, what it is compared with.
-    `operand`: it is an operand of arithmetic, not of a comparison. Of those without a type (`planner/as_sent.py`):
-    `beside`: the columns that it is compared with; `bound`: it is one of BETWEEN, and so never NULL."""
+    `operand`: it is an operand of arithmetic, not of a comparison. `sent`: of one whose type no column tells."""
 
     index: int
     type: SqlType
     list: bool = False
     column: str = ""
     operand: bool = False
-    beside: tuple[Beside, ...] = ()
-    bound: bool = False
+    sent: Sent = TYPED
 
 
 @dataclass(frozen=True)

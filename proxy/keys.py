@@ -10,7 +10,7 @@ from typing import Any
 
 from dataflow.derivation import Params
 from dataflow.reader import ReaderNode
-from planner.as_sent import found_otherwise, is_told_by_session, literal_of
+from planner.as_sent import key_of
 from planner.plan import AnswerArrangement, Parameter, QueryPlan
 from proxy.api import ParameterValue
 from sqltypes.errors import BadParameters, ComparedElsewhere
@@ -193,7 +193,7 @@ class KeyBinder:
 
     def _convert_one(self, parameter: Parameter, value: Value) -> Value:
         if parameter.type.name == "literal":
-            return _literal(parameter, value)
+            return key_of(value, parameter.sent)
         if parameter.operand:
             return convert_operand(value, parameter.type)
         found = self._value(value, parameter.type)
@@ -214,7 +214,7 @@ class KeyBinder:
         if not value:
             raise BadParameters(f"{name} takes a list of at least one value, it was empty")
         if parameter.type.name == "literal":
-            return tuple(_literal(parameter, item) for item in value)
+            return tuple(key_of(item, parameter.sent) for item in value)
         if set(map(type, value)) == _INT and _whole(parameter.type):
             return _still_a_list(sorted(set(value)), value) if self._evict else tuple(dict.fromkeys(value))
         _require_alike(name, value)
@@ -228,17 +228,6 @@ class KeyBinder:
             converted, key=lambda item: (item is None, type(item).__name__, item if item is not None else 0)
         )
         return _still_a_list(ordered, value)
-
-
-def _literal(parameter: Parameter, value: Value) -> str:
-    """The key of a parameter whose type no column tells. Raises ComparedElsewhere."""
-    if value is None and parameter.bound:
-        raise ComparedElsewhere("NULL is given for a bound of BETWEEN, which MySQL reads by its plan")
-    if is_told_by_session(value):
-        raise ComparedElsewhere("a date-time with an offset is given, which is one of the session's time zone")
-    if found_otherwise(value, parameter.beside):
-        raise ComparedElsewhere("by an index MySQL finds other rows for this literal than without one")
-    return literal_of(value)
 
 
 def held_value(value: ParameterValue, type_: SqlType) -> Value:

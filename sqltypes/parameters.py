@@ -24,6 +24,19 @@ from sqltypes.schema import SqlType
 from sqltypes.temporal import MAX_TIME, parse_datetime, parse_time, timedelta_microseconds
 
 _TOO_LARGE = 10**MAX_DIGITS
+
+
+class Moment(str):
+    """A date, date-time or time that was sent as such: MySQL compares a string column with it in another way than with
+    the string of the same letters."""
+
+    __slots__ = ()
+
+    @property
+    def has_date(self) -> bool:
+        return self[4:5] == "-"
+
+
 KINDS = frozenset(
     {
         "null",
@@ -93,6 +106,8 @@ def _normalised(value: Any, given_kind: str | None) -> tuple[str, Any]:
             return "decimal", _decimal(value)
         case float():
             return "double", _finite(value)
+        case Moment() if given_kind is None and value.has_date:
+            return _text(str(value), "datetime")
         case str():
             return _text(value, given_kind)
         case bytes() | bytearray() | memoryview():

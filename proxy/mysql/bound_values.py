@@ -12,6 +12,7 @@ from decimal import Decimal, InvalidOperation
 from proxy.grpc_values import time_text
 from proxy.mysql.packets import Malformed, read_lenenc
 from sqltypes.expression import Value
+from sqltypes.parameters import Moment
 
 UNSIGNED = 0x8000  # of a type
 
@@ -19,13 +20,6 @@ _INT8, _INT16, _INT32, _INT64 = struct.Struct("<b"), struct.Struct("<h"), struct
 _UINT8, _UINT16, _UINT32, _UINT64 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")
 
 Reader = Callable[[bytes, int], tuple[Value, int]]
-
-
-class Moment(str):
-    """A DATE, DATETIME, TIMESTAMP or TIME that was bound as such: MySQL compares a string column with it in another
-    way than with the literal of the same letters."""
-
-    __slots__ = ()
 
 
 class NotDecoded(Exception):

@@ -8,7 +8,6 @@ from decimal import Decimal
 
 from proxy.api import ParameterValue, SessionCache, SessionSystem
 from proxy.mysql.announced import Announced
-from proxy.mysql.bound_values import Moment
 from proxy.mysql.effects import Effects, effects_of
 from proxy.mysql.prepared import MOMENTS, MOST_PARAMETERS, MOST_UNSEEN, PreparedStatement
 from proxy.mysql.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
@@ -19,6 +18,7 @@ from proxy.proxied import ProxiedTexts
 from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS
 from sqltypes.errors import ComparedElsewhere, UpwellError
 from sqltypes.expression import Key, Value
+from sqltypes.parameters import Moment
 from sqltypes.schema import INTEGER_TYPES, SqlType
 
 NO_CACHE = "no cache for this query"

@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 
-from planner.fingerprint import literal_of, unquote
+from planner.fingerprint import literal_of, moment_of, unquote
 from planner.scan import Token
 from sqltypes.expression import Value
 
@@ -204,6 +204,16 @@ def _of_kind(kind: str, token_kind: str, sign: str) -> Convert:
     return convert
 
 
+def _moment_of(kind: str) -> Convert:
+    def convert(literal: bytes) -> Value:
+        found = moment_of(kind, literal.decode())
+        if found is None:
+            raise ValueError(literal)
+        return found
+
+    return convert
+
+
 def is_comment(cut_out: bytes) -> bool:
     """Whether it is a comment, and closed."""
     return cut_out[0] == SLASH and cut_out[2:3] != b"+" and cut_out.endswith(b"*/") and len(cut_out) > 3
@@ -251,4 +261,6 @@ CONVERTERS: dict[tuple[str, bool], Convert] = {
     ("float", True): _of_kind("float", "number", "-"),
     ("hex", False): _of_kind("hex", "hex", ""),
     ("bit", False): _of_kind("bit", "bit", ""),
+    ("date", False): _moment_of("date"),
+    ("timestamp", False): _moment_of("timestamp"),
 }

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from planner.fingerprint import Fingerprint, ListSlot, is_list, pieces
+from planner.fingerprint import Constant, Fingerprint, ListSlot, is_list, pieces
 from planner.matcher import ParameterValue
 from planner.scan import Token, without_comments
 from proxy.mysql.text_cuts import COMMENT, CONVERTERS, LISTS, SLASH, is_comment, kind_of, list_kind
 
+_WITH_WORD = frozenset({"date", "timestamp"})  # kinds of literals that have a word before them
 MOST_FUNCTIONS, SHORT = 1024, 1000  # that are kept, letters of one
 Values = Callable[[list[bytes]], tuple[ParameterValue, ...] | None]
 """The values out of a text's parts. None, or ValueError: the text is of another kind."""
@@ -51,6 +52,8 @@ def roles_of(parts: Sequence[bytes], spans: Sequence[tuple[int, int]], tokens: S
         signed = place > piece.first and kept[place - 1].text == "-"
         last = places[tokens[end - 1].start] + 1
         whole = isinstance(piece.slot, ListSlot) and (place - signed, last) == (piece.first, piece.end)
+        if isinstance(piece.slot, Constant) and piece.slot.kind in _WITH_WORD:
+            kind = piece.slot.kind
         known = list_kind(kind) if whole else ""
         if known and signed:
             known += "_signed"

@@ -32,6 +32,8 @@ GOLDEN = [(file, case) for file in sorted(PLANS.glob("*.sql")) for case in cases
          "SELECT id FROM t WHERE id IN (SELECT t FROM v WHERE u = ?) AND a = ?"),
         ("SELECT id FROM t WHERE a = 1 UNION SELECT 3 FROM t WHERE a = 2",
          "SELECT id FROM t WHERE a = ? UNION SELECT 3 FROM t WHERE a = ?"),
+        ("SELECT id FROM t WHERE a >= DATE'2024-01-01' AND b < timestamp '2024-01-01 10:00:00'",
+         "SELECT id FROM t WHERE a >= ? AND b < ?"),
         ("SELECT id FROM t WHERE t.`where` = 1 AND t.on = 2", "SELECT id FROM t WHERE t.`where` = ? AND t.on = ?"),
         ("SELECT id FROM t WHERE YEAR(a) = 2024 AND EXTRACT(DAY FROM a) = 3",
          "SELECT id FROM t WHERE YEAR(a) = ? AND EXTRACT(DAY FROM a) = ?"),
@@ -56,7 +58,7 @@ def test_what_is_compared_in_a_condition_becomes_a_parameter(sql: str, shape: st
         "SELECT a, COUNT(*) AS n FROM t GROUP BY 1 HAVING n > 5",
         "SELECT a FROM t WHERE 1 = 1",  # nothing gives a parameter's type
         "SELECT a FROM t WHERE a > DATE_SUB('2024-01-01', INTERVAL 7 DAY)",
-        "SELECT a FROM t WHERE a = DATE '2024-01-01' AND b = _latin1 'x'",
+        "SELECT a FROM t WHERE a = DATE '2024-1-1' AND b = _latin1 'x' AND c IN (DATE'2024-01-01')",
         "SELECT a FROM t WHERE a = 'x' 'y' AND b = 3 + 1 AND c LIKE 'x' ESCAPE '|'",
         "SELECT a FROM t WHERE a = IF(b = 3, 4, 5)",
         "SELECT a FROM t WHERE a = 0x41 AND b = 1e3 AND c IN (b'1')",  # values that MySQL compares itself
