@@ -15,6 +15,7 @@ from sqlglot import exp
 from planner.as_sent import MOMENTS, SAMPLES, TYPED, Sent, bounds, marked, with_sample
 from planner.binary_keys import require_strings
 from planner.build import build
+from planner.clock import with_parameters
 from planner.current_date import check_current_date
 from planner.distinct_order import check_distinct_order
 from planner.evict import Analysis
@@ -48,7 +49,8 @@ ANSWER = "answer"  # the alias of an answer arrangement's columns: c0, c1 ...
 
 
 def plan_query(sql: str, database: str, snapshot: SchemaSnapshot) -> QueryPlan:
-    """The plan of a query. `?` are its parameters, `IN (?)` or `IN (?...)` a list; literals are constants.
+    """The plan of a query. `?` are its parameters, `IN (?)` or `IN (?...)` a list, and functions of the clock are, too
+    (`planner/clock.py`); literals are constants.
 
     Raises ParseError (with the place), UnknownName, UnsupportedQuery (code of `support.REFUSED`), NeedRelations.
     """
@@ -114,7 +116,7 @@ def with_result_columns(plan: QueryPlan, columns: Sequence[ResultColumn]) -> Que
 
 
 def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQuery, Catalogue]:
-    query = parse(sql, snapshot.server_version)
+    query = parse(with_parameters(sql), snapshot.server_version)
     _check_text(query, snapshot)
     catalogue = Catalogue(snapshot, database)
     catalogue.require(query.tree)

@@ -31,6 +31,7 @@ from external_upquery.executor import Executor
 from external_upquery.schema_source import SchemaSource
 from external_upquery.upstream import Upstream, is_loopback, parse_upstream
 from planner.matcher import QueryMatcher
+from proxy import source_clock
 from proxy.access_log import AccessLog
 from proxy.access_writer import AccessWriter
 from proxy.api import WireFormat
@@ -56,6 +57,7 @@ from proxy.planning import warm_up
 from proxy.prepared_watch import PreparedWatch, ask
 from proxy.pump import Pump
 from proxy.router import Router
+from proxy.source_clock import SourceClock
 from proxy.source_watch import SourceWatch
 from proxy.spark import SparkProcess
 from proxy.state import StateStore
@@ -101,6 +103,7 @@ class App:
 
     def __post_init__(self) -> None:
         self.prepared = PreparedWatch(lambda: ask(self.executor), self.stream)
+        self.clock = SourceClock(lambda: source_clock.ask(self.executor))
 
     @property
     def system(self) -> Router:
@@ -329,7 +332,8 @@ def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> Mysql
     )
     tls = None if settings.tls == "off" else server_context(settings.certificate, settings.key)
     logins = login_settings(upstream, tls, client_tls_required=settings.tls == "required")
-    return MysqlListener(Shared(app.router, options, matcher, app.router.proxied), logins)
+    shared = Shared(app.router, options, matcher, app.router.proxied, utc=app.clock.utc)
+    return MysqlListener(shared, logins)
 
 
 async def keep(app: App, gate: Gate) -> None:
@@ -352,6 +356,7 @@ async def keep(app: App, gate: Gate) -> None:
     finally:
         await app.watch.close()
         await app.prepared.close()
+        await app.clock.close()
         if app.router.auto_cache is not None:
             await app.router.auto_cache.close()
 
@@ -364,6 +369,7 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     if app.stream.connected:
         app.watch.tick()
         app.prepared.tick()
+        app.clock.tick()
         doubt = doubt or app.watch.doubt(followed, lag)
     if doubt:
         app.stream.reconnect(doubt)

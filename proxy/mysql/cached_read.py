@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from planner.clock import MAY_HAVE
 from proxy.api import ParameterValue, SessionCache
 from proxy.mysql.announced import Announced
 from proxy.mysql.prepared import PreparedStatement
@@ -49,6 +50,11 @@ class CachedRead:
     def __post_init__(self) -> None:
         self.generation = self.cache.generation
         self.sent = self.sent or self.text
+
+    @property
+    def by_clock(self) -> bool:
+        """Whether the same command may ask for another answer a moment later."""
+        return isinstance(self.kind, Route) and MAY_HAVE.search(self.sent) is not None
 
     @property
     def replanned(self) -> bool:

@@ -342,7 +342,8 @@ class CachedReads:
         cache, statement = read.cache, read.kind if isinstance(read.kind, PreparedStatement) else None
         self._shown.note(cache, read.values, body)
         said = Said(read.head, read.shown, cache.name, cache.needs, cache.relations, self._rights(), read.target)
-        self._shown.say(self._command_of(read.sent, statement, read.given), said)
+        if not read.by_clock:
+            self._shown.say(self._command_of(read.sent, statement, read.given), said)
 
     def _rights(self) -> tuple[object, ...]:
         """What the account may do is the same while this is."""

@@ -98,6 +98,7 @@ class Effects:
     table_locks: bool | None  # as `OfKind.table_locks`
     hides_tables: bool  # temporary tables may come or go
     sets_roles: bool
+    sets_clock: bool  # it sets `timestamp`
     tracks: frozenset[str]  # the variables session_track_... that it sets
     explained: bool  # as `OfKind.explained`
     unsettles: bool  # what the session may do must be asked anew
@@ -146,6 +147,7 @@ def effects_of(statement: Statement) -> Effects:
         table_locks=table_locks[-1] if table_locks else None,
         hides_tables=hides_tables,
         sets_roles="role" in settings,
+        sets_clock="timestamp" in settings,
         tracks=tracks,
         explained=of_kind.explained,
         unsettles=unsettles,

@@ -209,17 +209,15 @@ class QuickPath:
             text = data[7:]
         else:
             return None
-        if self._state.narrow and self._state.misreads(text):
+        if (self._state.narrow or self._state.marks) and self._is_misread(text):
             return None
-        if self._state.marks and self._state.changes_marks(text):
-            return None
-        looked, route = None, None
-        if self._state.mode_hint:
-            looked = self._shared.find(text, self._state, eof=self._context.eof)
-            text, entry, values, route, _ = looked
-        else:
+        looked = None
+        if not self._state.mode_hint:
             entry, values = self._shared.texts.find(text, self._state.database)
             route = entry.attached
+        if self._state.mode_hint or (route is not None and route.by_clock):
+            looked = self._shared.find(text, self._state, eof=self._context.eof)
+            text, entry, values, route, _ = looked
         head = self.kinds.get(route)
         if head is None or route is None or entry.cache is None:
             if route is not None:
@@ -236,6 +234,10 @@ class QuickPath:
         if key is None:
             key = route.learn(text, cache, values)
         return None if key is None else (head, cache, key, PLAIN)
+
+    def _is_misread(self, text: bytes) -> bool:
+        """Whether MySQL may read it otherwise than where caches are filled."""
+        return self._state.misreads(text) or self._state.changes_marks(text)
 
     def check_invariants(self) -> None:
         """Raises AssertionError. For tests."""

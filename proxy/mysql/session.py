@@ -51,7 +51,7 @@ from proxy.mysql.relay import Relay
 from proxy.mysql.responses import NO_STATUS, Kind, Outcome
 from proxy.mysql.routes import NO_CACHE, SKIPPED
 from proxy.mysql.session_context import context_of
-from proxy.mysql.shared import Shared
+from proxy.mysql.shared import Looked, Shared
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Steer
 from proxy.mysql.trackers import begin
@@ -215,16 +215,8 @@ class Session:
         if self.state.marks and self.state.known and self.state.changes_marks(text):
             self.passing.statement(data, shared.large, READ_OTHERWISE)
             return
-        sent, instead, differing = text, None, ""
-        looked = self.quick.looked
-        if looked is not None or self.state.mode_hint:
-            self.quick.looked = None
-            known = looked is not None and looked[0] is data
-            found = looked[1] if looked is not None and known else shared.find(sent, self.state, eof=self.context.eof)
-            text, entry, values, route, (instead, differing) = found
-        else:  # as `find`, without its cost
-            entry, values = shared.texts.find(text, database)
-            route = entry.attached or shared.attach(entry, text, database)
+        sent = text
+        text, entry, values, route, (instead, differing) = self._look(data, text)
         if route.is_command and self._own_sql.runs(text):
             return
         more = entry.more and self.passing.several
@@ -250,6 +242,13 @@ class Session:
             self.passing.statement(data, route, why, cache=entry.cache or instead or "", noted=noted)
         else:
             self.passing.end_here(data)
+
+    def _look(self, data: bytes, text: bytes) -> Looked:
+        """What is known of the text of a command."""
+        looked, self.quick.looked = self.quick.looked, None
+        if looked is not None and looked[0] is data:
+            return looked[1]
+        return self.shared.find(text, self.state, eof=self.context.eof)
 
     # -- prepared statements -------------------------------------------------------------------------------------------
 

@@ -44,6 +44,8 @@ def after(state: SessionState, effects: Effects, sent: Sent, outcome: Outcome) -
         state.touched = True
         state.wrote |= effects.locks
     _settle_kind(state, effects, sent, failed=failed)
+    if effects.sets_clock or (state.renewed and not effects.simple):
+        state.own_clock = True
     if outcome.error is not None and outcome.error.errno in ROLLED_BACK:
         state.known = False  # whether the transaction is over, is asked
     if failed or state.changed or not effects.simple:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import NamedTuple
 
 from gtid_tracker.gtid import GtidSet
@@ -46,7 +47,9 @@ from proxy.mysql.session_variables import (
     ROW_LIMIT,
     SAME,
     SOMETIMES,
+    TIMESTAMP,
     UNICODE,
+    UTC,
     WATCHED_BY_DEFAULT,
     same,
     switched_on,
@@ -54,6 +57,7 @@ from proxy.mysql.session_variables import (
 )
 from proxy.mysql.sql_modes import ALL_MARKS, marks_of, mode_hint, value_of
 
+_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)", re.ASCII)  # of a time zone
 _OUTSIDE = {ASCII: re.compile(rb"[\x80-\xff]"), BMP: re.compile(rb"[\xf0-\xff]")}  # bytes that no such text has
 OTHER_BYTES = {ASCII: re.compile(rb"[\xc2-\xf4][\x80-\xbf]"), BMP: re.compile(rb"[\xf0-\xf4][\x80-\xbf]")}
 """Bytes of characters that such a set lacks, in an answer in utf8mb4, among which are lengths and numbers, too."""
@@ -123,6 +127,8 @@ class SessionState:
     row_limit: int | None = None  # rows that an answer has at most, but of a text with a LIMIT of its own
     announces: Announces = NOBODY
     keep_alive: float = KEEP_ALIVE
+    own_clock: bool = False  # it may have set `timestamp`: NOW() says that then
+    renewed: bool = False  # MySQL has begun it anew, and the trackers have not been switched on since
     # Its transaction.
     flags: int = STATUS_AUTOCOMMIT  # of MySQL's last answer, those that go on to the next one
     autocommit: bool = True
@@ -273,6 +279,7 @@ class SessionState:
         else:
             if name == "transaction_isolation" and self.in_transaction:
                 self.touched = self.wrote = True  # this one goes on as it began: let it be MySQL's
+            self.own_clock |= name == TIMESTAMP
             self.kind_changed |= name in ("transaction_isolation", READ_ONLY)
             self.values[name] = _string(data, at)
             self.may_be_unlogged |= name == LOG_BIN
@@ -349,6 +356,7 @@ class SessionState:
     def renew(self) -> None:
         """After COM_CHANGE_USER or COM_RESET_CONNECTION: MySQL has begun a new session."""
         self.known = self.hiding = self.locks = self.locked = self.changed = self.vacant = False
+        self.own_clock, self.renewed = False, True
         self.not_hidden.clear()
         self.one_shot = ""
         self.begun = 0
@@ -397,6 +405,20 @@ class SessionState:
             if not same(name, value):
                 return f"{name} is {value!r} in this session"
         return ""
+
+    @property
+    def ahead_of_utc(self) -> timedelta | None:
+        """How far the session's NOW() is ahead of MySQL's UTC; None where that is not known, or it has its own."""
+        zone = self.values.get("time_zone", "")
+        if not self.known or self.own_clock:
+            return None
+        if zone.lower() in UTC:
+            return timedelta()
+        found = _OFFSET.fullmatch(zone)
+        if found is None:
+            return None
+        ahead = timedelta(hours=int(found[2]), minutes=int(found[3]))
+        return -ahead if found[1] == "-" else ahead
 
     def shown_state(self, state: bytes) -> bytes:
         """What of the trackers' information the client has asked for itself, by the statement that it is about at the

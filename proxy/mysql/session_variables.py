@@ -52,10 +52,11 @@ TRACKS = (
 )
 AUTOCOMMIT = "autocommit"
 LOG_BIN = "sql_log_bin"
+TIMESTAMP = "timestamp"  # a session that has set it has a clock of its own
 READ_ONLY = "transaction_read_only"
 TRACKED = (
     *ALWAYS, *SOMETIMES, ROW_LIMIT, "autocommit", "transaction_isolation", READ_ONLY, "completion_type",
-    "wait_timeout", LOG_BIN, *TRACKS,
+    "wait_timeout", LOG_BIN, TIMESTAMP, *TRACKS,
 )  # fmt: skip
 WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
 ASKED = (

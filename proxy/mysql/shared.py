@@ -7,10 +7,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from time import monotonic
 from typing import NamedTuple, Protocol
 
 from gtid_tracker.gtid import GtidSet
+from planner.clock import MAY_HAVE
 from planner.hints import with_hint
 from planner.long_lists import LONG, without_lists
 from planner.matcher import QueryMatcher
@@ -18,6 +20,7 @@ from planner.scan import server_version, unwrap_version_comments
 from proxy.api import Answer, ParameterValue, SessionCache, SessionSystem
 from proxy.faults import is_fault
 from proxy.mysql.announced import AnnouncedTexts
+from proxy.mysql.clock_texts import ClockTexts
 from proxy.mysql.commands import LastStatement, may_be_command
 from proxy.mysql.grants import Grants
 from proxy.mysql.long_texts import LONGEST_WRITE, is_write, write_outline
@@ -108,7 +111,11 @@ class Shared:
         matcher: QueryMatcher,
         proxied: ProxiedQueries,
         clock: Callable[[], float] = monotonic,
+        utc: Callable[[], datetime | None] = lambda: None,
     ) -> None:
+        """`utc`: the whole second that MySQL's clock shows, None where that is not known."""
+        self.utc = utc
+        self.clock_texts = ClockTexts()
         self.system = system
         self.options = options
         self.clock = clock
@@ -148,9 +155,11 @@ class Shared:
         return entry.attached or self.attach(entry, text, database)
 
     def find(self, text: bytes, state: SessionState, *, eof: bool) -> Looked:
-        """For which cache a text is in such a session: one of the text as it is, or, where the session's sql_mode
-        counts, one of the text that sets this mode."""
+        """For which cache a text is in such a session: one of the text as it is, with what MySQL's clock says for its
+        functions, or, where the session's sql_mode counts, one of the text that sets this mode."""
         looked = self._looked(text, state.database)
+        if looked.route.by_clock and (now := self._by_clock(text, state)) is not None:
+            text, looked = now, self._looked(now, state.database)
         if state.mode_hint and state.known and looked.route.noted is not None:
             name = looked.entry.cache
             why = "" if name is None else state.differing(looked.route.needs(self.system, name, eof=eof))
@@ -158,6 +167,14 @@ class Shared:
             if other is not None:
                 return self._looked(other, state.database)._replace(instead=(name, why))
         return looked
+
+    def _by_clock(self, text: bytes, state: SessionState) -> bytes | None:
+        """A text with what MySQL's clock says in the place of its functions; None where that is not known."""
+        ahead = state.ahead_of_utc
+        utc = self.utc() if ahead is not None else None
+        if ahead is None or utc is None:
+            return None
+        return self.clock_texts.rewritten(text, utc + ahead, utc)
 
     def _looked(self, text: bytes, database: str) -> Looked:
         entry, values = self.texts.find(text, database)
@@ -198,7 +215,8 @@ class Shared:
             return self.large
         statement = classify(short, version)
         noted = self._proxied.texts(sql, database) if statement.kind in READS else None
-        return Route(statement, may_be_command(text), noted)
+        by_clock = noted is not None and MAY_HAVE.search(text) is not None
+        return Route(statement, may_be_command(text), by_clock, noted=noted)
 
     def target(self, statement: PreparedStatement, *, eof: bool) -> Target:
         """What a prepared statement is for: one object for all sessions that have prepared this text."""

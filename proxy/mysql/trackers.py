@@ -87,6 +87,7 @@ async def switch_on(session: Asking) -> None:
     """Switches the trackers on in a session whose client has set them, and asks what it is like. A MySQL that cannot
     do that leaves the session unknown: nothing is answered by a cache. Raises SourceDown, Malformed."""
     state = session.state
+    state.own_clock |= not state.renewed  # nobody has told whether it has one since
     found = await session.server.ask(session.query(ASK_TRACKS), Kind.RESULT)
     if found.error is None:
         values = (text or "" for text in only_row(found.payloads, len(TRACKS)))
@@ -124,7 +125,7 @@ async def refresh(session: Asking) -> None:
 
 
 def _switched(state: SessionState, outcome: Outcome) -> None:
-    state.changed = False
+    state.changed = state.renewed = False
     wait = outcome.error is not None and outcome.error.errno == NOT_IN_TRANSACTION
     state.tracks_changed = state.tracks_wait = wait
     state.set_tracks.clear()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from planner.api import plan_evict, plan_query
+from planner.clock import with_parameters
 from planner.explain import dot
 from planner.fingerprint import fingerprint
 from planner.plan import AnswerArrangement, Mode, QueryPlan, root_columns
@@ -73,7 +74,8 @@ def test_the_normalised_text_is_planned_alike() -> None:
             plan = plan_query(case.sql, database, schema)
             again = plan_query(plan.sql, database, schema)
             assert (again.sql, again.reader.output, again.key) == (plan.sql, plan.reader.output, plan.key)
-            assert fingerprint(again.sql, database).shape == fingerprint(case.sql, database).shape
+            asked = with_parameters(case.sql)
+            assert fingerprint(again.sql, database).shape == fingerprint(asked, database).shape
 
 
 def test_every_query_can_be_held_as_it_is() -> None:

@@ -1,0 +1,204 @@
+"""Queries by the clock: MySQL is asked what its functions are, and what it answers to the same texts meanwhile."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from integration.mysql_server import Server
+from integration.oracle.answers import parse
+from integration.proxy_thread import Beside, proxy_in_thread
+from integration.raw_client import RawClient
+from integration.served import last_served, read_until_hit
+from planner.clock import finds, read
+from planner.scan import scan
+from proxy.mysql.packets import COM_RESET_CONNECTION
+
+DATABASE = "by_the_clock"
+TABLES = (
+    "CREATE TABLE p (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, at DATETIME, fine DATETIME(3), da DATE,"
+    " ts TIMESTAMP NULL, u INT, y INT, KEY (k))",
+)
+ROW = "({k}, NOW() + INTERVAL {s} SECOND, NOW(3) + INTERVAL {s}.25 SECOND, CURDATE() + INTERVAL {s} DAY,"
+ROW += " NOW() + INTERVAL {s} SECOND, UNIX_TIMESTAMP() + {s}, YEAR(NOW()))"
+FUNCTIONS = (
+    "NOW()", "CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP()", "LOCALTIME", "LOCALTIMESTAMP()", "UTC_TIMESTAMP()",
+    "UTC_TIMESTAMP", "CURDATE()", "CURRENT_DATE", "CURRENT_DATE()", "UTC_DATE", "UTC_DATE()", "DATE(NOW())",
+)  # fmt: skip
+UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+MOMENTS = (
+    "2024-02-29 00:00:00", "2024-12-31 23:59:59", "2023-03-31 12:34:56", "2025-01-30 01:02:03", "2026-05-31 23:00:00",
+    "2001-09-09 01:46:40",
+)  # fmt: skip
+QUERIES = (
+    "SELECT id FROM p WHERE k = 1 AND at <= NOW() ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 AND at > NOW() - INTERVAL 2 SECOND AND at < NOW() + INTERVAL 2 SECOND ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 AND fine < CURRENT_TIMESTAMP ORDER BY id",
+    "SELECT COUNT(*), MAX(at) FROM p WHERE k = 1 AND at BETWEEN CURDATE() AND NOW()",
+    "SELECT id FROM p WHERE k = 1 AND ts >= UTC_TIMESTAMP() ORDER BY id DESC LIMIT 3",
+    "SELECT id FROM p WHERE k = 1 AND u > UNIX_TIMESTAMP() - 1 ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 AND da >= CURDATE() ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 AND da > NOW() ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 AND DATE(at) = CURDATE() ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 AND y = YEAR(CURDATE()) AND YEAR(at) = YEAR(NOW()) ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 AND DATEDIFF(NOW(), at) < 1 AND TIMESTAMPDIFF(SECOND, at, NOW()) > 0 ORDER BY id",
+    "SELECT id FROM p WHERE at <= NOW() ORDER BY at DESC, id LIMIT 4",
+    "SELECT id, at <= DATE_ADD('2024-01-01', INTERVAL 5 DAY) AS old FROM p WHERE (at, id) < (NOW(), 5) ORDER BY id",
+    "SELECT id, NOW() > '2024-01-01' AS later FROM p WHERE k = 1 AND at < NOW() ORDER BY id",
+)
+SECONDS = 2.2  # for which each query is asked: its answer changes in each of them
+
+
+@pytest.fixture(scope="module")
+def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
+    mysql.execute(f"DROP DATABASE IF EXISTS {DATABASE}", f"CREATE DATABASE {DATABASE}", f"USE {DATABASE}", *TABLES)
+    with proxy_in_thread(mysql, DATABASE, Path(tmp_path_factory.mktemp("state"))) as found:
+        yield found
+        found.at_rest()
+    mysql.execute(f"DROP DATABASE {DATABASE}")
+
+
+@pytest.fixture(autouse=True)
+def rows(beside: Beside, mysql: Server) -> None:
+    rows = ", ".join(ROW.format(k=k, s=s) for k in (1, 2) for s in (-2, -1, 0, 1, 2, 3, 4))
+    columns = "(k, at, fine, da, ts, u, y)"
+    mysql.execute(f"USE {DATABASE}", "DELETE FROM p", f"INSERT INTO p {columns} VALUES {rows}")
+    beside.caught_up()
+
+
+def expressions(rng: random.Random) -> Iterator[str]:
+    for function in FUNCTIONS:
+        yield function
+        for part in ("YEAR", "MONTH", "DAY", "DAYOFMONTH"):
+            yield f"{part}({function})"
+        for unit in UNITS:
+            some = rng.choice((1, 7, 13, 31, 400))
+            yield f"{function} {rng.choice('+-')} INTERVAL {some} {unit}"
+            yield f"{rng.choice(('DATE_ADD', 'ADDDATE', 'DATE_SUB', 'SUBDATE'))}({function}, INTERVAL {some} {unit})"
+            yield f"DATE({function} - INTERVAL {some} {unit}) + INTERVAL {rng.choice((1, 2, 40))} {rng.choice(UNITS)}"
+            yield f"YEAR({function} + INTERVAL {some} {unit})"
+    yield from ("UNIX_TIMESTAMP()", "UNIX_TIMESTAMP() - 3600", "UNIX_TIMESTAMP() + 60 - 1")
+
+
+def test_each_function_is_what_mysql_says(beside: Beside) -> None:
+    """Under a clock that stands still, in three time zones; the literal has the type, too."""
+    rng, wrong = random.Random(1), []
+    with beside.direct() as direct:
+        for moment, (zone, ahead) in zip(MOMENTS, (("+00:00", 0), ("+05:30", 330), ("-08:00", -480)) * 2, strict=True):
+            utc = datetime.fromisoformat(moment)
+            direct.query(f"SET timestamp = {int(utc.replace(tzinfo=UTC).timestamp())}, time_zone = '{zone}'")
+            texts = list(expressions(rng))
+            for some in (texts[at : at + 40] for at in range(0, len(texts), 40)):
+                asked = [f"x > {text}" for text in some]
+                literals = []
+                for condition in asked:
+                    tokens = scan(f"SELECT x FROM t WHERE {condition}")
+                    found = (finds(tokens) or [])[-1]
+                    assert found.end == len(tokens), condition
+                    numbers = [int(tokens[number].text) for number in found.numbers]
+                    literals.append(read(found, numbers, utc + timedelta(minutes=ahead), utc))
+                pairs = [f"{text}, {literal}" for text, literal in zip(some, literals, strict=True)]
+                answer = parse(direct.query(f"SELECT {', '.join(pairs)}"), binary=False)
+                (row,) = map(answer.cells, answer.rows)
+                for at, text in enumerate(some):
+                    types = [answer.columns[number].type for number in (2 * at, 2 * at + 1)]
+                    if row[2 * at] != row[2 * at + 1] or types[0] != types[1]:
+                        wrong.append(f"{moment} {zone}: {text}: {row[2 * at]!r}, ours {literals[at]}, types {types}")
+    assert not wrong, f"{len(wrong)}\n" + "\n".join(wrong[:10])
+
+
+def answer(client: RawClient, sql: str) -> object:
+    found = parse(client.query(sql), binary=False)
+    return (found.errno, found.message) if found.errno else (found.columns, found.rows)
+
+
+def asked_for_a_while(beside: Beside, through: RawClient, direct: RawClient, sql: str) -> Counter[str]:
+    """Each answer is one that MySQL gives just before or just after it."""
+    served: Counter[str] = Counter()
+    end = monotonic() + SECONDS
+    answers = [answer(direct, sql)]
+    while monotonic() < end:
+        ours = answer(through, sql)
+        answers.append(answer(direct, sql))
+        assert ours in answers[-2:], f"{sql}\n{ours}\n{answers[-2:]}"
+        served[last_served(beside, through)] += 1
+    assert len([1 for one, other in pairwise(answers) if one != other]) < 40
+    return served
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_an_answer_changes_when_mysqls_clock_says_so(beside: Beside, sql: str) -> None:
+    with beside.client() as through, beside.direct() as direct:
+        made = parse(through.query(f"CREATE CACHE clock FROM {sql}"), binary=False)
+        shown = "NOW() >" in sql
+        assert (made.errno != 0) is shown, made.message
+        served = asked_for_a_while(beside, through, direct, sql)
+        kinds = Counter({reason.split(" ")[0]: count for reason, count in served.items()})
+        assert shown or kinds["hit"] > 0.6 * served.total(), served
+        through.query("DROP CACHE clock")
+
+
+BY_NOW = "SELECT id FROM p WHERE k = 1 AND at <= NOW() ORDER BY id"
+
+
+@pytest.fixture
+def cached(beside: Beside) -> Iterator[None]:
+    with beside.client() as client:
+        client.query(f"CREATE CACHE clock FROM {BY_NOW}")
+        yield
+        client.query("DROP CACHE clock")
+
+
+@pytest.mark.usefixtures("cached")
+@pytest.mark.parametrize("zone", ["+00:00", "+05:30", "-08:00"])
+def test_a_sessions_time_zone_is_its_own(beside: Beside, zone: str) -> None:
+    with beside.client() as through, beside.direct() as direct:
+        for client in (through, direct):
+            client.query(f"SET time_zone = '{zone}'")
+        read_until_hit(beside, through, lambda: through.query(BY_NOW))
+        assert answer(through, BY_NOW) == answer(direct, BY_NOW)
+
+
+@pytest.mark.usefixtures("cached")
+def test_a_session_with_a_clock_of_its_own_is_mysqls(beside: Beside, mysql: Server) -> None:
+    mysql.execute(
+        f"USE {DATABASE}",
+        "DROP PROCEDURE IF EXISTS back",
+        "CREATE PROCEDURE back() SET SESSION timestamp = 1000000000",
+    )
+    with beside.client() as through:
+        for back in ("SET timestamp = 1000000000", "SET @@session.timestamp = 1", "CALL back()", "EXECUTE back"):
+            through.command(COM_RESET_CONNECTION)
+            read_until_hit(beside, through, lambda: through.query(BY_NOW))
+            through.query("PREPARE back FROM 'SET timestamp = 1000000000'")
+            through.query(back)
+            assert not parse(through.query(BY_NOW), binary=False).rows, back
+            assert last_served(beside, through).startswith("passed"), back
+            through.query("SET time_zone = '+00:00'")
+            assert not parse(through.query(BY_NOW), binary=False).rows, back
+        # Also where nobody had asked anything since the session was begun anew.
+        through.command(COM_RESET_CONNECTION)
+        through.query("CALL back()")
+        for _ in range(3):
+            assert not parse(through.query(BY_NOW), binary=False).rows
+        through.command(COM_RESET_CONNECTION)
+        read_until_hit(beside, through, lambda: through.query(BY_NOW))
+
+
+@pytest.mark.usefixtures("cached")
+def test_in_a_transaction_the_clock_goes_on(beside: Beside) -> None:
+    """One state of the rows, and another moment for each statement."""
+    with beside.client() as through, beside.direct() as direct:
+        read_until_hit(beside, through, lambda: through.query(BY_NOW))
+        for client in (through, direct):
+            client.query("SET SESSION transaction_isolation = 'REPEATABLE-READ'")
+            client.query("BEGIN")
+        served = asked_for_a_while(beside, through, direct, BY_NOW)
+        assert sum(count for reason, count in served.items() if reason.startswith("hit")) > 10, served

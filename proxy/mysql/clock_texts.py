@@ -1,0 +1,100 @@
+"""Texts with functions of the clock, rewritten with what the clock says (`planner/clock.py`).
+
+Where such functions stand is found out once for all texts that have the same segments (`text_cuts.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from planner.clock import Function, finds, is_number, read
+from planner.scan import scan
+from proxy.mysql.text_cuts import cut
+from sqltypes.errors import ParseError
+
+MOST_KNOWN = 2000  # lists of segments
+LONGEST = 1 << 13  # bytes of a text
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a function stands: from a byte of one part to one of another. `numbers`: parts that it has."""
+
+    function: Function
+    first: tuple[int, int]
+    end: tuple[int, int]
+    numbers: tuple[int, ...]
+
+
+class ClockTexts:
+    """What is known of texts, by their segments: None: they are not rewritten."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, ...], tuple[_Place, ...] | None] = {}
+
+    def rewritten(self, text: bytes, local: datetime, utc: datetime) -> bytes | None:
+        """The text with literals; None where it stays as it is. `local`, `utc`: whole seconds, without a zone."""
+        if len(text) > LONGEST:
+            return None
+        parts = cut(text)
+        key = tuple(parts[::2])
+        try:
+            places = self._known[key]
+        except KeyError:
+            places = self._learn(key, parts)
+        if places is None:
+            return None
+        found = list(parts)
+        for place in reversed(places):
+            numbers = [parts[part].decode() for part in place.numbers]
+            if not all(map(is_number, numbers)):
+                return None
+            literal = read(place.function, list(map(int, numbers)), local, utc)
+            if literal is None:
+                return None
+            (first, start), (last, end) = place.first, place.end
+            behind = found[last][end:]
+            found[first : last + 1] = [found[first][:start] + literal.encode() + behind]
+        return b"".join(found)
+
+    def _learn(self, key: tuple[bytes, ...], parts: Sequence[bytes]) -> tuple[_Place, ...] | None:
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        places = self._known[key] = _places(parts)
+        return places
+
+
+def _places(parts: Sequence[bytes]) -> tuple[_Place, ...] | None:
+    try:
+        tokens = scan(b"".join(map(_plain, parts)).decode("ascii"))  # so that a character is a byte
+    except (UnicodeDecodeError, ParseError):
+        return None
+    functions = finds(tokens)
+    if not functions:
+        return None
+    starts = [0]
+    for part in parts:
+        starts.append(starts[-1] + len(part))
+    found = []
+    for function in functions:
+        first = _part_at(starts, tokens[function.first].start)
+        last, end = _part_at(starts, tokens[function.end - 1].end - 1)
+        numbers = tuple(_part_at(starts, tokens[number].start) for number in function.numbers)
+        inside = [part for part in range(first[0], last + 1) if part % 2]
+        if inside != [part for part, _ in numbers] or any(offset for _, offset in numbers):
+            return None  # a comment, or a number that is not cut by itself
+        found.append(_Place(function, first, (last, end + 1), tuple(part for part, _ in numbers)))
+    return tuple(found)
+
+
+def _plain(part: bytes) -> bytes:
+    """As long a string, where it is one with other characters than ASCII's."""
+    return part if part.isascii() or part[:1] not in (b"'", b'"') else b"'%b'" % (b"x" * (len(part) - 2))
+
+
+def _part_at(starts: Sequence[int], offset: int) -> tuple[int, int]:
+    """(the part, the byte in it) of a byte of the text."""
+    part = next(number for number in range(len(starts) - 1) if starts[number] <= offset < starts[number + 1])
+    return part, offset - starts[part]

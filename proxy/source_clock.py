@@ -1,0 +1,87 @@
+"""What MySQL's clock says, without asking it each time.
+
+MySQL is asked about once a second, while anybody wants to know. Its answer was made between the question and its
+arrival here, so MySQL's clock is ahead of ours by something between two numbers that are as close as a round trip is
+short. A second counts as known where both give the same; in the moment where it changes nobody is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from math import floor
+from time import monotonic
+
+from external_upquery.executor import Executor
+from sqltypes.errors import UpwellError
+
+EVERY = 1.0  # seconds between two questions
+WANTED = 10.0  # seconds: so long after the last that wanted to know MySQL is asked
+FRESH = 5.0  # seconds: an older answer says nothing, for the clock may have been set
+EPOCH = datetime(1970, 1, 1)
+QUESTION = "SELECT UTC_TIMESTAMP(6)"
+
+
+async def ask(executor: Executor) -> datetime:
+    """MySQL's UTC, to the microsecond. Raises as `Executor.query`."""
+    _, rows = await executor.query(QUESTION)
+    return datetime.fromisoformat(str(rows[0][0]))
+
+
+class SourceClock:
+    """Invariants:
+    1. One question is under way at most.
+    2. As of the last answer MySQL's clock, in seconds since 1970, is ahead of ours by `_ahead[0]` to `_ahead[1]`.
+    """
+
+    def __init__(self, ask: Callable[[], Awaitable[datetime]], clock: Callable[[], float] = monotonic) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._ahead = (0.0, 0.0)
+        self._answered = float("-inf")
+        self._wanted = float("-inf")
+        self._asked = float("-inf")
+        self._asking: asyncio.Task[None] | None = None
+        self._utc: tuple[int, datetime] = (0, EPOCH)  # the second that was told last
+
+    def utc(self) -> datetime | None:
+        """The whole second that MySQL's clock shows in UTC; None where that is not known."""
+        now = self._clock()
+        self._wanted = now
+        if now - self._answered > FRESH:
+            return None
+        least, most = self._ahead
+        second = floor(now + least)
+        if second != floor(now + most):
+            return None
+        if second != self._utc[0]:
+            self._utc = second, EPOCH + timedelta(seconds=second)
+        return self._utc[1]
+
+    def tick(self) -> None:
+        """To be called now and then: asks where it is due."""
+        now = self._clock()
+        if now - self._wanted < WANTED and now - self._asked >= EVERY and (self._asking is None or self._asking.done()):
+            self._asked = now
+            self._asking = asyncio.get_running_loop().create_task(self.look())
+
+    async def look(self) -> None:
+        """Asks. Where MySQL does not answer nothing is known soon."""
+        before = self._clock()
+        try:
+            told = await self._ask()
+        except (UpwellError, ValueError):
+            return
+        after = self._clock()
+        seconds = (told - EPOCH).total_seconds()
+        self._ahead, self._answered = (seconds - after, seconds - before), after
+
+    async def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError. For tests."""
+        assert self._ahead[0] <= self._ahead[1]

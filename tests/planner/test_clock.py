@@ -1,0 +1,70 @@
+"""Functions of the clock in a text: where they stand, and what they are. `integration/test_clock.py` asks MySQL."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from planner.clock import MAY_HAVE, finds, read, with_parameters
+from planner.scan import scan
+
+LOCAL, UTC = datetime(2024, 3, 31, 10, 0, 5), datetime(2024, 3, 31, 8, 0, 5)
+
+
+def told(condition: str) -> list[str | None]:
+    tokens = scan(f"SELECT a FROM t WHERE {condition}")
+    found = finds(tokens)
+    assert found is not None
+    return [read(each, [int(tokens[number].text) for number in each.numbers], LOCAL, UTC) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("condition", "literals"),
+    [
+        ("a < NOW()", ["TIMESTAMP '2024-03-31 10:00:05'"]),
+        ("a < current_timestamp", ["TIMESTAMP '2024-03-31 10:00:05'"]),
+        ("b = UTC_TIMESTAMP", ["TIMESTAMP '2024-03-31 08:00:05'"]),
+        ("a = CURDATE() OR a = CURRENT_DATE OR a = utc_date()", ["DATE '2024-03-31'"] * 3),
+        ("a > NOW() - INTERVAL 1 MONTH", ["TIMESTAMP '2024-02-29 10:00:05'"]),
+        ("a > CURDATE() - INTERVAL 1 YEAR + INTERVAL 2 WEEK", ["DATE '2023-04-14'"]),
+        ("a > CURDATE() - INTERVAL 1 HOUR", ["TIMESTAMP '2024-03-30 23:00:00'"]),
+        ("a > DATE_SUB(NOW(), INTERVAL 1 QUARTER)", ["TIMESTAMP '2023-12-31 10:00:05'"]),
+        ("a > ADDDATE(DATE(NOW() - INTERVAL 11 HOUR), INTERVAL 3 MINUTE)", ["TIMESTAMP '2024-03-30 00:03:00'"]),
+        ("YEAR(a) = YEAR(CURDATE()) AND MONTH(a) = MONTH(NOW() - INTERVAL 1 MONTH)", ["YEAR(DATE '2024-01-01')", "2"]),
+        ("a > UNIX_TIMESTAMP() - 3600 + 60", ["1711868465"]),
+        ("a > 5 - UNIX_TIMESTAMP() - 3600", ["1711872005"]),  # (5 - U) - 3600
+        ("a > UNIX_TIMESTAMP() - 3600 * 2", ["1711872005"]),
+        ("a < NOW() + INTERVAL b DAY", ["TIMESTAMP '2024-03-31 10:00:05'"]),
+        ("a < NOW() - INTERVAL 9999 YEAR", [None]),
+        ("a IN (SELECT EXTRACT(DAY FROM b) FROM u WHERE c > NOW())", ["TIMESTAMP '2024-03-31 10:00:05'"]),
+        ("a < NOW(6) AND b < SYSDATE() AND c < CURTIME() AND d = 'now()' AND `now` = 1 AND t.curdate = 2", []),
+    ],
+)  # fmt: skip
+def test_what_a_function_is(condition: str, literals: list[str | None]) -> None:
+    assert told(condition) == literals
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT NOW(), a FROM t",
+        "SELECT a, (SELECT b FROM u WHERE c < 1) + NOW() FROM t",
+        "SELECT EXTRACT(DAY FROM NOW()) AS day FROM t",
+        "SELECT a FROM (SELECT CURDATE() AS today, a FROM t) x WHERE a < NOW()",
+        "SELECT a FROM t UNION SELECT NOW() FROM u",
+    ],
+)
+def test_a_column_is_announced_by_what_it_is_made_of(sql: str) -> None:
+    assert finds(scan(sql)) is None
+    assert with_parameters(sql) == sql
+
+
+def test_a_text_has_a_parameter_for_each() -> None:
+    sql = "SELECT a FROM t WHERE b = ? AND c < NOW() - INTERVAL 7 DAY AND DATE(d) = CURDATE() AND y = YEAR(NOW())"
+    assert with_parameters(sql) == "SELECT a FROM t WHERE b = ? AND c < ? AND DATE(d) = ? AND y = YEAR(?)"
+
+
+def test_texts_without_such_functions_are_told_quickly() -> None:
+    assert MAY_HAVE.search(b"SELECT a FROM known WHERE nowhere = 1 AND curdates = 2") is None
+    assert MAY_HAVE.search(b"select a from t where b<Now()") is not None
