@@ -14,6 +14,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from planner.brackets import without_brackets
 from planner.fingerprint import Constant, ListSlot, Piece, Placeholder, normalised, pieces
 from planner.hints import mode_of, without_hints
 from planner.scan import ServerVersion, Token, is_keyword, place, scan, select_items, unwrap_version_comments
@@ -102,6 +103,7 @@ def _tree(text: str, tokens: Sequence[Token], spans: Sequence[Span]) -> exp.Quer
     tree = statements[0] if len(statements) == 1 else None
     if not isinstance(tree, exp.Query):
         raise UnsupportedQuery("not_a_select", "only a single SELECT can be cached", text[:60])
+    without_brackets(tree)
     return tree
 
 

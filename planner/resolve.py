@@ -202,7 +202,7 @@ class _SelectResolver:
         if (
             node.side in ("RIGHT", "FULL")
             or node.method
-            or node.kind not in ("", "INNER", "CROSS", "OUTER", "STRAIGHT")
+            or node.kind not in ("", "INNER", "CROSS", "OUTER", "STRAIGHT", "STRAIGHT_JOIN")
         ):
             raise NotMaintained(because("join_kind", f"{node.method} {node.side} {node.kind} JOIN".strip()))
         outer = node.side == "LEFT"

@@ -25,9 +25,14 @@ CREATE TABLE w (
   PRIMARY KEY (id)
 );
 """
-VIEWS = {"v": "SELECT x.id, w.n FROM (x CROSS JOIN (SELECT * FROM w) AS d) JOIN w ON w.id = x.id"}
+VIEWS = {
+    "v": "SELECT x.id, w.n FROM w AS y LEFT JOIN (x CROSS JOIN (SELECT * FROM w) AS d) ON y.id > 0 JOIN w ON 1"
+}
 NATURAL = "SELECT x.id FROM (x NATURAL JOIN w) WHERE x.id = ?"
-SAME = "SELECT a.id, (SELECT RANK() OVER () FROM x WHERE n = 3) FROM (w AS a JOIN x ON a.id = x.id) WHERE a.id = ?"
+SAME = (
+    "SELECT a.id, (SELECT RANK() OVER () FROM x WHERE n = 3) FROM w AS b LEFT JOIN (w AS a JOIN x ON a.id = x.id)"
+    " ON a.id = b.id WHERE a.id = ?"
+)
 VIEW = "SELECT id, RANK() OVER (ORDER BY n) FROM v WHERE id = ?"
 PLAIN = "SELECT x.id, RANK() OVER (ORDER BY m) FROM x WHERE x.id = ? GROUP BY x.n"
 
