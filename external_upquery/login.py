@@ -43,6 +43,7 @@ PINNED = {
     "max_execution_time": "0",
     "group_concat_max_len": "1024",
     "div_precision_increment": "4",
+    "cte_max_recursion_depth": "1000",
     "lc_time_names": "'en_US'",
     "default_week_format": "0",
     "windowing_use_high_precision": "1",

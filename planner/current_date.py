@@ -17,7 +17,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from planner.names import Catalogue, Scope, derived_entry, table_entry
-from planner.resolve import Ctes, argument, ctes_before
+from planner.resolve import Ctes, argument, ctes_before, first_part, names_itself
 from planner.string_kinds import DATE_ARITHMETIC, Kind, classes, date_of, of_type, results_of
 from planner.support import refuse
 from sqltypes.errors import UnknownName
@@ -57,6 +57,7 @@ class _Walk:
     """The queries of one text, with what their columns are."""
 
     catalogue: Catalogue
+    recursive: dict[str, list[ColumnRef]] = field(default_factory=dict)  # queries of a WITH that are being visited
 
     def query(self, tree: exp.Expr, parent: Scope | None, ctes: Ctes) -> list[ColumnRef]:
         """Checks the query. The columns that come out, of the type TIME, DATETIME or no matter which."""
@@ -75,12 +76,22 @@ class _Walk:
             return _Select(self, tree, Scope(self.catalogue.fold_names, parent), ctes).columns()
         return []
 
+    def _recursive(self, cte: exp.CTE, ctes: Ctes) -> list[ColumnRef]:
+        """A query of a WITH that names itself: what it gives has the columns of its first part."""
+        before = ctes_before(ctes, cte.alias)
+        columns = _renamed(self.query(first_part(cte.this), None, before), cte)
+        inside = _Walk(self.catalogue, {**self.recursive, cte.alias: columns})
+        inside.query(cte.this, None, {**before, cte.alias: cte})
+        return columns
+
     def source(self, node: exp.Expr, scope: Scope, ctes: Ctes) -> list[ColumnRef]:
         """The columns of what stands in FROM and is no base table."""
         if isinstance(node, exp.Table) and node.name in ctes and not node.db:
             cte = ctes[node.name]
-            if any(table.name == node.name for table in cte.this.find_all(exp.Table)):
-                raise refuse("recursive", node.name)
+            if node.name in self.recursive:
+                return self.recursive[node.name]
+            if names_itself(cte):
+                return self._recursive(cte, ctes)
             return _renamed(self.query(cte.this, None, ctes_before(ctes, node.name)), cte)
         if isinstance(node, exp.Table):
             view = self.catalogue.relation(node)

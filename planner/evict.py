@@ -15,7 +15,7 @@ the walk has overlooked a table or a column of the text, which its end looks for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -30,7 +30,7 @@ from planner.names import Catalogue, Scope, derived_entry, named_tables, table_e
 from planner.parse import parameter_number
 from planner.plan import AnswerInput, Caution, own
 from planner.raising import may_raise
-from planner.resolve import Ctes, argument, ctes_before
+from planner.resolve import Ctes, argument, ctes_before, first_part, names_itself
 from planner.rewrites.outer_to_inner import rejects_missing
 from planner.support import refuse
 from sqltypes import build
@@ -39,6 +39,7 @@ from sqltypes.expression import Call, ColumnRef, Expr, columns_of, sources_of
 from sqltypes.functions import BOOLEANS
 from sqltypes.schema import NULL, Table, View
 
+NONE: Mapping[str, list[ColumnRef]] = {}
 Facts = dict[Name, int]  # column -> the parameter that it equals wherever its row matters
 
 
@@ -141,9 +142,13 @@ class _Walk:
     """Visits every SELECT of a query, with the scopes around it. Methods return the columns that come out: name,
     type, nullable."""
 
-    def __init__(self, analysis: Analysis, catalogue: Catalogue) -> None:
+    def __init__(
+        self, analysis: Analysis, catalogue: Catalogue, recursive: Mapping[str, list[ColumnRef]] = NONE
+    ) -> None:
+        """`recursive`: queries of a WITH that are being visited, by name, and their columns."""
         self.analysis = analysis
         self.catalogue = catalogue
+        self.recursive = recursive
 
     def query(self, tree: exp.Expr, parent: Scope | None, ctes: Ctes, facts: Facts) -> list[ColumnRef]:
         if isinstance(tree, exp.Subquery):
@@ -185,9 +190,11 @@ class _Walk:
         """What stands in FROM and is no base table: its own SELECTs are visited by themselves."""
         if isinstance(node, exp.Table) and node.name in ctes and not node.db:
             cte = ctes[node.name]
-            if any(table.name == node.name for table in cte.this.find_all(exp.Table)):
-                raise refuse("recursive", node.name)
+            if node.name in self.recursive:
+                return self.recursive[node.name]
             self._shown(cte.this)
+            if names_itself(cte):
+                return self._recursive(cte, ctes)
             columns = self.query(cte.this, None, ctes_before(ctes, node.name), {})
             return _renamed(columns, cte)
         if isinstance(node, exp.Table):
@@ -203,6 +210,16 @@ class _Walk:
         outside = scope if isinstance(node, exp.Lateral) else None
         self._shown(node.this)
         return _renamed(self.query(node.this, outside, ctes, {}), node)
+
+    def _recursive(self, cte: exp.CTE, ctes: Ctes) -> list[ColumnRef]:
+        """A query of a WITH that names itself: what it gives has the columns of its first part. Which of its rows leads
+        to which is not followed, so any change of its tables may concern any answer."""
+        self.analysis.caution = Caution.TABLES
+        first = first_part(cte.this)
+        columns = _renamed(self.query(first, None, ctes_before(ctes, cte.alias), {}), cte)
+        inside = _Walk(self.analysis, self.catalogue, {**self.recursive, cte.alias: columns})
+        inside.query(cte.this, None, {**ctes_before(ctes, cte.alias), cte.alias: cte}, {})
+        return columns
 
     def _shown(self, tree: exp.Expr) -> None:
         """What a derived table shows, MySQL may compute for a condition outside, before those inside."""

@@ -45,11 +45,13 @@ def _is_of_with(table: exp.Table) -> bool:
         if isinstance(node, exp.CTE):
             inside = node
         clause = node.args.get("with_") or node.args.get("with")
+        recursive = isinstance(clause, exp.With) and bool(clause.args.get("recursive"))
         for cte in clause.expressions if isinstance(clause, exp.With) else ():
-            if cte is inside:  # it may name those before it
-                break
-            if cte.alias == table.name:
+            own = cte is inside
+            if cte.alias == table.name and (not own or recursive):
                 return True
+            if own:  # it may name those before it
+                break
         node = node.parent
     return False
 

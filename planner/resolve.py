@@ -17,7 +17,7 @@ from planner.logical import Base, Block, Derived, Join, NotMaintained, Output, f
 from planner.names import Catalogue, Scope, Visible, aliases_of, derived_entry, table_entry
 from planner.parse import parameter_number
 from planner.plan import OrderTerm, ReadLimit
-from planner.support import because
+from planner.support import because, refuse
 from sqltypes.errors import UnknownName
 from sqltypes.expression import ColumnRef, Expr, Literal, ParamRef
 from sqltypes.functions import call
@@ -95,6 +95,23 @@ class Resolver:
             for column, output in zip(columns, block.outputs, strict=True)
         ]
         return alias, derived_entry(name, refs, database), Derived(block, columns)
+
+
+def names_itself(cte: exp.CTE) -> bool:
+    """Whether it is recursive. Raises UnsupportedQuery where the name means a table inside of it."""
+    if not any(table.name == cte.alias and not table.db for table in cte.this.find_all(exp.Table)):
+        return False
+    clause = cte.parent
+    if clause is None or not clause.args.get("recursive"):
+        raise refuse("recursive", cte.alias)
+    return True
+
+
+def first_part(tree: exp.Expr) -> exp.Expr:
+    """Of a set operation: the part that tells its columns."""
+    while isinstance(tree, (exp.SetOperation, exp.Subquery)):
+        tree = tree.this
+    return tree
 
 
 def ctes_before(ctes: Ctes, name: str) -> Ctes:

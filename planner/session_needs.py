@@ -76,6 +76,7 @@ CONVERTED = DATE_MODES | {TIME_ZONE}
 BY_WORD: dict[str, frozenset[str]] = {
     "group_concat_max_len": words("group_concat"),
     "div_precision_increment": words("/ avg"),
+    "cte_max_recursion_depth": words("recursive"),
     "lc_time_names": words("date_format time_format dayname monthname str_to_date"),
     "default_week_format": words("week yearweek"),
     "windowing_use_high_precision": words("over"),

@@ -36,7 +36,7 @@ REFUSED: dict[str, str] = {
     "parameter_type": "no column tells the type of a parameter",
     "partition_selection": "a SELECT from named partitions is not supported",
     "unknown_function": "the function is not one of MySQL's own, or is not known to be deterministic",
-    "recursive": "WITH RECURSIVE is not supported, nor a name that is defined later in the same WITH",
+    "recursive": "in a WITH without RECURSIVE, a name of its own inside of a query, or of one that is defined later",
     "bit_result": "of a BIT that goes through a function MySQL gives now its bytes, now digits",
     "zerofill_result": "of a ZEROFILL number that IF, CASE, MIN or MAX gives, or a YEAR beside a DECIMAL, MySQL shows"
     " zeros, or not, by its plan",
@@ -239,10 +239,13 @@ def _check_order(node: exp.With) -> None:
     """A common table expression may name those written before it; a later one's name means a table of the database."""
     later = [cte.alias for cte in node.expressions]
     for cte in node.expressions:
+        if node.args.get("recursive"):  # it may name itself
+            later.remove(cte.alias)
         for table in cte.this.find_all(exp.Table):
             if table.name in later and not table.db:
                 raise refuse("recursive", table.name)
-        later.remove(cte.alias)
+        if not node.args.get("recursive"):
+            later.remove(cte.alias)
 
 
 def _calculates_found_rows(node: exp.Select) -> bool:

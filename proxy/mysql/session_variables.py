@@ -29,6 +29,7 @@ SOMETIMES = (
     "collation_connection",
     "group_concat_max_len",
     "div_precision_increment",
+    "cte_max_recursion_depth",
     "lc_time_names",
     "default_week_format",
     "windowing_use_high_precision",
