@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +20,10 @@ from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from planner.clock import finds, read
 from planner.scan import scan
+from proxy.api import Served
+from proxy.grpc_rows import FORMAT
 from proxy.mysql.packets import COM_RESET_CONNECTION
+from sqltypes.parameters import Moment
 
 DATABASE = "by_the_clock"
 TABLES = (
@@ -143,6 +147,25 @@ def test_an_answer_changes_when_mysqls_clock_says_so(beside: Beside, sql: str) -
         kinds = Counter({reason.split(" ")[0]: count for reason, count in served.items()})
         assert shown or kinds["hit"] > 0.6 * served.total(), served
         through.query("DROP CACHE clock")
+
+
+def test_who_says_the_moment_himself_is_answered(beside: Beside) -> None:
+    """Over gRPC each function of the clock is a parameter of the cache, also where MySQL is asked with the text."""
+    sql = "SELECT id FROM p WHERE k = ? AND at > NOW() - INTERVAL 1 DAY AND DATE(at) <> CURDATE() ORDER BY id"
+    router, moments = beside.proxy.app.router, ("2001-01-01 00:00:00", Moment("2001-01-01"), Moment("2001-01-02"))
+
+    async def answers() -> list[tuple[Served, bytes]]:
+        await router.create_cache("said", sql, DATABASE)
+        opened = router.open_cache("said", FORMAT)
+        assert [item.name for item in opened.info.parameters] == ["k", "at", ""]
+        given = [(1, moments[0], one) for one in moments[1:]] * 3
+        found = [await opened.read(one) for one in given]
+        passed = await router.pass_cache(opened.named, given[0], router.pump.format_number(FORMAT), "asked for")
+        return [(one.served, one.body) for one in (*found, passed)]
+
+    served = asyncio.run_coroutine_threadsafe(answers(), beside.loop).result(60)
+    assert Served.HIT in {one for one, _ in served} and len({body for _, body in served}) == 1, served
+    assert not beside.call(lambda: beside.proxy.app.engine.memory.counters.get("faults", 0))
 
 
 BY_NOW = "SELECT id FROM p WHERE k = 1 AND at <= NOW() ORDER BY id"

@@ -22,8 +22,7 @@ from planner.support import refuse
 from sqltypes.errors import ComparedElsewhere
 from sqltypes.expression import Value
 from sqltypes.parameters import Moment
-from sqltypes.schema import NULL
-from sqltypes.values import sql_literal
+from sqltypes.values import client_literal
 
 AsSent = exp.Parameter
 """A parameter whose type no column tells. The parser makes such nodes of variables, which no cached query has."""
@@ -107,14 +106,6 @@ def is_bound(node: exp.Expr) -> bool:
     return False
 
 
-def literal_of(value: Value) -> str:
-    """The literal that a client has sent, as it is sent to MySQL."""
-    if isinstance(value, Moment):
-        return f"{'DATE' if len(value) == 10 else 'TIMESTAMP'}'{value}'"
-    text = sql_literal(value, NULL)
-    return f"{text}." if isinstance(value, Decimal) and "." not in text else text
-
-
 def key_of(value: Value, sent: Sent) -> str:
     """The literal that a client has sent, as it is sent to MySQL. Raises ComparedElsewhere where it is MySQL's."""
     if value is None and sent.bound:
@@ -125,7 +116,7 @@ def key_of(value: Value, sent: Sent) -> str:
         raise ComparedElsewhere("a date is given where a time may be compared with it, by the current date")
     if any(differs(each.column, _side(value), each.asked) for each in sent.beside):
         raise ComparedElsewhere("by an index MySQL finds other rows for this literal than without one")
-    return literal_of(value)
+    return client_literal(value)
 
 
 def _side(value: Value) -> Side:
@@ -140,7 +131,7 @@ def _side(value: Value) -> Side:
         case str():
             return Side(Family.TEXT, 0, Nature.CONSTANT, value)
     family = {int: Family.INTEGER, bool: Family.INTEGER, Decimal: Family.DECIMAL}.get(type(value), Family.FLOAT)
-    return Side(family, 0, Nature.CONSTANT, literal_of(value))
+    return Side(family, 0, Nature.CONSTANT, client_literal(value))
 
 
 def _found(tree: exp.Expr, numbers: Collection[int]) -> Iterator[exp.Placeholder]:

@@ -265,7 +265,7 @@ class Auditor:
         cache.trust.behind.clear()
         fresh: dict[Held, bool] = {}
         with suppress(UpwellError):  # the hit is answered
-            text = self._substituted(cache.sql, parameters)
+            text = self._substituted(cache.text, parameters)
             fresh = unproved(reader, [key for key, _ in binding.keys])
             cache.trust.unproved.update(dict.fromkeys(fresh, fresh))
             future = self.compare(
@@ -286,7 +286,7 @@ class Auditor:
         reader, binder = cache.reader, cache.binder
         if cache.trust is trust and reader is not None and binder is not None:
             with suppress(UpwellError):  # the subscriber has been told
-                text = self._substituted(cache.sql, parameters)
+                text = self._substituted(cache.text, parameters)
                 if (cache, text) not in self._asked:
                     future = self.compare(
                         cache,

@@ -342,7 +342,7 @@ class Misses:
             if cache.trust is None or self._opened.ready() is not reader:
                 raise PassThrough(NOT_COMPARED)  # it has another plan by now
             if self._router.auditor.fill_is_due(cache, binding):
-                text = text or self._router.substituted(cache.sql, parameters)
+                text = text or self._router.substituted(cache.text, parameters)
                 encode = reader.encoders[self._format]
                 check = self._router.auditor.fill_check(cache, reader, binding, parameters, text, encode)
         compare = self._router.auditor.list_is_due(cache, binding)
@@ -439,7 +439,7 @@ class Misses:
     ) -> Answer:
         """A hit that MySQL was asked for, too, before it is given. Raises PassThrough."""
         cache = self._cache
-        text = text or self._router.substituted(cache.sql, parameters)
+        text = text or self._router.substituted(cache.text, parameters)
         comparison = await self._router.auditor.compared(
             cache, reader, binding, parameters, text, self._format, together=self._opened.is_whole(binding), fresh=fresh
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from dataflow.reader import ReaderNode, held_bytes
+from planner.clock import with_parameters
 from planner.plan import QueryPlan
 from proxy.api import BY_GRPC, CacheInfo, MadeBy, ParameterInfo
 from proxy.encoding import Encoding
@@ -42,6 +43,11 @@ class NamedCache:
     trust: Trust | None = None  # None: every answer is believed
     hit_ns: deque[int] = field(default_factory=lambda: deque(maxlen=256))
     miss_ns: deque[int] = field(default_factory=lambda: deque(maxlen=256))
+
+    @property
+    def text(self) -> str:
+        """`sql` with a placeholder for each of the parameters, also for those that the clock gives."""
+        return self.sql if self.plan is None else with_parameters(self.sql)
 
     @property
     def columns(self) -> tuple[ResultColumn, ...]:

@@ -264,7 +264,7 @@ class Router:
     ) -> Answer:
         """The cache's query with these parameters, answered by MySQL. Raises TooStale where MySQL itself lacks what is
         demanded."""
-        text = await substituted_in_slices(cache.sql, parameters)
+        text = await substituted_in_slices(cache.text, parameters)
         return await self._pass(text, cache.database, format_, why, cache.name, demand)
 
     async def _pass(

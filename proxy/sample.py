@@ -95,7 +95,7 @@ class Sampler:
             return
         try:
             marks = marks_of(reader, binding.keys)
-            sql = self._substituted(cache.sql, parameters)
+            sql = self._substituted(cache.text, parameters)
         except UpwellError:
             return
         if marks is None:

@@ -13,8 +13,9 @@ from decimal import Decimal
 from sys import getsizeof
 from typing import Any
 
+from sqltypes.arithmetic import scale_of
 from sqltypes.expression import Row, Value
-from sqltypes.parameters import convert_parameter
+from sqltypes.parameters import Moment, convert_parameter
 from sqltypes.schema import SqlType
 from sqltypes.temporal import parse_time, time_text, timedelta_microseconds
 
@@ -58,6 +59,10 @@ def sql_literal(value: Value, type_: SqlType) -> str:
 def client_literal(value: Any) -> str:
     """A client's own parameter as the literal that its driver would write: typed by its Python type alone."""
     match value:
+        case Moment() if value.has_date:
+            return f"{'DATE' if len(value) == 10 else 'TIMESTAMP'}'{value}'"
+        case Decimal() if not scale_of(value):
+            return f"{value:f}."  # or it would be an INT
         case datetime():
             return f"'{value.isoformat(' ')}'"
         case date() | time():

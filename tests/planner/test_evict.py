@@ -25,9 +25,7 @@ CREATE TABLE w (
   PRIMARY KEY (id)
 );
 """
-VIEWS = {
-    "v": "SELECT x.id, w.n FROM w AS y LEFT JOIN (x CROSS JOIN (SELECT * FROM w) AS d) ON y.id > 0 JOIN w ON 1"
-}
+VIEWS = {"v": "SELECT x.id, w.n FROM w AS y LEFT JOIN (x CROSS JOIN (SELECT * FROM w) AS d) ON y.id > 0 JOIN w ON 1"}
 NATURAL = "SELECT x.id FROM (x NATURAL JOIN w) WHERE x.id = ?"
 SAME = (
     "SELECT a.id, (SELECT RANK() OVER () FROM x WHERE n = 3) FROM w AS b LEFT JOIN (w AS a JOIN x ON a.id = x.id)"
