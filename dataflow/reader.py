@@ -16,6 +16,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
@@ -351,22 +352,33 @@ SAMPLED_KEYS, MOST_SAMPLED = 500, 2_000
 
 
 def held_bytes(reader: ReaderNode) -> int:
-    """Bytes that the reader's keys hold, entries below them included (those that several keys share are counted for
-    each).
+    """Bytes that the reader's keys hold, entries below them included, each counted once.
 
     Taken from a sample of the keys, and of the entries below each: with millions of them a sum would hold up the loop.
     """
-    total = keys = looked_at = 0
+    own = keys = looked_at = 0
+    below: dict[Arrangement, set[Entry]] = {}
+    seen, linked = Counter[Arrangement](), Counter[Arrangement]()  # links to entries: those looked at, and all
     for held in islice(reader.entries.values(), SAMPLED_KEYS):
-        below = held.deps[:SAMPLED_KEYS]
-        if below:
-            total += sum(entry.size for entry in below) * len(held.deps) // len(below)
-        total += held.size + held.body_size
+        some = held.deps[:SAMPLED_KEYS]
+        for entry in some:
+            below.setdefault(entry.owner, set()).add(entry)
+            seen[entry.owner] += 1
+            linked[entry.owner] += len(held.deps) // len(some)
+        own += held.size + held.body_size
         keys += 1
-        looked_at += 1 + len(below)
+        looked_at += 1 + len(some)
         if looked_at > MOST_SAMPLED:
             break
-    return total * len(reader.entries) // keys if keys else 0
+    if not keys:
+        return 0
+    share = len(reader.entries) / keys
+    total = own * share
+    for owner, entries in below.items():
+        likely = linked[owner] * share * len(entries) / seen[owner]
+        count = max(len(entries), min(likely, len(owner.entries) + len(owner.ahead)))
+        total += count * sum(entry.size for entry in entries) / len(entries)
+    return int(total)
 
 
 def _key_is_value(plan: QueryPlan) -> bool:

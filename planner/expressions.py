@@ -239,7 +239,8 @@ class Expressions:
     def _is(self, node: exp.Expr) -> Expr:
         value = self.convert(node.this)
         if isinstance(node.expression, exp.Null):
-            if isinstance(value, ColumnRef) and self._scope.null_finds_zero_date(value):
+            zero_date = isinstance(value, ColumnRef) and self._scope.null_finds_zero_date(value)
+            if zero_date and not _is_not_null(node):
                 raise NotMaintained(because("expression", "IS NULL finds the zero dates of a NOT NULL column"))
             return call("is_null", (value,))
         if isinstance(node.expression, exp.Boolean):
@@ -312,6 +313,19 @@ class Expressions:
 
     def _no_subquery(self, node: exp.Expr) -> Expr:
         raise NotMaintained(because("subquery", type(node).__name__.upper()))
+
+
+def _is_not_null(node: exp.Expr) -> bool:
+    """Whether it is `x IS NOT NULL`, and is no part of what MySQL may turn into its opposite."""
+    around = node.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    if not isinstance(around, exp.Not):
+        return False
+    around = around.parent
+    while isinstance(around, (exp.Paren, exp.And, exp.Or)):
+        around = around.parent
+    return isinstance(around, (exp.Where, exp.Join, exp.Having, exp.Select, exp.Alias))
 
 
 def _check_sum(value: Expr, node: exp.Expr) -> None:

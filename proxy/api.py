@@ -234,6 +234,9 @@ class SystemStatus:
     late_sum_seconds: float = 0.0
     address: str = ""  # of the source, without the account: for everybody
     fills: tuple[FillProgress, ...] = ()  # under way
+    by_reason: dict[str, int] = field(default_factory=dict)  # reads that MySQL has answered
+    # How many reads took at most so many seconds, and the sum of all, by how they were served.
+    read_times: dict[str, tuple[tuple[tuple[float, int], ...], float]] = field(default_factory=dict)
 
 
 class System(Protocol):

@@ -15,7 +15,7 @@ from bulk.access_rows import HIT
 from dataflow.derivation import TooLong
 from dataflow.reader import ReaderNode
 from planner.plan import AnswerArrangement
-from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, ListLookup, Lookup, ParameterValue
+from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, ListLookup, Lookup, ParameterValue, Served
 from proxy.encoding import NOT_READY
 from proxy.faults import guarded
 from proxy.held_answers import HeldAnswers
@@ -370,6 +370,7 @@ class OpenCache:
                 took = perf_counter_ns() - started
                 cache.look_at = cache.hits - 1 + gap(self._router.access_log)
                 cache.hit_ns.append(took)
+                self._router.times[Served.HIT.value].note(took / 1e9)
                 self._offer(reader, binding, parameters, body)
                 if (log := self._router.access_log) is not None and log.takes_hit():
                     log.taken(cache, binding, HIT, took / 1000)

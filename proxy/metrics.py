@@ -96,6 +96,16 @@ def _status_metrics(status: SystemStatus, *, ready: bool) -> Iterable[Metric]:
         if event not in GAUGES:
             events.add_metric((event,), float(count))
     yield events
+    passed = CounterMetricFamily("upwell_reads_passed", "Reads that MySQL answered itself, by why", labels=("reason",))
+    for reason, count in status.by_reason.items():
+        passed.add_metric((reason,), float(count))
+    yield passed
+    times = HistogramMetricFamily(
+        "upwell_read_seconds", "How long reads took, of hits those that are timed", labels=("served",)
+    )
+    for served, (buckets, seconds) in status.read_times.items():
+        times.add_metric((served,), [(_bound(bound), float(count)) for bound, count in buckets], seconds)
+    yield times
     yield from _fill_metrics(status.fills)
     if status.visible_buckets:
         yield HistogramMetricFamily(

@@ -355,7 +355,9 @@ class Misses:
         finally:
             if check is not None:
                 check.close(given=ready is not None)
-        cache.miss_ns.append(perf_counter_ns() - started)
+        took = perf_counter_ns() - started
+        cache.miss_ns.append(took)
+        self._router.times[Served.MISS.value].note(took / 1e9)
         self._log(binding, MISS, started)
         if compare or (ready.settled and cache.trust is not None and cache.trust.holds_back_derived(0.0)):
             return replace(await self._compared_once_filled(reader, binding, parameters, text), served=Served.MISS)

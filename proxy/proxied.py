@@ -20,6 +20,7 @@ from typing import Protocol
 
 from planner.lift import lifted_of
 from planner.scan import scan
+from proxy.reasons import Reason, reason_of
 from proxy.slices import in_slices
 from sqltypes.errors import DeadlinePassed, Overloaded, ParseError, SourceDown
 
@@ -98,8 +99,11 @@ class ProxiedQuery:
             if current is not self:
                 current.note(us, account, times, unable)
                 return
-        if (noted := self._owner.noted) is not None:
-            noted(self, us, times)
+        owner = self._owner
+        if owner.noted is not None:
+            owner.noted(self, us, times)
+        refused = owner.is_refused(self)
+        owner.by_reason[Reason.SHAPE if refused else Reason.SETTING if unable else Reason.NOT_CACHED] += times
         self._latest[self._noted % LATEST] = us
         self._noted += 1
         self.count += times
@@ -185,6 +189,7 @@ class ProxiedQueries:
     def __init__(self, judge: Judge, clock: Callable[[], float] = time, most: int = MOST_SHAPES) -> None:
         self.clock = clock
         self.forgotten = 0
+        self.by_reason: dict[Reason, int] = dict.fromkeys(Reason, 0)  # reads that MySQL has answered
         # Is told of each read that is noted, with what MySQL took and for how many it stands.
         self.noted: Callable[[ProxiedQuery, float, int], None] | None = None
         self._judge = judge
@@ -197,6 +202,10 @@ class ProxiedQueries:
 
     def __iter__(self) -> Iterator[ProxiedQuery]:
         return iter(self._shapes.values())
+
+    def passed(self, why: str) -> None:
+        """MySQL has answered a read that a cache is for."""
+        self.by_reason[reason_of(why)] += 1
 
     def entry(self, sql: str, database: str) -> ProxiedQuery:
         """The entry of a client's text. Tokenises texts that it has not seen lately: keep what it returns.

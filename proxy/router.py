@@ -47,6 +47,7 @@ from proxy.catalog import Catalog
 from proxy.counters import COUNTERS, SOURCE
 from proxy.faults import is_fault
 from proxy.freshness import CallDemand, Freshener
+from proxy.histogram import Histogram
 from proxy.keys import MOST_KEYS
 from proxy.lateness import Lateness
 from proxy.long_sql import is_long, read_text, substituted, substituted_in_slices
@@ -104,6 +105,7 @@ class Router:
         self._catalog = catalog
         self._matcher = matcher
         self._passed = 0
+        self.times = {Served.HIT.value: Histogram(), Served.MISS.value: Histogram()}  # of hits only some are timed
         self._position_text = ""
         self._position_pushed, self._position_ring = -1, engine.ring
         self._ring = engine.ring  # that `moment` is of
@@ -264,6 +266,7 @@ class Router:
     ) -> Answer:
         """The cache's query with these parameters, answered by MySQL. Raises TooStale where MySQL itself lacks what is
         demanded."""
+        self.proxied.passed(why)
         text = await substituted_in_slices(cache.text, parameters)
         return await self._pass(text, cache.database, format_, why, cache.name, demand)
 
@@ -479,6 +482,8 @@ class Router:
             visible_sum_seconds=self._visible.sum,
             late_buckets=self.lateness.buckets() if self.lateness is not None else (),
             late_sum_seconds=self.lateness.sum if self.lateness is not None else 0.0,
+            by_reason={reason.value: count for reason, count in self.proxied.by_reason.items()},
+            read_times={served: (times.buckets(), times.sum) for served, times in self.times.items()},
             fills=tuple(self.bulk.under_way) if self.bulk is not None else (),
             counters={
                 **dict.fromkeys(COUNTERS, 0),

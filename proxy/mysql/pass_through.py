@@ -112,8 +112,8 @@ class PassThrough:
         took = (perf_counter_ns() - passing.at) / 1000
         if passing.noted is not None and route.noted is not None:
             route.noted.note(took, state.account, passing.noted, unable(state))
-        elif passing.cache and (note := self._shared.on_passed) is not None and not failed:
-            note(passing.cache, passing.values, passing.why, took)
+        elif passing.cache and not failed:
+            self._shared.note_passed(passing.cache, passing.values, passing.why, took)
         if context.shown.answers:
             if ends_shown(state, effects, sent, failed=failed):
                 context.shown.clear()

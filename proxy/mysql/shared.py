@@ -239,6 +239,12 @@ class Shared:
             error = self.system.faults.note("session", what, error, **facts)
         return f"{error.reason}: {error.message}" if isinstance(error, UpwellError) else repr(error)
 
+    def note_passed(self, cache: str, values: Sequence[ParameterValue] | None, why: str, took: float) -> None:
+        """MySQL has answered a read of this cache, in so many microseconds."""
+        self._proxied.passed(why)
+        if self.on_passed is not None:
+            self.on_passed(cache, values, why, took)
+
     def figures(self) -> dict[str, int]:
         """Counters and gauges that are kept here, by name."""
         return {"mysql_sessions": len(self.sessions), "mysql_passed": self.passed}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from dataflow.reader import held_bytes
 from sqltypes.expression import Row
 from tests.support.engine_rig import Rig
 
@@ -106,3 +107,19 @@ def test_entries_are_shared_by_readers_and_go_with_the_last() -> None:
     assert rig.held(7, 2, reader=1) is not None
     rig.readers[1].clear()
     assert rig.engine.memory.used == 0
+
+
+def test_what_keys_share_is_counted_once() -> None:
+    """A thousand moments of one list of rows, and a thousand lists."""
+    rig = Rig("SELECT id, v FROM t WHERE k = ? AND v < ?")
+    rig.fill_from({number: (number, 7, number) for number in range(300)}, 7, 0)
+    for moment in range(1, 1000):
+        assert rig.hit(7, -moment) is not None
+    used = rig.engine.memory.used
+    assert used / 2 < held_bytes(rig.readers[0]) < used * 2
+    rig = Rig("SELECT id, v FROM t WHERE k = ?")
+    for key in range(1000):
+        rig.fill_from(TABLE, key)
+        assert rig.hit(key) is not None
+    used = rig.engine.memory.used
+    assert used / 2 < held_bytes(rig.readers[0]) < used * 2

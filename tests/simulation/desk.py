@@ -14,8 +14,9 @@ from dataflow.entries import Held
 from dataflow.large_answers import Steps
 from dataflow.messages import Effect, UpqueryRequest
 from dataflow.reader import ReaderNode
-from proxy.api import Encoder, Join, WireFormat
+from proxy.api import Encoder, Join, Served, WireFormat
 from proxy.caches import OpenCache
+from proxy.histogram import Histogram
 from proxy.keys import KeyBinder
 from proxy.long_sql import substituted
 from proxy.named_cache import NamedCache
@@ -54,6 +55,7 @@ class Desk:
         self._engine = engine
         self.sampler = Sampler(engine, _unasked, substituted)  # it takes none: the simulation judges every hit itself
         self.faults = Untold()
+        self.times = {served.value: Histogram() for served in Served}
         self.caches: dict[str, OpenCache] = {}
         self.position: Callable[[], str] = str  # of the answers that are told
 

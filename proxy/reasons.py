@@ -1,0 +1,47 @@
+"""Why reads were not answered by a cache, in a few words that can be counted. The whole reason of each read is in what
+EXPLAIN LAST STATEMENT and SHOW PROXIED QUERIES tell."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from functools import lru_cache
+
+
+class Reason(Enum):
+    """Of a read that MySQL has answered."""
+
+    SHAPE = "shape"  # no cache can be made for queries of its shape
+    NOT_CACHED = "not worth it"  # no cache is made for it, as far as is known because it is asked too seldom
+    SETTING = "session setting"
+    RIGHTS = "rights"
+    TRANSACTION = "transaction"
+    PARAMETERS = "parameters"  # MySQL compares these values in another type than that of the column, or they are many
+    COLUMNS = "columns"  # how MySQL announces them is learned from its answer
+    LATE = "late"  # the stream has not brought what the session must be shown, or a fill did not come in time
+    PLANNED_ANEW = "planned anew"
+    ASKED = "asked for"  # by a comment of the query
+    OTHER = "other"  # an error, a fault, a limit
+
+
+# The first that is found in the whole reason counts.
+_FOUND = (
+    (r"in this session|of the text means|character sets?\b|has locked tables|temporary table", Reason.SETTING),
+    (r"autocommit off", Reason.SETTING),
+    (r"transaction|savepoint", Reason.TRANSACTION),
+    (r"refuses the query to this account|may not read", Reason.RIGHTS),
+    (r"announces", Reason.COLUMNS),
+    (r"compared_elsewhere|parameter|is bound|were bound|is given|a list of|lists that give", Reason.PARAMETERS),
+    (r"cursor|executions|the statement was prepared|execution before|have lost digits", Reason.PARAMETERS),
+    (r"stream|position|too_stale|shown the session|fill", Reason.LATE),
+    (r"planned again|schema|rebuilding|not planned", Reason.PLANNED_ANEW),
+    (r"asks to skip", Reason.ASKED),
+    (r"no cache for", Reason.NOT_CACHED),
+)
+_PATTERNS = tuple((re.compile(pattern), reason) for pattern, reason in _FOUND)
+
+
+@lru_cache(1000)
+def reason_of(why: str) -> Reason:
+    """Of the reason for which MySQL has answered a read."""
+    return next((reason for pattern, reason in _PATTERNS if pattern.search(why)), Reason.OTHER)
