@@ -18,22 +18,24 @@ from integration.served import Reads
 
 SIZE, PAGES, MOST_ROUNDS = 40, 14, 40
 SHARE = 0.8  # of SELECTs that are hits; what a page asks at its login and about itself is MySQL's
-WRITTEN = {"WordPress": "/?p=", "MediaWiki": "/index.php/Page_"}  # how the path of a page begins that users change
 WORDS = "Written through Upwell."
 
 
-@pytest.mark.parametrize("application", APPLICATIONS.values(), ids=list(APPLICATIONS))
+ALL = [application for group in APPLICATIONS.values() for application in group]
+
+
+@pytest.mark.parametrize("application", ALL, ids=[application.name for application in ALL])
 def test_pages_are_the_same_and_reads_are_hits(application: Application, mysql: Server, tmp_path: Path) -> None:
     database = f"t{os.getpid()}_application"
     noise = application.noise
     try:
         with both_sites(application, mysql, database, SIZE, tmp_path) as (direct, through, port):
-            paths = crawl(direct, application.start, PAGES, application.is_public)
-            assert len(paths) == PAGES
-            for who in ("anonymous", "a user"):
+            for who, part in (("anonymous", application.public), ("a user", application.users)):
                 if who != "anonymous":
                     application.log_in(direct)
                     through.cookies |= direct.cookies
+                paths = crawl(direct, part, PAGES)
+                assert len(paths) == PAGES
                 share = 0.0
                 for _ in range(MOST_ROUNDS):
                     before = reads(mysql, port)
@@ -43,7 +45,7 @@ def test_pages_are_the_same_and_reads_are_hits(application: Application, mysql: 
                     if share >= SHARE:
                         break
                 assert share >= SHARE, f"{share:.0%} of {who}'s SELECTs were hits"
-            page = next(path for path in paths if path.startswith(WRITTEN[application.name]))
+            page = next(path for path in paths if path.startswith(application.written))
             application.write(through, page, WORDS)
             again = Reads("same")
             while not again.done(

@@ -3,37 +3,48 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from integration.applications.php import php
-from integration.applications.sites import Site
-from integration.clients.tools import checked
+from integration.applications.sites import Service, Site
 from integration.mysql_server import Server
 
 ACCOUNT, PASSWORD = "upwell_site", "of the site"
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Pages of a site: `starts` is where a crawl begins; it follows links to `paths` only."""
+
+    starts: tuple[str, ...]
+    paths: re.Pattern[str]
+
+    def has(self, path: str) -> bool:
+        return self.paths.match(path) is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Application:
-    """`folder`: what a site serves. `fill`: installs it into an empty database, with so much in it; what its programs
-    are told of the database is in the environment. `public`: paths of pages that everybody may see. `noise`: what is
-    another thing each time that a page is made. `write`: who is logged in changes the page at a path, so that it has
-    these words. Raises NotObtainable, SiteFailed."""
+    """One kind of site. Its callables raise NotObtainable, SiteFailed.
+
+    `public`: pages that everybody may see. `users`: pages for who is logged in.
+    `noise`: what is another thing each time that a page is made.
+    `environment`: what its programs find in their environment, beside where the database is.
+    `service`: the program that serves a site, at an address (host:port).
+    `fill`: installs the application into an empty database, with so much in it.
+    `write`: a user changes the page at a path of `users` that begins with `written`, so that it has these words.
+    """
 
     name: str
-    start: str
-    public: re.Pattern[str]
+    public: Part
+    users: Part
     noise: re.Pattern[str]
-    folder: Callable[[], Path]
     environment: Callable[[], dict[str, str]]
-    fill: Callable[[dict[str, str], int], None]
+    service: Callable[[str], Service]
+    fill: Callable[[Mapping[str, str], int], None]
     log_in: Callable[[Site], None]
+    written: str
     write: Callable[[Site, str, str], None]
-
-    def is_public(self, path: str) -> bool:
-        return self.public.match(path) is not None
 
 
 def installed(application: Application, server: Server, database: str, size: int) -> dict[str, str]:
@@ -46,10 +57,5 @@ def installed(application: Application, server: Server, database: str, size: int
     )
     found = {"SITE_DATABASE": database, "SITE_USER": ACCOUNT, "SITE_PASSWORD": PASSWORD, **application.environment()}
     here = {"SITE_MYSQL": f"{server.host}:{server.port}", "SITE_URL": "http://localhost"}
-    application.fill(found | php().environment | here, size)
+    application.fill(found | here, size)
     return found
-
-
-def run(environment: dict[str, str], *arguments: str, cwd: Path | None = None) -> None:
-    """A program of PHP's. Raises NotObtainable with its last words where it fails."""
-    checked(*php().command, *arguments, environment=environment, cwd=cwd)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from integration.applications.sites import Page, Site
+from integration.applications.application import Part
+from integration.applications.sites import Page, Site, SiteFailed
 
 PORT = "PORT"  # stands for a site's own in a path or a text
 
@@ -27,16 +27,19 @@ def links(site: Site, path: str, page: Page) -> list[str]:
     return [neutral(site, link.removeprefix(site.url) or "/") for link in found if link.startswith(site.url)]
 
 
-def crawl(site: Site, start: str, most: int, wanted: Callable[[str], bool]) -> list[str]:
-    """Up to so many paths that can be reached, in the order in which they are found."""
+def crawl(site: Site, part: Part, most: int) -> list[str]:
+    """Up to so many paths that can be reached, in the order in which they are found. Raises SiteFailed."""
     seen: list[str] = []
-    found = {start}
-    queue = [start]
+    found = set(part.starts)
+    queue = list(part.starts)
     while queue and len(seen) < most:
         path = queue.pop(0)
         seen.append(path)
-        for link in links(site, path, site.get(at(site, path))):
-            if link not in found and wanted(link):
+        page = site.get(at(site, path))
+        if page.status >= 500:
+            raise SiteFailed(f"{path} was answered with {page.status}: {site.said()}")
+        for link in links(site, path, page):
+            if link not in found and part.has(link):
                 found.add(link)
                 queue.append(link)
     return seen

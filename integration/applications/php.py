@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 
-from integration.clients.tools import NotObtainable, Tool, debian, loaded
+from integration.applications.sites import Service
+from integration.clients.tools import NotObtainable, Tool, checked, debian, loaded
 
 PACKAGES = ("php-mysql", "php-xml", "php-mbstring", "php-intl", "php-gd", "php-apcu")
 # Each needs those before it; what else is there is loaded behind them.
@@ -31,6 +33,17 @@ def php() -> Tool:
     if not programs or not folders:
         raise NotObtainable("the package php-cli holds no PHP that can be run from a folder")
     return Tool((*loaded(root), str(programs[-1]), "-n", *_options(folders[-1])))
+
+
+def run(environment: Mapping[str, str], *arguments: str, cwd: Path | None = None) -> None:
+    """A program of PHP's. Raises NotObtainable with its last words where it fails."""
+    checked(*php().command, *arguments, environment={**php().environment, **environment}, cwd=cwd)
+
+
+def service(folder: Path, address: str) -> Service:
+    """PHP's own server on `folder`."""
+    command = (*php().command, "-S", address, "-t", str(folder))
+    return Service(Tool(command, php().environment), folder)
 
 
 def _options(folder: Path) -> list[str]:

@@ -1,7 +1,8 @@
 """Whole applications, with and without Upwell, side by side (`make applications`).
 
-WordPress and MediaWiki are installed from the distribution's packages, filled, and crawled. Both sites ask the same
-database, one of them through Upwell with `--auto-cache=on` and nothing else set. Each page is compared.
+WordPress and MediaWiki are installed from the distribution's packages, Django from PyPI's with a site of this folder.
+They are filled and crawled. Both sites ask the same database, one of them through Upwell with `--auto-cache=on` and
+nothing else set. Each page is compared.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from pathlib import Path
 
 from integration.applications.application import Application, installed
 from integration.applications.crawl import crawl, different
+from integration.applications.django.installed import DJANGO
 from integration.applications.mediawiki.installed import MEDIAWIKI
-from integration.applications.php import php
 from integration.applications.sides import Side, reads
 from integration.applications.sites import Site, site
 from integration.applications.wordpress.installed import WORDPRESS
@@ -26,7 +27,7 @@ from integration.clients.world import upwell_beside
 from integration.mysql_server import Server
 from integration.private_mysql import find_mysql
 
-APPLICATIONS = {"wordpress": WORDPRESS, "mediawiki": MEDIAWIKI}
+APPLICATIONS = {"wordpress": (WORDPRESS,), "mediawiki": (MEDIAWIKI,), "django": DJANGO}
 WARM_ROUNDS = 12  # before anything is measured: automatic caching decides within seconds
 
 
@@ -39,7 +40,7 @@ def both_sites(
     with upwell_beside(server, folder, "--auto-cache=on") as port:
         addresses = {"direct": f"{server.host}:{server.port}", "through": f"127.0.0.1:{port}"}
         sites = [
-            site(php(), application.folder(), environment | {"SITE_MYSQL": address}, folder / f"{name}.log")
+            site(application.service, environment | {"SITE_MYSQL": address}, folder / f"{name}.log")
             for name, address in addresses.items()
         ]
         with sites[0] as direct, sites[1] as through:
@@ -55,12 +56,13 @@ def main() -> int:
     arguments.add_argument("--rounds", type=int, default=5, help="that are measured, of each side in turn")
     given = arguments.parse_args()
     wrong = 0
-    for name in [given.only] if given.only else list(APPLICATIONS):
+    chosen = [given.only] if given.only else list(APPLICATIONS)
+    for application in (one for name in chosen for one in APPLICATIONS[name]):
         with tempfile.TemporaryDirectory() as folder, find_mysql(os.environ.get("UPSTREAM_TEST"), (), print) as server:
             try:
-                wrong += compared(APPLICATIONS[name], server, Path(folder), given.size, given.pages, given.rounds)
+                wrong += compared(application, server, Path(folder), given.size, given.pages, given.rounds)
             except NotObtainable as reason:
-                print(f"{APPLICATIONS[name].name} cannot be had here: {reason}", file=sys.stderr)
+                print(f"{application.name} cannot be had here: {reason}", file=sys.stderr)
                 return 2
     return 1 if wrong else 0
 
@@ -69,11 +71,11 @@ def compared(application: Application, server: Server, folder: Path, size: int, 
     """Prints; how many pages differ."""
     wrong = 0
     with both_sites(application, server, "upwell_application", size, folder) as (direct, through, port):
-        for who in ("anonymous", "a user"):
+        for who, part in (("anonymous", application.public), ("a user", application.users)):
             if who != "anonymous":
                 application.log_in(direct)
                 through.cookies |= direct.cookies
-            paths = crawl(direct, application.start, pages, application.is_public)
+            paths = crawl(direct, part, pages)
             sides = Side(direct), Side(through)
             for _ in range(WARM_ROUNDS):
                 sides[1].round(server, paths)

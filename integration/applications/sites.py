@@ -8,7 +8,7 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from html import unescape
@@ -20,11 +20,21 @@ from integration.mysql_server import free_port
 
 START_SECONDS = 60.0
 ANSWER_SECONDS = 120.0
+EXPIRED = re.compile(r";\s*max-age=0\b", re.IGNORECASE)  # of a cookie
+Form = Mapping[str, str] | Sequence[tuple[str, str]]
 LINK = re.compile(r'href=["\']([^"\']+)["\']')
 
 
 class SiteFailed(Exception):
     """A site did not start, or one of its pages could not be had; the message holds the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A program that serves a site, and the folder in which it runs."""
+
+    program: Tool
+    folder: Path
 
 
 @dataclass(slots=True)
@@ -54,10 +64,10 @@ class Site:
     def get(self, path: str) -> Page:
         return self._asked("GET", path)
 
-    def post(self, path: str, form: Mapping[str, str]) -> Page:
+    def post(self, path: str, form: Form) -> Page:
         return self._asked("POST", path, urlencode(form))
 
-    def submit(self, path: str, form: Mapping[str, str]) -> None:
+    def submit(self, path: str, form: Form) -> None:
         """A form that leads elsewhere once it is taken. Raises SiteFailed where it is not."""
         page = self.post(path, form)
         if page.status not in (302, 303):
@@ -80,7 +90,7 @@ class Site:
             connection.close()
         for line in answer.headers.get_all("Set-Cookie") or ():
             name, _, value = line.partition(";")[0].partition("=")
-            if value == "deleted":  # as PHP lets one expire
+            if EXPIRED.search(line):
                 self.cookies.pop(name, None)
             else:
                 self.cookies[name] = value
@@ -92,14 +102,14 @@ class Site:
 
 
 @contextmanager
-def site(command: Tool, folder: Path, environment: Mapping[str, str], log: Path) -> Iterator[Site]:
-    """PHP's own server on `folder`. `SITE_URL` is in its environment."""
+def site(service: Callable[[str], Service], environment: Mapping[str, str], log: Path) -> Iterator[Site]:
+    """The program of `service` at an address of its own. `SITE_URL` is in its environment."""
     port = free_port()
-    told = {**os.environ, **command.environment, **environment, "SITE_URL": f"http://127.0.0.1:{port}"}
+    serving = service(f"127.0.0.1:{port}")
+    told = {**os.environ, **serving.program.environment, **environment, "SITE_URL": f"http://127.0.0.1:{port}"}
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [*command.command, "-S", f"127.0.0.1:{port}", "-t", str(folder)],
-            cwd=folder, env=told, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+            serving.program.command, cwd=serving.folder, env=told, stdin=subprocess.DEVNULL, stdout=out, stderr=out
         )  # fmt: skip
     try:
         found = Site(port, log, process)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
 
-from integration.applications.application import Application, run
-from integration.applications.sites import Page, Site
+from integration.applications import php
+from integration.applications.application import Application, Part
+from integration.applications.sites import Page, Service, Site
 from integration.clients.tools import NotObtainable, debian
 
 HERE = Path(__file__).parent
@@ -29,15 +31,19 @@ def environment() -> dict[str, str]:
     return {"MW_INSTALL_PATH": str(tree()), "SITE_CACHE": tempfile.gettempdir(), **NEW_SITE}
 
 
-def fill(told: dict[str, str], pages: int) -> None:
+def service(address: str) -> Service:
+    return php.service(tree(), address)
+
+
+def fill(told: Mapping[str, str], pages: int) -> None:
     account = [f"--{kind}user={told['SITE_USER']}" for kind in ("db", "installdb")]
     account += [f"--{kind}pass={told['SITE_PASSWORD']}" for kind in ("db", "installdb", "")]
     with tempfile.TemporaryDirectory() as folder:  # its own settings, which nobody reads
         place = [f"--dbserver={told['SITE_MYSQL']}", f"--dbname={told['SITE_DATABASE']}", f"--confpath={folder}"]
         site = ["--dbtype=mysql", "--scriptpath=", f"--server={told['SITE_URL']}", "A wiki", "Admin"]
         unset = {name: value for name, value in told.items() if name not in NEW_SITE}
-        run(unset, str(tree() / "maintenance/install.php"), *place, *account, *site, cwd=tree())
-    run(told, str(HERE / "fill.php"), str(pages))
+        php.run(unset, str(tree() / "maintenance/install.php"), *place, *account, *site, cwd=tree())
+    php.run(told, str(HERE / "fill.php"), str(pages))
 
 
 def log_in(site: Site) -> None:
@@ -74,14 +80,16 @@ NOISE = re.compile(
     r'|"timingprofile":\[[^]]*\]|<!--.*?-->',
     re.DOTALL,
 )
+PAGES = Part(starts=("/index.php/Main_Page",), paths=re.compile(r"^/index\.php/(?!Special:)[^?]*$"))
 MEDIAWIKI = Application(
     name="MediaWiki",
-    start="/index.php/Main_Page",
-    public=re.compile(r"^/index\.php/(?!Special:)[^?]*$"),
+    public=PAGES,
+    users=PAGES,
     noise=NOISE,
-    folder=tree,
     environment=environment,
+    service=service,
     fill=fill,
     log_in=log_in,
+    written="/index.php/Page_",
     write=edit,
 )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
-from integration.applications.application import Application, run
-from integration.applications.sites import Site
+from integration.applications import php
+from integration.applications.application import Application, Part
+from integration.applications.sites import Service, Site
 from integration.clients.tools import NotObtainable, debian, kept
 
 HERE = Path(__file__).parent
@@ -37,8 +39,12 @@ def tree() -> Path:
 USER = {"log": "ann", "pwd": "secret"}  # who writes posts
 
 
-def fill(environment: dict[str, str], posts: int) -> None:
-    run(environment, str(HERE / "fill.php"), str(tree()), str(posts))
+def service(address: str) -> Service:
+    return php.service(tree(), address)
+
+
+def fill(environment: Mapping[str, str], posts: int) -> None:
+    php.run(environment, str(HERE / "fill.php"), str(tree()), str(posts))
 
 
 def log_in(site: Site) -> None:
@@ -51,14 +57,19 @@ def comment(site: Site, path: str, words: str) -> None:
     site.submit("/wp-comments-post.php", {"comment": words, "comment_post_ID": post, "comment_parent": "0"})
 
 
+PAGES = Part(
+    starts=("/",),
+    paths=re.compile(r"^/(?!wp-(?:admin|login|includes|content|json|comments)|xmlrpc|index\.php\?rest_route|.*feed)"),
+)
 WORDPRESS = Application(
     name="WordPress",
-    start="/",
-    public=re.compile(r"^/(?!wp-(?:admin|login|includes|content|json|comments)|xmlrpc|index\.php\?rest_route|.*feed)"),
+    public=PAGES,
+    users=PAGES,
     noise=re.compile(r"(?!)"),
-    folder=tree,
     environment=dict,
+    service=service,
     fill=fill,
     log_in=log_in,
+    written="/?p=",
     write=comment,
 )
