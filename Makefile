@@ -129,7 +129,7 @@ sessions: $(DEV_READY)  ## random scripts of several sessions in lock step with 
 	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.session_scripts $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: applications
-applications: $(DEV_READY)  ## WordPress, MediaWiki with and without Upwell, side by side: ARGS='--only wordpress --size n --pages n --rounds n'
+applications: $(DEV_READY)  ## WordPress, MediaWiki, Django with and without Upwell, side by side: ARGS='--only wordpress --size n --pages n --rounds n --shapes'
 	@$(COMPILE)
 	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.applications.run $(ARGS)
 

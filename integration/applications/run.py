@@ -19,6 +19,7 @@ from integration.applications.application import Application, installed
 from integration.applications.crawl import crawl, different
 from integration.applications.django.installed import DJANGO
 from integration.applications.mediawiki.installed import MEDIAWIKI
+from integration.applications.shapes import shapes
 from integration.applications.sides import Side, reads
 from integration.applications.sites import Site, site
 from integration.applications.wordpress.installed import WORDPRESS
@@ -53,6 +54,7 @@ def main() -> int:
     arguments.add_argument("--only", choices=list(APPLICATIONS), help="one of them")
     arguments.add_argument("--size", type=int, default=400, help="posts or pages that it is filled with")
     arguments.add_argument("--pages", type=int, default=100, help="that are crawled, as anonymous and as a user")
+    arguments.add_argument("--shapes", action="store_true", help="list the queries that were no hits, and why")
     arguments.add_argument("--rounds", type=int, default=5, help="that are measured, of each side in turn")
     given = arguments.parse_args()
     wrong = 0
@@ -60,27 +62,27 @@ def main() -> int:
     for application in (one for name in chosen for one in APPLICATIONS[name]):
         with tempfile.TemporaryDirectory() as folder, find_mysql(os.environ.get("UPSTREAM_TEST"), (), print) as server:
             try:
-                wrong += compared(application, server, Path(folder), given.size, given.pages, given.rounds)
+                wrong += compared(application, server, Path(folder), given)
             except NotObtainable as reason:
                 print(f"{application.name} cannot be had here: {reason}", file=sys.stderr)
                 return 2
     return 1 if wrong else 0
 
 
-def compared(application: Application, server: Server, folder: Path, size: int, pages: int, rounds: int) -> int:
+def compared(application: Application, server: Server, folder: Path, given: argparse.Namespace) -> int:
     """Prints; how many pages differ."""
     wrong = 0
-    with both_sites(application, server, "upwell_application", size, folder) as (direct, through, port):
+    with both_sites(application, server, "upwell_application", given.size, folder) as (direct, through, port):
         for who, part in (("anonymous", application.public), ("a user", application.users)):
             if who != "anonymous":
                 application.log_in(direct)
                 through.cookies |= direct.cookies
-            paths = crawl(direct, part, pages)
+            paths = crawl(direct, part, given.pages)
             sides = Side(direct), Side(through)
             for _ in range(WARM_ROUNDS):
                 sides[1].round(server, paths)
-            sides, before = (Side(direct), Side(through)), reads(server, port)
-            for _ in range(rounds):
+            sides, before, listed = (Side(direct), Side(through)), reads(server, port), shapes(server, port)
+            for _ in range(given.rounds):
                 one, other = (side.round(server, paths) for side in sides)
                 for path, how in different(one, other, application.noise).items():
                     wrong += 1
@@ -88,11 +90,13 @@ def compared(application: Application, server: Server, folder: Path, size: int, 
             seen = reads(server, port).since(before)
             times = sides[1].pages / sides[0].pages, sides[1].mysql / max(0.01, sides[0].mysql)
             print(
-                f"{application.name}, {who:10} {len(paths):4} pages {rounds} times, {wrong} different;"
+                f"{application.name}, {who:10} {len(paths):4} pages {given.rounds} times, {wrong} different;"
                 f" {seen.share:6.1%} of {seen.hits + seen.misses + seen.passed:,} SELECTs were hits;"
                 f" with Upwell a page takes {times[0]:.2f} of its time, MySQL {times[1]:.2f} of its processor time",
                 flush=True,
             )
+            if given.shapes:
+                print(*shapes(server, port).since(listed), sep="\n", flush=True)
     return wrong
 
 
