@@ -10,6 +10,7 @@ import pytest
 
 from integration.applications.application import Application
 from integration.applications.crawl import crawl, different, visit
+from integration.applications.django.installed import DJANGO
 from integration.applications.run import APPLICATIONS, both_sites
 from integration.applications.sides import reads
 from integration.clients.tools import NotObtainable
@@ -18,6 +19,9 @@ from integration.served import Reads
 
 SIZE, PAGES, MOST_ROUNDS = 40, 14, 40
 SHARE = 0.8  # of SELECTs that are hits; what a page asks at its login and about itself is MySQL's
+# Django asks with the time of the request; where that stands beside an expression that Upwell does not compute, each
+# request is a miss.
+SHARES = {application.name: 0.7 for application in DJANGO}
 WORDS = "Written through Upwell."
 
 
@@ -36,15 +40,15 @@ def test_pages_are_the_same_and_reads_are_hits(application: Application, mysql: 
                     through.cookies |= direct.cookies
                 paths = crawl(direct, part, PAGES)
                 assert len(paths) == PAGES
-                share = 0.0
+                share, enough = 0.0, SHARES.get(application.name, SHARE)
                 for _ in range(MOST_ROUNDS):
                     before = reads(mysql, port)
                     wrong = different(visit(direct, paths), visit(through, paths), noise)
                     assert not wrong, (who, wrong)
                     share = reads(mysql, port).since(before).share
-                    if share >= SHARE:
+                    if share >= enough:
                         break
-                assert share >= SHARE, f"{share:.0%} of {who}'s SELECTs were hits"
+                assert share >= enough, f"{share:.0%} of {who}'s SELECTs were hits"
             page = next(path for path in paths if path.startswith(application.written))
             application.write(through, page, WORDS)
             again = Reads("same")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 from django.urls import reverse
+from django.utils import timezone
 
 
 class Section(models.Model):
@@ -50,7 +51,8 @@ class Writer(models.Model):
 
 class ArticleQuerySet(models.QuerySet):
     def public(self) -> models.QuerySet:
-        return self.filter(status=Article.Status.PUBLISHED)
+        """As Django's own tutorial does it: each request asks with another time."""
+        return self.filter(status=Article.Status.PUBLISHED, published__lte=timezone.now())
 
 
 class Article(models.Model):
