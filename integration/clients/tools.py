@@ -82,19 +82,13 @@ def python_with_c_connector() -> Tool:
 def python_with_mysqlclient() -> Tool:
     """`python` with mysqlclient beside the others. Needs a C compiler and Python's headers."""
     usual = python()
-    root = debian("libmariadb-dev", LIBMARIADB)
-    (header,) = root.glob("usr/include/mariadb/mysql.h")
-    (library,) = root.glob("usr/lib/*/libmariadb.so.3")
+    library = libmariadb()
     lock = REQUIREMENTS / "mysqlclient.lock"
 
     def make(folder: Path) -> None:
-        built_with = {
-            "MYSQLCLIENT_CFLAGS": f"-I{header.parent}",
-            "MYSQLCLIENT_LDFLAGS": f"-L{library.parent} -lmariadb -Wl,-rpath,{library.parent}",
-        }
         # pip's cache may have one that was built for a library elsewhere.
         into = ("--no-cache-dir", "--no-build-isolation", "--no-deps", "--target", str(folder), "-r", str(lock))
-        checked(usual.command[0], *PIP_INSTALL, *into, environment=built_with)
+        checked(usual.command[0], *PIP_INSTALL, *into, environment=built_with(library))
 
     folder = kept(f"mysqlclient{version()}", lock.read_bytes() + str(library).encode() + b"not from a cache", make)
     environment = usual.environment | {
@@ -102,6 +96,21 @@ def python_with_mysqlclient() -> Tool:
         "MARIADB_PLUGIN_DIR": str(library.parent / "libmariadb3/plugin"),
     }
     return Tool(usual.command, environment)
+
+
+def libmariadb() -> Path:
+    """The library against which mysqlclient is built."""
+    (library,) = debian("libmariadb-dev", LIBMARIADB).glob("usr/lib/*/libmariadb.so.3")
+    return library
+
+
+def built_with(library: Path) -> dict[str, str]:
+    """What mysqlclient's build must be told, in its environment."""
+    (header,) = library.parents[3].glob("usr/include/mariadb/mysql.h")
+    return {
+        "MYSQLCLIENT_CFLAGS": f"-I{header.parent}",
+        "MYSQLCLIENT_LDFLAGS": f"-L{library.parent} -lmariadb -Wl,-rpath,{library.parent}",
+    }
 
 
 # Most modules are never imported; those that are get their bytecode then.

@@ -1,0 +1,178 @@
+"""The drivers' suites: how each is fetched, told where MySQL is, and run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from integration.clients.outcome import NO_CERTIFICATES
+from integration.clients.tools import Tool, python, python_with_mysqlclient
+from integration.driver_suites.fetched import (
+    go_environment,
+    go_source,
+    mysqlclient_source,
+    pymysql_source,
+    pytest_packages,
+)
+from integration.driver_suites.outcomes import Outcomes, read_go, read_junit
+
+TIMEOUT = 600.0  # seconds; the longest takes 20 on a quiet machine, and Go compiles it first
+
+
+class SuiteFailed(Exception):
+    """A suite ended without a report. The message has its last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a suite finds MySQL, and two databases of its own."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    databases: tuple[str, str]
+
+
+Run = Callable[[Place, Sequence[str]], Outcomes]  # the second: names of tests that are left out
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """`left_out`, by test: why it is never run. `timed`, by test: why the small form leaves it out."""
+
+    name: str
+    run: Run
+    fetch: Callable[[], object]
+    passes: int  # as many tests pass at MySQL itself, at least, in the small form: fewer, and the suite is not what it was
+    left_out: Mapping[str, str]
+    timed: Mapping[str, str]
+
+    def outcomes(self, place: Place, *, whole: bool) -> Outcomes:
+        """Raises NotObtainable and SuiteFailed."""
+        return self.run(place, [*self.left_out, *({} if whole else self.timed)])
+
+
+# -- Python ------------------------------------------------------------------------------------------------------------
+
+
+def run_pymysql(place: Place, without: Sequence[str]) -> Outcomes:
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / "source"
+        shutil.copytree(pymysql_source(), copy)
+        account = {"host": place.host, "port": place.port, "user": place.user, "passwd": place.password}
+        one, other = place.databases
+        databases = [
+            account | {"db": one, "use_unicode": True, "local_infile": True},
+            account | {"db": other},
+        ]
+        (copy / "pymysql/tests/databases.json").write_text(json.dumps(databases))
+        # Its own PyMySQL, not that of the environment.
+        return run_pytest(python(), copy, "pymysql/tests", without, {}, path=(copy,))
+
+
+def run_mysqlclient(place: Place, without: Sequence[str]) -> Outcomes:
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = Path(scratch) / "suite.cnf"
+        settings.write_text(
+            f"[MySQLdb-tests]\nhost={place.host}\nport={place.port}\nuser={place.user}\npassword={place.password}\n"
+            f"database={place.databases[0]}\ndefault-character-set=utf8mb4\n"
+        )
+        environment = {"TESTDB": str(settings)}
+        return run_pytest(python_with_mysqlclient(), mysqlclient_source(), "tests", without, environment)
+
+
+def run_pytest(
+    tool: Tool, folder: Path, tests: str, without: Sequence[str], environment: dict[str, str], path: Sequence[Path] = ()
+) -> Outcomes:
+    """Runs what lies in `folder`. `path`: of modules, before those of the tool."""
+    modules = [*map(str, (*path, pytest_packages())), tool.environment["PYTHONPATH"]]
+    told = tool.environment | NO_CERTIFICATES | environment
+    told |= {"PYTHONPATH": os.pathsep.join(modules), "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""}
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        command = [*tool.command, "-m", "pytest", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(folder)]
+        chosen = ["-k", " and ".join(f"not {name}" for name in without)] if without else []
+        said = run_command([*command, *chosen, "--continue-on-collection-errors", "--junit-xml", str(report), tests],
+                           folder, told)  # fmt: skip
+        if not report.exists():
+            raise SuiteFailed(f"pytest wrote no report: {said[-2000:]}")
+        return read_junit(report.read_text())
+
+
+# -- Go ----------------------------------------------------------------------------------------------------------------
+
+
+def run_go(place: Place, without: Sequence[str]) -> Outcomes:
+    source = go_source()
+    environment = go_environment(source.parent) | {
+        "MYSQL_TEST_USER": place.user,
+        "MYSQL_TEST_PASS": place.password,
+        "MYSQL_TEST_PROT": "tcp",
+        "MYSQL_TEST_ADDR": f"{place.host}:{place.port}",
+        "MYSQL_TEST_DBNAME": place.databases[0],
+        "MYSQL_TEST_CONCURRENT": "1",
+    }
+    chosen = ["-skip", f"^({'|'.join(map(re.escape, without))})$"] if without else []
+    said = run_command(["go", "test", "-json", "-count=1", *chosen, "."], source, environment)
+    outcomes = read_go(line for line in said.splitlines() if line.startswith("{"))
+    if not outcomes:
+        raise SuiteFailed(f"go test ran no test: {said[-2000:]}")
+    return outcomes
+
+
+def run_command(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> str:
+    """What it printed, whatever it ended with: a test that fails is an outcome."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            timeout=TIMEOUT,
+        )
+    except subprocess.TimeoutExpired as error:
+        printed = (error.stdout or b"").decode(errors="replace")
+        raise SuiteFailed(f"it did not end within {TIMEOUT:.0f} s; its last words: {printed[-1000:]}") from None
+    return done.stdout.decode(errors="replace")
+
+
+CANCELS = "fails where the machine takes 250 ms longer than usual"
+SUITES = (
+    Suite("pymysql", run_pymysql, pymysql_source, 140, {}, {}),
+    Suite(
+        "mysqlclient", run_mysqlclient, mysqlclient_source, 140, {},
+        {
+            "test_connection_concurrent_use_raises": "fails where the machine takes 100 ms longer than usual",
+            "test_result_concurrent_use_raises": "fails where a thread does not begin to read within a second",
+        },
+    ),
+    Suite(
+        "go", run_go, go_source, 350,
+        {"TestConnectorReturnsTimeout": "asks no MySQL, but an address in the internet"},
+        {
+            "TestContextCancelExec": CANCELS,
+            "TestContextCancelQuery": CANCELS,
+            "TestContextCancelQueryRow": CANCELS,
+            "TestContextCancelPrepare": CANCELS,
+            "TestContextCancelStmtExec": CANCELS,
+            "TestContextCancelStmtQuery": CANCELS,
+            "TestContextCancelBegin": CANCELS,
+            "TestContextBeginIsolationLevel": CANCELS,
+            "TestConnectorTimeoutsDuringOpen": "counts on 50 ms",
+            "TestIssue1567": "ends statements after random times, for seconds",
+            "TestLongData": "takes seconds",
+        },
+    ),
+)  # fmt: skip
+BY_NAME = {suite.name: suite for suite in SUITES}
