@@ -133,6 +133,11 @@ applications: $(DEV_READY)  ## WordPress, MediaWiki, Django with and without Upw
 	@$(COMPILE)
 	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.applications.run $(ARGS)
 
+.PHONY: driver-suites
+driver-suites: $(DEV_READY)  ## the suites of PyMySQL, mysqlclient, go-sql-driver at MySQL and through Upwell: ARGS='--only pymysql'
+	@$(COMPILE)
+	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.driver_suites.run $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(DEV_READY)  ## nonsense and broken connections against all that speaks MySQL's protocol: SECONDS=n SEED=n
 	@$(PY) -m tests.fuzz.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)

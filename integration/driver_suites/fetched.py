@@ -13,8 +13,17 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from integration.clients.tools import PIP_INSTALL, REQUIREMENTS, NotObtainable, built_with, checked, kept
-from integration.clients.tools import libmariadb, python, version
+from integration.clients.tools import (
+    PIP_INSTALL,
+    REQUIREMENTS,
+    NotObtainable,
+    built_with,
+    checked,
+    kept,
+    libmariadb,
+    python,
+    version,
+)
 
 GO_MODULE = "github.com/go-sql-driver/mysql"
 GO_VERSION = "v1.10.1"

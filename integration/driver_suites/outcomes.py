@@ -1,4 +1,4 @@
-"""What a driver's suite said of each of its tests, and where two runs of it disagree. Knows no database and no driver."""
+"""The outcomes of a driver's suite, test by test, and where two runs disagree. Knows no database and no driver."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Difference:
 
 
 def read_junit(text: str) -> dict[str, Outcome]:
-    """The outcomes in a report of `pytest --junit-xml`, by class and test. The worst counts where a test has several."""
+    """The outcomes in a report of `pytest --junit-xml`, by class and test. Of several for one test the worst counts."""
     found: dict[str, Outcome] = {}
     for case in ElementTree.fromstring(text).iter("testcase"):
         name = ".".join(filter(None, (case.get("classname"), case.get("name"))))

@@ -1,7 +1,8 @@
 """The drivers' own suites, directly at MySQL and through Upwell (`make driver-suites`).
 
 The suite of a driver (`integration/driver_suites/suites.py`) is run at a MySQL, then twice at a proxy before it with
-`--auto-cache=on`: the second time caches are known. Each test must pass, fail or be skipped as it does directly.
+`--auto-cache=on`. Each test must pass, fail or be skipped as it does directly.
+What needs something that a machine has not (Go, a C compiler) is left out with a line.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Seen:
 
 @contextmanager
 def places(server: Server, folder: Path, prefix: str) -> Iterator[tuple[Place, Place]]:
-    """MySQL itself, and a proxy before it. The account may do everything, for suites make users and look at settings."""
+    """MySQL itself, and a proxy before it. The account may do everything: suites make users, and ask for settings."""
     user = f"{prefix}_driver"
     direct = Place(server.host, server.port, user, "driver", (f"{prefix}_suite_1", f"{prefix}_suite_2"))
     remove = [f"DROP USER IF EXISTS '{user}'@'%'", *(f"DROP DATABASE IF EXISTS `{name}`" for name in direct.databases)]

@@ -51,6 +51,7 @@ CAMPAIGNS = (
     Campaign("mutants", 0.0, ("SEED={seed}",)),
     Campaign("oracle-mutants"),
     Campaign("applications"),
+    Campaign("driver-suites"),
     Campaign("sim", 0.2, ("STEPS={steps}", "SEED={seed}")),
     Campaign("differential", 0.15, ("SECONDS={seconds}", "FIRST={seed}")),
     Campaign("oracle", 0.2, ("SECONDS={seconds}", "SEED={seed}")),
