@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -101,6 +102,8 @@ def test_lines_name_what_differs() -> None:
     assert "round 2 through Upwell: 1 the same, 3 different\na\n    directly: passed\n" in printed
     assert "through Upwell: failed: gone" in printed and "\nnew\n    directly: not run" in printed
     assert "7 SELECTs were hits" in printed
+    assert "this is no test" not in printed
+    assert "this is no test" in "\n".join(driver_suites.lines(replace(suite, passes=2), seen))
 
 
 def test_small_form_leaves_out_what_is_timed() -> None:
