@@ -30,10 +30,10 @@ SECONDS = {
     "fills": 100,
     "integration/test_clients.py": 90,
     "integration/test_binlog_on_spark.py": 80,
-    "integration/test_driver_suites.py": 60,
     "integration/test_binlog_history.py": 50,
     "integration/test_binlog_batches.py": 20,
     "integration/test_lost_history.py": 80,  # much of it waiting
+    "integration/test_driver_suites.py": 70,
     "integration/test_surprising_parameters.py": 60,
     "integration/test_mysql_outages.py": 25,
     "integration/test_private_mysql.py": 20,

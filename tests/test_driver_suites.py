@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -35,6 +36,10 @@ JUNIT = """<?xml version="1.0" encoding="utf-8"?>
 <testcase classname="" name="tests.test_c"><error message="collection failure">...</error></testcase>
 </testsuite></testsuites>
 """
+
+
+def nothing(place: Place, without: Sequence[str], *, warm: bool = False) -> dict[str, Outcome]:
+    return {}
 
 
 def go(action: str, test: str | None = None, output: str | None = None) -> str:
@@ -95,7 +100,7 @@ def test_what_ends_otherwise_or_in_one_run_only_differs() -> None:
 def test_lines_name_what_differs() -> None:
     directly = {"a": Outcome(PASSED), "b": Outcome(FAILED), "c": Outcome(SKIPPED)}
     rounds = (directly, {"a": Outcome(FAILED, "gone"), "b": Outcome(FAILED), "new": Outcome(PASSED)})
-    suite = Suite("some", lambda place, without: {}, lambda: None, 1, {}, {})
+    suite = Suite("some", nothing, lambda: None, 1, {}, {})
     seen = driver_suites.Seen(directly, tuple(tuple(differences(directly, found)) for found in rounds), 7)
     printed = "\n".join(driver_suites.lines(suite, seen))
     assert "3 tests directly (1 passed, 1 failed, 1 skipped); round 1 through Upwell: 3 the same, 0 differ" in printed
@@ -103,22 +108,23 @@ def test_lines_name_what_differs() -> None:
     assert "through Upwell: failed: gone" in printed and "\nnew\n    directly: not run" in printed
     assert "7 SELECTs were hits" in printed
     assert "this is no test" not in printed
-    assert "this is no test" in "\n".join(driver_suites.lines(replace(suite, passes=2), seen))
+    for stricter in (replace(suite, passes=2), replace(suite, hits=4)):
+        assert "this is no test" in "\n".join(driver_suites.lines(stricter, seen))
 
 
 def test_small_form_leaves_out_what_is_timed() -> None:
     left_out: list[list[str]] = []
 
-    def run(place: Place, without: object) -> dict[str, Outcome]:
-        assert isinstance(without, list)
-        left_out.append(without)
+    def run(place: Place, without: Sequence[str], *, warm: bool = False) -> dict[str, Outcome]:
+        left_out.append([*(["warm"] if warm else []), *without])
         return {}
 
     suite = Suite("some", run, lambda: None, 1, {"outside": "asks another"}, {"slow": "takes long"})
     place = Place("127.0.0.1", 1, "user", "", ("one", "two"))
     suite.outcomes(place, whole=True)
     suite.outcomes(place, whole=False)
-    assert left_out == [["outside"], ["outside", "slow"]]
+    replace(suite, warm=True).outcomes(place, whole=True)
+    assert left_out == [["outside"], ["outside", "slow"], ["warm", "outside"]]
 
 
 def test_only_suites_that_are_named_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
