@@ -3,9 +3,9 @@
 The suite of a driver (`integration/driver_suites/suites.py`) is run at a MySQL, then twice at a proxy before it with
 `--auto-cache=on`. Each test must pass, fail or be skipped as it does directly.
 
-The tables of tests live for milliseconds, so automatic caching makes none of their reads a hit. Therefore each suite is
-also run `warmed`: what a test reads is cached, and is a hit, before the test reads it. A suite that needs what a machine
-has not (Go, a C compiler) is left out with a line.
+The tables of tests live for milliseconds, so automatic caching makes hardly one of their reads a hit. Therefore each
+suite is also run `warmed`: what a test reads is cached, and is a hit, before the test reads it. A suite that needs what
+a machine has not (Go, a C compiler) is left out with a line.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from integration.private_mysql import find_mysql
 
 REQUIRED = "REQUIRE_DRIVER_SUITES"  # names of suites that may not be left out
 ROUNDS = 2  # through Upwell
+MANY = ("--max-caches-per-account=5000",)  # a warmed suite makes some hundred, of tables that are soon dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def places(server: Server, folder: Path, prefix: str) -> Iterator[tuple[Place, P
         f"GRANT ALL ON *.* TO '{user}'@'%' WITH GRANT OPTION",
     )
     try:
-        with upwell_beside(server, folder, "--auto-cache=on") as port:
+        with upwell_beside(server, folder, "--auto-cache=on", *MANY) as port:
             yield direct, replace(direct, host="127.0.0.1", port=port)
     finally:
         server.execute(*remove)
