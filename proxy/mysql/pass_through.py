@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 
 from proxy.api import ParameterValue, Served
-from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS
+from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS, COM_QUERY
 from proxy.mysql.prepared import PreparedStatement
+from proxy.mysql.quick_path import NO_ATTRIBUTES
 from proxy.mysql.reads import lacks_own_writes, unable
 from proxy.mysql.relay import Relay
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, nobody_is_told
 from proxy.mysql.routes import NO_CACHE, Route
 from proxy.mysql.session_context import SessionContext
 from proxy.mysql.session_rules import Sent, after, ends_shown
+from proxy.mysql.set_names import Names, names_of
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.upstream import Upstream
 
@@ -85,7 +87,8 @@ class PassThrough:
             data = self._upstream.for_mysql(data)
         elif route.effects.resolves:
             self._before_resolving(route)
-        sent = Sent(state.transactional, state.autocommit, state.in_transaction)
+        names = self._names(data) if route.effects.recodes else None
+        sent = Sent(state.transactional, state.autocommit, state.in_transaction, state.known, names)
         self._passing = Passing(route, noted, sent, executed, perf_counter_ns(), cache, values, why)
         state.vacant = False
         # A text too large to be looked at, or one whose cache is being planned again, may be a cached read.
@@ -96,6 +99,14 @@ class PassThrough:
         relay.occupy()
         context.server_used_at = context.active_at
         self._upstream.server.send(data, self._exchange if watched is None else watched(self._passed))
+
+    def _names(self, data: bytes) -> Names | None:
+        """Of a lone SET NAMES; None for other commands."""
+        if data[4] != COM_QUERY:
+            return None
+        if not self._context.attributes:
+            return names_of(data[5:])
+        return names_of(data[7:]) if data[5:7] == NO_ATTRIBUTES else None
 
     def _passed(self, outcome: Outcome) -> None:
         """MySQL has answered the statement."""

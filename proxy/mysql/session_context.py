@@ -69,6 +69,7 @@ def context_of(shared: Shared, logged_in: LoggedIn) -> SessionContext:
         database=logged_in.database,
         eof=not capabilities & CLIENT_DEPRECATE_EOF,
         accounts=lambda: shared.system.accounts_version,
+        set_names=shared.set_names,
     )
     state.note_rights(login=True)
     return SessionContext(shared, capabilities, state)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from proxy.mysql.effects import Effects
 from proxy.mysql.responses import NO_STATUS, Outcome
 from proxy.mysql.session_state import SessionState
+from proxy.mysql.set_names import Names
 from proxy.mysql.sql_modes import ALL_MARKS
 
 ROLLED_BACK = frozenset({1180, 1205, 1213, 1613, 1614, 3101})  # errors with which MySQL may roll a transaction back
@@ -23,6 +24,8 @@ class Sent(NamedTuple):
     transactional: bool  # in a transaction, or with autocommit off
     autocommit: bool
     in_transaction: bool = False  # in one, by MySQL's flags
+    known: bool = False  # what it is like
+    names: Names | None = None  # the statement is a lone SET NAMES
 
 
 def after(state: SessionState, effects: Effects, sent: Sent, outcome: Outcome) -> None:
@@ -44,6 +47,10 @@ def after(state: SessionState, effects: Effects, sent: Sent, outcome: Outcome) -
         state.touched = True
         state.wrote |= effects.locks
     _settle_kind(state, effects, sent, failed=failed)
+    if sent.names is not None and sent.known and not failed and not state.one_shot:
+        state.named(sent.names)
+    elif failed or effects.recodes or not effects.simple:
+        state.names = None
     if effects.sets_clock or (state.renewed and not effects.simple):
         state.own_clock = True
     if outcome.error is not None and outcome.error.errno in ROLLED_BACK:

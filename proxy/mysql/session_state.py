@@ -55,6 +55,7 @@ from proxy.mysql.session_variables import (
     switched_on,
     untracked,
 )
+from proxy.mysql.set_names import DEFAULT, SET_BY_NAMES, Names, SetNames
 from proxy.mysql.sql_modes import ALL_MARKS, marks_of, mode_hint, value_of
 
 _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)", re.ASCII)  # of a time zone
@@ -111,6 +112,8 @@ class SessionState:
     account: str = ""
     identity: str = ""  # the account and its roles, by which rights are remembered
     accounts: Callable[[], int] = int  # the version of accounts and their rights
+    set_names: SetNames = field(default_factory=SetNames)  # what is known of it, for all sessions
+    names: Names | None = None  # of a SET NAMES behind which MySQL has not been asked what the session is like
     # As of which of them MySQL has read the session's rights: at the login, of its database, of its roles.
     rights: tuple[int, int, int] = (0, 0, 0)
     values: dict[str, str] = field(default_factory=dict)  # of its variables
@@ -273,13 +276,15 @@ class SessionState:
             self.set_tracks.add(name)
             self.token_known &= name != "session_track_gtids"
         elif name.startswith("character_set") or name in ("optimizer_switch", "max_sort_length"):
-            self.known = False  # the collation is not told, nor what the server has
+            self.known, self.names = False, None  # the collation is not told, nor what the server has
         elif name == AUTOCOMMIT:
             self.known &= not self.misflagged
         else:
             if name == "transaction_isolation" and self.in_transaction:
                 self.touched = self.wrote = True  # this one goes on as it began: let it be MySQL's
             self.own_clock |= name == TIMESTAMP
+            if name == DEFAULT:  # what SET NAMES has made was by the one before
+                self.names = None
             self.kind_changed |= name in ("transaction_isolation", READ_ONLY)
             self.values[name] = _string(data, at)
             self.may_be_unlogged |= name == LOG_BIN
@@ -319,11 +324,27 @@ class SessionState:
         self.misflagged = is_off and self.autocommit
         if self.values["time_zone"].upper() == "SYSTEM":
             self.values["time_zone"] = system_zone
+        number = int.from_bytes(definition[-12:-10], "little")
+        if self.names is not None:
+            self.set_names.learn(self.names, self.values, number)
+            self.names = None
         self._refusals.clear()
-        self._note_announces(int.from_bytes(definition[-12:-10], "little"))
+        self._note_announces(number)
         self._note_limits()
         self.may_be_unlogged |= self.unlogged
         self.hides_writes = False
+        self.known = self.token_known
+
+    def named(self, names: Names) -> None:
+        """A lone SET NAMES has taken effect in a session that was known but for what it sets. Requires: what the
+        trackers tell of it has been taken over."""
+        found = self.set_names.find(names, self.values)
+        if found is None:
+            self.names = names
+            return
+        self.values.update(zip(SET_BY_NAMES, found.values, strict=True))
+        self._refusals.clear()
+        self._note_announces(found.number)
         self.known = self.token_known
 
     def note_rights(self, *, login: bool = False, database: bool = False, roles: bool = False) -> None:
@@ -356,7 +377,7 @@ class SessionState:
     def renew(self) -> None:
         """After COM_CHANGE_USER or COM_RESET_CONNECTION: MySQL has begun a new session."""
         self.known = self.hiding = self.locks = self.locked = self.changed = self.vacant = False
-        self.own_clock, self.renewed = False, True
+        self.own_clock, self.renewed, self.names = False, True, None
         self.not_hidden.clear()
         self.one_shot = ""
         self.begun = 0

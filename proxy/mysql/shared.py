@@ -32,6 +32,7 @@ from proxy.mysql.rights import is_admin
 from proxy.mysql.routes import Route, Target, target_of
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import OF_BMP
+from proxy.mysql.set_names import SetNames
 from proxy.mysql.statement_kind import ANYTHING, classify
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import LONGEST_OTHER, Entry, TextMatcher, is_large, steering
@@ -131,6 +132,7 @@ class Shared:
         self.on_passed: Callable[[str, Sequence[ParameterValue] | None, str, float], None] | None = None
         self.large = Route(ANYTHING)
         self.new_sessions = NewSessions()
+        self.set_names = SetNames()
         self.sessions: set[Member] = set()
         self.orphans: set[Member] = set()
         self.closing: set[Member] = set()
@@ -147,6 +149,7 @@ class Shared:
         """What MySQL has told of itself in its greeting: texts are read as that version reads them."""
         if server_version(version) != self._matcher.version:
             self._writes.clear()
+            self.set_names.forget()
         self._matcher.read_as(server_version(version))
 
     def route(self, text: bytes, database: str) -> Route:

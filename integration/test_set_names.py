@@ -1,0 +1,81 @@
+"""Behind SET NAMES a session is known at once, where another one has done the same: it is answered as MySQL answers,
+byte for byte, and MySQL is asked less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.mysql_server import Server
+from integration.proxy_thread import Beside, proxy_in_thread
+from integration.raw_client import RawClient
+from integration.served import last_served, read_until_hit
+
+DATABASE = "set_names"
+TABLES = (
+    "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20), b VARBINARY(9))",
+    "INSERT INTO t VALUES (1, 'é😀', x'ff41'), (2, 'abc', 'abc')",
+)
+READS = tuple(f"SELECT id, s, b, CONCAT(s, 'x') AS c FROM t WHERE id = {id_} AND s <> 'zz'" for id_ in (1, 2))
+STATEMENTS = (
+    "SET NAMES utf8mb4", "set names 'utf8mb4' collate 'utf8mb4_unicode_520_ci'", "SET NAMES utf8", "SET NAMES latin1",
+    "SET NAMES 'utf8mb4' COLLATE 'utf8mb4_bin';", "SET NAMES binary", "SET NAMES cp1250", "SET NAMES ascii",
+)  # fmt: skip
+BEFORE = ("", "SET NAMES latin1", "SET collation_connection = utf8mb4_bin", "SET @@character_set_results = NULL")
+BEHIND = (
+    "",
+    "SET character_set_results = latin1",
+    "SET collation_connection = utf8mb4_general_ci",
+    "SET autocommit = 1",
+)
+
+
+@pytest.fixture(scope="module")
+def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
+    mysql.execute(f"DROP DATABASE IF EXISTS {DATABASE}", f"CREATE DATABASE {DATABASE}", f"USE {DATABASE}", *TABLES)
+    with proxy_in_thread(mysql, DATABASE, Path(tmp_path_factory.mktemp("state"))) as found:
+        with found.client() as client:
+            client.query("CREATE CACHE FROM SELECT id, s, b, CONCAT(s, 'x') AS c FROM t WHERE id = ? AND s <> 'zz'")
+        yield found
+        found.at_rest()
+    mysql.execute(f"DROP DATABASE {DATABASE}")
+
+
+def answers(client: RawClient, *settings: str) -> list[bytes]:
+    for setting in filter(None, settings):
+        client.query(setting)
+    return [client.query(sql) for sql in (*READS, *READS, "SELECT @@collation_connection, @@character_set_results")]
+
+
+@pytest.mark.parametrize("collation", [255, 45, 8])
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_answers_are_mysqls_bytes(beside: Beside, statement: str, collation: int) -> None:
+    for before in BEFORE:
+        for behind in BEHIND:
+            with beside.direct(collation=collation) as direct:
+                theirs = answers(direct, before, statement, behind)
+            for _ in range(2):
+                with beside.client(collation=collation) as through:
+                    assert answers(through, before, statement, behind) == theirs, (before, statement, behind)
+
+
+def asked(mysql: Server) -> int:
+    with mysql.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW GLOBAL STATUS LIKE 'Questions'")
+        return int(cursor.fetchone()[1])
+
+
+def test_mysql_is_asked_once_for_each(beside: Beside, mysql: Server) -> None:
+    counts = []
+    for _ in range(3):
+        with beside.client() as through:
+            before = asked(mysql)
+            through.query("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_icelandic_ci'")
+            read_until_hit(
+                beside, through, through.query, "SELECT id, s, b, CONCAT(s, 'x') AS c FROM t WHERE id = 2 AND s <> 'zz'"
+            )
+            counts.append(asked(mysql) - before)
+            assert last_served(beside, through).startswith("hit")
+    assert counts[2] == counts[1] < counts[0]
