@@ -23,13 +23,16 @@ STATEMENTS = (
     "SET NAMES utf8mb4", "set names 'utf8mb4' collate 'utf8mb4_unicode_520_ci'", "SET NAMES utf8", "SET NAMES latin1",
     "SET NAMES 'utf8mb4' COLLATE 'utf8mb4_bin';", "SET NAMES binary", "SET NAMES cp1250", "SET NAMES ascii",
 )  # fmt: skip
-BEFORE = ("", "SET NAMES latin1", "SET collation_connection = utf8mb4_bin", "SET @@character_set_results = NULL")
-BEHIND = (
+DEFAULT = "SET default_collation_for_utf8mb4 = utf8mb4_general_ci"
+BEFORE = (
     "",
-    "SET character_set_results = latin1",
-    "SET collation_connection = utf8mb4_general_ci",
-    "SET autocommit = 1",
+    "SET NAMES latin1",
+    "SET collation_connection = utf8mb4_bin",
+    "SET @@character_set_results = NULL",
+    DEFAULT,
 )
+BEHIND = ("", "SET character_set_results = latin1", "SET collation_connection = utf8mb4_general_ci", DEFAULT)
+READ = "SELECT id, s, b, CONCAT(s, 'x') AS c FROM t WHERE id = 2 AND s <> 'zz'"
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +76,7 @@ def test_mysql_is_asked_once_for_each(beside: Beside, mysql: Server) -> None:
         with beside.client() as through:
             before = asked(mysql)
             through.query("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_icelandic_ci'")
-            read_until_hit(
-                beside, through, through.query, "SELECT id, s, b, CONCAT(s, 'x') AS c FROM t WHERE id = 2 AND s <> 'zz'"
-            )
+            read_until_hit(beside, through, through.query, READ)
             counts.append(asked(mysql) - before)
             assert last_served(beside, through).startswith("hit")
     assert counts[2] == counts[1] < counts[0]
