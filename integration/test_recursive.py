@@ -1,5 +1,5 @@
-"""Recursive queries are held in evict mode: what MySQL answers at the same time is what a cache answers, through
-changes of the tables."""
+"""Recursive queries, and derived tables that name a table around them, are held in evict mode: what MySQL answers at
+the same time is what a cache answers, through changes of the tables."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ QUERIES = (
     " ON c.p = b.id) SELECT COUNT(*) FROM b JOIN a USING (id)",
     "SELECT x.id FROM c x WHERE x.id IN (WITH RECURSIVE t AS (SELECT id FROM c WHERE id = ? UNION ALL SELECT c.id"
     " FROM c JOIN t ON c.p = t.id) SELECT id FROM t) ORDER BY x.id",
+    "SELECT c.id, (SELECT COUNT(*) FROM (SELECT n.id FROM n WHERE n.id >= c.p ORDER BY n.id LIMIT 3) f) AS some FROM c"
+    " WHERE c.id > ? ORDER BY c.id",
+    "SELECT c.id, (SELECT COALESCE(JSON_ARRAYAGG(j), CONVERT('[]', JSON)) FROM (SELECT f.j FROM (SELECT JSON_OBJECT('n',"
+    " n.name) AS j, n.id FROM n WHERE n.id = c.id) AS f) AS g) AS names FROM c WHERE c.id >= ? ORDER BY c.id",
+    "SELECT c.id FROM c WHERE EXISTS (SELECT 1 FROM (SELECT n.id FROM n WHERE n.id = c.id AND n.name <> '') f"
+    " WHERE f.id > ?) ORDER BY c.id",
 )
 ROUNDS = 20
 

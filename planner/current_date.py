@@ -99,7 +99,7 @@ class _Walk:
             inside = _Walk(Catalogue(self.catalogue.snapshot, view.schema))
             columns = inside.query(self.catalogue.view_tree(view), None, {})
             return [_column(*pair) for pair in zip(view.columns, map(_kind, columns), strict=False)] or columns
-        outside = scope if isinstance(node, exp.Lateral) else None
+        outside = scope if isinstance(node, exp.Lateral) else scope.parent
         return _renamed(self.query(node.this, outside, ctes), node)
 
 

@@ -207,7 +207,7 @@ class _Walk:
             self.analysis.overlooked(tree)
             names = relation.columns or tuple(column.name for column in columns)
             return [replace(column, name=name) for column, name in zip(columns, names, strict=True)]
-        outside = scope if isinstance(node, exp.Lateral) else None
+        outside = scope if isinstance(node, exp.Lateral) else scope.parent  # what is around the SELECT of this FROM
         self._shown(node.this)
         return _renamed(self.query(node.this, outside, ctes, {}), node)
 

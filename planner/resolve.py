@@ -83,7 +83,10 @@ class Resolver:
     def _derived(
         self, tree: exp.Expr, ctes: Ctes, named: exp.Expr, name: str, alias: str, nullable: bool
     ) -> tuple[str, Visible, Derived]:
-        block = self._query(tree, None, ctes)
+        try:
+            block = self._query(tree, None, ctes)
+        except UnknownName:  # perhaps of a query around it
+            raise NotMaintained(because("derived", name)) from None
         columns = tuple(column.name for column in named.args["alias"].args.get("columns") or ())
         return self._derived_source(block, columns or tuple(o.name for o in block.outputs), name, alias, nullable)
 
