@@ -13,7 +13,7 @@ import pytest
 
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
-from integration.raw_client import RawClient
+from integration.raw_client import RawClient, bound
 from integration.served import last_served, read_until_hit
 from integration.test_hits_same_bytes import KINDS, comparable
 from proxy.mysql.bound_values import UNSIGNED
@@ -359,3 +359,30 @@ def test_a_text_that_mysql_refuses_says_nothing_of_the_accounts_rights(items: Be
             wanted = comparable(direct, direct.query(text + limit))
             assert comparable(client, client.query(text + limit)) == wanted
         read_until_hit(items, client, client.query, text + "1")
+
+
+@pytest.mark.parametrize("client", ["utf8mb4", "latin1"])
+def test_bytes_that_are_bound_as_a_string(mysql: Server, database: str, tmp_path: Path, client: str) -> None:
+    """As drivers bind a UUID: its bytes are no UTF-8. A session of another character set converts them."""
+    raw = bytes(range(0xE0, 0xF0))
+    mysql.execute(
+        f"USE {database}",
+        "CREATE TABLE raw (id BINARY(16) PRIMARY KEY, s VARCHAR(40) CHARACTER SET latin1, n INT)",
+        f"INSERT INTO raw VALUES (x'{raw.hex()}', x'{raw.hex()}', 1)",
+    )
+    texts = ("SELECT n FROM raw WHERE id = ?", "SELECT n FROM raw WHERE s = ?")
+    with proxy_in_thread(mysql, database, tmp_path) as beside:
+        with beside.client() as through, beside.direct() as direct:
+            for one in (through, direct):
+                one.query(f"SET NAMES utf8mb4, character_set_client = {client}")
+            for text in texts:
+                through.query(f"CREATE CACHE FROM {text}")
+                own, ours = direct.prepare(text), through.prepare(text)
+                for value in (raw, raw[:8], b"\xff" * 16):
+                    given = bound([0xFD], [bytes((len(value),)) + value])
+                    for _ in range(3):
+                        assert through.execute(ours.id, given) == direct.execute(own.id, given), (text, value)
+                    if text is texts[0]:
+                        hit = last_served(beside, through).startswith("hit")
+                        assert hit is (client == "utf8mb4"), last_served(beside, through)
+        beside.at_rest()

@@ -37,7 +37,8 @@ QUERIES = (
     "SELECT c.id, (SELECT COUNT(*) FROM (SELECT n.id FROM n WHERE n.id >= c.p ORDER BY n.id LIMIT 3) f) AS some FROM c"
     " WHERE c.id > ? ORDER BY c.id",
     "SELECT c.id, (SELECT COALESCE(JSON_ARRAYAGG(j), CONVERT('[]', JSON)) FROM (SELECT f.j FROM (SELECT"
-    " JSON_OBJECT('n', n.name) AS j, n.id FROM n WHERE n.id = c.id) AS f) AS g) AS names FROM c WHERE c.id >= ? ORDER BY c.id",
+    " JSON_OBJECT('n', n.name) AS j, n.id FROM n WHERE n.id = c.id) AS f) AS g) AS names FROM c WHERE c.id >= ?"
+    " ORDER BY c.id",
     "SELECT c.id FROM c WHERE EXISTS (SELECT 1 FROM (SELECT n.id FROM n WHERE n.id = c.id AND n.name <> '') f"
     " WHERE f.id > ?) ORDER BY c.id",
 )

@@ -22,6 +22,13 @@ _UINT8, _UINT16, _UINT32, _UINT64 = struct.Struct("<B"), struct.Struct("<H"), st
 Reader = Callable[[bytes, int], tuple[Value, int]]
 
 
+class Undecoded(bytes):
+    """A string that is no UTF-8, as drivers bind what a BINARY column is to equal: its bytes, which stay the same where
+    the session does not convert strings."""
+
+    __slots__ = ()
+
+
 class NotDecoded(Exception):
     """Parameters whose meaning is left to MySQL. The text says why."""
 
@@ -41,7 +48,7 @@ def _text(data: bytes, at: int) -> tuple[Value, int]:
     try:
         return raw.decode(), at
     except UnicodeDecodeError:
-        raise NotDecoded("a string parameter is not valid UTF-8") from None
+        return Undecoded(raw), at
 
 
 def _decimal(data: bytes, at: int) -> tuple[Value, int]:

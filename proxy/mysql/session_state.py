@@ -20,6 +20,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from gtid_tracker.gtid import GtidSet
+from proxy.mysql.bound_values import Undecoded
 from proxy.mysql.packets import (
     STATUS_AUTOCOMMIT,
     STATUS_IN_TRANS,
@@ -479,10 +480,15 @@ def _string(data: bytes, at: int) -> str:
     return read_lenenc(data, at)[0].decode("utf-8", "replace")
 
 
+NO_ASCII = "\U0001f600"  # stands for what a session with another character set than UTF-8's may convert
+
+
 def _strings(values: Sequence[object]) -> Iterator[str]:
     for value in values:
         if isinstance(value, str):
             yield value
+        elif isinstance(value, Undecoded):
+            yield NO_ASCII
         elif isinstance(value, tuple):
             yield from _strings(value)
 
