@@ -25,8 +25,8 @@ ROWS = (
 )
 WRITES = (
     "UPDATE u SET n = n + 1 WHERE id % 3 = {}",
-    "UPDATE u SET s = CONCAT(s, '1'), c = c + INTERVAL 1 DAY WHERE id % 4 = {}",
-    "UPDATE u SET d = d * 2, f = f / 2, da = da - INTERVAL 1 MONTH WHERE id % 3 = {}",
+    "UPDATE u SET s = IF(LENGTH(s) < 9, CONCAT(s, '1'), 'a'), c = c + INTERVAL 1 DAY WHERE id % 4 = {}",
+    "UPDATE u SET d = 3 - d, f = 1.5 - f, da = da - INTERVAL 1 MONTH WHERE id % 3 = {}",
     "UPDATE u SET j = JSON_ARRAY(n, s), tx = s WHERE id % 4 = {} AND n IS NOT NULL",
     "DELETE FROM u WHERE id % 7 = {}",
     f"INSERT INTO u ({NAMES}) SELECT {NAMES} FROM u WHERE id % 5 = {{}} LIMIT 3",

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from planner.as_sent import MOMENTS, SAMPLES, TYPED, Sent, bounds, marked, with_sample
+from planner.as_sent import MOMENTS, SAMPLES, TYPED, Bound, Sent, bounds, marked, prepared_as, with_sample
 from planner.binary_keys import require_strings
 from planner.build import build
 from planner.clock import with_parameters
@@ -195,7 +195,9 @@ def _analysed_as_sent(query: ParsedQuery, catalogue: Catalogue, caution: Caution
             dated = False
     found = _analysed(marks, catalogue, caution)
     for at in untyped:
-        sent = Sent(tuple(found.sides.beside[at]), at in bounds(marks.tree), dated)
+        beside = tuple(found.sides.beside[at])
+        prepared = Bound.NONE if query.lists[at] else prepared_as(marks.tree, at, beside)
+        sent = Sent(beside, at in bounds(marks.tree), dated, prepared)
         found.parameters.as_sent(at, sent)
     return found
 

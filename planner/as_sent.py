@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 
 from sqlglot import exp
 
@@ -22,6 +23,7 @@ from planner.support import refuse
 from sqltypes.errors import ComparedElsewhere
 from sqltypes.expression import Value
 from sqltypes.parameters import Moment
+from sqltypes.temporal import parse_datetime
 from sqltypes.values import client_literal
 
 AsSent = exp.Parameter
@@ -30,20 +32,32 @@ AsSent = exp.Parameter
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A comparison of such a parameter with a column."""
+    """A comparison of such a parameter with a column, or with something that is computed."""
 
     column: Side
     asked: Asked
 
 
+class Bound(Enum):
+    """Which values MySQL reads, where they are bound to a prepared statement, as the literals that they are written as.
+    Measured of each function and comparison with values of each kind (`integration/test_untyped_parameters.py`)."""
+
+    NONE = "none"
+    TEXTS = "strings and whole numbers"
+    NUMBERS = "numbers"
+    YEARS = "whole numbers of four digits"
+    MOMENTS = "strings that are whole dates or date-times"
+
+
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What is asked of the literals of such a parameter. `beside`: the columns that it is compared with; `bound`: it is
-    one of BETWEEN, and so never NULL; `dated`: it may be DATE'...' or TIMESTAMP'...'."""
+    """What is asked of the literals of such a parameter. `beside`: what it is compared with; `bound`: it is one of
+    BETWEEN, and so never NULL; `dated`: it may be DATE'...' or TIMESTAMP'...'; `prepared`: as which it may be bound."""
 
     beside: tuple[Beside, ...] = ()
     bound: bool = False
     dated: bool = True
+    prepared: Bound = Bound.NONE
 
 
 TYPED = Sent()
@@ -64,6 +78,7 @@ MOMENTS: tuple[Callable[[], exp.Expr], ...] = (
     lambda: exp.cast(exp.Literal.string("2024-02-29 12:34:56"), exp.DType.TIMESTAMPTZ),
 )
 """DATE'...' and TIMESTAMP'...', which not each place takes that takes the others."""
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 _OFFSET = re.compile(r"[+-]\d{1,2}:\d\d\s*\Z", re.ASCII)  # of a date-time, which is one of the session's time zone
 
 
@@ -95,6 +110,46 @@ def with_sample(tree: exp.Query, numbers: Collection[int], sample: Callable[[], 
 def bounds(tree: exp.Query) -> frozenset[int]:
     """The parameters in a bound of BETWEEN. How MySQL reads NULL there depends on its plan."""
     return frozenset(parameter_number(node) for node in tree.find_all(exp.Placeholder) if is_bound(node))
+
+
+_OF_TEXT = (exp.Concat, exp.Lower, exp.Upper, exp.Trim, exp.MatchAgainst, exp.StrPosition)
+_OF_TEXT_BY_NAME = frozenset({"find_in_set", "instr", "locate"})
+_FAMILIES = {
+    **dict.fromkeys((Family.TEXT, Family.COLLATED), Bound.TEXTS),
+    **dict.fromkeys((Family.INTEGER, Family.DECIMAL, Family.FLOAT), Bound.NUMBERS),
+    **dict.fromkeys((Family.DATE, Family.MOMENT), Bound.MOMENTS),
+}
+
+
+def prepared_as(tree: exp.Query, number: int, beside: Collection[Beside]) -> Bound:
+    """As which a parameter of a tree of `marked` may be bound."""
+    node = next(node for node in tree.find_all(AsSent) if parameter_number(node) == number)
+    around = node.parent
+    if isinstance(around, exp.Like) and around.expression is node:
+        return Bound.TEXTS
+    if isinstance(around, _OF_TEXT) or (isinstance(around, exp.Anonymous) and around.name.lower() in _OF_TEXT_BY_NAME):
+        return Bound.TEXTS
+    if not isinstance(around, _COMPARISONS) or len(beside) != 1:
+        return Bound.NONE
+    other = around.this if around.expression is node else around.expression
+    if isinstance(other.unnest(), exp.Year):
+        return Bound.YEARS
+    (found,) = beside
+    return Bound.NONE if found.column.nature is not Nature.COMPUTED else _FAMILIES.get(found.column.family, Bound.NONE)
+
+
+def may_be_bound(value: Value, prepared: Bound) -> bool:
+    """Whether MySQL reads it, bound as a string or a signed number, as it reads the literal."""
+    match prepared:
+        case Bound.TEXTS:
+            return type(value) in (str, int)
+        case Bound.NUMBERS:
+            return type(value) in (int, Decimal)
+        case Bound.YEARS:
+            return type(value) is int and 1000 <= value <= 9999
+        case Bound.MOMENTS:
+            return type(value) is str and parse_datetime(value) is not None and value == value.strip()
+    return False
 
 
 def is_bound(node: exp.Expr) -> bool:

@@ -136,10 +136,11 @@ def _parts(one: exp.Expr, other: exp.Expr, asked: Asked, of_rows: Asked) -> Iter
 def _differ(one: exp.Expr, other: exp.Expr, asked: Asked, side_of: SideOf, note: Note) -> bool:
     if isinstance(one, _RESULTS) or isinstance(other, _RESULTS):
         return False  # what a subquery gives is looked at with its own names
-    for sent, column in ((one, other), (other, one)):
-        if isinstance(sent, AsSent) and isinstance(column, exp.Column):
-            note(parameter_number(sent), Beside(side_of(column), asked))
-            return False
+    for sent, beside in ((one, other), (other, one)):
+        if isinstance(sent, AsSent):
+            note(parameter_number(sent), Beside(side_of(beside), asked))
+            if isinstance(beside, exp.Column):
+                return False
     left = side_of(one)
     if isinstance(other, exp.Literal) and Asked.ROWS not in asked and _is_plain(left, other):
         return False

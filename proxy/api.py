@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dataflow.large_answers import Steps
 from gtid_tracker.gtid import GtidSet
+from planner.as_sent import TYPED, Sent
 from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from sqltypes.errors import ComparedElsewhere, EvaluationError, Fault
 from sqltypes.expression import Key, Row, Value
@@ -136,6 +137,7 @@ class ParameterInfo:
     name: str
     type: SqlType
     list: bool
+    sent: Sent = TYPED  # of one whose type no column tells
 
 
 @dataclass(slots=True)

@@ -64,7 +64,7 @@ class NamedCache:
             mode=plan.mode.value if plan is not None else "",
             state=self.state,
             why=self.why or (self.trust.told if self.trust is not None else ""),
-            parameters=tuple(ParameterInfo(item.column, item.type, item.list) for item in parameters),
+            parameters=tuple(ParameterInfo(item.column, item.type, item.list, item.sent) for item in parameters),
             columns=self.columns,
             keys=len(reader.entries) if reader is not None else 0,
             bytes=held_bytes(reader) if reader is not None else 0,

@@ -76,6 +76,7 @@ class PreparedStatement:
         self.numbers: frozenset[int] = frozenset()  # a number
         self.moments: frozenset[int] = frozenset()  # a date or time
         self.days: frozenset[int] = frozenset()  # of these, no TIME
+        self.nulled: frozenset[int] = frozenset()  # NULL, of no other type
         self.reals: frozenset[int] = frozenset()  # for which it compares numbers as DOUBLE since
         self.ranks = (0,) * self.parameters  # by which types it compares numbers, once it has seen all executions
         self.mixed: frozenset[int] = frozenset()  # for which types of several kinds were bound
@@ -129,6 +130,7 @@ class PreparedStatement:
             self._once = tuple(map(_first, self._once, alike))
         kinds = set(types)
         self.moments |= _places(types, {kind for kind in kinds if kind & 0xFF in MOMENTS})
+        self.nulled |= _places(types, {kind for kind in kinds if kind & 0xFF == NULL_TYPE})
         self.numbers |= _places(types, {kind for kind in kinds if kind & 0xFF not in MOMENTS | STRINGS})
         self.days |= _places(types, {kind for kind in kinds if kind & 0xFF in DAYS})
         self.ranks = _turned(self.ranks, types)

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from planner.as_sent import Bound, may_be_bound
 from proxy.api import ParameterValue, SessionCache, SessionSystem
 from proxy.mysql.announced import Announced
+from proxy.mysql.bound_values import UNSIGNED
 from proxy.mysql.effects import Effects, effects_of
 from proxy.mysql.prepared import MOMENTS, MOST_PARAMETERS, MOST_UNSEEN, PreparedStatement
 from proxy.mysql.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
@@ -131,6 +133,9 @@ class Target:
     list_end: int = 0  # where the list is the only parameter, of how many values, which are the statement's in order
     dates: tuple[bool, ...] = ()  # of the cache's parameters, whether it is compared with a date or time
     compared: Compared = field(default_factory=Compared)
+    sent: dict[int, Bound] = field(
+        default_factory=dict
+    )  # of the statement's parameters those whose type no column tells
     # Of executions that were hits: by the types bound before and the bytes, the key, and the types and kinds then.
     keys: dict[tuple[Types, bytes], tuple[Key, Types, tuple[int, ...]]] = field(default_factory=dict)
 
@@ -183,6 +188,11 @@ class Target:
             raise ComparedElsewhere("MySQL has not seen the last executions, by whose types it goes on comparing")
         if statement.reals and not exact.isdisjoint(statement.reals) and self.compared.are_too_fine(values):
             raise ComparedElsewhere("MySQL compares as DOUBLE since one was bound, and this number is no DOUBLE")
+        for index, how in self.sent.items():
+            turned = index in statement.mixed or index in statement.nulled
+            unsigned = types is not None and types[index] & UNSIGNED
+            if turned or unsigned or not may_be_bound(values[index], how):
+                raise ComparedElsewhere(BOUND)
         if self.list_end:
             bound: tuple[ParameterValue, ...] = (values,)
         else:
@@ -241,18 +251,25 @@ def target_of(
     info = cache.info
     if info.mode == "evict" and any(_rounded(column.type) for column in info.columns):
         return Target(route, version, "FLOAT and DOUBLE of an answer held as text have lost digits", forced)
-    if any(_is_bound(item) for item, of in zip(template, info.parameters, strict=True) if not of.type.is_known):
+    sent = {item: of.sent.prepared for item, of in zip(template, info.parameters, strict=True) if not of.type.is_known}
+    if any(_is_bound(item) and (isinstance(item, tuple) or how is Bound.NONE) for item, how in sent.items()):
         return Target(route, version, BOUND, forced)
     same, dates = tuple(template) == sentinels, tuple(item.type.name in DATED for item in info.parameters)
     compared = _compared_with(template, [item.type.name for item in info.parameters])
     list_end = len(sentinels) if cache.lists and tuple(template) == (sentinels,) else 0
-    return Target(route, version, "", forced, cache, tuple(template), same, cache.plain_int, list_end, dates, compared)
+    target = Target(
+        route, version, "", forced, cache, tuple(template), same, cache.plain_int, list_end, dates, compared
+    )
+    target.sent = {item.index: how for item, how in sent.items() if isinstance(item, Sentinel)}
+    return target
 
 
 def _compared_with(template: Sequence[object], types: Sequence[str]) -> Compared:
     """`types`: of the cache's parameters, which `template` is of."""
     found: dict[str, set[int]] = {name: set() for name in ("strings", "days", "times", "numbers", "bits", "exact")}
     for item, name in zip(template, types, strict=False):
+        if name == "literal":
+            continue
         kind = "numbers" if name in NUMBERS else "times" if name == "time" else "days" if name in DATED else "strings"
         kinds = [kind, *(["bits"] if name == "bit" else []), *(["exact"] if name in EXACT else [])]
         for one in item if isinstance(item, tuple) else (item,):
