@@ -127,15 +127,20 @@ def version() -> str:
 @functools.cache
 def node() -> Tool:
     """Node.js, which finds mysql2 from programs in `integration/clients/node`."""
+    return node_with("mysql2", NODE_PROGRAMS)
+
+
+def node_with(name: str, locked: Path) -> Tool:
+    """Node.js, which finds the packages that the folder `locked` has locked."""
     program, npm = node_and_npm()
 
     def make(folder: Path) -> None:
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(NODE_PROGRAMS / name, folder)
+        for file in ("package.json", "package-lock.json"):
+            shutil.copy(locked / file, folder)
         path = os.pathsep.join((str(Path(program).parent), os.environ.get("PATH", os.defpath)))
         checked(*npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts", cwd=folder, environment={"PATH": path})
 
-    folder = kept("mysql2", (NODE_PROGRAMS / "package-lock.json").read_bytes(), make)
+    folder = kept(name, (locked / "package-lock.json").read_bytes(), make)
     return Tool((program,), {"NODE_PATH": str(folder / "node_modules")})
 
 

@@ -1,0 +1,157 @@
+"""What object-relational mappers send, through Upwell (`make orm-statements`).
+
+Each script of `integration/orm_statements/scripts` has the statements that a framework has sent for a web application.
+It is played again and again until automatic caching has decided, always in lock step with MySQL on a database alike.
+What differs from MySQL is wrong; what is printed besides is how many SELECTs are hits when they are asked again, and why
+the others are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pymysql
+
+from integration.clients.world import upwell_beside
+from integration.mysql_server import Server
+from integration.orm_statements.data import restored
+from integration.orm_statements.judge import Place, Verdict, open_ones, play, refusals
+from integration.orm_statements.record import made
+from integration.orm_statements.script import Script, all_scripts
+from integration.private_mysql import find_mysql
+from proxy.proxied import shape_of
+
+ORIGIN, DIRECT, THROUGH = "orm_origin", "orm_direct", "orm_cached"
+# A shape is cached as soon as it is read twice: what is judged is which ones can be.
+EAGER = ("--auto-cache=on", "--auto-cache-reads=2", "--auto-cache-time=0ms")
+MOST_ROUNDS = 40
+IN_VAIN = 6  # rounds without a new hit, behind which none is waited for
+
+
+@dataclass
+class World:
+    """Three databases alike, one to restore the others from, and a proxy."""
+
+    server: Server
+    port: int
+
+    def places(self) -> tuple[Place, Place]:
+        return Place(self.server.host, self.server.port, DIRECT), Place("127.0.0.1", self.port, THROUGH)
+
+    def administrator(self) -> pymysql.Connection[pymysql.cursors.Cursor]:
+        return pymysql.connect(
+            host="127.0.0.1", port=self.port, user=self.server.user, password=self.server.password, database=THROUGH
+        )
+
+
+@contextmanager
+def world(server: Server, folder: Path) -> Iterator[World]:
+    for database in (ORIGIN, DIRECT, THROUGH):
+        made(server, database)
+    with upwell_beside(server, folder, *EAGER) as port:
+        yield World(server, port)
+    server.execute(*(f"DROP DATABASE {database}" for database in (ORIGIN, DIRECT, THROUGH)))
+
+
+@dataclass
+class Judged:
+    """A script at the end. `refused`: reasons by shape; `shapes`: by text."""
+
+    script: Script
+    verdicts: list[Verdict] = field(default_factory=list)
+    shapes: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    choices: set[str] = field(default_factory=set)
+    asked: int = 0
+    rounds: int = 0
+
+    @property
+    def deterministic(self) -> list[Verdict]:
+        return [verdict for verdict in self.verdicts if verdict.deterministic]
+
+    @property
+    def hits(self) -> int:
+        """Deterministic SELECTs of the script that are hits when they are asked again."""
+        return sum(verdict.hit for verdict in self.deterministic)
+
+    def why(self, verdict: Verdict) -> str:
+        """Of one that is no hit."""
+        return self.refused.get(self.shapes[verdict.sql]) or f"{verdict.served}: {verdict.reason}"
+
+    def reasons(self) -> Counter[str]:
+        return Counter(self.why(verdict) for verdict in self.deterministic if not verdict.hit)
+
+
+def judged(script: Script, world: World) -> Judged:
+    """Plays it until nothing more becomes a hit."""
+    found = Judged(script)
+    direct, through = world.places()
+    best, in_vain = -1, 0
+    while found.rounds < MOST_ROUNDS and in_vain < IN_VAIN:
+        played = play(script, direct, through, tuple(restored(ORIGIN)))
+        found.rounds += 1
+        found.asked += played.asked
+        found.wrong += played.wrong
+        found.choices |= set(played.choices)
+        found.verdicts = played.verdicts
+        if not found.shapes:
+            found.shapes = {verdict.sql: shape_of(verdict.sql) for verdict in played.verdicts}
+            with world.administrator() as connection:
+                found.refused = refusals(connection, dict.fromkeys(found.shapes.values()))
+        hits = sum(verdict.hit for verdict in played.verdicts)
+        best, in_vain = (hits, 0) if hits > best else (best, in_vain + 1)
+        if found.wrong or (not in_vain == 0 and not any(open_ones(found.verdicts, found.refused, found.shapes))):
+            break
+    return found
+
+
+def told(found: Judged, *, each: bool) -> Iterator[str]:
+    """The lines of one framework. `each`: with every statement that is no hit."""
+    script, deterministic = found.script, found.deterministic
+    shapes = len({found.shapes[verdict.sql] for verdict in deterministic})
+    yield (
+        f"{script.name:12} {len(script.steps):4} statements, {len(found.verdicts):4} SELECTs,"
+        f" {len(deterministic):4} deterministic ({shapes} shapes), {found.hits:4} hits;"
+        f" {found.asked} answers compared, {len(found.wrong)} wrong  [{script.header.made_of}]"
+    )
+    for reason, count in found.reasons().most_common():
+        yield f"  {count:4}  {reason}"
+        for verdict in found.deterministic if each else ():
+            if not verdict.hit and found.why(verdict) == reason:
+                yield f"          {verdict.number}: {' '.join(verdict.sql.split())}"
+    other = Counter(f"{verdict.excused}: {'hit' if verdict.hit else 'not a hit'}" for verdict in found.verdicts if verdict.excused)
+    if other:
+        yield "   not deterministic: " + ", ".join(f"{count} {what}" for what, count in other.items())
+    for text in sorted(found.choices) if each else ():
+        yield f"   MySQL's choice: {text}"
+    for wrong in found.wrong:
+        yield f"   WRONG {wrong}"
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--only", help="one framework")
+    arguments.add_argument("--each", action="store_true", help="every statement that is no hit, below its reason")
+    given = arguments.parse_args()
+    wrong = 0
+    with find_mysql(os.environ.get("UPSTREAM_TEST"), (), lambda line: None) as server:
+        for script in all_scripts():
+            if given.only in (None, script.name):
+                with tempfile.TemporaryDirectory() as folder, world(server, Path(folder)) as here:
+                    found = judged(script, here)
+                wrong += len(found.wrong)
+                print("\n".join(told(found, each=given.each)), flush=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
