@@ -2,31 +2,78 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from integration.applications import php
 from integration.clients import tools
-from integration.clients.tools import Tool
+from integration.clients.tools import NotObtainable, Tool
 
 PROGRAMS = Path(__file__).with_name("programs")
 
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """`program`: put behind the tool's command; it prints the versions of what it has run with. `tool`: raises
-    NotObtainable."""
+    """`program`: put behind the tool's command; the last line that it prints has the versions of what it has run with.
+    `tool`: raises NotObtainable."""
 
     name: str
     tool: Callable[[], Tool]
     program: tuple[str, ...]
 
 
+@functools.cache
 def node() -> Tool:
     return tools.node_with("orms", PROGRAMS / "node")
+
+
+@functools.cache
+def laravel() -> Tool:
+    """PHP that finds Laravel's database packages, those of the distribution."""
+    beside = ("php-illuminate-events", "php-illuminate-pagination")
+    root = tools.debian("php-illuminate-database", beside=beside)
+    usual = php.php()
+    found = {"ORM_VERSION": packaged(root, "php-illuminate-database")}
+    return Tool((*usual.command, "-d", f"include_path={root}/usr/share/php"), usual.environment | found)
+
+
+@functools.cache
+def rails() -> Tool:
+    """Ruby with Active Record and mysql2, those of the distribution."""
+    root = tools.debian("ruby-activerecord", beside=("ruby-mysql2", "ruby"))
+    programs = sorted(root.glob("usr/bin/ruby[0-9]*.[0-9]"))
+    if not programs:
+        raise NotObtainable("the package ruby holds no Ruby that can be run from a folder")
+    folders = [root / "usr/share/rubygems-integration/all/gems", *root.glob("usr/share/rubygems-integration/[0-9]*/gems")]
+    folders = [lib for folder in folders for lib in (*folder.glob("*/lib"), *folder.glob("*/lib/concurrent-ruby"))]
+    for top in (root / "usr/lib/ruby", *root.glob("usr/lib/*/ruby")):
+        folders += [top / "vendor_ruby", *top.glob("vendor_ruby/[0-9]*"), *top.glob("[0-9]*")]
+    folders += [folder for each in list(folders) for folder in each.glob("*-linux*") if folder.is_dir()]
+    (plugins,) = root.glob("usr/lib/*/libmariadb3/plugin")
+    specified = {found.parent.parent for found in root.glob("usr/**/specifications/*.gemspec")}
+    environment = {
+        "RUBYLIB": os.pathsep.join(map(str, folders)),
+        "GEM_PATH": os.pathsep.join(sorted(map(str, specified))),
+        "MARIADB_PLUGIN_DIR": str(plugins),
+    }
+    return Tool((*tools.loaded(root), str(programs[-1])), environment)
+
+
+def packaged(root: Path, package: str) -> str:
+    """The version of a package that was unpacked there."""
+    import gzip
+
+    with gzip.open(root / "usr/share/doc" / package / "changelog.Debian.gz", "rt") as changes:
+        return changes.readline().split("(")[1].split(")")[0]
 
 
 FRAMEWORKS = (
     Framework("sqlalchemy", tools.python, ("sqlalchemy_program.py",)),
     Framework("sequelize", node, ("node/sequelize.js",)),
+    Framework("eloquent", laravel, ("eloquent.php",)),
+    Framework("activerecord", rails, ("active_record.rb",)),
+    Framework("activerecord_prepared", rails, ("active_record.rb", "prepared")),
 )

@@ -41,7 +41,7 @@ def recorded(framework: frameworks.Framework, server: Server) -> str:
     if recorder.faults:
         raise SystemExit(f"{framework.name}: {recorder.faults}")
     versions = printed.split("\n")[-2]
-    how = f"recorded from programs/{framework.program[-1]}"
+    how = f"recorded from programs/{' '.join(framework.program)}"
     header = Header(versions, how, recorder.collation, recorder.flags & FLAGS, not recorder.closes)
     write(SCRIPTS / f"{framework.name}.jsonl", header, recorder.steps)
     return f"{framework.name}: {len(recorder.steps)} statements in {recorder.sessions} sessions, {versions}"
