@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,26 @@ class Framework:
 @functools.cache
 def node() -> Tool:
     return tools.node_with("orms", PROGRAMS / "node")
+
+
+@functools.cache
+def prisma() -> Tool:
+    """Node.js with Prisma's client for the schema beside the program. It speaks to MySQL by itself, with no engine of its
+    own: the one that `prisma generate` would fetch is for migrations."""
+    program, npm = tools.node_and_npm()
+    of_it = PROGRAMS / "prisma"
+    files = ("package.json", "package-lock.json", "schema.prisma")
+
+    def make(folder: Path) -> None:
+        for file in files:
+            shutil.copy(of_it / file, folder)
+        path = os.pathsep.join((str(Path(program).parent), os.environ.get("PATH", os.defpath)))
+        told = {"PATH": path, "PRISMA_SCHEMA_ENGINE_BINARY": "/bin/true", "CHECKPOINT_DISABLE": "1"}
+        tools.checked(*npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts", cwd=folder, environment=told)
+        tools.checked(program, "node_modules/prisma/build/index.js", "generate", cwd=folder, environment=told)
+
+    folder = tools.kept("prisma", b"".join((of_it / file).read_bytes() for file in files), make)
+    return Tool((program,), {"NODE_PATH": str(folder / "node_modules")})
 
 
 @functools.cache
@@ -62,6 +83,31 @@ def rails() -> Tool:
     return Tool((*tools.loaded(root), str(programs[-1])), environment)
 
 
+@functools.cache
+def hibernate() -> Tool:
+    """Java with Hibernate, Connector/J and the program on its class path. Maven, on PATH, fetches them."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise NotObtainable("there is no mvn on PATH")
+    java = tools.java_that_compiles()
+    wanted, source = PROGRAMS / "java/pom.xml", PROGRAMS / "java/HibernateProgram.java"
+
+    def fetch(folder: Path) -> None:
+        told = ("-q", "-B", "-f", str(wanted), "dependency:copy-dependencies", f"-DoutputDirectory={folder}")
+        tools.checked(str(maven), *told)
+
+    jars = tools.kept("hibernate", wanted.read_bytes(), fetch)
+
+    library = os.pathsep.join(map(str, sorted(jars.glob("*.jar"))))
+
+    def build(folder: Path) -> None:
+        compiler = (java, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-encoding", "UTF-8", "-proc:none")
+        tools.checked(*compiler, "-cp", library, "-d", str(folder), str(source))
+
+    classes = tools.kept("hibernate-program", source.read_bytes() + java.encode() + str(jars).encode(), build)
+    return Tool((java, "-cp", os.pathsep.join((str(classes), library))))
+
+
 def packaged(root: Path, package: str) -> str:
     """The version of a package that was unpacked there."""
     import gzip
@@ -72,8 +118,13 @@ def packaged(root: Path, package: str) -> str:
 
 FRAMEWORKS = (
     Framework("sqlalchemy", tools.python, ("sqlalchemy_program.py",)),
+    Framework("django", tools.python, ("django_program.py",)),
     Framework("sequelize", node, ("node/sequelize.js",)),
+    Framework("prisma", prisma, ("prisma/program.js",)),
+    Framework("prisma_join", prisma, ("prisma/program.js", "join")),
     Framework("eloquent", laravel, ("eloquent.php",)),
+    Framework("hibernate", hibernate, ("HibernateProgram",)),
+    Framework("hibernate_prepared", hibernate, ("HibernateProgram", "prepared")),
     Framework("activerecord", rails, ("active_record.rb",)),
     Framework("activerecord_prepared", rails, ("active_record.rb", "prepared")),
 )
