@@ -138,6 +138,11 @@ driver-suites: $(DEV_READY)  ## the suites of PyMySQL, mysqlclient, go-sql-drive
 	@$(COMPILE)
 	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.driver_suites.run $(ARGS)
 
+.PHONY: orm-statements
+orm-statements: $(DEV_READY)  ## what object-relational mappers send, through Upwell: ARGS='--only django --each'
+	@$(COMPILE)
+	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.orm_statements.run $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(DEV_READY)  ## nonsense and broken connections against all that speaks MySQL's protocol: SECONDS=n SEED=n
 	@$(PY) -m tests.fuzz.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -19,7 +19,10 @@ TABLES = (
     "users", "categories", "posts", "tags", "posts_tags", "comments", "products", "orders", "order_lines",
     "sessions", "tokens",
 )  # fmt: skip
-WORDS = "river stone paper lamp garden winter signal copper harbour letter morning engine window valley".split()
+WORDS = (
+    "river", "stone", "paper", "lamp", "garden", "winter", "signal", "copper", "harbour", "letter", "morning", "engine",
+    "window", "valley",
+)  # fmt: skip
 
 Row = tuple[object, ...]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import os
 import shutil
 from collections.abc import Callable
@@ -33,8 +34,8 @@ def node() -> Tool:
 
 @functools.cache
 def prisma() -> Tool:
-    """Node.js with Prisma's client for the schema beside the program. It speaks to MySQL by itself, with no engine of its
-    own: the one that `prisma generate` would fetch is for migrations."""
+    """Node.js with Prisma's client for the schema beside the program. Its queries need no engine: the one that
+    `prisma generate` would fetch is for migrations."""
     program, npm = tools.node_and_npm()
     of_it = PROGRAMS / "prisma"
     files = ("package.json", "package-lock.json", "schema.prisma")
@@ -68,7 +69,10 @@ def rails() -> Tool:
     programs = sorted(root.glob("usr/bin/ruby[0-9]*.[0-9]"))
     if not programs:
         raise NotObtainable("the package ruby holds no Ruby that can be run from a folder")
-    folders = [root / "usr/share/rubygems-integration/all/gems", *root.glob("usr/share/rubygems-integration/[0-9]*/gems")]
+    folders = [
+        root / "usr/share/rubygems-integration/all/gems",
+        *root.glob("usr/share/rubygems-integration/[0-9]*/gems"),
+    ]
     folders = [lib for folder in folders for lib in (*folder.glob("*/lib"), *folder.glob("*/lib/concurrent-ruby"))]
     for top in (root / "usr/lib/ruby", *root.glob("usr/lib/*/ruby")):
         folders += [top / "vendor_ruby", *top.glob("vendor_ruby/[0-9]*"), *top.glob("[0-9]*")]
@@ -110,8 +114,6 @@ def hibernate() -> Tool:
 
 def packaged(root: Path, package: str) -> str:
     """The version of a package that was unpacked there."""
-    import gzip
-
     with gzip.open(root / "usr/share/doc" / package / "changelog.Debian.gz", "rt") as changes:
         return changes.readline().split("(")[1].split(")")[0]
 
@@ -120,6 +122,9 @@ FRAMEWORKS = (
     Framework("sqlalchemy", tools.python, ("sqlalchemy_program.py",)),
     Framework("django", tools.python, ("django_program.py",)),
     Framework("sequelize", node, ("node/sequelize.js",)),
+    Framework("typeorm", node, ("node/query_builders.js", "typeorm")),
+    Framework("knex", node, ("node/query_builders.js", "knex")),
+    Framework("drizzle", node, ("node/query_builders.js", "drizzle")),
     Framework("prisma", prisma, ("prisma/program.js",)),
     Framework("prisma_join", prisma, ("prisma/program.js", "join")),
     Framework("eloquent", laravel, ("eloquent.php",)),

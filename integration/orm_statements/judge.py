@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pymysql
 
 from integration.mysql_suite.choice import choice
 from integration.oracle.answers import Announced, Answer, difference, explained, parse, same_rows
 from integration.orm_statements.kinds import is_select, why_not_deterministic
-from integration.orm_statements.script import DATABASE, Header, Script, Step, packed
+from integration.orm_statements.script import DATABASE, Header, Script, Step, as_text, packed
 from integration.raw_client import Prepared, RawClient
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, ERR
 
@@ -30,6 +30,8 @@ class Place:
     host: str
     port: int
     database: str
+    user: str = "root"
+    password: str = ""
 
     def text(self, step: Step) -> str:
         """The statement, with the name of this database in the place of the script's."""
@@ -78,6 +80,8 @@ def session(place: Place, header: Header) -> Session:
         place.host,
         place.port,
         capabilities=CLIENT_DEPRECATE_EOF | header.flags,
+        user=place.user,
+        password=place.password,
         database=place.database,
         collation=header.collation,
     )
@@ -174,10 +178,16 @@ def _compare(
     if kind == "rows" and ordered and same_rows(again, answer, ordered=False, free=False):
         kind = "order"
     shown = f"{step.sql} {[each.value for each in step.bound or ()]}"
-    if not kind or (step.bound is None and choice(direct.place.text(step), again, answer, direct.text)):
+    written = replace(step, sql=direct.place.text(step))
+    if not kind or choice(as_text(written), again, answer, lambda text: other_way(direct, step, text)):
         found.choices.append(shown)
         return
     found.wrong.append(f"{kind} ({served}): {shown}\n  {explained(again, answer)[:1500]}")
+
+
+def other_way(direct: Session, step: Step, text: str) -> Answer:
+    """MySQL's answer to a text, in the protocol of the step."""
+    return direct.text(text) if step.bound is None else direct.ask(Step(text, ()))
 
 
 def refusals(connection: pymysql.Connection[pymysql.cursors.Cursor], shapes: Iterable[str]) -> dict[str, str]:
@@ -195,6 +205,12 @@ def refusals(connection: pymysql.Connection[pymysql.cursors.Cursor], shapes: Ite
                 code = next(line for line in lines if line.startswith("reason: "))
                 found[shape] = f"{code.removeprefix('reason: ')}: {lines[0].removeprefix('refused: ')}"
     return found
+
+
+def make_caches(connection: pymysql.Connection[pymysql.cursors.Cursor], shapes: Iterable[str]) -> None:
+    with connection.cursor() as cursor:
+        for shape in dict.fromkeys(shapes):
+            cursor.execute(f"CREATE CACHE FROM {shape}")
 
 
 def open_ones(verdicts: Iterable[Verdict], refused: dict[str, str], shapes: dict[str, str]) -> Iterator[Verdict]:

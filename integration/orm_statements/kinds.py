@@ -1,11 +1,11 @@
-"""Which statements of a script count: SELECTs, and of these the ones that say the same as long as the rows are the same.
+"""Which statements of a script count: SELECTs, and of these the ones that say the same while the rows are the same.
 
 A SELECT is *deterministic* unless it
 
-* asks the clock or chance: NOW(), CURRENT_TIMESTAMP, CURDATE(), UTC_TIMESTAMP(), SYSDATE(), RAND(), UUID() and their kind;
+* asks the clock or chance: NOW(), CURRENT_TIMESTAMP, CURDATE(), UTC_TIMESTAMP(), RAND(), UUID() and their kind;
 * locks: FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE;
-* asks for what is the session's or the server's: @variables, DATABASE(), VERSION(), USER(), LAST_INSERT_ID(), FOUND_ROWS(),
-  CONNECTION_ID(), GET_LOCK() and their kind, tables of information_schema;
+* asks for what is the session's or the server's: @variables, DATABASE(), VERSION(), USER(), LAST_INSERT_ID(),
+  FOUND_ROWS(), GET_LOCK() and their kind, tables of information_schema;
 * reads no table.
 
 What stands between quotes, and comments, is not looked at.

@@ -37,7 +37,9 @@ def recorded(framework: frameworks.Framework, server: Server) -> str:
     made(server, DATABASE)
     with closing(Recorder((server.host, server.port))) as recorder:
         told = {"ORM_HOST": "127.0.0.1", "ORM_PORT": str(recorder.port), "ORM_DATABASE": DATABASE}
-        printed = checked(*tool.command, *framework.program, cwd=frameworks.PROGRAMS, environment=tool.environment | told)
+        printed = checked(
+            *tool.command, *framework.program, cwd=frameworks.PROGRAMS, environment=tool.environment | told
+        )
     if recorder.faults:
         raise SystemExit(f"{framework.name}: {recorder.faults}")
     versions = printed.split("\n")[-2]

@@ -2,8 +2,8 @@
 
 Each script of `integration/orm_statements/scripts` has the statements that a framework has sent for a web application.
 It is played again and again until automatic caching has decided, always in lock step with MySQL on a database alike.
-What differs from MySQL is wrong; what is printed besides is how many SELECTs are hits when they are asked again, and why
-the others are not.
+What differs from MySQL is wrong. Besides that it is printed how many SELECTs are hits when they are asked again, and
+why the others are not.
 """
 
 from __future__ import annotations
@@ -23,42 +23,58 @@ import pymysql
 from integration.clients.world import upwell_beside
 from integration.mysql_server import Server
 from integration.orm_statements.data import restored
-from integration.orm_statements.judge import Place, Verdict, open_ones, play, refusals
+from integration.orm_statements.judge import Place, Round, Verdict, make_caches, open_ones, play, refusals
+from integration.orm_statements.kinds import is_select
 from integration.orm_statements.record import made
 from integration.orm_statements.script import Script, all_scripts
 from integration.private_mysql import find_mysql
 from proxy.proxied import shape_of
 
-ORIGIN, DIRECT, THROUGH = "orm_origin", "orm_direct", "orm_cached"
 # A shape is cached as soon as it is read twice: what is judged is which ones can be.
 EAGER = ("--auto-cache=on", "--auto-cache-reads=2", "--auto-cache-time=0ms")
 MOST_ROUNDS = 40
 IN_VAIN = 6  # rounds without a new hit, behind which none is waited for
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class World:
-    """Three databases alike, one to restore the others from, and a proxy."""
+    """Three databases alike, whose names begin with `prefix`, one to restore the others from, and a proxy."""
 
     server: Server
     port: int
+    prefix: str
+
+    @property
+    def origin(self) -> str:
+        return f"{self.prefix}_origin"
 
     def places(self) -> tuple[Place, Place]:
-        return Place(self.server.host, self.server.port, DIRECT), Place("127.0.0.1", self.port, THROUGH)
+        """MySQL, and Upwell."""
+        server = self.server
+        return (
+            Place(server.host, server.port, f"{self.prefix}_direct", server.user, server.password),
+            Place("127.0.0.1", self.port, f"{self.prefix}_cached", server.user, server.password),
+        )
 
     def administrator(self) -> pymysql.Connection[pymysql.cursors.Cursor]:
+        through = self.places()[1]
         return pymysql.connect(
-            host="127.0.0.1", port=self.port, user=self.server.user, password=self.server.password, database=THROUGH
+            host=through.host,
+            port=through.port,
+            user=through.user,
+            password=through.password,
+            database=through.database,
         )
 
 
 @contextmanager
-def world(server: Server, folder: Path) -> Iterator[World]:
-    for database in (ORIGIN, DIRECT, THROUGH):
+def world(server: Server, folder: Path, prefix: str = "orm") -> Iterator[World]:
+    databases = [f"{prefix}_{kind}" for kind in ("origin", "direct", "cached")]
+    for database in databases:
         made(server, database)
     with upwell_beside(server, folder, *EAGER) as port:
-        yield World(server, port)
-    server.execute(*(f"DROP DATABASE {database}" for database in (ORIGIN, DIRECT, THROUGH)))
+        yield World(server, port, prefix)
+    server.execute(*(f"DROP DATABASE {database}" for database in databases))
 
 
 @dataclass
@@ -73,6 +89,13 @@ class Judged:
     choices: set[str] = field(default_factory=set)
     asked: int = 0
     rounds: int = 0
+
+    def add(self, played: Round) -> None:
+        self.rounds += 1
+        self.asked += played.asked
+        self.wrong += played.wrong
+        self.choices |= set(played.choices)
+        self.verdicts = played.verdicts
 
     @property
     def deterministic(self) -> list[Verdict]:
@@ -91,26 +114,25 @@ class Judged:
         return Counter(self.why(verdict) for verdict in self.deterministic if not verdict.hit)
 
 
-def judged(script: Script, world: World) -> Judged:
-    """Plays it until nothing more becomes a hit."""
+def judged(script: Script, world: World, enough: int | None = None) -> Judged:
+    """Plays it until nothing more becomes a hit, or `enough` are. With `enough` the caches are made beforehand, not
+    left to automatic caching."""
     found = Judged(script)
     direct, through = world.places()
+    statements = tuple(restored(world.origin))
+    found.shapes = {step.sql: shape_of(through.text(step)) for step in script.steps if is_select(step.sql)}
     best, in_vain = -1, 0
-    while found.rounds < MOST_ROUNDS and in_vain < IN_VAIN:
-        played = play(script, direct, through, tuple(restored(ORIGIN)))
-        found.rounds += 1
-        found.asked += played.asked
-        found.wrong += played.wrong
-        found.choices |= set(played.choices)
-        found.verdicts = played.verdicts
-        if not found.shapes:
-            found.shapes = {verdict.sql: shape_of(verdict.sql) for verdict in played.verdicts}
-            with world.administrator() as connection:
-                found.refused = refusals(connection, dict.fromkeys(found.shapes.values()))
-        hits = sum(verdict.hit for verdict in played.verdicts)
-        best, in_vain = (hits, 0) if hits > best else (best, in_vain + 1)
-        if found.wrong or (not in_vain == 0 and not any(open_ones(found.verdicts, found.refused, found.shapes))):
-            break
+    with world.administrator() as connection:
+        found.refused = refusals(connection, dict.fromkeys(found.shapes.values()))
+        if enough is not None:
+            make_caches(connection, [shape for shape in found.shapes.values() if shape not in found.refused])
+        while found.rounds < MOST_ROUNDS and in_vain < IN_VAIN and not found.wrong:
+            found.add(play(script, direct, through, statements))
+            best, in_vain = (found.hits, 0) if found.hits > best else (best, in_vain + 1)
+            if enough is not None and found.hits >= enough:
+                break
+            if in_vain and not any(open_ones(found.verdicts, found.refused, found.shapes)):
+                break
     return found
 
 
@@ -128,7 +150,9 @@ def told(found: Judged, *, each: bool) -> Iterator[str]:
         for verdict in found.deterministic if each else ():
             if not verdict.hit and found.why(verdict) == reason:
                 yield f"          {verdict.number}: {' '.join(verdict.sql.split())}"
-    other = Counter(f"{verdict.excused}: {'hit' if verdict.hit else 'not a hit'}" for verdict in found.verdicts if verdict.excused)
+    other = Counter(
+        f"{verdict.excused}: {'hit' if verdict.hit else 'not a hit'}" for verdict in found.verdicts if verdict.excused
+    )
     if other:
         yield "   not deterministic: " + ", ".join(f"{count} {what}" for what, count in other.items())
     for text in sorted(found.choices) if each else ():

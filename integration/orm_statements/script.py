@@ -8,6 +8,7 @@ other line is a statement: `{"text": ...}`, or `{"execute": ..., "bound": [[type
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -55,10 +56,31 @@ class Step:
         return {"execute": self.sql, "bound": [[each.type, each.value] for each in self.bound], **session}
 
 
+def as_text(step: Step) -> str:
+    """The statement with its values written where they are bound. Times stand in their own bytes, so that it means the
+    same only where none is bound."""
+    values = iter(step.bound or ())
+    return _PLACEHOLDER.sub(lambda found: _literal(next(values)) if found[0] == "?" else found[0], step.sql)
+
+
+_PLACEHOLDER = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`|/\*.*?\*/|\?", re.DOTALL)
+
+
+def _literal(bound: Bound) -> str:
+    value = bound.value
+    if value is None:
+        return "NULL"
+    if not isinstance(value, str):
+        return repr(value)
+    if value.startswith("0x"):
+        return f"x'{value[2:]}'"
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
-    """`made_of`: the framework and its driver, with their versions. `collation`, `flags`: of the login. `kept`: whether the
-    driver keeps prepared statements, or closes each behind its execution."""
+    """`made_of`: the framework and its driver, with their versions. `collation`, `flags`: of the login. `kept`: whether
+    the driver keeps prepared statements, or closes each behind its execution."""
 
     made_of: str
     obtained: str

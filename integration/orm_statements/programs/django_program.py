@@ -21,6 +21,7 @@ pymysql.install_as_MySQLdb()
 settings.configure(
     INSTALLED_APPS=[Shop("shop", sys.modules["__main__"])],
     USE_TZ=True,
+    TIME_ZONE="UTC",
     DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
     DATABASES={
         "default": {

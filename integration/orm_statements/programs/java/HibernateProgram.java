@@ -181,12 +181,19 @@ public class HibernateProgram {
         System.out.println("Hibernate " + org.hibernate.Version.getVersionString() + ", Connector/J " + com.mysql.cj.conf.PropertyDefinitions.class.getPackage().getImplementationVersion());
     }
 
+    static boolean separately = false; // each query is a transaction
+
     static <T> List<T> all(Session db, String hql, Class<T> type, Object... values) {
         var query = db.createQuery(hql, type);
         for (int at = 0; at < values.length; at++) {
             query.setParameter(at + 1, values[at]);
         }
-        return query.getResultList();
+        List<T> found = query.getResultList();
+        if (separately) {
+            db.getTransaction().commit();
+            db.beginTransaction();
+        }
+        return found;
     }
 
     static void signedIn(Session db) {
@@ -238,6 +245,7 @@ public class HibernateProgram {
     }
 
     static void joins(Session db) {
+        separately = true;
         all(db, "from Post p where p.user.role = admin order by p.id", Post.class);
         all(db, "select p from Post p join p.tags t where t.name = ?1 order by p.id", Post.class, "lamp");
         all(db, "select distinct u from User u join u.posts p where p.category.id = ?1 order by u.id", User.class, 3L);
@@ -311,6 +319,7 @@ public class HibernateProgram {
     }
 
     static void locks(Session db) {
+        separately = false;
         db.find(Product.class, 3L, LockModeType.PESSIMISTIC_WRITE);
         db.find(Product.class, 4L, LockModeType.PESSIMISTIC_READ);
         db.find(Product.class, 5L);

@@ -1,0 +1,33 @@
+"""What object-relational mappers send has MySQL's answers through Upwell, with no fewer hits than were reached once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from integration.mysql_server import Server
+from integration.orm_statements.run import World, judged, told, world
+from integration.orm_statements.script import SCRIPTS, read
+
+# Of each script: how many of its deterministic SELECTs are hits when they are asked again.
+HITS: dict[str, int] = {}
+
+
+@pytest.fixture(scope="module")
+def here(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world(mysql, tmp_path_factory.mktemp("upwell"), f"t{os.getpid()}_orm") as found:
+        yield found
+
+
+def test_each_script_is_judged() -> None:
+    assert {path.stem for path in SCRIPTS.glob("*.jsonl")} == set(HITS)
+
+
+@pytest.mark.parametrize("name", HITS)
+def test_answers_are_those_of_mysql_and_as_many_are_hits(name: str, here: World) -> None:
+    found = judged(read(SCRIPTS / f"{name}.jsonl"), here, HITS[name])
+    assert not found.wrong, "\n".join(found.wrong)
+    assert found.asked >= len(found.script.steps)
+    assert found.hits >= HITS[name], "\n".join(told(found, each=True))
