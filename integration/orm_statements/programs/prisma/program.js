@@ -1,10 +1,10 @@
-// What a web application asks through Prisma. Argument `join`: relations are loaded by joins.
+// What a web application asks through Prisma. Argument `join`: relations are loaded by joins, else by further queries.
 "use strict";
 
 const { PrismaClient } = require("@prisma/client");
 const { PrismaMariaDb } = require("@prisma/adapter-mariadb");
 
-const strategy = process.argv.includes("join") ? { relationLoadStrategy: "join" } : {};
+const strategy = { relationLoadStrategy: process.argv.includes("join") ? "join" : "query" };
 const NOW = new Date(Date.UTC(2026, 4, 10, 12));
 const daysAgo = (days) => new Date(NOW.getTime() - days * 86400000);
 const KNOWN = "3ca1602cd317d169352011dc5778ad4a258b77cc6e72a329577b290808d7b380";
