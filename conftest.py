@@ -40,7 +40,7 @@ SECONDS = {
     "integration/test_subscriptions.py": 25,
     "integration/test_make_run.py": 20,
     "integration/test_oracle.py": 20,
-    "integration/test_orm_statements.py": 60,
+    "integration/test_orm_statements.py": 70,
     "integration/test_session_needs.py": 20,
     "integration/test_vstream_reconnect.py": 20,
     "integration/test_doctor.py": 15,

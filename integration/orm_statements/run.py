@@ -15,7 +15,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pymysql
@@ -79,12 +79,13 @@ def world(server: Server, folder: Path, prefix: str = "orm") -> Iterator[World]:
 
 @dataclass
 class Judged:
-    """A script at the end. `refused`: reasons by shape; `shapes`: by text."""
+    """A script at the end. `refused`: reasons by shape; `shapes`: by text; `ever`: what was a hit in some round."""
 
     script: Script
     verdicts: list[Verdict] = field(default_factory=list)
     shapes: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    ever: set[int] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
     choices: set[str] = field(default_factory=set)
     asked: int = 0
@@ -95,7 +96,11 @@ class Judged:
         self.asked += played.asked
         self.wrong += played.wrong
         self.choices |= set(played.choices)
-        self.verdicts = played.verdicts
+        self.ever |= {verdict.number for verdict in played.verdicts if verdict.hit}
+        # What has been a hit once is one: where the machine is busy, a fill may come late in another round.
+        self.verdicts = [
+            replace(verdict, served="hit") if verdict.number in self.ever else verdict for verdict in played.verdicts
+        ]
 
     @property
     def deterministic(self) -> list[Verdict]:
