@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,8 +33,7 @@ from proxy.proxied import shape_of
 
 # A shape is cached as soon as it is read twice: what is judged is which ones can be.
 EAGER = ("--auto-cache=on", "--auto-cache-reads=2", "--auto-cache-time=0ms")
-MOST_ROUNDS = 40
-IN_VAIN = 6  # rounds without a new hit, behind which none is waited for
+IN_VAIN = 10.0  # seconds without a new hit, behind which none is waited for: automatic caching looks every second
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +126,19 @@ def judged(script: Script, world: World, enough: int | None = None) -> Judged:
     direct, through = world.places()
     statements = tuple(restored(world.origin))
     found.shapes = {step.sql: shape_of(through.text(step)) for step in script.steps if is_select(step.sql)}
-    best, in_vain = -1, 0
+    best, since = -1, time.monotonic()
     with world.administrator() as connection:
         found.refused = refusals(connection, dict.fromkeys(found.shapes.values()))
         if enough is not None:
             make_caches(connection, [shape for shape in found.shapes.values() if shape not in found.refused])
-        while found.rounds < MOST_ROUNDS and in_vain < IN_VAIN and not found.wrong:
+        while time.monotonic() - since < IN_VAIN and not found.wrong:
             found.add(play(script, direct, through, statements))
-            best, in_vain = (found.hits, 0) if found.hits > best else (best, in_vain + 1)
+            more = found.hits > best
+            if more:
+                best, since = found.hits, time.monotonic()
             if enough is not None and found.hits >= enough:
                 break
-            if in_vain and not any(open_ones(found.verdicts, found.refused, found.shapes)):
+            if not more and not any(open_ones(found.verdicts, found.refused, found.shapes)):
                 break
     return found
 
