@@ -318,7 +318,7 @@ def steering(text: bytes) -> Steer:
     return Steer(asked.group(1).decode().lower()) if asked is not None else Steer.NOT
 
 
-_ROUGHLY = re.compile(rb"[\w\x80-\xff]+|[^\w\s]")
+_ROUGHLY = re.compile(rb"`[^`]*`|[\w\x80-\xff]+|[^\w\s]")  # a quoted name is one token
 
 
 def is_large(segments: Sequence[bytes]) -> bool:

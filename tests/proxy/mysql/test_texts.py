@@ -366,6 +366,14 @@ def test_a_text_of_too_many_words_is_not_looked_at() -> None:
     assert not texts.find(b"SELECT a FROM t WHERE " + b" OR ".join([b"a = 1"] * 50), "d")[0].large
 
 
+def test_a_name_in_backquotes_is_one_word() -> None:
+    """As an object-relational mapper writes a join of two tables of thirty columns."""
+    columns = ", ".join(f"`p`.`column_{number}` AS `p.column_{number}`" for number in range(60))
+    sql = f"SELECT {columns} FROM `posts` AS `p` WHERE `p`.`id` = "
+    texts, _ = matchers(f"{sql}?")
+    assert found(texts, f"{sql}7") == ("c0", (7,))
+
+
 HOSTILE = {
     "quotes": "'\\'" * 20_000,
     "double quotes": '"\\"' * 20_000,
