@@ -15,18 +15,18 @@ from integration.orm_statements.script import SCRIPTS, Bound, Header, Script, St
 # Of each script: how many of its deterministic SELECTs are hits when they are asked again.
 HITS = {
     "activerecord": 156,
-    "activerecord_prepared": 155,
+    "activerecord_prepared": 156,
     "django": 120,
-    "drizzle": 14,
-    "eloquent": 131,
+    "drizzle": 15,
+    "eloquent": 134,
     "hibernate": 127,
-    "hibernate_prepared": 113,
+    "hibernate_prepared": 125,
     "knex": 21,
-    "prisma": 82,
-    "prisma_join": 58,
-    "sequelize": 81,
+    "prisma": 83,
+    "prisma_join": 59,
+    "sequelize": 86,
     "sqlalchemy": 139,
-    "typeorm": 29,
+    "typeorm": 30,
 }
 
 
