@@ -113,6 +113,10 @@ oracle-mutants: $(DEV_READY)  ## faults planted in planner, operators and types:
 by-index: $(DEV_READY)  ## each kind of comparison by an index and without: what differs must be refused
 	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_WHOLE=1 $(PYTEST) integration/test_by_index_constants.py integration/test_by_index_columns.py $(ARGS)
 
+.PHONY: literals
+literals: $(DEV_READY)  ## parameters whose type no column tells: every form with literals and bound values of each kind: SEED=n
+	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_WHOLE=1 UPWELL_LITERALS_SEED=$(or $(SEED),1) $(PYTEST) integration/test_untyped_parameters.py $(ARGS)
+
 .PHONY: mysql-suite
 mysql-suite: $(DEV_READY)  ## MySQL's own tests through the proxy: SECONDS=n SEED=n TESTS='subselect json/*' ARGS=--prepared
 	@$(COMPILE)
