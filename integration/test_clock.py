@@ -216,6 +216,84 @@ def test_a_session_with_a_clock_of_its_own_is_mysqls(beside: Beside, mysql: Serv
 
 
 @pytest.mark.usefixtures("cached")
+def test_a_write_that_fails_may_have_set_the_clock(beside: Beside, mysql: Server) -> None:
+    """By its trigger; MySQL tells nothing of a session with an error."""
+    mysql.execute(
+        f"USE {DATABASE}",
+        "DROP TABLE IF EXISTS triggered",
+        "CREATE TABLE triggered (id INT PRIMARY KEY)",
+        "CREATE TRIGGER back BEFORE INSERT ON triggered FOR EACH ROW SET @@session.timestamp = 1000000000",
+    )
+    for write in ("INSERT INTO triggered VALUES (NULL)", "INSERT INTO triggered VALUES (7), (7)"):
+        with beside.client() as through:
+            read_until_hit(beside, through, lambda through=through: through.query(BY_NOW))
+            assert parse(through.query(write), binary=False).errno
+            assert not parse(through.query(BY_NOW), binary=False).rows, write
+    mysql.execute(f"DROP TABLE {DATABASE}.triggered")
+
+
+@pytest.mark.usefixtures("cached")
+def test_the_server_may_have_set_the_clock_of_a_session_that_begins(beside: Beside, mysql: Server) -> None:
+    mysql.execute(
+        "DROP USER IF EXISTS plain_client",
+        "CREATE USER plain_client",
+        f"GRANT SELECT ON {DATABASE}.* TO plain_client",
+        "SET GLOBAL init_connect = 'SET timestamp = 1000000000'",
+    )
+    try:
+        with beside.client(user="plain_client") as through:
+            for _ in range(5):
+                assert not parse(through.query(BY_NOW), binary=False).rows
+    finally:
+        mysql.execute("SET GLOBAL init_connect = DEFAULT", "DROP USER plain_client")
+
+
+CACHED_TEXTS = (
+    "SELECT id FROM p WHERE k > u DIV 1 ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 AND at <= TIMESTAMP '2024-01-01 00:00:00' ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 AND da >= DATE '2024-01-01' ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 AND at > DATE_SUB('2024-01-01 00:00:00', INTERVAL 2 DAY) ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 ORDER BY id LIMIT 11",
+    "SELECT id, k, at, 4, 5, 6, 7, 8, 9, 10, -id FROM p WHERE k = 1 ORDER BY 11",
+    "SELECT k, COUNT(*) FROM p WHERE u > 5 GROUP BY 1 ORDER BY 1",
+)
+NOT_ONE_LITERAL = (
+    "SELECT id FROM p WHERE k > u DIV UNIX_TIMESTAMP() - 1 ORDER BY id",
+    "SELECT id FROM p WHERE k > 5 DIV NOW() - INTERVAL 1 DAY ORDER BY id",
+    "SELECT id FROM p WHERE (!NOW() - INTERVAL 1 DAY) IS NULL AND k = 1 ORDER BY id",
+    "SELECT id FROM p WHERE COALESCE(!NOW() - INTERVAL 1 DAY, k) = 1 ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 AND ! UNIX_TIMESTAMP() - 9 < 0 ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 AND at <= NOW () ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 AND at <= NOW -- x\n() ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 AND da >= CURDATE () ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 AND at > DATE_SUB (NOW(), INTERVAL 2 DAY) ORDER BY id",
+    "SELECT id FROM p WHERE k = 1 ORDER BY id LIMIT MONTH(NOW())",
+    "SELECT id FROM p WHERE k = 1 ORDER BY id LIMIT UNIX_TIMESTAMP()",
+    "SELECT id, k, at, 4, 5, 6, 7, 8, 9, 10, -id FROM p WHERE k = 1 ORDER BY MONTH(NOW() - INTERVAL {last} MONTH)",
+    "SELECT k, COUNT(*) FROM p WHERE u > 5 GROUP BY MONTH(NOW() - INTERVAL {first} MONTH) ORDER BY 1",
+    "SELECT id FROM p WHERE k = 1 AND at LIKE NOW() - INTERVAL 1 DAY ORDER BY id",
+)
+
+
+def test_what_reads_like_one_literal_and_is_none(beside: Beside) -> None:
+    """Caches made by the very texts, and by texts with a literal there, do not answer what MySQL reads otherwise."""
+    month = datetime.now(UTC).month
+    with beside.client() as through, beside.direct() as direct:
+        for number, sql in enumerate(CACHED_TEXTS):
+            through.query(f"CREATE CACHE literal{number} FROM {sql}")
+            for _ in range(3):
+                assert answer(through, sql) == answer(direct, sql)
+        for number, text in enumerate(NOT_ONE_LITERAL):
+            sql = text.format(last=(month - 11) % 12, first=(month - 1) % 12)
+            through.query(f"CREATE CACHE clocked{number} FROM {sql}")
+            for _ in range(4):
+                assert answer(through, sql) == answer(direct, sql), sql
+        for kind, texts in (("literal", CACHED_TEXTS), ("clocked", NOT_ONE_LITERAL)):
+            for number in range(len(texts)):
+                through.query(f"DROP CACHE {kind}{number}")
+
+
+@pytest.mark.usefixtures("cached")
 def test_in_a_transaction_the_clock_goes_on(beside: Beside) -> None:
     """One state of the rows, and another moment for each statement."""
     with beside.client() as through, beside.direct() as direct:

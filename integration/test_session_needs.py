@@ -24,10 +24,11 @@ from integration.random_queries import random_query, views
 from integration.random_tables import first_rows, random_tables
 from integration.session_queries import CREATE, INSERT, VIEW, Writer, rows
 from planner.api import plan_evict
+from planner.clock import with_parameters
 from planner.scan import scan
 from planner.session_needs import DATE_MODES, OF_MODE, STRINGS, session_needs
 from proxy.long_sql import substituted
-from proxy.mysql.session_variables import MODES
+from proxy.mysql.session_variables import MODES, TIMESTAMP
 from proxy.mysql.sql_modes import NO_MATTER
 from sqltypes.errors import NeedRelations, UpwellError
 from sqltypes.schema import SchemaSnapshot
@@ -46,7 +47,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "default_week_format": ("3", "6"),
     "windowing_use_high_precision": ("OFF",),
     "default_collation_for_utf8mb4": ("utf8mb4_general_ci",),
-    "timestamp": ("981158400",),  # the clock, on which nothing that is cached depends
+    TIMESTAMP: ("981158400",),  # the clock, on which nothing that is cached depends
     STRINGS: ("latin1", "binary", "gbk"),
     # Each mode switched on where it is off, and off where it is on. Those that no query needs, too.
     **{name: ("another",) for name in MODES},
@@ -121,7 +122,8 @@ class Sessions:
         no_dates = any(map(is_no_date, bound))  # bound to a date, it is MySQL's
         narrow = sql.isascii() and "collation_connection" not in needs
         for name, values in OTHERS.items():
-            if (name in DATE_MODES and no_dates) or (name == STRINGS and not narrow):
+            own_clock = name == TIMESTAMP and by_clock(asked or sql)
+            if own_clock or (name in DATE_MODES and no_dates) or (name == STRINGS and not narrow):
                 continue
             shown = slice(1, None) if "." in name else slice(None)
             differs = [value for value in values if self._under(name, value, sql)[shown] != pinned[shown]]
@@ -148,6 +150,12 @@ class Sessions:
             return self.answer(sql)
         finally:
             self._cursor.execute(f"SET {name} = @before")
+
+
+def by_clock(sql: str) -> bool:
+    """Whether functions of the clock are parameters of the cached query: in a session with a clock of its own they are
+    given no values."""
+    return with_parameters(sql) != sql
 
 
 def as_bytes(value: object) -> object:

@@ -2,13 +2,14 @@
 
 `(a JOIN b ON p) JOIN c ON q` is `a JOIN b ON p JOIN c ON q`, whatever the joins are: they are made from left to right.
 `a JOIN (b JOIN c ON p) ON q` is `a JOIN b JOIN c ON p AND q`, if all of them are inner joins: but only where `p` names
-the table of each column, for more tables are before it then. MySQL stores the joins of each view in such brackets.
+of each column a table of the brackets. More tables are before it then, which may have the column, or the name. MySQL
+stores the joins of each view in such brackets.
 What stands in the brackets of a LEFT JOIN stays there, but for a single table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
@@ -51,7 +52,8 @@ def _parts(join: exp.Join) -> Iterator[exp.Join]:
         return
     copy = node.copy()
     first, joins = _from_left(copy)
-    if not joins or not all(_is_inner(each) and _names_its_tables(each) for each in joins):
+    tables = [first, *(each.this for each in joins)]
+    if not joins or not all(map(_is_inner, joins)) or not _names_only(tables, joins):
         yield join
         return
     last, on = joins[-1], join.args.get("on")
@@ -75,6 +77,10 @@ def _is_inner(join: exp.Join) -> bool:
     return not join.side and not join.method and (join.kind or "").upper() in _INNER and not join.args.get("using")
 
 
-def _names_its_tables(join: exp.Join) -> bool:
-    on = join.args.get("on")
-    return on is None or all(column.table for column in on.find_all(exp.Column))
+def _names_only(tables: Sequence[exp.Expr], joins: Sequence[exp.Join]) -> bool:
+    """Whether the conditions of the joins name, with each column, one of these tables."""
+    names = {("", table.alias_or_name) for table in tables}
+    names |= {(table.db, table.name) for table in tables if isinstance(table, exp.Table) and not table.alias}
+    conditions = [on for join in joins if (on := join.args.get("on")) is not None]
+    named = {(column.db, column.table) for on in conditions for column in on.find_all(exp.Column)}
+    return named <= names and not any(table.find(exp.Lateral) for table in tables)

@@ -13,8 +13,13 @@ TIMESTAMP'...' in its place asks, and that one can be cached as any other. `find
 | these plus or minus INTERVAL, also by DATE_ADD, DATE_SUB, ADDDATE, SUBDATE | as what is added to |
 | UNIX_TIMESTAMP(), plus or minus a whole number | a number |
 
-NOW(6), SYSDATE(), CURTIME() and their like stay, and so does all that stands in a select item: MySQL announces a column
-by what it is made of.
+NOW(6), SYSDATE(), CURTIME() and their like stay. So does a whole text in which one stands where a literal is something
+else than an expression of the same value:
+
+* in a select item: MySQL announces a column by what it is made of;
+* a number in ORDER BY or GROUP BY: it may be the position of a column;
+* in LIMIT, behind LIKE or ESCAPE, or in the frame of a window, where MySQL accepts no function, or not all that becomes
+  one literal.
 """
 
 from __future__ import annotations
@@ -34,7 +39,8 @@ MAY_HAVE = re.compile(
 )
 """Texts without a match have no function of the clock that is understood."""
 MOST_DIGITS = 10  # of a number of units, or of seconds
-_OPERATORS = frozenset({"+", "-", "*", "/", "%", "^", "&", "|", "~", "<<", ">>"})
+_OPERATORS = frozenset({"+", "-", "*", "/", "%", "^", "&", "|", "~", "<<", ">>", "!", "||"})
+_OPERATOR_WORDS = ("DIV", "MOD", "BINARY")
 _LOCAL = words("now current_timestamp localtime localtimestamp")
 _BARE = words("current_timestamp localtime localtimestamp utc_timestamp current_date utc_date")
 _DAYS = words("curdate current_date utc_date")
@@ -77,22 +83,37 @@ class Function:
     part: str = ""
 
     @property
+    def is_number(self) -> bool:
+        """Whether it becomes a number."""
+        return self.clock is Clock.UNIX or self.part not in ("", "year")
+
+    @property
     def numbers(self) -> tuple[int, ...]:
         """The tokens of which `read` wants the values."""
         return tuple(each.number for each in self.moved if each is not TO_DAY)
 
 
+class Clause(Enum):
+    """Where in a text an expression stands, as far as that matters."""
+
+    ITEMS = "select items"
+    ORDER = "ORDER BY or GROUP BY"
+    LIMIT = "LIMIT"
+    OTHER = "elsewhere"
+
+
 def finds(tokens: Sequence[Token]) -> list[Function] | None:
-    """All expressions of the clock, in order; None where one stands in a select item. `tokens`: of `scan`."""
+    """All expressions of the clock, in order; None where one stands where no literal can stand in its place. `tokens`:
+    of `scan`."""
     found: list[Function] = []
-    walk = _Items()
+    walk = _Clauses()
     at = 0
     while at < len(tokens):
         function = _expression(tokens, at)
         if function is None:
             walk.token(tokens[at], tokens[at - 1].text == "." if at else False)
             at += 1
-        elif walk.inside:
+        elif _is_barred(tokens, function, walk.clause):
             return None
         else:
             found.append(function)
@@ -100,30 +121,44 @@ def finds(tokens: Sequence[Token]) -> list[Function] | None:
     return found
 
 
-class _Items:
-    """Whether the text is in a select item."""
+def _is_barred(tokens: Sequence[Token], function: Function, clause: Clause) -> bool:
+    if clause is Clause.OTHER or (clause is Clause.ORDER and not function.is_number):
+        before = function.first - 1
+        framed = function.end < len(tokens) and is_keyword(tokens[function.end], "PRECEDING", "FOLLOWING")
+        return framed or (before >= 0 and is_keyword(tokens[before], "LIKE", "ESCAPE"))
+    return True
+
+
+class _Clauses:
+    """In which clause the text is."""
 
     def __init__(self) -> None:
-        self.inside = False
+        self.clause = Clause.OTHER
         self._selects = False  # a SELECT stands in this bracket
-        self._outer: list[tuple[bool, bool]] = []
+        self._outer: list[tuple[Clause, bool]] = []
 
     def token(self, token: Token, after_dot: bool) -> None:
         if token.text == "(":
-            self._outer.append((self.inside, self._selects))
+            self._outer.append((self.clause, self._selects))
             self._selects = False
         elif token.text == ")":
-            self.inside, self._selects = self._outer.pop() if self._outer else (False, False)
-        elif not after_dot and is_keyword(token, "SELECT"):
-            self.inside = self._selects = True
-        elif not after_dot and self._selects and is_keyword(token, "FROM"):
-            self.inside = False
+            self.clause, self._selects = self._outer.pop() if self._outer else (Clause.OTHER, False)
+        elif after_dot:
+            return
+        elif is_keyword(token, "SELECT"):
+            self.clause, self._selects = Clause.ITEMS, True
+        elif is_keyword(token, "ORDER", "GROUP") and not (self.clause is Clause.ITEMS and not self._selects):
+            self.clause = Clause.ORDER
+        elif is_keyword(token, "LIMIT"):
+            self.clause = Clause.LIMIT
+        elif self._selects and is_keyword(token, "FROM", "HAVING"):
+            self.clause = Clause.OTHER
 
 
 def _expression(tokens: Sequence[Token], at: int) -> Function | None:
     """The expression that begins there."""
     found = _term(tokens, at)
-    if found is None or found.part or (at and tokens[at - 1].text in _OPERATORS):
+    if found is None or found.part or (at and _is_operator(tokens[at - 1])):
         return found
     while found.end + 1 < len(tokens) and tokens[found.end].text in ("+", "-"):
         sign = 1 if tokens[found.end].text == "+" else -1
@@ -138,10 +173,15 @@ def _expression(tokens: Sequence[Token], at: int) -> Function | None:
     return found
 
 
+def _is_operator(token: Token) -> bool:
+    """Whether an operator, to which what stands behind it belongs before a sum is made of that."""
+    return token.text in _OPERATORS or is_keyword(token, *_OPERATOR_WORDS)
+
+
 def _binds_tighter(tokens: Sequence[Token], at: int) -> bool:
     """Whether what stands before belongs to an operator behind it first."""
     return at < len(tokens) and (
-        tokens[at].text in ("*", "/", "%", "^") or is_keyword(tokens[at], "DIV", "MOD", "COLLATE")
+        tokens[at].text in ("*", "/", "%", "^", "||") or is_keyword(tokens[at], "DIV", "MOD", "COLLATE")
     )
 
 
@@ -150,13 +190,14 @@ def _term(tokens: Sequence[Token], at: int) -> Function | None:
     if token.kind != "word" or (at and tokens[at - 1].text in (".", "@")):
         return None
     name = token.text.lower()
-    called = _text(tokens, at + 1) == "("
+    bracket = _text(tokens, at + 1) == "("
+    called = bracket and tokens[at + 1].start == token.end  # else it may be a function of the database's
     if called and _text(tokens, at + 2) == ")":
         if name == "unix_timestamp":
             return Function(at, at + 3, Clock.UNIX)
         return _of_no_argument(name, at, at + 3) if name in _LOCAL | _DAYS | _UTC else None
     if not called:
-        return _of_no_argument(name, at, at + 1) if name in _BARE else None
+        return _of_no_argument(name, at, at + 1) if name in _BARE and not bracket else None
     if name not in _MOVED and name not in _PARTS and name != "date":
         return None
     inner = _expression(tokens, at + 2) if at + 2 < len(tokens) else None

@@ -4,6 +4,9 @@ tomorrow: such a query is refused.
 It does so wherever a TIME is compared or combined with a DATE, DATETIME or TIMESTAMP, and where a function wants a
 date. Every expression of a query is visited, in the scope of its names; `integration/test_current_date.py` asks MySQL
 about all the forms. A string or a number beside a TIME is read as a TIME, which no date is in.
+
+On the way a query is refused in which a name is one table in the condition of a join, and another elsewhere: the
+condition knows only the tables that are joined by then, from the last comma or bracket on, and those of queries around.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from planner.names import Catalogue, Scope, derived_entry, table_entry
+from planner.names import Catalogue, Scope, Visible, derived_entry, table_entry
 from planner.resolve import Ctes, argument, ctes_before, first_part, names_itself
 from planner.string_kinds import DATE_ARITHMETIC, Kind, classes, date_of, of_type, results_of
 from planner.support import refuse
@@ -48,7 +51,10 @@ _DATE_PARTS = re.compile(r"%-?[^HIMSTfpr%-]")  # of a format, as sqlglot's trees
 
 
 def check_current_date(tree: exp.Query, catalogue: Catalogue) -> None:
-    """Raises UnsupportedQuery where the current date is in the answer. Requires: `catalogue.require` has passed."""
+    """Raises UnsupportedQuery where the current date is in the answer, or a name means two tables.
+
+    Requires: `catalogue.require` has passed.
+    """
     _Walk(catalogue).query(tree, None, {})
 
 
@@ -103,6 +109,11 @@ class _Walk:
         return _renamed(self.query(node.this, outside, ctes), node)
 
 
+def _may_be_comma(join: exp.Expr) -> bool:
+    """The tree has the same for a comma and for a JOIN without a condition."""
+    return not any(join.args.get(name) for name in ("on", "using", "side", "kind", "method"))
+
+
 @dataclass
 class _Select:
     """One SELECT."""
@@ -114,16 +125,23 @@ class _Select:
     aliases: dict[str, Kind] = field(default_factory=dict)
     _kinds: dict[int, Kind] = field(default_factory=dict)  # by id of the node: each is visited once
     _queries: dict[int, list[ColumnRef]] = field(default_factory=dict)
+    _conditions: list[tuple[exp.Expr, list[Visible]]] = field(default_factory=list)  # of joins, with what they know
 
     def columns(self) -> list[ColumnRef]:
         clause = argument(self.tree, "from")
         joins = list(self.tree.args.get("joins") or ())
         if clause is not None:
             self._entry(clause.this)
+        first = 0
         for node in joins:
-            self._join(node)
+            first = len(self.scope.entries) if _may_be_comma(node) else first
+            self._join(node, first)
         for node in self.tree.args.get("laterals") or ():
             self._entry(node)
+        for condition, known in self._conditions:
+            for column in condition.find_all(exp.Column):
+                if self.scope.is_hidden(column, known):
+                    raise refuse("two_tables", column.sql("mysql"))
         for node in joins:
             self._visit(node.args.get("on"))
         self._visit(argument(self.tree, "where"))
@@ -138,7 +156,7 @@ class _Select:
 
     def _entry(self, node: exp.Expr) -> None:
         wrapped = node.this if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) else node
-        nested = wrapped.args.get("joins") or ()
+        nested, first = wrapped.args.get("joins") or (), len(self.scope.entries)
         name = wrapped.alias or wrapped.name
         base = isinstance(wrapped, exp.Table) and not (wrapped.name in self.ctes and not wrapped.db)
         relation = self.walk.catalogue.relation(wrapped) if base and isinstance(wrapped, exp.Table) else None
@@ -148,13 +166,16 @@ class _Select:
         else:
             self.scope.add(derived_entry(name, self.walk.source(wrapped, self.scope, self.ctes), database))
         for join in nested:
-            self._join(join)
+            self._join(join, first)
         for join in nested:
             self._visit(join.args.get("on"))
 
-    def _join(self, node: exp.Expr) -> None:
+    def _join(self, node: exp.Expr, first: int) -> None:
+        """`first`: of the entries that its condition knows."""
         before = len(self.scope.entries)
         self._entry(node.this)
+        if node.args.get("on") is not None:
+            self._conditions.append((node.args["on"], self.scope.entries[first:]))
         named = [name.name.lower() for name in node.args.get("using") or ()]
         if node.args.get("method") == "NATURAL":
             named = [name for entry in self.scope.entries[before:] for name in entry.columns]

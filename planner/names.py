@@ -6,7 +6,7 @@ with what was written, as MySQL would: a name is never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -91,6 +91,24 @@ class Scope:
             scope = scope.parent
         written = ".".join(part for part in (node.db, node.table, node.name) if part)
         raise UnknownName(f"unknown column {written!r}")
+
+    def is_hidden(self, node: exp.Column, known: Sequence[Visible]) -> bool:
+        """Whether the column is one of a query around this one where only these entries are known, and one of the other
+        entries elsewhere in this query."""
+        if self._finds(node, known) or not self._finds(node, self.entries):
+            return False
+        scope = self.parent
+        while scope is not None and not scope._finds(node, scope.entries):
+            scope = scope.parent
+        return scope is not None
+
+    def _finds(self, node: exp.Column, entries: Sequence[Visible]) -> bool:
+        return any(
+            node.name.lower() in entry.columns
+            and (not node.table or self._same(entry.name, node.table))
+            and (not node.db or self._same(entry.database, node.db))
+            for entry in entries
+        )
 
     def null_finds_zero_date(self, column: ColumnRef) -> bool:
         """Whether `column IS NULL` may find 0000-00-00, as it does for DATE and DATETIME columns that are NOT NULL."""

@@ -37,6 +37,7 @@ REFUSED: dict[str, str] = {
     "partition_selection": "a SELECT from named partitions is not supported",
     "unknown_function": "the function is not one of MySQL's own, or is not known to be deterministic",
     "recursive": "in a WITH without RECURSIVE, a name of its own inside of a query, or of one that is defined later",
+    "two_tables": "a name is a table of a query around this one in the condition of a join, and another one elsewhere",
     "bit_result": "of a BIT that goes through a function MySQL gives now its bytes, now digits",
     "zerofill_result": "of a ZEROFILL number that IF, CASE, MIN or MAX gives, or a YEAR beside a DECIMAL, MySQL shows"
     " zeros, or not, by its plan",

@@ -20,11 +20,11 @@ EVERY = 1.0  # seconds between two questions
 WANTED = 10.0  # seconds: so long after the last that wanted to know MySQL is asked
 FRESH = 5.0  # seconds: an older answer says nothing, for the clock may have been set
 EPOCH = datetime(1970, 1, 1)
-QUESTION = "SELECT UTC_TIMESTAMP(6)"
+QUESTION = "SELECT SYSDATE(6)"  # init_connect may have set the clock that NOW() shows to this session
 
 
 async def ask(executor: Executor) -> datetime:
-    """MySQL's UTC, to the microsecond. Raises as `Executor.query`."""
+    """MySQL's UTC, to the microsecond, for the session is pinned to it. Raises as `Executor.query`."""
     _, rows = await executor.query(QUESTION)
     return datetime.fromisoformat(str(rows[0][0]))
 

@@ -126,11 +126,11 @@ def judged(script: Script, world: World, enough: int | None = None) -> Judged:
     direct, through = world.places()
     statements = tuple(restored(world.origin))
     found.shapes = {step.sql: shape_of(through.text(step)) for step in script.steps if is_select(step.sql)}
-    best, since = -1, time.monotonic()
     with world.administrator() as connection:
         found.refused = refusals(connection, dict.fromkeys(found.shapes.values()))
         if enough is not None:
             make_caches(connection, [shape for shape in found.shapes.values() if shape not in found.refused])
+        best, since = -1, time.monotonic()  # planning takes its time on a busy machine
         while time.monotonic() - since < IN_VAIN and not found.wrong:
             found.add(play(script, direct, through, statements))
             more = found.hits > best

@@ -111,6 +111,7 @@ class Effects:
     calls: bool  # it calls a procedure
     calls_unknown: bool  # it may call what does anything
     error_hides: bool  # something may have been done before an error
+    triggers: bool  # it writes rows, and before an error triggers may have set variables of the session
     one_phase: bool  # it commits an XA transaction, which is in no binlog if it was prepared
     # No error: nothing of the session need be looked at, and no temporary table can have got another name.
     simple: bool
@@ -163,6 +164,7 @@ def effects_of(statement: Statement) -> Effects:
         calls=kind is Kind.CALL,
         calls_unknown=unknown,
         error_hides=unknown or not of_kind.undone,
+        triggers=any(part.kind is Kind.WRITE for part in parts),
         one_phase=any(ONE_PHASE in part.options for part in parts),
         simple=simple,
     )

@@ -85,7 +85,7 @@ def _doubt(state: SessionState, effects: Effects, *, failed: bool) -> None:
     # Of what may be called, procedures may switch the binlog off, and CALL ends with an OK packet or an error.
     state.hides_writes |= failed and effects.calls_unknown
     unknown_rows = effects.calls_unknown and state.eof and not effects.calls
-    if unknown_rows or (failed and effects.error_hides):
+    if unknown_rows or (failed and (effects.error_hides or effects.triggers)):
         state.known = state.token_known = False  # an error tells nothing, nor do rows that end with EOF
         state.marks = ALL_MARKS
     elif effects.unsettles:

@@ -42,6 +42,7 @@ from proxy.mysql.session_variables import (
     LOG_BIN,
     OF_BMP,
     OF_QUERIES,
+    OWN_CLOCK,
     PINNED_VALUES,
     RAW,
     READ_ONLY,
@@ -322,6 +323,7 @@ class SessionState:
         self.account, self.identity, self.database = account, identity, database
         self.values = {name: text or "" for name, text in zip(ASKED, row[5:], strict=True)}
         is_off = self.values.pop(AUTOCOMMIT) == "0"
+        self.own_clock |= self.values.pop(TIMESTAMP) == OWN_CLOCK
         self.misflagged = is_off and self.autocommit
         if self.values["time_zone"].upper() == "SYSTEM":
             self.values["time_zone"] = system_zone

@@ -62,13 +62,16 @@ TRACKED = (
 WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
 ASKED = (
     *ALWAYS, *SOMETIMES, ROW_LIMIT, "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout",
-    "max_allowed_packet", LOG_BIN, AUTOCOMMIT, *TRACKS,
+    "max_allowed_packet", LOG_BIN, AUTOCOMMIT, TIMESTAMP, *TRACKS,
 )  # fmt: skip
 OF_THE_SERVER = "of the server"
+OWN_CLOCK = "own"
 # How a value is asked for where not by its name: what older servers do not know; what fills have of the server.
 _ASKED_BY = {
     "use_secondary_engine": "COALESCE(/*!80013 @@session.use_secondary_engine, */ 'ON')",
     "optimizer_switch": f"IF(@@session.optimizer_switch = @@global.optimizer_switch, '{OF_THE_SERVER}', 'another')",
+    # It is the clock's where it is not set: init_connect may have, of which no tracker tells.
+    TIMESTAMP: f"IF(ABS(UNIX_TIMESTAMP(SYSDATE(6)) - @@session.timestamp) < 2, '', '{OWN_CLOCK}')",
     "default_collation_for_utf8mb4": "COLLATION(_utf8mb4'')",  # the variable is to go
     "max_sort_length": "IF(@@session.max_sort_length = @@global.max_sort_length"
     f" AND @@session.max_sort_length >= {SORTED}, '{OF_THE_SERVER}', 'another')",

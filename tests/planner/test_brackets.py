@@ -26,6 +26,7 @@ def without(sql: str) -> str:
         ("a JOIN (b JOIN c ON b.y = c.y OR b.z) ON a.x = b.x OR a.z",
          "a, b JOIN c ON (b.y = c.y OR b.z) AND (a.x = b.x OR a.z)"),
         ("a JOIN b JOIN c ON b.y = c.y ON a.x = b.x", "a, b JOIN c ON (b.y = c.y) AND (a.x = b.x)"),
+        ("a JOIN (b AS e JOIN s.c ON e.y = s.c.y) ON a.x = e.x", "a, b AS e JOIN s.c ON (e.y = s.c.y) AND (a.x = e.x)"),
         ("a JOIN (b, (c JOIN d)) ON a.x = c.x", "a, b, c JOIN d ON a.x = c.x"),
         ("((SELECT 1 AS z) q JOIN b ON b.z = q.z)", "(SELECT 1 AS z) AS q JOIN b ON b.z = q.z"),
         ("t WHERE x IN (SELECT y FROM (a JOIN b))", "t WHERE x IN (SELECT y FROM a, b)"),
@@ -42,6 +43,10 @@ def test_what_becomes_plain(sql: str, plain: str) -> None:
         "a JOIN (b LEFT JOIN c ON b.y = c.y) ON a.x = b.x",
         "a JOIN (b JOIN c ON y = b.y) ON a.x = b.x",  # of which table is y, where there are more?
         "a JOIN (b JOIN c USING (y)) ON a.x = b.x",
+        "a JOIN (b JOIN c ON b.y = a.y) ON a.x = b.x",  # a of a query around this one
+        "a JOIN (b JOIN c ON EXISTS (SELECT 1 FROM d WHERE d.y = a.y)) ON a.x = b.x",
+        "a JOIN (b JOIN c ON s.b.y = c.y) ON a.x = b.x",  # of which database is b?
+        "a JOIN (b, LATERAL (SELECT a.y) AS l) ON a.x = b.x",
         "a NATURAL JOIN (b JOIN c ON b.y = c.y)",
         "a RIGHT JOIN (b JOIN c ON b.y = c.y) ON a.x = b.x",
         "(SELECT 1 AS x) AS q JOIN (SELECT 2 AS x) AS r ON q.x = r.x",

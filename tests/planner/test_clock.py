@@ -38,6 +38,15 @@ def told(condition: str) -> list[str | None]:
         ("a < NOW() + INTERVAL b DAY", ["TIMESTAMP '2024-03-31 10:00:05'"]),
         ("a < NOW() - INTERVAL 9999 YEAR", [None]),
         ("a IN (SELECT EXTRACT(DAY FROM b) FROM u WHERE c > NOW())", ["TIMESTAMP '2024-03-31 10:00:05'"]),
+        ("a > b DIV UNIX_TIMESTAMP() - 1 OR (!UNIX_TIMESTAMP() - 9)", ["1711872005", "1711872005"]),
+        ("BINARY NOW() - INTERVAL 1 DAY OR 5 MOD NOW() - INTERVAL 1 DAY", ["TIMESTAMP '2024-03-31 10:00:05'"] * 2),
+        ("a || UNIX_TIMESTAMP() - 1 AND UNIX_TIMESTAMP() - 1 || 'x'", ["1711872005", "1711872005"]),
+        # A function by its name alone where the bracket follows at once: else MySQL looks for one of the database's.
+        ("a < NOW () OR a < CURDATE /* x */ () OR a < DATE_SUB (NOW(), INTERVAL 2 DAY)",
+         ["TIMESTAMP '2024-03-31 10:00:05'"]),
+        ("a = 1 ORDER BY a < NOW(), YEAR(NOW())", ["TIMESTAMP '2024-03-31 10:00:05'", "YEAR(DATE '2024-01-01')"]),
+        ("a = 1 GROUP BY a HAVING MONTH(MAX(b)) = MONTH(NOW())", ["3"]),
+        ("a IN (SELECT b FROM u ORDER BY c) AND MONTH(d) = MONTH(NOW())", ["3"]),
         ("a < NOW(6) AND b < SYSDATE() AND c < CURTIME() AND d = 'now()' AND `now` = 1 AND t.curdate = 2", []),
     ],
 )  # fmt: skip
@@ -56,6 +65,26 @@ def test_what_a_function_is(condition: str, literals: list[str | None]) -> None:
     ],
 )
 def test_a_column_is_announced_by_what_it_is_made_of(sql: str) -> None:
+    assert finds(scan(sql)) is None
+    assert with_parameters(sql) == sql
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "a = 1 ORDER BY MONTH(NOW())",  # the third column, in March
+        "a = 1 ORDER BY a, +DAY(CURDATE()) DESC",
+        "a = 1 GROUP BY DAYOFMONTH(NOW()), a",
+        "a = 1 ORDER BY UNIX_TIMESTAMP() - 5",
+        "a = 1 ORDER BY a LIMIT MONTH(NOW())",
+        "a IN (SELECT b FROM u GROUP BY (MONTH(NOW())))",
+        "a = 1 ORDER BY SUM(b) OVER (ORDER BY b ROWS UNIX_TIMESTAMP() PRECEDING)",
+        "a LIKE NOW() - INTERVAL 1 DAY",
+        "a LIKE 'b' ESCAPE MONTH(NOW())",
+    ],
+)
+def test_where_a_literal_means_something_else(condition: str) -> None:
+    sql = f"SELECT a, b, c FROM t WHERE {condition}"
     assert finds(scan(sql)) is None
     assert with_parameters(sql) == sql
 

@@ -32,7 +32,7 @@ def told(sql: str) -> set[str]:
         ("SELECT 1", {"single", "simple"}),
         ("SELECT id FROM t", {"touches", "opens_snapshot", "single", "simple"}),
         ("SELECT id FROM t FOR UPDATE", {"touches", "locks", "single", "simple"}),
-        ("INSERT INTO t VALUES (1)", {"touches", "locks", "single", "simple"}),
+        ("INSERT INTO t VALUES (1)", {"touches", "locks", "triggers", "single", "simple"}),
         ("BEGIN", {"bounds", "ends", "error_hides", "single", "simple"}),
         (
             "START TRANSACTION WITH CONSISTENT SNAPSHOT",

@@ -59,7 +59,7 @@ def test_what_a_statement_does_to_its_transaction(sql: str, before: int, then: i
 
 def test_a_statement_with_an_error_has_done_what_it_may_have_done() -> None:
     state = left_by("INSERT INTO t VALUES (1)", IN_ONE, FAILED, errno=1062)
-    assert (state.touched, state.wrote, state.known) == (True, True, True)
+    assert (state.touched, state.wrote, state.known) == (True, True, False)
     assert not left_by("CREATE TABLE t (id INT)", ALONE, FAILED, errno=1050).known
     assert not left_by("INSERT INTO t VALUES (1)", IN_ONE, FAILED, errno=1213).known, "the transaction may be over"
 
@@ -107,6 +107,10 @@ def test_what_mysql_does_not_tell_is_in_doubt() -> None:
     assert left_by("CREATE TEMPORARY TABLE x (id INT)", ALONE, ALONE, not_hidden={("d", "t")}).hiding
     assert not left_by("SET ROLE NONE", ALONE, ALONE).known
     assert left_by("SET @x = 1", ALONE, ALONE, changed=True).hiding is False
+    for write in ("INSERT INTO t VALUES (1)", "UPDATE t SET id = 1", "DELETE FROM t"):
+        assert left_by(write, ALONE, ALONE).known
+        assert not left_by(write, ALONE, ALONE, errno=1048).known, "a trigger may have set a variable before the error"
+    assert left_by("SELECT x FROM t", ALONE, ALONE, errno=1054).known
     assert left_by("SELECT 1", ALONE, ALONE, changed=True).hiding, "it changed what its text does not say"
     assert left_by("SET SESSION session_track_gtids = OFF", ALONE, ALONE).tracks_changed
 
