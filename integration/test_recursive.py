@@ -32,6 +32,8 @@ QUERIES = (
     " LEFT JOIN c ON c.p = s.i AND c.id > ? GROUP BY s.i ORDER BY s.i",
     "WITH RECURSIVE a AS (SELECT id FROM n WHERE id > ?), b AS (SELECT id FROM a UNION SELECT c.id FROM c JOIN b"
     " ON c.p = b.id) SELECT COUNT(*) FROM b JOIN a USING (id)",
+    "WITH RECURSIVE t AS (WITH q AS (SELECT id, p FROM c) SELECT id FROM q WHERE id = ? UNION ALL SELECT c.id FROM c"
+    " JOIN t ON c.p = t.id) SELECT * FROM t ORDER BY id",
     "SELECT x.id FROM c x WHERE x.id IN (WITH RECURSIVE t AS (SELECT id FROM c WHERE id = ? UNION ALL SELECT c.id"
     " FROM c JOIN t ON c.p = t.id) SELECT id FROM t) ORDER BY x.id",
     "SELECT c.id, (SELECT COUNT(*) FROM (SELECT n.id FROM n WHERE n.id >= c.p ORDER BY n.id LIMIT 3) f) AS some FROM c"

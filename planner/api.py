@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -48,26 +49,32 @@ from sqltypes.schema import TEMPORAL_TYPES, ResultColumn, SchemaSnapshot, Table
 ANSWER = "answer"  # the alias of an answer arrangement's columns: c0, c1 ...
 
 
-def plan_query(sql: str, database: str, snapshot: SchemaSnapshot) -> QueryPlan:
+class TakesLong(Exception):
+    """Planning takes several times as long as the text tells: nothing has been decided."""
+
+
+def plan_query(sql: str, database: str, snapshot: SchemaSnapshot, *, brief: bool = False) -> QueryPlan:
     """The plan of a query. `?` are its parameters, `IN (?)` or `IN (?...)` a list, and functions of the clock are, too
     (`planner/clock.py`); literals are constants.
 
-    Raises ParseError (with the place), UnknownName, UnsupportedQuery (code of `support.REFUSED`), NeedRelations.
+    Raises ParseError (with the place), UnknownName, UnsupportedQuery (code of `support.REFUSED`), NeedRelations; if it
+    is to be `brief`, TakesLong.
     """
     query, catalogue = _checked(sql, database, snapshot)
+    evicted = partial(_evicted, query, catalogue, brief=brief)
     if query.modes is not None:
-        return _evict(query, catalogue, because("sql_mode"))
+        return evicted(because("sql_mode"))
     doubt = _misread(query, catalogue)
     if doubt:
-        return _evict(query, catalogue, because("text", doubt))
+        return evicted(because("text", doubt))
     parameters = Parameters(query.lists)
     try:
         block = rewrite(Resolver(catalogue, parameters, query.item_names).query(query.tree))
         built = build(block, parameters)
     except NotMaintained as reason:
-        return _evict(query, catalogue, str(reason))
+        return evicted(str(reason))
     except UnsupportedQuery as error:
-        return _evict(query, catalogue, f"{error.code}: {error}")
+        return evicted(f"{error.code}: {error}")
     return QueryPlan(
         query.normalised,
         database,
@@ -81,11 +88,17 @@ def plan_query(sql: str, database: str, snapshot: SchemaSnapshot) -> QueryPlan:
 
 
 def plan_evict(
-    sql: str, database: str, snapshot: SchemaSnapshot, why: str = "asked for", caution: Caution = Caution.NONE
+    sql: str,
+    database: str,
+    snapshot: SchemaSnapshot,
+    why: str = "asked for",
+    caution: Caution = Caution.NONE,
+    *,
+    brief: bool = False,
 ) -> QueryPlan:
     """The plan that holds the query's answers as they are. Raises as `plan_query`."""
     query, catalogue = _checked(sql, database, snapshot)
-    return _evict(query, catalogue, why, caution)
+    return _evicted(query, catalogue, why, caution, brief=brief)
 
 
 def with_result_columns(plan: QueryPlan, columns: Sequence[ResultColumn]) -> QueryPlan:
@@ -211,13 +224,17 @@ def _check_sample(
     _check_meaning(tried, catalogue)
 
 
-def _evict(query: ParsedQuery, catalogue: Catalogue, why: str, caution: Caution = Caution.NONE) -> QueryPlan:
+def _evicted(
+    query: ParsedQuery, catalogue: Catalogue, why: str, caution: Caution = Caution.NONE, *, brief: bool
+) -> QueryPlan:
     if query.modes is not None:  # conditions are computed here as the default mode does
         caution = max(caution, Caution.KEYS)
     caution = Caution.TABLES if _misread(query, catalogue) else caution
     analysis = _analysed(query, catalogue, caution)
     untyped = [at for at in range(len(query.lists)) if not analysis.parameters.type(at).is_known]
     if untyped:
+        if brief:
+            raise TakesLong  # the query is checked once more with each kind of literal
         analysis = _analysed_as_sent(query, catalogue, caution, untyped)
     described = _parameters(query, analysis.parameters, catalogue)
     if query.modes is not None and any(parameter.type.name in TEMPORAL_TYPES for parameter in described):

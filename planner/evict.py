@@ -215,8 +215,9 @@ class _Walk:
         """A query of a WITH that names itself: what it gives has the columns of its first part. Which of its rows leads
         to which is not followed, so any change of its tables may concern any answer."""
         self.analysis.caution = Caution.TABLES
-        first = first_part(cte.this)
-        columns = _renamed(self.query(first, None, ctes_before(ctes, cte.alias), {}), cte)
+        columns = _renamed(
+            self.query(first_part(cte.this), None, _with(cte.this, ctes_before(ctes, cte.alias)), {}), cte
+        )
         inside = _Walk(self.analysis, self.catalogue, {**self.recursive, cte.alias: columns})
         inside.query(cte.this, None, {**ctes_before(ctes, cte.alias), cte.alias: cte}, {})
         return columns

@@ -14,12 +14,14 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
 import structlog
 
+from planner.api import TakesLong
 from planner.plan import Caution, QueryPlan
 from planner.scan import DEFAULT_VERSION, tokens_at_most
 from proxy.planning_worker import LENGTH, NO_MEMORY, READY, Evict, Job, Request, Thought, packed, planned, thought, told
@@ -132,9 +134,10 @@ class PlanningProcess:
 
     async def _think(self, job: Job) -> Thought:
         if is_small(job.sql, job.snapshot):
-            plan = planned(job)
-            await asyncio.sleep(0)
-            return told(plan, job.snapshot)
+            with suppress(TakesLong):
+                plan = planned(job, brief=True)
+                await asyncio.sleep(0)
+                return told(plan, job.snapshot)
         async with self._turn:
             self.counters["planned_aside"] += 1
             answer = await self._aside(job)

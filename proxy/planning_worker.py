@@ -26,7 +26,7 @@ import structlog
 from bulk.priority import stand_back
 from dataflow.arrangement import Memory
 from dataflow.graph import Graph
-from planner.api import plan_evict, plan_query
+from planner.api import TakesLong, plan_evict, plan_query
 from planner.fingerprint import Fingerprint, fingerprint, outline
 from planner.plan import Caution, QueryPlan
 from planner.session_needs import session_needs
@@ -94,7 +94,7 @@ def refusing() -> Iterator[None]:
     """Where the planner itself fails, the query is no cache: MySQL answers it."""
     try:
         yield
-    except (UpwellError, MemoryError):
+    except (UpwellError, MemoryError, TakesLong):
         raise
     except (RecursionError, SyntaxError):  # the latter: of code that is nested deeper than Python compiles
         raise UnsupportedQuery("too_deep", "the query is nested too deeply") from None
@@ -103,12 +103,12 @@ def refusing() -> Iterator[None]:
         raise UnsupportedQuery("fault", f"the planner has failed: {type(error).__name__}") from error
 
 
-def planned(job: Job) -> QueryPlan:
-    """Raises ParseError, UnknownName, UnsupportedQuery, NeedRelations."""
+def planned(job: Job, *, brief: bool = False) -> QueryPlan:
+    """Raises ParseError, UnknownName, UnsupportedQuery, NeedRelations; if it is to be `brief`, TakesLong."""
     with refusing():
         if job.evict is None:
-            return plan_query(job.sql, job.database, job.snapshot)
-        return plan_evict(job.sql, job.database, job.snapshot, job.evict.why, job.evict.caution)
+            return plan_query(job.sql, job.database, job.snapshot, brief=brief)
+        return plan_evict(job.sql, job.database, job.snapshot, job.evict.why, job.evict.caution, brief=brief)
 
 
 def told(plan: QueryPlan, snapshot: SchemaSnapshot) -> Thought:

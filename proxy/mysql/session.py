@@ -219,6 +219,7 @@ class Session:
         text, entry, values, route, (instead, differing) = self._look(data, text)
         if route.is_command and self._own_sql.runs(text):
             return
+        self.state.clock_asked |= route.by_clock and not self.state.known
         more = entry.more and self.passing.several
         if entry.cache is not None and not more and entry.steer is not Steer.SKIP:
             system = shared.system

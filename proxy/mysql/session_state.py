@@ -133,6 +133,7 @@ class SessionState:
     announces: Announces = NOBODY
     keep_alive: float = KEEP_ALIVE
     own_clock: bool = False  # it may have set `timestamp`: NOW() says that then
+    clock_asked: bool = False  # a text by the clock came while nothing was known of the session
     renewed: bool = False  # MySQL has begun it anew, and the trackers have not been switched on since
     # Its transaction.
     flags: int = STATUS_AUTOCOMMIT  # of MySQL's last answer, those that go on to the next one

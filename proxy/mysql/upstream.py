@@ -93,6 +93,10 @@ class Upstream:
         state, relay = self.state, self._relay
         if state.tracks_changed and not relay.busy and not (state.tracks_wait and state.in_transaction):
             relay.start(switch_on(self))
+        if state.clock_asked and not relay.busy:  # its cache could not be found: the next one's can
+            state.clock_asked = False
+            if not state.known:
+                relay.start(self.refresh())
         if not relay.busy and relay.commands.held:
             relay.go_on()
 

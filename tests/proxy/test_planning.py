@@ -34,6 +34,7 @@ from tests.support.waiting import until
 T = Table("d", "t", tuple(Column(f"c{at}", BIGINT, False, at) for at in range(20)), ("c0",), (), (("c0",),))
 SCHEMA = SchemaSnapshot({("d", "t"): T}, (9, 7, 0))
 SMALL = "SELECT c1 FROM t WHERE c0 = ?"
+UNTYPED = "SELECT c1 FROM t WHERE c0 & ? AND c2 & ?"
 
 
 def ors(number: int) -> str:
@@ -148,8 +149,12 @@ def test_a_small_text_needs_no_helper_and_a_view_may_be_anything() -> None:
         async with helper() as made:
             assert (await made.plan(SMALL, "d", SCHEMA)).plan == plan_query(SMALL, "d", SCHEMA)
             assert made.counters["planning_helpers"] == 0
+            assert (await made.plan(UNTYPED, "d", SCHEMA)).plan == plan_query(UNTYPED, "d", SCHEMA)
+            assert made.counters["planned_aside"] == 1, "it is planned once for each kind of literal"
+            held = plan_evict(UNTYPED, "d", SCHEMA, "in doubt")
+            assert (await made.plan_evict(UNTYPED, "d", SCHEMA, "in doubt")).plan == held
             assert (await made.plan(MIDDLE, "d", SCHEMA)).plan == plan_query(MIDDLE, "d", SCHEMA)
-            assert made.counters["planning_helpers"] == 1
+            assert made.counters["planned_aside"] == 3 and made.counters["planning_helpers"] == 1
 
     asyncio.run(scenario())
     view = View("d", "v", MIDDLE, ("c1",))
