@@ -115,3 +115,13 @@ def proxy_in_thread(mysql: Server, database: str, state: Path, **options: str) -
         raise failed[0]
     for context in made[0].unhandled:
         raise AssertionError(context) from context.get("exception")
+
+
+@contextmanager
+def beside_database(mysql: Server, database: str, state: Path, *statements: str) -> Iterator[Beside]:
+    """A proxy beside a database that is made for it by these statements, and dropped behind it."""
+    mysql.execute(f"DROP DATABASE IF EXISTS {database}", f"CREATE DATABASE {database}", f"USE {database}", *statements)
+    with proxy_in_thread(mysql, database, state) as found:
+        yield found
+        found.at_rest()
+    mysql.execute(f"DROP DATABASE {database}")

@@ -58,7 +58,7 @@ from proxy.mysql.packets import (
     parse_ok,
     read_lenenc_int,
 )
-from proxy.mysql.session_state import CHARACTERISTICS, GTIDS, TRANSACTION, VARIABLE, entries
+from proxy.mysql.tracker_entries import CHARACTERISTICS, GTIDS, TRANSACTION, VARIABLE, entries
 
 ALWAYS = (
     0b101  # LONG_PASSWORD, LONG_FLAG

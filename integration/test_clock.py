@@ -15,7 +15,7 @@ import pytest
 
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
-from integration.proxy_thread import Beside, proxy_in_thread
+from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from planner.clock import finds, read
@@ -62,11 +62,8 @@ SECONDS = 2.2  # for which each query is asked: its answer changes in each of th
 
 @pytest.fixture(scope="module")
 def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
-    mysql.execute(f"DROP DATABASE IF EXISTS {DATABASE}", f"CREATE DATABASE {DATABASE}", f"USE {DATABASE}", *TABLES)
-    with proxy_in_thread(mysql, DATABASE, Path(tmp_path_factory.mktemp("state"))) as found:
+    with beside_database(mysql, DATABASE, Path(tmp_path_factory.mktemp("state")), *TABLES) as found:
         yield found
-        found.at_rest()
-    mysql.execute(f"DROP DATABASE {DATABASE}")
 
 
 @pytest.fixture(autouse=True)
@@ -230,6 +227,11 @@ def test_a_write_that_fails_may_have_set_the_clock(beside: Beside, mysql: Server
             read_until_hit(beside, through, lambda: through.query(BY_NOW))
             assert parse(through.query(write), binary=False).errno
             assert not parse(through.query(BY_NOW), binary=False).rows, write
+        through.command(COM_RESET_CONNECTION)
+        read_until_hit(beside, through, lambda: through.query(BY_NOW))
+        prepared = through.prepare("INSERT INTO triggered VALUES (NULL)")
+        assert parse(through.execute(prepared.id, b""), binary=True).errno
+        assert not parse(through.query(BY_NOW), binary=False).rows, "executed"
     mysql.execute(f"DROP TABLE {DATABASE}.triggered")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
-from integration.proxy_thread import Beside, proxy_in_thread
+from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from proxy.api import CacheInfo
 from proxy.named_cache import NamedCache
@@ -49,11 +49,8 @@ CHANGES = (
 
 @pytest.fixture(scope="module")
 def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
-    mysql.execute(f"DROP DATABASE IF EXISTS {DATABASE}", f"CREATE DATABASE {DATABASE}", f"USE {DATABASE}", *TABLES)
-    with proxy_in_thread(mysql, DATABASE, Path(tmp_path_factory.mktemp("state"))) as found:
+    with beside_database(mysql, DATABASE, Path(tmp_path_factory.mktemp("state")), *TABLES) as found:
         yield found
-        found.at_rest()
-    mysql.execute(f"DROP DATABASE {DATABASE}")
 
 
 def shown(client: RawClient, sql: str) -> object:

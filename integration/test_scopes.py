@@ -16,7 +16,7 @@ import pytest
 
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
-from integration.proxy_thread import Beside, proxy_in_thread
+from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served
 
@@ -43,17 +43,34 @@ class Writer:
         self.rng = rng
 
     def column(self) -> str:
+        """Mostly with the name of its table; each of the tables has one that no other has."""
+        if self.rng.random() < 0.15:
+            return f"only_{self.rng.choice(TABLES)}"
         return f"{self.rng.choice(NAMES)}.{self.rng.choice(('id', 'x', 'x'))}"
 
     def joined(self, names: list[str], depth: int = 0) -> str:
         """Of tables with these names, in this order."""
         if len(names) == 1:
+            kind = self.rng.random()
+            if kind < 0.1:
+                own = self.rng.choice(NAMES)
+                of = f"SELECT {own}.id, {own}.x FROM {self.rng.choice(TABLES)} {own} WHERE {own}.x = {self.column()}"
+                return f"{self.rng.choice(('LATERAL ', 'LATERAL ', ''))}({of}) {names[0]}"
             return f"{self.rng.choice(TABLES)} {names[0]}"
         cut = self.rng.randrange(1, len(names))
         parts = [self.joined(some, depth + 1) for some in (names[:cut], names[cut:])]
         shown = [f"({part})" if " JOIN " in part and self.rng.random() < 0.8 else part for part in parts]
-        how = self.rng.choice(("JOIN", "JOIN", "JOIN", "LEFT JOIN"))
-        return f"{shown[0]} {how} {shown[1]} ON {self.column()} = {self.column()}"
+        if not depth and self.rng.random() < 0.15:
+            return f"{shown[0]}, {shown[1]}"
+        how = self.rng.choice(("JOIN", "JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN"))
+        return f"{shown[0]} {how} {shown[1]} ON {self.condition()}"
+
+    def condition(self) -> str:
+        """Of a join."""
+        if self.rng.random() < 0.15:
+            own = self.rng.choice(NAMES)
+            return f"EXISTS (SELECT 1 FROM {self.rng.choice(TABLES)} {own} WHERE {self.column()} = {self.column()})"
+        return f"{self.column()} = {self.column()}"
 
     def inner(self, item: str) -> str:
         names = self.rng.sample(NAMES, self.rng.choice((2, 3, 3)))
@@ -78,7 +95,7 @@ class Writer:
             (
                 f"UPDATE {table} SET x = {one} WHERE id = {other}",
                 f"UPDATE {table} SET x = {one}",
-                f"REPLACE INTO {table} VALUES ({one}, {other})",
+                f"REPLACE INTO {table} (id, x) VALUES ({one}, {other})",
                 f"DELETE FROM {table} WHERE id = {one}",
             )
         )
@@ -86,12 +103,9 @@ class Writer:
 
 @pytest.fixture(scope="module")
 def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
-    tables = [f"CREATE TABLE {name} (id INT PRIMARY KEY, x INT)" for name in TABLES]
-    mysql.execute(f"DROP DATABASE IF EXISTS {DATABASE}", f"CREATE DATABASE {DATABASE}", f"USE {DATABASE}", *tables)
-    with proxy_in_thread(mysql, DATABASE, Path(tmp_path_factory.mktemp("state"))) as found:
+    tables = [f"CREATE TABLE {name} (id INT PRIMARY KEY, x INT, only_{name} INT AS (x) STORED)" for name in TABLES]
+    with beside_database(mysql, DATABASE, Path(tmp_path_factory.mktemp("state")), *tables) as found:
         yield found
-        found.at_rest()
-    mysql.execute(f"DROP DATABASE {DATABASE}")
 
 
 def answer(client: RawClient, sql: str) -> object:
@@ -101,7 +115,9 @@ def answer(client: RawClient, sql: str) -> object:
 
 def compared(beside: Beside, mysql: Server, sql: str, rng: random.Random, served: Counter[str]) -> None:
     """The query for each key, with changes between."""
-    first = [f"REPLACE INTO {table} VALUES (1, 1), (2, 2), (3, {number})" for number, table in enumerate(TABLES)]
+    first = [
+        f"REPLACE INTO {table} (id, x) VALUES (1, 1), (2, 2), (3, {number})" for number, table in enumerate(TABLES)
+    ]
     mysql.execute(f"USE {DATABASE}", *first)
     with beside.client() as through, beside.direct() as direct:
         through.query(f"CREATE CACHE scoped FROM {sql}")

@@ -29,8 +29,9 @@ from proxy.mysql.packets import (
 from proxy.mysql.responses import Exchange, Outcome, Responses
 from proxy.mysql.responses import Kind as AnswerKind
 from proxy.mysql.session_rules import Sent, after, ends_shown
-from proxy.mysql.session_state import CHARACTERISTICS, TRANSACTION, SessionState, entries
+from proxy.mysql.session_state import SessionState
 from proxy.mysql.statement_kind import Kind, classify
+from proxy.mysql.tracker_entries import CHARACTERISTICS, TRANSACTION, entries
 
 DATABASE = "statement_effects"
 TABLES = (

@@ -14,7 +14,7 @@ import pytest
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
 from integration.oracle.trees import NULL, Spelled, decimal, double, integer, payload, string
-from integration.proxy_thread import Beside, proxy_in_thread
+from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served
 from integration.untyped_parameters import COMPUTED, FORMS, NAMES, ROWS, TABLE, WRITES, filled
@@ -39,11 +39,8 @@ TOGETHER, OF_EACH, REPEATED = 20, 4, 3
 @pytest.fixture(scope="module")
 def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
     rows = [f"INSERT INTO u ({NAMES}) VALUES ({row})" for row in ROWS]
-    mysql.execute(f"DROP DATABASE IF EXISTS {DATABASE}", f"CREATE DATABASE {DATABASE}", f"USE {DATABASE}", TABLE, *rows)
-    with proxy_in_thread(mysql, DATABASE, Path(tmp_path_factory.mktemp("state"))) as found:
+    with beside_database(mysql, DATABASE, Path(tmp_path_factory.mktemp("state")), TABLE, *rows) as found:
         yield found
-        found.at_rest()
-    mysql.execute(f"DROP DATABASE {DATABASE}")
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from planner.names import Catalogue, Scope, Visible, derived_entry, table_entry
-from planner.resolve import Ctes, argument, ctes_before, first_part, names_itself
+from planner.resolve import Ctes, argument, ctes_before, first_part, names_itself, with_ctes
 from planner.string_kinds import DATE_ARITHMETIC, Kind, classes, date_of, of_type, results_of
 from planner.support import refuse
 from sqltypes.errors import UnknownName
@@ -67,7 +67,7 @@ class _Walk:
 
     def query(self, tree: exp.Expr, parent: Scope | None, ctes: Ctes) -> list[ColumnRef]:
         """Checks the query. The columns that come out, of the type TIME, DATETIME or no matter which."""
-        ctes = _with(tree, ctes)
+        ctes = with_ctes(tree, ctes)
         if isinstance(tree, exp.Subquery):
             return self.query(tree.this, parent, ctes)
         if isinstance(tree, exp.SetOperation):
@@ -83,7 +83,7 @@ class _Walk:
     def _recursive(self, cte: exp.CTE, ctes: Ctes) -> list[ColumnRef]:
         """A query of a WITH that names itself: what it gives has the columns of its first part."""
         before = ctes_before(ctes, cte.alias)
-        columns = _renamed(self.query(first_part(cte.this), None, _with(cte.this, before)), cte)
+        columns = _renamed(self.query(first_part(cte.this), None, with_ctes(cte.this, before)), cte)
         inside = _Walk(self.catalogue, {**self.recursive, cte.alias: columns})
         inside.query(cte.this, None, {**before, cte.alias: cte})
         return columns
@@ -110,11 +110,6 @@ class _Walk:
 def _may_be_comma(join: exp.Expr) -> bool:
     """The tree has the same for a comma and for a JOIN without a condition."""
     return not any(join.args.get(name) for name in ("on", "using", "side", "kind", "method"))
-
-
-def _with(tree: exp.Expr, ctes: Ctes) -> Ctes:
-    clause = argument(tree, "with")
-    return ctes if clause is None else {**ctes, **{cte.alias: cte for cte in clause.expressions}}
 
 
 @dataclass

@@ -30,7 +30,7 @@ from planner.names import Catalogue, Scope, derived_entry, named_tables, table_e
 from planner.parse import parameter_number
 from planner.plan import AnswerInput, Caution, own
 from planner.raising import may_raise
-from planner.resolve import Ctes, argument, ctes_before, first_part, names_itself
+from planner.resolve import Ctes, argument, ctes_before, first_part, names_itself, with_ctes
 from planner.rewrites.outer_to_inner import rejects_missing
 from planner.support import refuse
 from sqltypes import build
@@ -152,20 +152,20 @@ class _Walk:
 
     def query(self, tree: exp.Expr, parent: Scope | None, ctes: Ctes, facts: Facts) -> list[ColumnRef]:
         if isinstance(tree, exp.Subquery):
-            ctes = _with(tree, ctes)
+            ctes = with_ctes(tree, ctes)
             self._limits(tree)
             columns = self.query(tree.this, parent, ctes, facts)
             self._order(tree)
             return columns
         if isinstance(tree, exp.SetOperation):
-            ctes = _with(tree, ctes)
+            ctes = with_ctes(tree, ctes)
             parts = [self.query(part, parent, ctes, facts) for part in (tree.this, tree.expression)]
             columns = self.analysis.sides.united(*parts)
             self._limits(tree)
             self._order(tree)
             return columns
         if isinstance(tree, exp.Select):
-            columns = _Select(self, tree, parent, _with(tree, ctes), facts).visit()
+            columns = _Select(self, tree, parent, with_ctes(tree, ctes), facts).visit()
             self._limits(tree)
             return columns
         raise refuse("not_a_select", tree.sql("mysql")[:60])
@@ -216,7 +216,7 @@ class _Walk:
         to which is not followed, so any change of its tables may concern any answer."""
         self.analysis.caution = Caution.TABLES
         columns = _renamed(
-            self.query(first_part(cte.this), None, _with(cte.this, ctes_before(ctes, cte.alias)), {}), cte
+            self.query(first_part(cte.this), None, with_ctes(cte.this, ctes_before(ctes, cte.alias)), {}), cte
         )
         inside = _Walk(self.analysis, self.catalogue, {**self.recursive, cte.alias: columns})
         inside.query(cte.this, None, {**ctes_before(ctes, cte.alias), cte.alias: cte}, {})
@@ -227,11 +227,6 @@ class _Walk:
         shown = [item for select in tree.find_all(exp.Select) for item in select.expressions]
         if any(may_raise(item, self.analysis.is_json) for item in shown):
             self.analysis.caution = Caution.TABLES
-
-
-def _with(tree: exp.Expr, ctes: Ctes) -> Ctes:
-    clause = argument(tree, "with")
-    return ctes if clause is None else {**ctes, **{cte.alias: cte for cte in clause.expressions}}
 
 
 def _renamed(columns: list[ColumnRef], named: exp.Expr) -> list[ColumnRef]:

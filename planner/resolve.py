@@ -48,11 +48,9 @@ class Resolver:
 
     def _with(self, tree: exp.Select, ctes: Ctes) -> Ctes:
         clause = argument(tree, "with")
-        if clause is None:
-            return ctes
-        if clause.args.get("recursive"):
+        if clause is not None and clause.args.get("recursive"):
             raise NotMaintained(because("derived", "WITH RECURSIVE"))
-        return {**ctes, **{cte.alias: cte for cte in clause.expressions}}
+        return with_ctes(tree, ctes)
 
     def source(self, node: exp.Expr, ctes: Ctes, nullable: bool) -> tuple[str, Visible, Base | Derived]:
         """(alias in the plan, what the scope sees, the source) of one entry of FROM."""
@@ -115,6 +113,12 @@ def first_part(tree: exp.Expr) -> exp.Expr:
     while isinstance(tree, (exp.SetOperation, exp.Subquery)):
         tree = tree.this
     return tree
+
+
+def with_ctes(tree: exp.Expr, ctes: Ctes) -> Ctes:
+    """These common table expressions and those of the query's own WITH."""
+    clause = argument(tree, "with")
+    return ctes if clause is None else {**ctes, **{cte.alias: cte for cte in clause.expressions}}
 
 
 def ctes_before(ctes: Ctes, name: str) -> Ctes:

@@ -74,6 +74,10 @@ class Recorder:
             client.close()
 
 
+class NotRecorded(Exception):
+    """A client has sent what scripts have no form for: its framework is not recorded."""
+
+
 class _Relay:
     def __init__(self, recorder: Recorder, client: socket.socket, number: int) -> None:
         self.recorder, self.client, self.number = recorder, client, number
@@ -102,7 +106,7 @@ class _Relay:
             elif code == COM_STMT_FETCH:
                 self.client.sendall(self.server.rows())
             elif code == COM_STMT_SEND_LONG_DATA:
-                raise NotImplementedError("a parameter in pieces")
+                raise NotRecorded("a parameter in pieces")
             else:
                 if code == COM_INIT_DB:
                     self._note(f"USE `{command[5:].decode()}`", None)
@@ -114,7 +118,7 @@ class _Relay:
             raise Ended(header)
         size = int.from_bytes(header[:3], "little")
         if size == LARGEST:
-            raise NotImplementedError("a command of several packets")
+            raise NotRecorded("a command of several packets")
         return header + self.stream.read(size)
 
     def _note(self, sql: str, bound: tuple[Bound, ...] | None) -> None:
@@ -141,7 +145,7 @@ class _Relay:
     def _query(self, command: bytes) -> None:
         attributes = b"\0\1" if self.server.attributes else b""
         if not command.startswith(attributes, 5):
-            raise NotImplementedError("attributes of a query")
+            raise NotRecorded("attributes of a query")
         self._note(_decoded(command[5 + len(attributes) :]), None)
         self.server.write(command)
         self.client.sendall(self.server.result())
@@ -164,7 +168,7 @@ class _Relay:
         data = command[14:]
         if self.server.attributes and flags & ATTRIBUTES_OF_EXECUTION:
             if data[0] != count:
-                raise NotImplementedError("attributes of an execution")
+                raise NotRecorded("attributes of an execution")
             data = _without_names(data[1:], count)
         types, bound = parsed(data, count, types)
         self.prepared[number] = (sql, count, types)
@@ -184,6 +188,6 @@ def _without_names(data: bytes, count: int) -> bytes:
         return data
     types = data[at + 1 : at + 1 + 3 * count]
     if any(types[2::3]):
-        raise NotImplementedError("a parameter with a name")
+        raise NotRecorded("a parameter with a name")
     plain = b"".join(types[3 * number : 3 * number + 2] for number in range(count))
     return data[: at + 1] + plain + data[at + 1 + 3 * count :]

@@ -26,10 +26,7 @@ from proxy.mysql.packets import (
     STATUS_IN_TRANS,
     STATUS_IN_TRANS_READONLY,
     STATUS_OF_SESSION,
-    Malformed,
-    lenenc,
     read_lenenc,
-    read_lenenc_int,
 )
 from proxy.mysql.responses import NO_STATUS, Outcome
 from proxy.mysql.session_variables import (
@@ -51,34 +48,31 @@ from proxy.mysql.session_variables import (
     SOMETIMES,
     TIMESTAMP,
     UNICODE,
-    UTC,
-    WATCHED_BY_DEFAULT,
     same,
     switched_on,
     untracked,
 )
 from proxy.mysql.set_names import DEFAULT, SET_BY_NAMES, Names, SetNames
 from proxy.mysql.sql_modes import ALL_MARKS, marks_of, mode_hint, value_of
+from proxy.mysql.time_zones import offset_of
+from proxy.mysql.tracker_entries import (
+    CHARACTERISTICS,
+    GTIDS,
+    SCHEMA,
+    STATE,
+    TRANSACTION,
+    VARIABLE,
+    entries,
+    gtid_set,
+    shown_entries,
+    string_at,
+)
 
-_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)", re.ASCII)  # of a time zone
 _OUTSIDE = {ASCII: re.compile(rb"[\x80-\xff]"), BMP: re.compile(rb"[\xf0-\xff]")}  # bytes that no such text has
 OTHER_BYTES = {ASCII: re.compile(rb"[\xc2-\xf4][\x80-\xbf]"), BMP: re.compile(rb"[\xf0-\xf4][\x80-\xbf]")}
 """Bytes of characters that such a set lacks, in an answer in utf8mb4, among which are lengths and numbers, too."""
 KEEP_ALIVE = 300.0
 """Seconds after which a session that lives by its hits is shown to MySQL to be in use, at the latest."""
-
-VARIABLE, SCHEMA, STATE, GTIDS, CHARACTERISTICS, TRANSACTION = range(6)  # the kinds of tracker
-
-
-def entries(state: bytes) -> list[tuple[int, bytes]]:
-    """The trackers' entries: (kind, data). Raises Malformed."""
-    found = []
-    at = 0
-    while at < len(state):
-        kind = state[at]
-        data, at = read_lenenc(state, at + 1)
-        found.append((kind, data))
-    return found
 
 
 class Announces(NamedTuple):
@@ -249,17 +243,17 @@ class SessionState:
             if kind == VARIABLE:
                 self._on_variable(data)
             elif kind == SCHEMA:
-                self.database = _string(data, 0)
+                self.database = string_at(data, 0)
                 self.note_rights(database=True)
             elif kind == STATE:
                 self.changed |= data[-1:] == b"1"
             elif kind == GTIDS:
-                self.token = self.token.union(gtid_set(_string(data, 1)))
+                self.token = self.token.union(gtid_set(string_at(data, 1)))
             elif kind == CHARACTERISTICS:
-                text = _string(data, 0)
+                text = string_at(data, 0)
                 self.one_shot = text if text.startswith("SET TRANSACTION") else ""
             elif kind == TRANSACTION:
-                self._on_transaction(_string(data, 0))
+                self._on_transaction(string_at(data, 0))
         self.locked |= self.locks
 
     def _on_transaction(self, told: str) -> None:
@@ -289,7 +283,7 @@ class SessionState:
             if name == DEFAULT:  # what SET NAMES has made was by the one before
                 self.names = None
             self.kind_changed |= name in ("transaction_isolation", READ_ONLY)
-            self.values[name] = _string(data, at)
+            self.values[name] = string_at(data, at)
             self.may_be_unlogged |= name == LOG_BIN
             self._refusals.clear()
             self._note_announces(self.announces.character_set)
@@ -434,53 +428,12 @@ class SessionState:
     @property
     def ahead_of_utc(self) -> timedelta | None:
         """How far the session's NOW() is ahead of MySQL's UTC; None where that is not known, or it has its own."""
-        zone = self.values.get("time_zone", "")
-        if not self.known or self.own_clock:
-            return None
-        if zone.lower() in UTC:
-            return timedelta()
-        found = _OFFSET.fullmatch(zone)
-        if found is None:
-            return None
-        ahead = timedelta(hours=int(found[2]), minutes=int(found[3]))
-        return -ahead if found[1] == "-" else ahead
+        return None if not self.known or self.own_clock else offset_of(self.values.get("time_zone", ""))
 
     def shown_state(self, state: bytes) -> bytes:
         """What of the trackers' information the client has asked for itself, by the statement that it is about at the
         latest. Raises Malformed."""
-        found = entries(state)
-        asked = dict(self.client_tracks)
-        for kind, data in found:
-            if kind == VARIABLE and data[1:].startswith(b"session_track"):
-                name, at = read_lenenc(data, 0)
-                asked[name.decode("utf-8", "replace")] = _string(data, at)
-        return b"".join(bytes((kind,)) + lenenc(data) for kind, data in found if _asked_for(asked, kind, data))
-
-
-def _asked_for(asked: Mapping[str, str], kind: int, data: bytes) -> bool:
-    if kind == VARIABLE:
-        watched = asked.get("session_track_system_variables", WATCHED_BY_DEFAULT)
-        return watched == "*" or _string(data, 0) in [text.strip() for text in watched.split(",")]
-    if kind == SCHEMA:
-        return asked.get("session_track_schema", "1") in ("1", "ON")
-    if kind == STATE:
-        return asked.get("session_track_state_change", "0") in ("1", "ON")
-    if kind == GTIDS:
-        return asked.get("session_track_gtids", "OFF") != "OFF"
-    info = asked.get("session_track_transaction_info", "OFF")
-    return info == "CHARACTERISTICS" or (info == "STATE" and kind == TRANSACTION)
-
-
-def gtid_set(text: str, parse: Callable[[str], GtidSet] = GtidSet.parse) -> GtidSet:
-    """As MySQL tells it. Raises Malformed."""
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise Malformed(str(error)) from None
-
-
-def _string(data: bytes, at: int) -> str:
-    return read_lenenc(data, at)[0].decode("utf-8", "replace")
+        return shown_entries(state, self.client_tracks)
 
 
 NO_ASCII = "\U0001f600"  # stands for what a session with another character set than UTF-8's may convert
@@ -494,20 +447,3 @@ def _strings(values: Sequence[object]) -> Iterator[str]:
             yield NO_ASCII
         elif isinstance(value, tuple):
             yield from _strings(value)
-
-
-def text_row(payload: bytes) -> list[str | None]:
-    """The columns of a row in the text protocol. Raises Malformed."""
-    row: list[str | None] = []
-    at = 0
-    while at < len(payload):
-        if payload[at] == 0xFB:
-            row.append(None)
-            at += 1
-            continue
-        size, start = read_lenenc_int(payload, at)
-        at = start + size
-        if at > len(payload):
-            raise Malformed("a row is cut off")
-        row.append(payload[start:at].decode("utf-8", "replace"))
-    return row

@@ -10,9 +10,9 @@ import asyncio
 from typing import Protocol
 
 from gtid_tracker.gtid import GtidSet, parse_owned
-from proxy.mysql.packets import Malformed
+from proxy.mysql.packets import Malformed, read_lenenc_int
 from proxy.mysql.responses import Kind, Outcome
-from proxy.mysql.session_state import SessionState, gtid_set, text_row
+from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import (
     ASK,
     ASK_COLUMNS,
@@ -22,6 +22,7 @@ from proxy.mysql.session_variables import (
     track_statement,
     untracked,
 )
+from proxy.mysql.tracker_entries import gtid_set
 from sqltypes.errors import SourceError
 
 ASK_TRACKS = question(*(f"@@session.{name}" for name in TRACKS))
@@ -195,4 +196,21 @@ def only_row(payloads: list[bytes], *columns: int) -> list[str | None]:
     row = text_row(payloads[-2]) if len(payloads) > 2 else []
     if len(row) not in columns:
         raise Malformed(f"a row of {len(row)} columns, expected {columns[0]}")
+    return row
+
+
+def text_row(payload: bytes) -> list[str | None]:
+    """The columns of a row in the text protocol. Raises Malformed."""
+    row: list[str | None] = []
+    at = 0
+    while at < len(payload):
+        if payload[at] == 0xFB:
+            row.append(None)
+            at += 1
+            continue
+        size, start = read_lenenc_int(payload, at)
+        at = start + size
+        if at > len(payload):
+            raise Malformed("a row is cut off")
+        row.append(payload[start:at].decode("utf-8", "replace"))
     return row

@@ -32,8 +32,9 @@ from proxy.mysql.packets import LARGEST, Malformed, lenenc, packet, parse_error,
 from proxy.mysql.password_key import PasswordKey, encrypt
 from proxy.mysql.prepared import PreparedStatement, text_at
 from proxy.mysql.responses import Exchange, Kind, Outcome, Responses
-from proxy.mysql.session_state import SessionState, entries
+from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import ASK_COLUMNS
+from proxy.mysql.tracker_entries import entries
 from proxy.mysql.trackers import only_row
 from proxy.mysql.wires import Commands
 from tests.fuzz.payloads import cut, mutated, pieces

@@ -17,17 +17,9 @@ from proxy.mysql.packets import (
     lenenc,
 )
 from proxy.mysql.responses import NO_STATUS, Outcome
-from proxy.mysql.session_state import (
-    CHARACTERISTICS,
-    GTIDS,
-    SCHEMA,
-    STATE,
-    TRANSACTION,
-    VARIABLE,
-    SessionState,
-    entries,
-)
+from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import ASKED, LOG_BIN, same, switched_on
+from proxy.mysql.tracker_entries import CHARACTERISTICS, GTIDS, SCHEMA, STATE, TRANSACTION, VARIABLE, entries
 
 GTID = "00000000-0000-0000-0000-00000000000a:1-3"
 
