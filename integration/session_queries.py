@@ -15,7 +15,7 @@ CREATE = """CREATE TABLE w (
     l VARCHAR(20) CHARACTER SET latin1 NOT NULL, u VARCHAR(20) CHARACTER SET utf8mb3 NOT NULL,
     x TEXT COLLATE utf8mb4_unicode_ci NOT NULL, e ENUM('a', 'B', 'may') NOT NULL, b VARBINARY(20) NOT NULL,
     d DATE NOT NULL, m DATETIME(3) NOT NULL, z TIMESTAMP NOT NULL, c TIME NOT NULL, o VARCHAR(40) NOT NULL,
-    j JSON NOT NULL)"""
+    j JSON NOT NULL, FULLTEXT KEY (s), FULLTEXT KEY (x))"""
 STRINGS = (
     "a",
     "A",
@@ -131,6 +131,8 @@ class Writer:
             lambda: (
                 f"{self.of('LOCATE', 'INSTR', 'STRCMP', 'FIELD')}({self.string(depth + 1)}, {self.string(depth + 1)})"
             ),
+            lambda: f"FIELD({self.of('s', 't', 'n', 'd', inner)}, {self.literal()}, {self.of(self.literal, '2')})",
+            lambda: f"{self.of('JSON_LENGTH', 'JSON_DEPTH', 'JSON_VALID')}({self.of('j', 'j', 'o')})",
             lambda: f"IF({self.condition(depth + 1)}, {inner()}, {inner()})",
             lambda: f"COALESCE({inner()}, {inner()})",
             lambda: f"{self.of('ROUND', 'ABS', 'FLOOR', 'SIGN')}({inner()})",
@@ -176,11 +178,52 @@ class Writer:
             lambda: f"{string()} IN (SELECT {string()} FROM w)",
             lambda: f"{string()} BETWEEN {string()} AND {string()}",
             lambda: f"{string()} REGEXP '^[a-i]'",
+            lambda: f"{self.of(self.column, string)} LIKE CONCAT({self.of(self.literal, string)}, '%')",
+            lambda: f"MATCH ({self.of('s', 'x')}) AGAINST ({self.literal()}{self.of('', ' IN BOOLEAN MODE')})",
+            lambda: self.rows_compared(compare, depth + 1),
+            lambda: f"{self.document(depth + 1)} {compare} {self.of(string, self.literal, lambda: self.document(2))}",
+            lambda: f"JSON_CONTAINS({self.document(depth + 1)}, {self.of(*map(quoted, DOCUMENTS))})",
+            lambda: f"{self.literal()} MEMBER OF (j)",
             lambda: f"{string()} IS NULL",
             lambda: f"{self.of(self.called, 'j')} {compare} {self.of(string, self.called)}",
             lambda: f"({self.condition(depth + 1)} OR {self.condition(depth + 1)})" if depth < 2 else "n = 1",
             lambda: f"NOT ({self.condition(depth + 1)})" if depth < 2 else "n = 2",
             lambda: f"EXISTS (SELECT {self.of('1', '*')} FROM w v WHERE v.{self.of('s', 'm', 'n')} = {string()})",
+        )
+
+    def rows_compared(self, compare: str, depth: int) -> str:
+        columns = [self.of(self.column, "n", "f", "d", "m") for _ in range(2)]
+
+        def beside(column: str) -> str:
+            if column in "dm":
+                return quoted(self.rng.choice(DATES))
+            return self.of(self.literal, lambda: self.number(depth)) if column in "nf" else self.of(self.literal, "t")
+
+        def row() -> str:
+            return f"({', '.join(map(beside, columns))})"
+
+        return f"({', '.join(columns)}) {self.of(f'{compare} {row()}', f'IN ({row()}, {row()})', f'IN ({row()})')}"
+
+    def document(self, depth: int = 0) -> str:
+        """JSON, by its type."""
+        if depth > 2:
+            return self.of("j", "j", f"CAST({quoted(self.rng.choice(DOCUMENTS))} AS JSON)")
+
+        def value() -> str:
+            return self.of(self.string, lambda: self.number(depth + 1), lambda: self.date(depth + 1), "c", "j")
+
+        return self.of(
+            "j",
+            "j->'$.may'",
+            lambda: f"JSON_EXTRACT(j, '$.may', {self.of(quoted('$.MAY'), quoted('$[0]'))})",
+            lambda: f"JSON_OBJECT({self.literal()}, {value()}, {self.of(self.literal, 't')}, {value()})",
+            lambda: f"JSON_ARRAY({value()}, {value()})",
+            lambda: f"COALESCE({self.document(depth + 1)}, CONVERT('[]', JSON))",
+            lambda: f"(SELECT {self.of('MIN', 'MAX')}(j) FROM w)",
+            lambda: f"(SELECT JSON_ARRAYAGG({value()}) FROM w v WHERE v.id = w.id)",
+            lambda: f"(SELECT JSON_OBJECTAGG({self.of('t', self.string)}, {value()}) FROM w v WHERE v.id = w.id)",
+            lambda: f"JSON_SET(j, '$.may', {value()})",
+            lambda: f"JSON_MERGE_PATCH(j, {self.of('j', quoted(self.rng.choice(DOCUMENTS)))})",
         )
 
     def called(self) -> str:
@@ -198,7 +241,7 @@ class Writer:
 
     def value(self) -> str:
         return self.of(
-            self.string, self.string, self.string, self.number, self.date, "c", "j", self.called, self.called
+            self.string, self.string, self.string, self.number, self.date, "c", self.document, self.called, self.called
         )
 
     def where(self) -> str:

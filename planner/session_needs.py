@@ -8,6 +8,7 @@ not answered from it. What is here errs on the needing side: a variable is not n
 * collation_connection: it is that of string literals and parameters, and of strings that MySQL makes. It is not needed
   where those are only shown, or only compared with columns, whose own collations win; such must not decide an order, a
   group, DISTINCT, MIN or MAX.
+  Nor is it needed for what becomes JSON, or is compared as such, nor for MATCH, which compares as the columns do.
 * character_set_connection, where it is none of Unicode's and literals are ASCII's: a string is converted to it or
   changed in it, or becomes JSON, which no binary string can. It is not needed where all columns of strings are binary
   ones, and no string is shown or computed with: they are compared as the bytes that they are.
@@ -49,6 +50,10 @@ from planner.string_kinds import (
     NUMERIC,
     OF_ITS_STRING,
     OF_ITS_VALUE,
+    OF_JSON,
+    OF_JSON_BY_NAME,
+    TO_JSON,
+    TO_JSON_BY_NAME,
     TRUTHS,
     Kind,
     Kinds,
@@ -237,7 +242,7 @@ class _Finder:
             return  # compared as numbers, whatever the other is
         own = kinds - {Kind.GIVEN}
         dated = own & {Kind.TEMPORAL, Kind.TIME}
-        if len(kinds) > 0 and (not own or Kind.OTHER in own or (len(own) > 1)):
+        if len(kinds) > 0 and (not own or not own.isdisjoint({Kind.OTHER, Kind.JSON}) or len(own) > 1):
             self.needs.add(COLLATION)
         if dated and len(own) > 1:
             self.needs |= CONVERTED
@@ -249,12 +254,30 @@ class _Finder:
     def _binary(self, node: exp.Expr) -> None:
         self._compared(node.this, node.expression)
 
+    def _comparison(self, node: exp.Expr) -> None:
+        if not self._as_json(node.this, node.expression):
+            self._compared_parts(node.this, node.expression)
+
+    def _as_json(self, *nodes: exp.Expr) -> bool:
+        """Whether one is JSON, and the other becomes it."""
+        kinds = set(map(self.kinds.of, nodes))
+        return Kind.JSON in kinds and kinds <= {Kind.JSON, Kind.GIVEN, Kind.OWN, Kind.NULL}
+
+    def _compared_parts(self, *nodes: exp.Expr) -> None:
+        """Rows are compared by each of their parts."""
+        rows = [node.expressions for node in nodes if isinstance(node, exp.Tuple)]
+        if len(rows) == len(nodes) and len(set(map(len, rows))) == 1:
+            for parts in zip(*rows, strict=True):
+                self._compared(*parts)
+        else:
+            self._compared(*nodes)
+
     def _in(self, node: exp.Expr) -> None:
         query = node.args.get("query")
         if query is not None:
             self._compared(node.this, query)
         elif node.expressions:
-            self._compared(node.this, *node.expressions)
+            self._compared_parts(node.this, *node.expressions)
         else:
             self.needs |= {COLLATION, *CONVERTED}
 
@@ -262,9 +285,18 @@ class _Finder:
         self._compared(node.this, node.args["low"], node.args["high"])
 
     def _like(self, node: exp.Expr) -> None:
-        if not {self.kinds.of(node.this), self.kinds.of(node.expression)} <= {Kind.OWN, Kind.GIVEN, Kind.NULL}:
+        if isinstance(node.expression, exp.Concat) and self._all_given(node.expression.expressions):
+            given = exp.Literal.string("%")  # what is put together of literals is as one to collations
+            return self._compared_as_texts(node.this, given)
+        return self._compared_as_texts(node.this, node.expression)
+
+    def _all_given(self, nodes: Iterable[exp.Expr]) -> bool:
+        return all(self.kinds.of(node) is Kind.GIVEN for node in nodes)
+
+    def _compared_as_texts(self, text: exp.Expr, pattern: exp.Expr) -> None:
+        if not {self.kinds.of(text), self.kinds.of(pattern)} <= {Kind.OWN, Kind.GIVEN, Kind.NULL}:
             self.needs.add(COLLATION)
-        self._compared(node.this, node.expression)
+        self._compared(text, pattern)
 
     def _case(self, node: exp.Expr) -> None:
         if node.this is not None:
@@ -287,6 +319,8 @@ class _Finder:
             self.needs.add(TIME_ZONE)
         if Kind.TIME in found or Kind.TEMPORAL in found:
             self.needs |= DATE_MODES
+        if Kind.JSON in found and len(set(found)) > 1:
+            self.needs.add(COLLATION)
         if Kind.OTHER in found and (Kind.OWN in found or found.count(Kind.OTHER) > 1):
             self.needs.add(COLLATION)
 
@@ -401,6 +435,39 @@ class _Finder:
         if node.args.get("expression") is not None:
             self._function(node)
 
+    def _json(self, node: exp.Expr) -> None:
+        """Its arguments become JSON, or say a path into it: bytes, whatever their collation."""
+        kinds = {self.kinds.of(part) for part in _arguments(node)}
+        if kinds & {Kind.GIVEN, Kind.OWN, Kind.OTHER}:
+            self.needs.add(STRINGS)
+        if kinds & {Kind.TIME, Kind.TEMPORAL}:
+            self.needs |= DATE_MODES
+
+    def _matched(self, node: exp.Expr) -> None:
+        """MATCH: what is searched for becomes a string of the columns' collation."""
+        if self.kinds.of(node.this) is Kind.GIVEN:
+            self.needs.add(STRINGS)
+        else:
+            self._function(node)
+
+    def _field(self, node: exp.Expr) -> None:
+        """FIELD(): all are compared as strings, or all as numbers."""
+        kinds = set(map(self.kinds.of, node.expressions)) - {Kind.NULL}
+        if kinds <= {Kind.OWN, Kind.GIVEN}:
+            self._compared(*node.expressions)
+        elif not (Kind.NUMBER in kinds and kinds <= {Kind.NUMBER, Kind.GIVEN}):
+            self._function(node)
+
+    def _by_name(self, node: exp.Expr) -> None:
+        """A function that the parser has no class for."""
+        name = node.name.lower()
+        if name in TO_JSON_BY_NAME or name in OF_JSON_BY_NAME:
+            self._json(node)
+        elif name == "field":
+            self._field(node)
+        else:
+            self._function(node)
+
     def _function(self, node: exp.Expr) -> None:
         """A function that is not known here."""
         for part in node.iter_expressions():
@@ -413,6 +480,15 @@ class _Finder:
                 self.needs |= CONVERTED
             elif kind is Kind.TEMPORAL:
                 self.needs |= DATE_MODES
+
+
+def _arguments(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Of a function; each of a pair of key and value for itself."""
+    for part in node.iter_expressions():
+        if isinstance(part, exp.JSONKeyValue):
+            yield from part.iter_expressions()
+        else:
+            yield part
 
 
 def _no_time(node: exp.Expr) -> bool:
@@ -465,7 +541,8 @@ _VISITS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Visit], ...] =
     (exp.Star, _Finder._star),
     (exp.Column, _Finder._column),
     (exp.Join, _Finder._join),
-    ((*_COMPARISONS, exp.Nullif), _Finder._binary),
+    (_COMPARISONS, _Finder._comparison),
+    (exp.Nullif, _Finder._binary),
     (exp.In, _Finder._in),
     (exp.Between, _Finder._between),
     (exp.Like, _Finder._like),
@@ -484,5 +561,8 @@ _VISITS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Visit], ...] =
     ((*DATE_ARITHMETIC, exp.Add, exp.Sub), _Finder._date_arithmetic),
     (exp.Cast, _Finder._cast),
     ((*NUMERIC, *OF_ITS_STRING, *OF_ITS_VALUE, *_HARMLESS), _Finder._harmless),
+    ((*TO_JSON, *OF_JSON), _Finder._json),
+    (exp.MatchAgainst, _Finder._matched),
+    (exp.Anonymous, _Finder._by_name),
     ((exp.Func, *TRUTHS), _Finder._function),
 )

@@ -22,8 +22,9 @@ class Kind(Enum):
     TIME = "time"
     OWN = "own"  # a string or bytes whose collation is a column's, or written out
     GIVEN = "given"  # a string literal or a parameter
+    JSON = "json"  # compared as JSON, or as bytes
     NULL = "null"
-    OTHER = "other"  # a string that MySQL makes, JSON, or not known
+    OTHER = "other"  # a string that MySQL makes, or not known
 
 
 def of_type(type_: SqlType) -> Kind:
@@ -34,6 +35,8 @@ def of_type(type_: SqlType) -> Kind:
         return Kind.TIME
     if type_.is_temporal:
         return Kind.TEMPORAL
+    if type_.name == "json":
+        return Kind.JSON
     return Kind.OWN if type_.is_string or type_.is_binary else Kind.OTHER
 
 
@@ -69,6 +72,13 @@ TRUTHS = classes("Predicate Connector And Or Xor Not Boolean In Between Is Exist
 CASES = classes("Lower Upper")
 OF_ITS_STRING = (*CASES, *classes("Left Right Substring Reverse Repeat Trim"))
 OF_ITS_VALUE = classes("Min Max AnyValue FirstValue LastValue NthValue Window IgnoreNulls RespectNulls Nullif")
+TO_JSON = classes("JSONObject JSONObjectAgg JSONExtract JSONSet JSONKeys JSONRemove JSONArrayAppend")
+TO_JSON_BY_NAME = words("""
+    json_array json_arrayagg json_insert json_merge_patch json_merge_preserve json_replace
+""")
+OF_JSON = classes("JSONArrayContains")
+OF_JSON_BY_NAME = words("json_contains json_contains_path json_depth json_length json_overlaps json_valid")
+"""Functions that say a number of JSON."""
 
 TO_NUMBER = words("""
     TINYINT SMALLINT MEDIUMINT INT BIGINT UTINYINT USMALLINT UMEDIUMINT UINT UBIGINT FLOAT DOUBLE DECIMAL UDECIMAL
@@ -144,6 +154,8 @@ class Kinds:
             return Kind.NUMBER
         if target in _TO_TEMPORAL:
             return Kind.TEMPORAL
+        if target == "JSON":
+            return Kind.JSON
         if target == "TIME":
             return Kind.TIME
         return Kind.OWN if target in _TO_BYTES else Kind.OTHER
@@ -163,6 +175,13 @@ class Kinds:
 
     def _value(self, node: exp.Expr) -> Kind:
         return _column(self.of(node.this))
+
+    def _named_function(self, node: exp.Expr) -> Kind:
+        """Of a function that the parser has no class for."""
+        name = node.name.lower()
+        if name in TO_JSON_BY_NAME:
+            return Kind.JSON
+        return Kind.NUMBER if name in OF_JSON_BY_NAME or name == "field" else Kind.OTHER
 
     def _subquery(self, node: exp.Expr) -> Kind:
         items = node.this.expressions if isinstance(node.this, exp.Select) else node.expressions
@@ -212,7 +231,9 @@ _HANDLERS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[Ki
     (exp.Null, always(Kind.NULL)),
     ((exp.Paren, exp.Alias, exp.Ordered), lambda kinds, node: kinds.of(node.this)),
     ((exp.HexString, exp.BitString, exp.Collate), always(Kind.OWN)),
-    ((*NUMERIC, *DATE_PARTS, *OPERATORS, *TRUTHS), always(Kind.NUMBER)),
+    ((*NUMERIC, *DATE_PARTS, *OPERATORS, *TRUTHS, *OF_JSON, exp.MatchAgainst), always(Kind.NUMBER)),
+    (TO_JSON, always(Kind.JSON)),
+    (exp.Anonymous, Kinds._named_function),
     (DATES, always(Kind.TEMPORAL)),
     ((exp.Add, exp.Sub, *DATE_ARITHMETIC), Kinds._sum),
     (exp.Cast, Kinds._cast),
