@@ -100,6 +100,8 @@ class Writer:
             lambda: f"CASE {inner()} WHEN {inner()} THEN {inner()} END",
             lambda: f"CAST({self.of(inner, lambda: self.number(depth + 1), lambda: self.date(depth + 1))} AS CHAR)",
             lambda: f"HEX({self.number(depth + 1)})",
+            lambda: f"{self.of('TO_BASE64', 'SHA1', 'CRC32')}({self.of(inner, lambda: self.date(depth + 1))})",
+            lambda: self.unquoted(depth + 1),
             lambda: f"FORMAT({self.number(depth + 1)}, 2)",
             lambda: f"DATE_FORMAT({self.date(depth + 1)}, {self.of(*map(quoted, ('%M', '%a', '%Y-%u', '%H:%i')))})",
             lambda: f"{self.of('MONTHNAME', 'DAYNAME')}({self.date(depth + 1)})",
@@ -182,6 +184,8 @@ class Writer:
             lambda: f"MATCH ({self.of('s', 'x')}) AGAINST ({self.literal()}{self.of('', ' IN BOOLEAN MODE')})",
             lambda: self.rows_compared(compare, depth + 1),
             lambda: f"{self.document(depth + 1)} {compare} {self.of(string, self.literal, lambda: self.document(2))}",
+            lambda: f"{self.unquoted(depth + 1)} {self.of(compare, 'LIKE')} {self.of(self.literal, string)}",
+            lambda: f"{self.unquoted(depth + 1)} {compare} {self.of(self.literal, '5')}",
             lambda: f"JSON_CONTAINS({self.document(depth + 1)}, {self.of(*map(quoted, DOCUMENTS))})",
             lambda: f"{self.literal()} MEMBER OF (j)",
             lambda: f"{string()} IS NULL",
@@ -226,6 +230,16 @@ class Writer:
             lambda: f"JSON_MERGE_PATCH(j, {self.of('j', quoted(self.rng.choice(DOCUMENTS)))})",
         )
 
+    def unquoted(self, depth: int = 0) -> str:
+        """A string that is made of JSON."""
+        inner = self.document(depth)
+        return self.of(
+            "j->>'$.may'",
+            f"JSON_UNQUOTE({self.of(inner, self.column())})",
+            f"JSON_TYPE({inner})",
+            f"JSON_QUOTE({self.string(depth + 1)})",
+        )
+
     def called(self) -> str:
         """Any function of MySQL's with any arguments; often refused."""
         known = (
@@ -241,7 +255,16 @@ class Writer:
 
     def value(self) -> str:
         return self.of(
-            self.string, self.string, self.string, self.number, self.date, "c", self.document, self.called, self.called
+            self.string,
+            self.string,
+            self.string,
+            self.number,
+            self.date,
+            "c",
+            self.document,
+            self.unquoted,
+            self.called,
+            self.called,
         )
 
     def where(self) -> str:
@@ -290,6 +313,21 @@ class Writer:
             f"SELECT v, MIN(id) FROM ({inner}) q WHERE {outer} GROUP BY v",
         )
 
+    def joined(self) -> str:
+        """Of tables whose columns of one name are of other kinds."""
+        names = self.rng.choices(("y.n", "y.s", "y.d", "y.j", "w.n", "w.s", "w.d", "w.j"), k=3)
+        compare = self.of("=", "<", "<=>", "IN (5,", "LIKE")
+        end = ")" if "IN" in compare else ""
+        conditions = [f"{name} {compare} {self.of(self.literal, '5', *names)}{end}" for name in names[:2]]
+        source = f"FROM w {self.of('JOIN', 'LEFT JOIN')} y ON y.id = w.id AND {self.rng.choice(conditions)}"
+        return self.of(
+            f"SELECT w.id, {', '.join(names)} {source} WHERE {self.of(' AND ', ' OR ').join(conditions)}",
+            f"SELECT {names[0]}, MIN({names[1]}), COUNT(*) {source} GROUP BY {names[0]}",
+            f"SELECT DISTINCT {names[0]} FROM w, y WHERE {conditions[0]}",
+            f"SELECT id, n, s FROM y WHERE y.{self.of('s', 'n')} {compare} {self.of(self.literal, '5')}{end}",
+            f"SELECT y.n, y.s FROM (SELECT id, n, s FROM w) y WHERE y.{self.of('s', 'n')} = {self.literal()}",
+        )
+
     def windowed(self) -> str:
         name = self.of("ROW_NUMBER()", "RANK()", lambda: f"LAG({self.value()}) ", lambda: f"SUM({self.number()})")
         over = f"PARTITION BY {self.of(self.value, '1')} ORDER BY {self.value()}, id"
@@ -306,10 +344,13 @@ class Writer:
     def query(self) -> str:
         shapes: Sequence[Callable[[], str]] = (
             *(self.listed, self.ordered, self.grouped, self.aggregated, self.distinct),
-            *(self.united, self.derived, self.windowed, self.of_view),
+            *(self.united, self.derived, self.windowed, self.of_view, self.joined),
         )
         return self.rng.choice(shapes)()
 
 
+OTHER_KINDS = """CREATE TABLE y (
+    id INT NOT NULL PRIMARY KEY, n VARCHAR(20) NOT NULL, s INT NOT NULL, d VARCHAR(40) NULL, j DATETIME NOT NULL)"""
+FILLED = "INSERT INTO y SELECT id, t, n, o, m FROM w"
 VIEW = """CREATE VIEW wv AS
     SELECT id, CONCAT(n, '-', l) AS k, f / 3 AS a, WEEK(d) AS y, s = 'MAY' AS p, u AS q, d FROM w"""

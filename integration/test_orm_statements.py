@@ -17,16 +17,16 @@ HITS = {
     "activerecord": 156,
     "activerecord_prepared": 156,
     "django": 120,
-    "drizzle": 15,
-    "eloquent": 134,
+    "drizzle": 18,
+    "eloquent": 140,
     "hibernate": 127,
     "hibernate_prepared": 125,
-    "knex": 21,
-    "prisma": 83,
-    "prisma_join": 59,
-    "sequelize": 86,
+    "knex": 24,
+    "prisma": 91,
+    "prisma_join": 75,
+    "sequelize": 93,
     "sqlalchemy": 139,
-    "typeorm": 30,
+    "typeorm": 33,
 }
 
 

@@ -48,6 +48,8 @@ from planner.string_kinds import (
     DATE_PARTS,
     DATES,
     NUMERIC,
+    OF_BYTES,
+    OF_BYTES_BY_NAME,
     OF_ITS_STRING,
     OF_ITS_VALUE,
     OF_JSON,
@@ -55,6 +57,8 @@ from planner.string_kinds import (
     TO_JSON,
     TO_JSON_BY_NAME,
     TRUTHS,
+    UNQUOTED,
+    UNQUOTED_BY_NAME,
     Kind,
     Kinds,
     classes,
@@ -66,6 +70,9 @@ from sqltypes.schema import INTEGER_TYPES, SchemaSnapshot, Table
 from sqltypes.temporal import parse_datetime
 
 TIME_ZONE, COLLATION, AUTO_IS_NULL = "time_zone", "collation_connection", "sql_auto_is_null"
+BY_CODES = "collation_connection.codes"
+"""Whether it orders by codes, and is not utf8mb4_bin: beside such a literal MySQL refuses a string that it makes of
+JSON, whose collation utf8mb4_bin wins beside each other."""
 STRINGS = "character_set_connection.strings"
 """Whether strings that MySQL makes, or converts to character_set_connection, are the same characters in it."""
 BYTES = "character_set_connection.bytes"
@@ -94,7 +101,7 @@ BY_WORD: dict[str, frozenset[str]] = {
     f"{OF_MODE}NO_UNSIGNED_SUBTRACTION": words("-"),
     f"{OF_MODE}REAL_AS_FLOAT": words("real"),
 }
-SESSION_NEEDS = frozenset({COLLATION, STRINGS, BYTES, AUTO_IS_NULL, PADDED, *DATE_MODES, *BY_WORD})
+SESSION_NEEDS = frozenset({COLLATION, BY_CODES, STRINGS, BYTES, AUTO_IS_NULL, PADDED, *DATE_MODES, *BY_WORD})
 """All variables that can be needed."""
 OF_OTHERS = frozenset({STRINGS, BYTES, PADDED, *DATE_MODES, *(name for name in BY_WORD if name.startswith(OF_MODE))})
 """Those that every query needs that computes: a row of the caches' own session is not believed there."""
@@ -240,9 +247,12 @@ class _Finder:
             self.needs |= DATE_MODES
         if Kind.NUMBER in kinds and len(found) == 2:
             return  # compared as numbers, whatever the other is
+        if Kind.UNQUOTED in kinds and kinds <= {Kind.UNQUOTED, Kind.GIVEN} and len(found) == 2:
+            self.needs.add(BY_CODES)
+            return
         own = kinds - {Kind.GIVEN}
         dated = own & {Kind.TEMPORAL, Kind.TIME}
-        if len(kinds) > 0 and (not own or not own.isdisjoint({Kind.OTHER, Kind.JSON}) or len(own) > 1):
+        if len(kinds) > 0 and (not own or not own.isdisjoint(_MADE) or len(own) > 1):
             self.needs.add(COLLATION)
         if dated and len(own) > 1:
             self.needs |= CONVERTED
@@ -261,7 +271,10 @@ class _Finder:
     def _as_json(self, *nodes: exp.Expr) -> bool:
         """Whether one is JSON, and the other becomes it."""
         kinds = set(map(self.kinds.of, nodes))
-        return Kind.JSON in kinds and kinds <= {Kind.JSON, Kind.GIVEN, Kind.OWN, Kind.NULL}
+        found = Kind.JSON in kinds and kinds <= {*_OF_JSON, Kind.GIVEN, Kind.OWN, Kind.NULL}
+        if found and Kind.GIVEN in kinds:
+            self.needs.add(STRINGS)
+        return found
 
     def _compared_parts(self, *nodes: exp.Expr) -> None:
         """Rows are compared by each of their parts."""
@@ -285,13 +298,14 @@ class _Finder:
         self._compared(node.this, node.args["low"], node.args["high"])
 
     def _like(self, node: exp.Expr) -> None:
-        if isinstance(node.expression, exp.Concat) and self._all_given(node.expression.expressions):
+        if isinstance(node.expression, exp.Concat) and all(map(self._is_given, node.expression.expressions)):
             given = exp.Literal.string("%")  # what is put together of literals is as one to collations
             return self._compared_as_texts(node.this, given)
         return self._compared_as_texts(node.this, node.expression)
 
-    def _all_given(self, nodes: Iterable[exp.Expr]) -> bool:
-        return all(self.kinds.of(node) is Kind.GIVEN for node in nodes)
+    def _is_given(self, node: exp.Expr) -> bool:
+        """A literal, or what stands for one."""
+        return self.kinds.of(node) in (Kind.GIVEN, Kind.NULL) or isinstance(node, exp.Literal)
 
     def _compared_as_texts(self, text: exp.Expr, pattern: exp.Expr) -> None:
         if not {self.kinds.of(text), self.kinds.of(pattern)} <= {Kind.OWN, Kind.GIVEN, Kind.NULL}:
@@ -319,7 +333,7 @@ class _Finder:
             self.needs.add(TIME_ZONE)
         if Kind.TIME in found or Kind.TEMPORAL in found:
             self.needs |= DATE_MODES
-        if Kind.JSON in found and len(set(found)) > 1:
+        if not _OF_JSON.isdisjoint(found) and len(set(found)) > 1:
             self.needs.add(COLLATION)
         if Kind.OTHER in found and (Kind.OWN in found or found.count(Kind.OTHER) > 1):
             self.needs.add(COLLATION)
@@ -438,14 +452,18 @@ class _Finder:
     def _json(self, node: exp.Expr) -> None:
         """Its arguments become JSON, or say a path into it: bytes, whatever their collation."""
         kinds = {self.kinds.of(part) for part in _arguments(node)}
-        if kinds & {Kind.GIVEN, Kind.OWN, Kind.OTHER}:
+        if kinds & {Kind.GIVEN, Kind.OWN, Kind.OTHER, Kind.UNQUOTED}:
             self.needs.add(STRINGS)
         if kinds & {Kind.TIME, Kind.TEMPORAL}:
             self.needs |= DATE_MODES
 
+    def _of_bytes(self, node: exp.Expr) -> None:
+        if not {self.kinds.of(part) for part in node.iter_expressions()} <= {Kind.OWN, Kind.NUMBER, Kind.NULL}:
+            self.needs |= {STRINGS, *DATE_MODES}
+
     def _matched(self, node: exp.Expr) -> None:
         """MATCH: what is searched for becomes a string of the columns' collation."""
-        if self.kinds.of(node.this) is Kind.GIVEN:
+        if self._is_given(node.this):
             self.needs.add(STRINGS)
         else:
             self._function(node)
@@ -461,8 +479,10 @@ class _Finder:
     def _by_name(self, node: exp.Expr) -> None:
         """A function that the parser has no class for."""
         name = node.name.lower()
-        if name in TO_JSON_BY_NAME or name in OF_JSON_BY_NAME:
+        if name in TO_JSON_BY_NAME or name in OF_JSON_BY_NAME or name in UNQUOTED_BY_NAME:
             self._json(node)
+        elif name in OF_BYTES_BY_NAME:
+            self._of_bytes(node)
         elif name == "field":
             self._field(node)
         else:
@@ -474,7 +494,7 @@ class _Finder:
             if isinstance(part, exp.DataType | exp.Var | exp.Identifier):
                 continue
             kind = self.kinds.of(part)
-            if kind in (Kind.GIVEN, Kind.OWN, Kind.OTHER):
+            if kind in (Kind.GIVEN, Kind.OWN, *_MADE):
                 self.needs |= {COLLATION, STRINGS, *CONVERTED}
             elif kind is Kind.TIME:
                 self.needs |= CONVERTED
@@ -533,6 +553,8 @@ _OF_BYTES = _NUMBERS | {"varbinary", "binary", "tinyblob", "blob", "mediumblob",
 """Types of which no value is a string with a character set, nor read from one otherwise than from its bytes."""
 _STEADY = _OF_BYTES | {"varchar", "tinytext", "text", "mediumtext", "longtext"}
 """Types of which every value is stored in a temporary table as it is, and shown as it is."""
+_OF_JSON = frozenset({Kind.JSON, Kind.UNQUOTED})
+_MADE = _OF_JSON | {Kind.OTHER}
 _COMPARISONS = classes("EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE")
 _HARMLESS = classes("And Or Xor Not GroupConcat Exists Escape Collate")
 
@@ -562,6 +584,8 @@ _VISITS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Visit], ...] =
     (exp.Cast, _Finder._cast),
     ((*NUMERIC, *OF_ITS_STRING, *OF_ITS_VALUE, *_HARMLESS), _Finder._harmless),
     ((*TO_JSON, *OF_JSON), _Finder._json),
+    (UNQUOTED, _Finder._json),
+    (OF_BYTES, _Finder._of_bytes),
     (exp.MatchAgainst, _Finder._matched),
     (exp.Anonymous, _Finder._by_name),
     ((exp.Func, *TRUTHS), _Finder._function),

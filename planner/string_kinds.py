@@ -4,7 +4,7 @@ date-time. Told by names alone, without resolving them: a name that means severa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 
 from sqlglot import exp
@@ -22,7 +22,8 @@ class Kind(Enum):
     TIME = "time"
     OWN = "own"  # a string or bytes whose collation is a column's, or written out
     GIVEN = "given"  # a string literal or a parameter
-    JSON = "json"  # compared as JSON, or as bytes
+    JSON = "json"
+    UNQUOTED = "unquoted"  # a string made of JSON: of utf8mb4_bin, which wins beside a literal's collation
     NULL = "null"
     OTHER = "other"  # a string that MySQL makes, or not known
 
@@ -77,6 +78,11 @@ TO_JSON_BY_NAME = words("""
     json_array json_arrayagg json_insert json_merge_patch json_merge_preserve json_replace
 """)
 OF_JSON = classes("JSONArrayContains")
+UNQUOTED = classes("JSONExtractScalar JSONType")
+UNQUOTED_BY_NAME = words("json_unquote json_quote")
+OF_BYTES = classes("Hex LowerHex MD5 SHA SHA2 ToBase64 FromBase64 Unhex Crc32")
+OF_BYTES_BY_NAME = words("hex unhex md5 sha sha1 sha2 to_base64 from_base64 crc32 bit_length inet6_ntoa bin_to_uuid")
+"""Functions of a string's bytes, whatever its collation."""
 OF_JSON_BY_NAME = words("json_contains json_contains_path json_depth json_length json_overlaps json_valid")
 """Functions that say a number of JSON."""
 
@@ -93,7 +99,7 @@ class Kinds:
     views, by name, and what they stand for."""
 
     def __init__(
-        self, tables: Iterable[Table], trees: Iterable[exp.Query], renamed: Iterable[tuple[str, exp.Expr | None]]
+        self, tables: Sequence[Table], trees: Iterable[exp.Query], renamed: Iterable[tuple[str, exp.Expr | None]]
     ) -> None:
         columns: dict[str, set[Kind]] = {}
         self._collations: dict[str, set[str]] = {}
@@ -102,6 +108,8 @@ class Kinds:
                 columns.setdefault(column.name.lower(), set()).add(of_type(column.type))
                 if of_type(column.type) is Kind.OWN:
                     self._collations.setdefault(column.name.lower(), set()).add(column.type.collation or "binary")
+        trees = list(trees)
+        self._qualified = _of_qualifiers(tables, trees)
         aliased: list[tuple[str, exp.Expr | None]] = [(name.lower(), node) for name, node in renamed]
         for tree in trees:
             aliased += [(node.alias.lower(), node.this) for node in tree.find_all(exp.Alias)]
@@ -123,6 +131,12 @@ class Kinds:
         """The kind of a column by its name alone."""
         found = self._names.get(name.lower(), frozenset())
         return next(iter(found)) if len(found) == 1 else Kind.OTHER
+
+    def column(self, node: exp.Expr) -> Kind:
+        """The kind of a column; by its name alone where what stands before it may be several tables."""
+        table = self._qualified.get(node.text("table").lower())
+        found = table.by_name.get(node.name.lower()) if table is not None else None
+        return self.named(node.name) if found is None else of_type(found.type)
 
     def collations(self, *nodes: exp.Expr) -> set[str]:
         """Of all columns that are named anywhere below these: if they are several, none of them may win."""
@@ -181,11 +195,31 @@ class Kinds:
         name = node.name.lower()
         if name in TO_JSON_BY_NAME:
             return Kind.JSON
+        if name in UNQUOTED_BY_NAME:
+            return Kind.UNQUOTED
         return Kind.NUMBER if name in OF_JSON_BY_NAME or name == "field" else Kind.OTHER
 
     def _subquery(self, node: exp.Expr) -> Kind:
         items = node.this.expressions if isinstance(node.this, exp.Select) else node.expressions
         return _column(self.of(items[0])) if len(items) == 1 else Kind.OTHER
+
+
+def _of_qualifiers(tables: Sequence[Table], trees: Iterable[exp.Query]) -> Mapping[str, Table | None]:
+    """The tables by what stands before a column of theirs, in lower case; None where that may be several."""
+    named = [table.name.lower() for table in tables]
+    by_name = {name: table for name, table in zip(named, tables, strict=True) if named.count(name) == 1}
+    found: dict[str, Table | None] = {}
+    sources: list[tuple[str, Table | None]] = []
+    for tree in trees:
+        ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+        for node in tree.find_all(exp.Table):
+            name = node.name.lower()
+            sources.append((node.alias_or_name.lower(), None if name in ctes else by_name.get(name)))
+        of_others = (node for node in tree.find_all(exp.TableAlias) if not isinstance(node.parent, exp.Table))
+        sources += [(node.name.lower(), None) for node in of_others]
+    for name, table in sources:
+        found[name] = table if found.get(name, table) is table else None
+    return found
 
 
 def _column(kind: Kind) -> Kind:
@@ -224,7 +258,7 @@ def always(kind: Kind) -> Callable[[Kinds, exp.Expr], Kind]:
 
 
 _HANDLERS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[Kinds, exp.Expr], Kind]], ...] = (
-    (exp.Column, lambda kinds, node: kinds.named(node.name)),
+    (exp.Column, Kinds.column),
     (exp.Literal, Kinds._literal),
     (AsSent, always(Kind.OTHER)),
     (exp.Placeholder, always(Kind.GIVEN)),
@@ -233,6 +267,7 @@ _HANDLERS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[Ki
     ((exp.HexString, exp.BitString, exp.Collate), always(Kind.OWN)),
     ((*NUMERIC, *DATE_PARTS, *OPERATORS, *TRUTHS, *OF_JSON, exp.MatchAgainst), always(Kind.NUMBER)),
     (TO_JSON, always(Kind.JSON)),
+    (UNQUOTED, always(Kind.UNQUOTED)),
     (exp.Anonymous, Kinds._named_function),
     (DATES, always(Kind.TEMPORAL)),
     ((exp.Add, exp.Sub, *DATE_ARITHMETIC), Kinds._sum),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from external_upquery.login import PINNED
-from planner.session_needs import BYTES, OF_MODE, SESSION_NEEDS, STRINGS
+from planner.session_needs import BY_CODES, BYTES, OF_MODE, SESSION_NEEDS, STRINGS
 from proxy.mysql.sql_modes import JUDGED, NO_MATTER, modes_of, value_of
 from sqltypes.ordering import SORTED
 
@@ -169,6 +169,8 @@ def same(name: str, value: str) -> bool:
         return value == "utf8mb4"
     if name == BYTES:
         return value != BINARY
+    if name == BY_CODES:
+        return value == "utf8mb4_bin" or not value.endswith(("_bin", BINARY))
     value, pinned = value.lower(), pinned.lower()
     return SAME.get(value, value) == SAME.get(pinned, pinned)
 

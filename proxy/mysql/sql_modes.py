@@ -20,7 +20,7 @@ from collections.abc import Mapping
 
 from external_upquery.login import SQL_MODE
 from planner.hints import FULL_GROUP, SETTABLE, hint_of
-from planner.session_needs import BYTES, OF_MODE, SESSION_NEEDS, STRINGS
+from planner.session_needs import BY_CODES, BYTES, COLLATION, OF_MODE, SESSION_NEEDS, STRINGS
 
 JUDGED = frozenset(name.removeprefix(OF_MODE) for name in SESSION_NEEDS if name.startswith(OF_MODE)) | {"ANSI_QUOTES"}
 """Modes that count for some queries or texts."""
@@ -57,9 +57,12 @@ def mode_hint(text: str) -> bytes:
 
 
 def value_of(name: str, values: Mapping[str, str]) -> str:
-    """The value of a variable, or whether a mode is on, ON or OFF. `name`: of a mode with `OF_MODE` before it."""
+    """The value of the variable of which a need is named, or whether a mode is on, ON or OFF. `name`: of a mode with
+    `OF_MODE` before it."""
     if name in (STRINGS, BYTES):
         return values.get("character_set_connection", "")
+    if name == BY_CODES:
+        return values.get(COLLATION, "")
     if not name.startswith(OF_MODE):
         return values.get(name, "")
     return "ON" if name.removeprefix(OF_MODE) in modes_of(values.get("sql_mode", "")) else "OFF"

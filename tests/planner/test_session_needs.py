@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from planner.api import plan_evict, plan_query
-from planner.session_needs import BYTES, OF_MODE, OF_OTHERS, SESSION_NEEDS, STRINGS, session_needs
+from planner.session_needs import BY_CODES, BYTES, OF_MODE, OF_OTHERS, SESSION_NEEDS, STRINGS, session_needs
 from sqltypes.schema import SchemaSnapshot, Table, View
 from tests.support.goldens import PLANS, sample_queries, snapshot
 from tests.support.schema_text import snapshot_of
@@ -94,6 +94,11 @@ def test_most_queries_need_nothing(sql: str) -> None:
     assert needs(sql) == set()
 
 
+def test_a_string_made_of_json_is_refused_beside_a_literal_of_a_collation_by_codes() -> None:
+    assert BY_CODES in all_needs("SELECT id FROM t WHERE JSON_TYPE(doc) = 'STRING'")
+    assert BY_CODES not in all_needs("SELECT JSON_TYPE(doc) FROM t ORDER BY 1")
+
+
 @pytest.mark.parametrize(
     ("sql", "needed"),
     [
@@ -141,9 +146,22 @@ def test_most_queries_need_nothing(sql: str) -> None:
         ("SELECT EXTRACT(WEEK FROM day) FROM t", {"default_week_format"}),
         ("SELECT SUM(id) OVER (ORDER BY id) FROM t", {"windowing_use_high_precision"}),
         ("SELECT RANK() OVER (ORDER BY HEX(id)) FROM t", {"windowing_use_high_precision", COLLATION}),
-        ("SELECT FIELD(name, 'a', 'b') FROM t", {COLLATION, ZONE}),
-        ("SELECT doc->'$.a' FROM t WHERE doc->'$.a' = 'x'", {COLLATION, ZONE}),
-        ("SELECT id FROM t WHERE (id, name) IN ((1, 'a'))", {COLLATION}),
+        ("SELECT FIELD(name, 'a', 'b'), FIELD(id, 2, '1') FROM t", set()),
+        ("SELECT FIELD(at, '2024', 'b') FROM t", {COLLATION, ZONE}),
+        ("SELECT FIELD('a', 'A', 'b') FROM t", {COLLATION}),
+        ("SELECT doc->'$.a' FROM t WHERE doc->'$.a' = 'x' ORDER BY doc", set()),
+        ("SELECT JSON_OBJECT('n', name, 'id', CAST(id AS CHAR)) FROM t", set()),
+        ("SELECT COALESCE(doc, 'x') FROM t", {COLLATION}),
+        ("SELECT id FROM t WHERE doc->>'$.a' = 'x' ORDER BY JSON_UNQUOTE(doc)", set()),
+        ("SELECT id FROM t WHERE doc->>'$.a' LIKE 'x%'", {COLLATION}),
+        ("SELECT id FROM t WHERE name LIKE CONCAT('%', ?, '%')", set()),
+        ("SELECT id FROM t WHERE HEX(id) LIKE CONCAT('%', ?, '%')", {COLLATION}),
+        ("SELECT y.id FROM t y JOIN (SELECT CAST(id AS CHAR) AS id FROM t) q WHERE y.id = ?", set()),
+        ("SELECT q.id FROM t y JOIN (SELECT CAST(id AS CHAR) AS id FROM t) q WHERE q.id = ?", {COLLATION}),
+        ("SELECT y.id FROM t y, (SELECT 1 FROM (SELECT HEX(id) AS id FROM t) y WHERE y.id = 'x') q", {COLLATION}),
+        ("SELECT id FROM t WHERE (id, name) IN ((1, 'a'))", set()),
+        ("SELECT id FROM t WHERE (at, id) < ('2024-01-01', 5)", set()),
+        ("SELECT id FROM t WHERE (id, 'a') IN ((1, 'A'))", {COLLATION}),
         ("SELECT id FROM t WHERE name = ANY (SELECT name FROM z)", {COLLATION, ZONE}),
     ],
 )  # fmt: skip
