@@ -187,7 +187,7 @@ class Fill:
             for params in self.whole.values():
                 values = reader.program.root_values(params)
                 self.asks.append(Ask(0, {reader.program.root_key(params): values}))
-                statements.append(Statement(answer_sql(plan.reader.root, values)))
+                statements.append(Statement(*answer_sql(plan.reader.root, values)))
         else:
             statements += self._root_statement()
             for number in range(len(reader.program.levels)):

@@ -93,9 +93,12 @@ StreamEvent = Transaction | Ddl | Progress | Gap | Restarted
 
 @dataclass(slots=True)
 class Statement:
-    """One SELECT of an upquery; its values are decoded as MySQL announces them."""
+    """One SELECT of an upquery; its values are decoded as MySQL announces them. `before`, `after`: what is run ahead of
+    it and behind it in the same session, and gives no rows."""
 
     sql: str
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

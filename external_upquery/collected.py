@@ -47,8 +47,7 @@ class CollectedUpquery:
             answers = yield from self._decoded(received, packed)
         except UpwellError as error:
             return UpqueryFailed(self.request.id, error)
-        statements = len(self.request.statements)
-        read = self._brackets.read(self._plan, answers, statements)
+        read = self._brackets.read(self._plan, answers)
         if isinstance(read, UpwellError):
             return UpqueryFailed(self.request.id, read)
         bracket, found = read

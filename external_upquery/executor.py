@@ -142,17 +142,17 @@ class Executor:
             if isinstance(outcome, UpwellError):
                 deliver(UpqueryFailed(request.id, outcome))
                 return
-            read = self._brackets.read(sending, outcome, len(request.statements))
+            read = self._brackets.read(sending, outcome)
             if not isinstance(read, UpwellError):
                 now = monotonic()
                 connected = job.connection.opened_at if job.connection is not None else now
                 bracket, found = read
                 results = tuple([one.rows for one in found])
                 columns = tuple([one.layout.result_columns for one in found])
-                own = own_answers(sending, outcome, len(request.statements)) if sending.checks else ()
+                own = own_answers(sending, outcome) if sending.checks else ()
                 deliver(UpqueryAnswer(request.id, bracket, results, now - started, connected, own, columns))
             elif request.exact:
-                self._not_exact(refused(sending, outcome, len(request.statements)))
+                self._not_exact(refused(sending, outcome))
                 self.submit(replace(request, exact=False), deliver, deadline)
             else:
                 deliver(UpqueryFailed(request.id, read))

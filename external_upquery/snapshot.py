@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dataflow.messages import OwnAnswer, UpqueryRequest
+from dataflow.messages import OwnAnswer, Statement, UpqueryRequest
 from external_upquery.login import PINNED
 from external_upquery.protocol import Answer, Done, ResultSet, query
 from gtid_tracker.bracket import Bracket
@@ -79,50 +79,60 @@ NOT_NOW = frozenset({1205, 1213, 1317, 3024, 3572})
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to send for a request: `packets` of `count` commands. `first`: the index of the first statement's answer.
+    """What to send for a request: `packets` of `count` commands. Indices of answers: `rows`: of each statement;
+    `upper`: of the one that tells X; `checks`: of each check.
 
     `lower`: L, where it is known and therefore not asked for. `settled`: of the exact form, the answer that tells O'.
     """
 
     packets: bytes
     count: int
-    first: int
+    rows: tuple[int, ...]
     upper: int
     lower: GtidSet | None = None
     settled: int | None = None
-    checks: int = 0  # after the statements
+    checks: tuple[int, ...] = ()
 
 
 def plan(request: UpqueryRequest) -> Plan:
     """The pipelined commands of a request. Requires: at least one statement or check."""
     statements = request.statements
     if request.exact:
-        first = len(EXACT_OPENING)
-        settled = first + len(statements) + EXACT_END.index(SETTLED)
+        rows = tuple(range(len(EXACT_OPENING), len(EXACT_OPENING) + len(statements)))
+        settled = rows[-1] + 1 + EXACT_END.index(SETTLED)
         locking = [query(statement.sql + NOW_OR_NEVER) for statement in statements]
         exact = (*EXACT_OPENING, *locking, *EXACT_END)
-        return Plan(b"".join(exact), len(exact), first, settled + 1, settled=settled)
+        return Plan(b"".join(exact), len(exact), rows, settled + 1, settled=settled)
     packets = [LOWER] if request.lower is None else []
     if len(statements) == 1 and not request.slow and not request.checks:
-        first = len(packets)
-        packets += (query(statements[0].sql), UPPER)
-        return Plan(b"".join(packets), len(packets), first, first + 1, request.lower)
+        rows = _add(packets, statements)
+        packets.append(UPPER)
+        return Plan(b"".join(packets), len(packets), rows, len(packets) - 1, request.lower)
     packets.append(SNAPSHOT)
     if request.tables:
         packets.append(query("DO " + ", ".join(f"(SELECT 1 FROM {table} LIMIT 0)" for table in request.tables)))
     upper = len(packets)
     packets.append(UPPER)
-    packets += [query(statement.sql) for statement in (*statements, *request.checks)]
+    rows, checks = _add(packets, statements), _add(packets, request.checks)
     packets.append(COMMIT)
-    checks = len(request.checks)
-    return Plan(b"".join(packets), len(packets), upper + 1, upper, request.lower, checks=checks)
+    return Plan(b"".join(packets), len(packets), rows, upper, request.lower, checks=checks)
 
 
-def refused(plan: Plan, answers: Sequence[Answer], statements: int) -> SourceError | None:
+def _add(packets: list[bytes], statements: Sequence[Statement]) -> tuple[int, ...]:
+    """The indices of their answers."""
+    found = []
+    for statement in statements:
+        packets += map(query, statement.before)
+        found.append(len(packets))
+        packets.append(query(statement.sql))
+        packets += map(query, statement.after)
+    return tuple(found)
+
+
+def refused(plan: Plan, answers: Sequence[Answer]) -> SourceError | None:
     """Why this server does not let this user use the exact form at all; None if nothing says so."""
     for index, answer in enumerate(answers):
-        own = plan.first <= index < plan.first + statements
-        if isinstance(answer, SourceError) and not own and answer.errno not in NOT_NOW:
+        if isinstance(answer, SourceError) and index not in plan.rows and answer.errno not in NOT_NOW:
             return answer
     return None
 
@@ -134,17 +144,16 @@ class BracketReader:
         self._executed = CachedParser()
 
     def read(
-        self, plan: Plan, answers: Sequence[Answer], statements: int
+        self, plan: Plan, answers: Sequence[Answer]
     ) -> tuple[Bracket, tuple[ResultSet, ...]] | SourceError | SourceDown:
         """The bracket and what each statement gave, or the first error among the answers but the checks'."""
-        behind = plan.first + statements
         for at, answer in enumerate(answers):
-            if isinstance(answer, SourceError) and not behind <= at < behind + plan.checks:
+            if isinstance(answer, SourceError) and at not in plan.checks:
                 return answer
         upper = answers[plan.upper]
-        found = answers[plan.first : plan.first + statements]
+        found = [answers[at] for at in plan.rows]
         rows = tuple([result for result in found if isinstance(result, ResultSet)])
-        if not isinstance(upper, ResultSet) or len(rows) != statements:
+        if not isinstance(upper, ResultSet) or len(rows) != len(found):
             return SourceDown(f"a statement of an upquery gave no rows: {_kinds(answers)}")
         try:
             if plan.settled is not None:
@@ -173,11 +182,10 @@ class BracketReader:
         return Bracket.exact(_text(server_uuid), owned_before, still, self._executed.parse(_text(executed)))
 
 
-def own_answers(plan: Plan, answers: Sequence[Answer], statements: int) -> tuple[OwnAnswer | SourceError, ...]:
+def own_answers(plan: Plan, answers: Sequence[Answer]) -> tuple[OwnAnswer | SourceError, ...]:
     """MySQL's answers to the checks' texts. Requires: `BracketReader.read` found no error."""
-    first = plan.first + statements
     found: list[OwnAnswer | SourceError] = []
-    for answer in answers[first : first + plan.checks]:
+    for answer in [answers[at] for at in plan.checks]:
         if isinstance(answer, ResultSet):
             found.append(OwnAnswer(answer.rows, answer.layout.result_columns))
         else:

@@ -140,7 +140,7 @@ def direct_sql(case: Case, plan: QueryPlan, params: tuple[Value, ...]) -> str:
     database, schema = snapshot(PLANS / "rows.sql")
     held = plan_evict(case.sql, database, schema).reader.root
     assert isinstance(held, AnswerArrangement)
-    return answer_sql(held, params)
+    return answer_sql(held, params).sql
 
 
 def same(plan: QueryPlan, ours: list[Row], theirs: list[Row]) -> bool:
@@ -258,7 +258,7 @@ def test_no_answer_changes_without_being_evicted(shop: RunSql) -> None:
 def _answer(shop: RunSql, plan: QueryPlan, params: tuple[Value, ...]) -> Counter[Row]:
     root = plan.reader.root
     assert isinstance(root, AnswerArrangement)
-    return Counter(shop(answer_sql(root, params)))
+    return Counter(shop(answer_sql(root, params).sql))
 
 
 CHANGES = {

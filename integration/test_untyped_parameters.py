@@ -18,8 +18,9 @@ from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served
 from integration.untyped_parameters import COMPUTED, FORMS, NAMES, ROWS, TABLE, WRITES, filled
+from planner.as_sent import BEFORE
 from proxy.mysql.packets import packet
-from proxy.mysql.routes import BOUND
+from proxy.mysql.routes import TYPED_BEFORE
 
 DATABASE = "untyped_parameters"
 WHOLE = os.environ.get("UPWELL_WHOLE") == "1"
@@ -148,29 +149,45 @@ def test_each_form_bound_with_values_of_each_kind(beside: Beside, mysql: Server)
 @pytest.mark.parametrize(
     ("condition", "hits", "passes"),
     [
-        ("DATE(c) = ?", ("2024-01-01", "2024-01-01 00:00:00"), ("a", "2024-1-1", "20240101", "")),
-        ("YEAR(c) = ?", (2024, 1999), (24, "2024")),
-        ("s LIKE CONCAT('%', ?, '%')", ("a", "1", "", 1), (1.5,)),
-        ("SUBSTRING(s, 1, 1) = ?", ("a", "ABC"), (None,)),
-        ("FIND_IN_SET(?, s)", ("a", "b"), (None, 1.5)),
-        ("MONTH(c) = ?", (1, 0), ("1", None)),
-        ("(n, s) IN ((?, 'a'))", (), (1, "1")),
-        ("n & ?", (), (1, "1")),
+        ("DATE(c) = ?", ("2024-01-01", "2024-01-01 00:00:00"), ("a", "2024-1-1", "20240101", "", 20240101)),
+        ("YEAR(c) = ?", (2024, 1999, 24, "2024", 2024.0), ("2024.5",)),
+        ("s LIKE CONCAT('%', ?, '%')", ("a", "1", "", 1, 1.5, "1.5"), ()),
+        ("SUBSTRING(s, 1, 1) = ?", ("a", "ABC"), ()),
+        ("FIND_IN_SET(?, s)", ("a", "b", 1.5), ("1.5",)),
+        ("MONTH(c) = ?", (1, 0, "1"), ("1.5",)),
+        ("(n, s) IN ((?, 'a'))", (1, 2), ()),
+        ("(c, id) > (?, 2)", ("2024-01-01", "2024-01-01 10:00:00"), (20240101, "a")),
+        ("n & ?", (1, "1", 1.5), ("1.5",)),
     ],
 )
-def test_which_values_may_be_bound(
+def test_values_that_are_bound_are_held_beside_the_literals(
     beside: Beside, condition: str, hits: tuple[object, ...], passes: tuple[object, ...]
 ) -> None:
     sql = f"SELECT id FROM u WHERE {condition} ORDER BY id"
     with beside.client() as through, beside.direct() as direct:
         through.query(f"CREATE CACHE kinds FROM {sql}")
         for value in (*hits, *passes):
-            given = payload([spelled(value)])
+            given, text = payload([spelled(value)]), sql.replace("?", spelled(value).text)
             own, ours = direct.prepare(sql), through.prepare(sql)
             for _ in range(REPEATED):
-                assert through.execute(ours.id, given) == direct.execute(own.id, given), value
+                assert shown(through, text) == shown(direct, text), value
+                executed = (through.execute(ours.id, given), direct.execute(own.id, given))
+                mine, theirs = (parse(answer, binary=True) for answer in executed)  # a hit warns of nothing
+                assert (mine.columns, mine.rows, mine.errno) == (theirs.columns, theirs.rows, theirs.errno), value
             served = last_served(beside, through)
-            assert served.startswith("hit") if value in hits else BOUND in served, (value, served)
+            assert served.startswith("hit") if value in hits else BEFORE in served, (value, served)
+
+
+def test_null_and_a_value_of_another_type_behind_it_are_mysqls(beside: Beside) -> None:
+    sql = "SELECT id FROM u WHERE n & ? ORDER BY id"
+    with beside.client() as through, beside.direct() as direct:
+        through.query(f"CREATE CACHE kinds FROM {sql}")
+        own, ours = direct.prepare(sql), through.prepare(sql)
+        for at, value in enumerate((1, None, 1)):
+            given = payload([spelled(value)])
+            for _ in range(REPEATED):
+                assert through.execute(ours.id, given) == direct.execute(own.id, given), value
+            assert last_served(beside, through).startswith("hit") == (at == 0), value
 
 
 def spelled(value: object) -> Spelled:
@@ -192,4 +209,4 @@ def test_a_type_that_was_bound_before_counts(beside: Beside) -> None:
         for value in (1, 1, 1, "1", 1, 1, None, 1):
             given = payload([spelled(value)])
             assert through.execute(ours.id, given) == direct.execute(own.id, given), value
-        assert BOUND in last_served(beside, through)
+        assert TYPED_BEFORE in last_served(beside, through)

@@ -13,8 +13,9 @@ from functools import partial
 
 from sqlglot import exp
 
-from planner.as_sent import MOMENTS, SAMPLES, TYPED, Bound, Sent, bounds, marked, prepared_as, with_sample
+from planner.as_sent import MOMENTS, SAMPLES, TYPED, Sent, bounds, marked, with_sample
 from planner.binary_keys import require_strings
+from planner.bound import around
 from planner.build import build
 from planner.clock import with_parameters
 from planner.current_date import check_current_date
@@ -41,6 +42,7 @@ from planner.put_in_place import check_put_in_place
 from planner.resolve import Resolver
 from planner.rewrites import rewrite
 from planner.scan import scan
+from planner.string_kinds import Kinds
 from planner.support import because, check_calls, check_timestamps, check_tokens, check_tree, misread, refuse
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import ColumnRef
@@ -207,10 +209,12 @@ def _analysed_as_sent(query: ParsedQuery, catalogue: Catalogue, caution: Caution
         except UnsupportedQuery:
             dated = False
     found = _analysed(marks, catalogue, caution)
+    pairs = list(catalogue.views(query.tree))
+    renamed = [pair for view, parsed in pairs for pair in view_columns(view, parsed.tree)]
+    kinds = Kinds(_tables(query, catalogue), [marks.tree, *(view.tree for _, view in pairs)], renamed)
     for at in untyped:
         beside = tuple(found.sides.beside[at])
-        prepared = Bound.NONE if query.lists[at] else prepared_as(marks.tree, at, beside)
-        sent = Sent(beside, at in bounds(marks.tree), dated, prepared)
+        sent = Sent(beside, at in bounds(marks.tree), dated, around(marks.tree, at, kinds), query.lists[at])
         found.parameters.as_sent(at, sent)
     return found
 

@@ -1,7 +1,10 @@
 """Parameters whose type no column tells: an answer is held by the literals that stand in their places.
 
 What MySQL makes of such a literal depends on its kind: `n & '3'`, `n & 3` and `n & 3e0` are three questions. So the
-key is the literal itself, with its kind and digits, and MySQL is asked with it as it was sent. Which literal it will be
+key is the literal itself, with its kind and digits, and MySQL is asked with it as it was sent. What is bound to a
+prepared statement MySQL reads in yet another way. Its key says so (`BOUND`), and MySQL is asked by PREPARE and EXECUTE
+with a variable of that kind and value, which it reads as what is bound
+(`integration/test_untyped_parameters.py`). Which literal it will be
 is not known when the query is planned: every check is made with a literal of each kind in its place. Where such a
 parameter is compared with a column, it is known only with the literal whether MySQL may find other rows by an index
 (`planner/by_index.py`): that is asked when it is bound.
@@ -13,7 +16,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import Enum
+from enum import IntEnum
 
 from sqlglot import exp
 
@@ -22,7 +25,7 @@ from planner.parse import parameter_number
 from planner.support import refuse
 from sqltypes.errors import ComparedElsewhere
 from sqltypes.expression import Value
-from sqltypes.parameters import Moment
+from sqltypes.parameters import AsBound, Moment
 from sqltypes.temporal import parse_datetime
 from sqltypes.values import client_literal
 
@@ -38,26 +41,25 @@ class Beside:
     asked: Asked
 
 
-class Bound(Enum):
-    """Which values MySQL reads, where they are bound to a prepared statement, as the literals that they are written as.
-    Measured of each function and comparison with values of each kind (`integration/test_untyped_parameters.py`)."""
+class Around(IntEnum):
+    """What stands beside a parameter: in what it is compared with, or what is computed with it. The larger counts."""
 
-    NONE = "none"
-    TEXTS = "strings and whole numbers"
-    NUMBERS = "numbers"
-    YEARS = "whole numbers of four digits"
-    MOMENTS = "strings that are whole dates or date-times"
+    TEXTS = 0  # strings and JSON alone
+    NUMBERS = 1  # numbers, too
+    DATES = 2  # what may be a date or a time, too
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
     """What is asked of the literals of such a parameter. `beside`: what it is compared with; `bound`: it is one of
-    BETWEEN, and so never NULL; `dated`: it may be DATE'...' or TIMESTAMP'...'; `prepared`: as which it may be bound."""
+    BETWEEN, and so never NULL; `dated`: it may be DATE'...' or TIMESTAMP'...'; `around`: what stands beside it;
+    `list`: it is an IN-list's."""
 
     beside: tuple[Beside, ...] = ()
     bound: bool = False
     dated: bool = True
-    prepared: Bound = Bound.NONE
+    around: Around = Around.DATES
+    list: bool = False
 
 
 TYPED = Sent()
@@ -78,7 +80,7 @@ MOMENTS: tuple[Callable[[], exp.Expr], ...] = (
     lambda: exp.cast(exp.Literal.string("2024-02-29 12:34:56"), exp.DType.TIMESTAMPTZ),
 )
 """DATE'...' and TIMESTAMP'...', which not each place takes that takes the others."""
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+_FRACTION = re.compile(r"\s*[-+]?\d*(\.|\d[eE])", re.ASCII)
 _OFFSET = re.compile(r"[+-]\d{1,2}:\d\d\s*\Z", re.ASCII)  # of a date-time, which is one of the session's time zone
 
 
@@ -112,46 +114,6 @@ def bounds(tree: exp.Query) -> frozenset[int]:
     return frozenset(parameter_number(node) for node in tree.find_all(exp.Placeholder) if is_bound(node))
 
 
-_OF_TEXT = (exp.Concat, exp.Lower, exp.Upper, exp.Trim, exp.MatchAgainst, exp.StrPosition)
-_OF_TEXT_BY_NAME = frozenset({"find_in_set", "instr", "locate"})
-_FAMILIES = {
-    **dict.fromkeys((Family.TEXT, Family.COLLATED), Bound.TEXTS),
-    **dict.fromkeys((Family.INTEGER, Family.DECIMAL, Family.FLOAT), Bound.NUMBERS),
-    **dict.fromkeys((Family.DATE, Family.MOMENT), Bound.MOMENTS),
-}
-
-
-def prepared_as(tree: exp.Query, number: int, beside: Collection[Beside]) -> Bound:
-    """As which a parameter of a tree of `marked` may be bound."""
-    node = next(node for node in tree.find_all(AsSent) if parameter_number(node) == number)
-    around = node.parent
-    if isinstance(around, exp.Like) and around.expression is node:
-        return Bound.TEXTS
-    if isinstance(around, _OF_TEXT) or (isinstance(around, exp.Anonymous) and around.name.lower() in _OF_TEXT_BY_NAME):
-        return Bound.TEXTS
-    if not isinstance(around, _COMPARISONS) or len(beside) != 1:
-        return Bound.NONE
-    other = around.this if around.expression is node else around.expression
-    if isinstance(other.unnest(), exp.Year):
-        return Bound.YEARS
-    (found,) = beside
-    return Bound.NONE if found.column.nature is not Nature.COMPUTED else _FAMILIES.get(found.column.family, Bound.NONE)
-
-
-def may_be_bound(value: Value, prepared: Bound) -> bool:
-    """Whether MySQL reads it, bound as a string or a signed number, as it reads the literal."""
-    match prepared:
-        case Bound.TEXTS:
-            return type(value) in (str, int)
-        case Bound.NUMBERS:
-            return type(value) in (int, Decimal)
-        case Bound.YEARS:
-            return type(value) is int and 1000 <= value <= 9999
-        case Bound.MOMENTS:
-            return type(value) is str and parse_datetime(value) is not None and value == value.strip()
-    return False
-
-
 def is_bound(node: exp.Expr) -> bool:
     parent = node.parent
     while isinstance(parent, exp.Expr) and not isinstance(parent, exp.Query):
@@ -161,8 +123,35 @@ def is_bound(node: exp.Expr) -> bool:
     return False
 
 
+BEFORE = "a value is bound for which it may count what was bound before"
+BOUND = "?"
+"""Before the literal of a value that was bound: no literal begins so."""
+
+
 def key_of(value: Value, sent: Sent) -> str:
     """The literal that a client has sent, as it is sent to MySQL. Raises ComparedElsewhere where it is MySQL's."""
+    if isinstance(value, AsBound):
+        return BOUND + _bound_literal(value, sent)
+    return _literal_of(value, sent)
+
+
+def _bound_literal(bound: AsBound, sent: Sent) -> str:
+    value = bound.value
+    if value is None or isinstance(value, Moment):  # no variable is a date, and one that is NULL has another type
+        raise ComparedElsewhere("NULL or a date is bound where no column tells the type")
+    if sent.list or bound.unsigned or not may_be_bound(value, sent.around):
+        raise ComparedElsewhere(BEFORE)
+    return _literal_of(value, sent)
+
+
+def may_be_bound(value: Value, beside: Around) -> bool:
+    """Whether what was bound before does not count for it. `value`: a string, or a number with a sign."""
+    if beside is Around.DATES:
+        return isinstance(value, str) and parse_datetime(value) is not None and value == value.strip()
+    return beside is Around.TEXTS or not isinstance(value, str) or _FRACTION.match(value) is None
+
+
+def _literal_of(value: Value, sent: Sent) -> str:
     if isinstance(value, bytes):
         raise ComparedElsewhere("a string of bytes is given where no column tells the type")
     if value is None and sent.bound:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from sqlglot import exp
 
 from planner.pinned import COMPARED, EQUAL, Names, Renamed, conditions, items
-from planner.string_kinds import Kind, Kinds
+from planner.string_kinds import MADE, Kind, Kinds
 from planner.support import refuse
 from sqltypes.schema import Table
 
@@ -67,9 +67,9 @@ def _is_other(kind: Kind, comparison: exp.Expr, others: Sequence[exp.Expr], kind
         found = set(map(kinds.of, others))
         if kind is Kind.TIME and not first and Kind.GIVEN in found:
             return True
-        return Kind.NUMBER in found or (Kind.OTHER in found and kind is not Kind.OWN)
+        return Kind.NUMBER in found or (not found.isdisjoint(MADE) and kind is not Kind.OWN)
     found = {kinds.of(other) for other in others if not isinstance(other, exp.Literal)}
-    return kind is Kind.TEMPORAL and not found.isdisjoint((Kind.NUMBER, Kind.OTHER))
+    return kind is Kind.TEMPORAL and not found.isdisjoint({Kind.NUMBER, *MADE})
 
 
 def _comparisons(column: exp.Expr) -> Iterator[tuple[exp.Expr, list[exp.Expr], bool]]:

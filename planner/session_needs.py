@@ -47,6 +47,7 @@ from planner.string_kinds import (
     DATE_ARITHMETIC,
     DATE_PARTS,
     DATES,
+    MADE,
     NUMERIC,
     OF_BYTES,
     OF_BYTES_BY_NAME,
@@ -54,6 +55,7 @@ from planner.string_kinds import (
     OF_ITS_VALUE,
     OF_JSON,
     OF_JSON_BY_NAME,
+    OF_JSON_KINDS,
     TO_JSON,
     TO_JSON_BY_NAME,
     TRUTHS,
@@ -252,7 +254,7 @@ class _Finder:
             return
         own = kinds - {Kind.GIVEN}
         dated = own & {Kind.TEMPORAL, Kind.TIME}
-        if len(kinds) > 0 and (not own or not own.isdisjoint(_MADE) or len(own) > 1):
+        if len(kinds) > 0 and (not own or not own.isdisjoint(MADE) or len(own) > 1):
             self.needs.add(COLLATION)
         if dated and len(own) > 1:
             self.needs |= CONVERTED
@@ -271,7 +273,7 @@ class _Finder:
     def _as_json(self, *nodes: exp.Expr) -> bool:
         """Whether one is JSON, and the other becomes it."""
         kinds = set(map(self.kinds.of, nodes))
-        found = Kind.JSON in kinds and kinds <= {*_OF_JSON, Kind.GIVEN, Kind.OWN, Kind.NULL}
+        found = Kind.JSON in kinds and kinds <= {*OF_JSON_KINDS, Kind.GIVEN, Kind.OWN, Kind.NULL}
         if found and Kind.GIVEN in kinds:
             self.needs.add(STRINGS)
         return found
@@ -333,7 +335,7 @@ class _Finder:
             self.needs.add(TIME_ZONE)
         if Kind.TIME in found or Kind.TEMPORAL in found:
             self.needs |= DATE_MODES
-        if not _OF_JSON.isdisjoint(found) and len(set(found)) > 1:
+        if not OF_JSON_KINDS.isdisjoint(found) and len(set(found)) > 1:
             self.needs.add(COLLATION)
         if Kind.OTHER in found and (Kind.OWN in found or found.count(Kind.OTHER) > 1):
             self.needs.add(COLLATION)
@@ -494,7 +496,7 @@ class _Finder:
             if isinstance(part, exp.DataType | exp.Var | exp.Identifier):
                 continue
             kind = self.kinds.of(part)
-            if kind in (Kind.GIVEN, Kind.OWN, *_MADE):
+            if kind in (Kind.GIVEN, Kind.OWN, *MADE):
                 self.needs |= {COLLATION, STRINGS, *CONVERTED}
             elif kind is Kind.TIME:
                 self.needs |= CONVERTED
@@ -553,8 +555,6 @@ _OF_BYTES = _NUMBERS | {"varbinary", "binary", "tinyblob", "blob", "mediumblob",
 """Types of which no value is a string with a character set, nor read from one otherwise than from its bytes."""
 _STEADY = _OF_BYTES | {"varchar", "tinytext", "text", "mediumtext", "longtext"}
 """Types of which every value is stored in a temporary table as it is, and shown as it is."""
-_OF_JSON = frozenset({Kind.JSON, Kind.UNQUOTED})
-_MADE = _OF_JSON | {Kind.OTHER}
 _COMPARISONS = classes("EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE")
 _HARMLESS = classes("And Or Xor Not GroupConcat Exists Escape Collate")
 

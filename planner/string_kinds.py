@@ -28,6 +28,11 @@ class Kind(Enum):
     OTHER = "other"  # a string that MySQL makes, or not known
 
 
+OF_JSON_KINDS = frozenset({Kind.JSON, Kind.UNQUOTED})
+MADE = OF_JSON_KINDS | {Kind.OTHER}
+"""What MySQL makes, or what is not known."""
+
+
 def of_type(type_: SqlType) -> Kind:
     """The kind of a column."""
     if type_.is_numeric:

@@ -19,7 +19,10 @@ are qualified and quoted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import Formatter
+from typing import NamedTuple
 
+from planner.as_sent import BOUND
 from planner.plan import (
     Aggregate,
     AggregateArrangement,
@@ -41,6 +44,7 @@ from sqltypes.values import sql_literal
 TOPK_SLACK = 2  # one more row for so many of the limit is fetched, so that deletions do not empty the key at once
 TOPK_SPARE = 8  # rows besides, where the limit is small
 
+TEXT = SqlType("varchar")
 KeyValues = tuple[Value, ...]
 Filling = RowsArrangement | AggregateArrangement | TopKArrangement
 
@@ -228,17 +232,37 @@ def fill_template(arrangement: Arrangement) -> str:
     return text_with_condition(arrangement, " AND ".join(f"{quoted_name(name)} = ?" for name in arrangement.key))
 
 
-def answer_sql(arrangement: AnswerArrangement, values: KeyValues) -> str:
-    """The client's own text with the key's values in place of its parameters."""
+class Asked(NamedTuple):
+    """How MySQL is asked for an answer: `before`: statements in the same session ahead of `sql`; `after`: behind it."""
+
+    sql: str
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+def answer_sql(arrangement: AnswerArrangement, values: KeyValues) -> Asked:
+    """The client's own text with the key's values in place of its parameters. Where some were bound to a prepared
+    statement without a column that tells their type, the text is prepared, too, and executed with variables of their
+    values (`planner/as_sent.py`)."""
+    bound: list[list[str]] = []  # of each value, in the order of the key
     texts = []
     for value, type_, is_list in zip(values, arrangement.key_types, arrangement.key_is_list, strict=True):
-        if is_list:
-            assert isinstance(value, tuple)
-            # An empty list is no SQL; `IN (NULL)` is true for nothing, as it would be.
-            texts.append(", ".join(sql_literal(item, type_) for item in value) or "NULL")
-        else:
-            texts.append(sql_literal(value, type_))
-    return arrangement.sql.format(*texts)
+        items = value if isinstance(value, tuple) else (value,)
+        literals = [sql_literal(item, type_) for item in items]
+        given = [one[len(BOUND) :] for one in literals if one.startswith(BOUND)] if type_.name == "literal" else []
+        bound.append(given)
+        literals = [BOUND if one.startswith(BOUND) else one for one in literals] if given else literals
+        # An empty list is no SQL; `IN (NULL)` is true for nothing, as it would be.
+        texts.append(", ".join(literals) or "NULL" if is_list else literals[0])
+    text = arrangement.sql.format(*texts)
+    if not any(bound):
+        return Asked(text)
+    fields = [int(name) for _, name, _, _ in Formatter().parse(arrangement.sql) if name is not None]
+    assigned = [literal for at in fields for literal in bound[at]]
+    names = [f"@upwell_{at}" for at in range(len(assigned))]
+    sets = ", ".join(f"{name} = {literal}" for name, literal in zip(names, assigned, strict=True))
+    before = f"SET {sets}", f"PREPARE upwell FROM {sql_literal(text, SqlType('varchar'))}"
+    return Asked(f"EXECUTE upwell USING {', '.join(names)}", before, ("DEALLOCATE PREPARE upwell",))
 
 
 # -- semi-joins -------------------------------------------------------------------------------------------------------

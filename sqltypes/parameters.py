@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, NoReturn, cast
@@ -35,6 +36,15 @@ class Moment(str):
     @property
     def has_date(self) -> bool:
         return self[4:5] == "-"
+
+
+@dataclass(frozen=True, slots=True)
+class AsBound:
+    """A value that was bound to a prepared statement where no column tells the type: MySQL may read it otherwise than
+    the literal of the same value. `unsigned`: it was bound as a whole number without a sign."""
+
+    value: Value
+    unsigned: bool = False
 
 
 KINDS = frozenset(

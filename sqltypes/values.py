@@ -14,8 +14,9 @@ from sys import getsizeof
 from typing import Any
 
 from sqltypes.arithmetic import scale_of
+from sqltypes.errors import ComparedElsewhere
 from sqltypes.expression import Row, Value
-from sqltypes.parameters import Moment, convert_parameter
+from sqltypes.parameters import AsBound, Moment, convert_parameter
 from sqltypes.schema import SqlType
 from sqltypes.temporal import parse_time, time_text, timedelta_microseconds
 
@@ -57,8 +58,11 @@ def sql_literal(value: Value, type_: SqlType) -> str:
 
 
 def client_literal(value: Any) -> str:
-    """A client's own parameter as the literal that its driver would write: typed by its Python type alone."""
+    """A client's own parameter as the literal that its driver would write: typed by its Python type alone. Raises
+    ComparedElsewhere for what has none."""
     match value:
+        case AsBound():
+            raise ComparedElsewhere("MySQL may read what is bound otherwise than a literal")
         case Moment() if value.has_date:
             return f"{'DATE' if len(value) == 10 else 'TIMESTAMP'}'{value}'"
         case Decimal() if not scale_of(value):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import cast
 
-from planner.as_sent import Bound, may_be_bound
 from proxy.api import ParameterValue, SessionCache, SessionSystem
 from proxy.mysql.announced import Announced
 from proxy.mysql.bound_values import UNSIGNED
@@ -20,12 +20,12 @@ from proxy.proxied import ProxiedTexts
 from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS
 from sqltypes.errors import ComparedElsewhere, UpwellError
 from sqltypes.expression import Key, Value
-from sqltypes.parameters import Moment
+from sqltypes.parameters import AsBound, Moment
 from sqltypes.schema import INTEGER_TYPES, SqlType
 
 NO_CACHE = "no cache for this query"
 SKIPPED = "the query asks to skip the cache"
-BOUND = "a parameter whose type no column tells is bound; MySQL may read it otherwise than a literal"
+TYPED_BEFORE = "a parameter whose type no column tells was bound with another type, by which MySQL may go on reading it"
 KEYS = 2000  # that are remembered of one statement
 LONGEST_KEY = 2048  # bytes of a text, or of an execution's parameters, that is remembered with its key
 Types = tuple[int, ...] | None
@@ -133,9 +133,7 @@ class Target:
     list_end: int = 0  # where the list is the only parameter, of how many values, which are the statement's in order
     dates: tuple[bool, ...] = ()  # of the cache's parameters, whether it is compared with a date or time
     compared: Compared = field(default_factory=Compared)
-    sent: dict[int, Bound] = field(
-        default_factory=dict
-    )  # of the statement's parameters those whose type no column tells
+    sent: frozenset[int] = frozenset()  # those of the statement's parameters whose type no column tells
     # Of executions that were hits: by the types bound before and the bytes, the key, and the types and kinds then.
     keys: dict[tuple[Types, bytes], tuple[Key, Types, tuple[int, ...]]] = field(default_factory=dict)
 
@@ -188,11 +186,10 @@ class Target:
             raise ComparedElsewhere("MySQL has not seen the last executions, by whose types it goes on comparing")
         if statement.reals and not exact.isdisjoint(statement.reals) and self.compared.are_too_fine(values):
             raise ComparedElsewhere("MySQL compares as DOUBLE since one was bound, and this number is no DOUBLE")
-        for index, how in self.sent.items():
-            turned = index in statement.mixed or index in statement.nulled
-            unsigned = types is not None and types[index] & UNSIGNED
-            if turned or unsigned or not may_be_bound(values[index], how):
-                raise ComparedElsewhere(BOUND)
+        if self.sent:
+            if not self.sent.isdisjoint(statement.mixed) or not self.sent.isdisjoint(statement.nulled):
+                raise ComparedElsewhere(TYPED_BEFORE)
+            values = tuple(self._as_bound(at, value, types) for at, value in enumerate(values))
         if self.list_end:
             bound: tuple[ParameterValue, ...] = (values,)
         else:
@@ -202,6 +199,11 @@ class Target:
                 if not dated and any(isinstance(one, Moment) for one in (value if type(value) is tuple else (value,))):
                     raise ComparedElsewhere("a date or time is bound for what is none")
         return bound
+
+    def _as_bound(self, at: int, value: Value, types: Types | None) -> Value:
+        if at not in self.sent:
+            return value
+        return cast(Value, AsBound(value, unsigned=types is not None and bool(types[at] & UNSIGNED)))
 
 
 def _is_too_fine(value: Value) -> bool:
@@ -216,10 +218,6 @@ def _filled(item: object, values: Sequence[ParameterValue]) -> ParameterValue:
     if isinstance(item, tuple):
         return tuple(_filled(one, values) for one in item)
     return item
-
-
-def _is_bound(item: object) -> bool:
-    return any(isinstance(one, Sentinel) for one in (item if isinstance(item, tuple) else (item,)))
 
 
 def _rounded(type_: SqlType) -> bool:
@@ -251,16 +249,15 @@ def target_of(
     info = cache.info
     if info.mode == "evict" and any(_rounded(column.type) for column in info.columns):
         return Target(route, version, "FLOAT and DOUBLE of an answer held as text have lost digits", forced)
-    sent = {item: of.sent.prepared for item, of in zip(template, info.parameters, strict=True) if not of.type.is_known}
-    if any(_is_bound(item) and (isinstance(item, tuple) or how is Bound.NONE) for item, how in sent.items()):
-        return Target(route, version, BOUND, forced)
     same, dates = tuple(template) == sentinels, tuple(item.type.name in DATED for item in info.parameters)
     compared = _compared_with(template, [item.type.name for item in info.parameters])
     list_end = len(sentinels) if cache.lists and tuple(template) == (sentinels,) else 0
     target = Target(
         route, version, "", forced, cache, tuple(template), same, cache.plain_int, list_end, dates, compared
     )
-    target.sent = {item.index: how for item, how in sent.items() if isinstance(item, Sentinel)}
+    untyped = [item for item, of in zip(template, info.parameters, strict=True) if not of.type.is_known]
+    ones = [one for item in untyped for one in (item if isinstance(item, tuple) else (item,))]
+    target.sent = frozenset(one.index for one in ones if isinstance(one, Sentinel))
     return target
 
 

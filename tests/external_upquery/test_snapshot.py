@@ -69,7 +69,7 @@ def test_bracket_is_read_from_the_answers() -> None:
     answers = decoded(
         3, texts(f"{UUID}:1-5"), texts("x"), texts(UUID, f"{UUID}:7#12{OTHER}:1#13", f"{UUID}:1-6,\n{OTHER}:9")
     )
-    read = BracketReader().read(sending, answers, 1)
+    read = BracketReader().read(sending, answers)
     assert not isinstance(read, Exception)
     bracket, results = read
     assert bracket.server_uuid == UUID
@@ -79,11 +79,26 @@ def test_bracket_is_read_from_the_answers() -> None:
     assert [result.rows for result in results] == [[("x",)]]
 
 
+def test_what_stands_before_and_behind_a_statement_gives_no_rows_of_its_own() -> None:
+    asked = request("SELECT x")
+    asked.statements = (
+        Statement("EXECUTE p USING @a", ("SET @a = 5", "PREPARE p FROM 'x'"), ("DEALLOCATE PREPARE p",)),
+    )
+    sending = plan(asked)
+    done = server.packet(server.ok())
+    answers = decoded(6, texts(f"{UUID}:1-5"), done, done, texts("x"), done, texts(UUID, "", f"{UUID}:1-5"))
+    read = BracketReader().read(sending, answers)
+    assert not isinstance(read, Exception)
+    assert [result.rows for result in read[1]] == [[("x",)]]
+    asked.slow = True
+    assert plan(asked).rows == (6,)  # behind L, the snapshot, the locks and X
+
+
 def test_source_at_rest_gives_one_set_for_both_readings() -> None:
     reader = BracketReader()
     sending = plan(request("SELECT x"))
     answers = decoded(3, texts(f"{UUID}:1-5"), texts("x"), texts(UUID, "", f"{UUID}:1-5"))
-    read = reader.read(sending, answers, 1)
+    read = reader.read(sending, answers)
     assert not isinstance(read, Exception)
     assert read[0].lower is read[0].executed
     assert not read[0].owned
@@ -102,14 +117,14 @@ def test_first_error_is_the_outcome() -> None:
         server.packet(server.error(1146, "42S02", "no b")),
         done,
     )
-    outcome = BracketReader().read(sending, answers, 2)
+    outcome = BracketReader().read(sending, answers)
     assert isinstance(outcome, SourceError) and outcome.message == "no a"
 
 
 def test_position_that_cannot_be_read_fails_the_upquery() -> None:
     sending = plan(request("SELECT x"))
     answers = decoded(3, texts("no set"), texts("x"), texts(UUID, "", f"{UUID}:1-5"))
-    assert isinstance(BracketReader().read(sending, answers, 1), SourceDown)
+    assert isinstance(BracketReader().read(sending, answers), SourceDown)
 
 
 def test_lower_bound_that_is_known_is_not_read_again() -> None:
@@ -119,7 +134,7 @@ def test_lower_bound_that_is_known_is_not_read_again() -> None:
     sending = plan(asked)
     expected = ("SELECT x", "SELECT @@server_uuid, @@global.gtid_owned, @@global.gtid_executed")
     assert sending.packets == b"".join(map(query, expected))
-    read = BracketReader().read(sending, decoded(2, texts("x"), texts(UUID, "", f"{UUID}:1-6")), 1)
+    read = BracketReader().read(sending, decoded(2, texts("x"), texts(UUID, "", f"{UUID}:1-6")))
     assert not isinstance(read, Exception)
     assert read[0].lower is known
     assert read[0].uncertain == GtidSet.parse(f"{UUID}:6")
@@ -170,14 +185,14 @@ def test_exact_form_locks_what_it_reads_until_the_position_is_read_and_puts_the_
     ]  # fmt: skip
     assert order == sorted(order)
     assert b"max_execution_time=0" in sent  # as the session had it
-    assert sending.count == 3 + 2 + 5 and sending.first == 3 and sending.upper == 7
+    assert sending.count == 3 + 2 + 5 and sending.rows == (3, 4) and sending.upper == 7
 
 
 def test_exact_form_reads_its_own_position_though_another_is_known() -> None:
     asked = exactly("SELECT x")
     asked.lower = GtidSet.parse(f"{UUID}:1-5")
     sending = plan(asked)
-    read = BracketReader().read(sending, exact_answers(f"{UUID}:6#12", "", f"{UUID}:1-6"), 1)
+    read = BracketReader().read(sending, exact_answers(f"{UUID}:6#12", "", f"{UUID}:1-6"))
     assert not isinstance(read, Exception)
     bracket, results = read
     assert bracket.lower == bracket.executed == GtidSet.parse(f"{UUID}:1-6")
@@ -187,7 +202,7 @@ def test_exact_form_reads_its_own_position_though_another_is_known() -> None:
 
 def test_exact_form_leaves_in_doubt_what_was_owned_before_and_still_is() -> None:
     before, owned = f"{UUID}:6#12:7#13{OTHER}:4#14", f"{UUID}:7#13:8#15{OTHER}:4#14:5#16"
-    read = BracketReader().read(plan(exactly("SELECT x")), exact_answers(before, owned, f"{UUID}:1-6"), 1)
+    read = BracketReader().read(plan(exactly("SELECT x")), exact_answers(before, owned, f"{UUID}:1-6"))
     assert not isinstance(read, Exception)
     assert read[0].uncertain == GtidSet.parse(f"{UUID}:7,{OTHER}:4")
 
@@ -196,8 +211,8 @@ def test_refusal_is_an_error_of_what_locks_not_of_a_statement_nor_of_a_lock_that
     sending = plan(exactly("SELECT x"))
     fine = exact_answers("", "", f"{UUID}:1-6")
     denied = SourceError(1227, "42000", "denied")
-    assert refused(sending, fine, 1) is None
-    assert refused(sending, [denied, *fine[1:]], 1) is denied
-    assert refused(sending, [*fine[:3], SourceError(1054, "42S22", "no such column"), *fine[4:]], 1) is None
-    assert refused(sending, [*fine[:3], SourceError(1205, "HY000", "lock wait timeout"), *fine[4:]], 1) is None
-    assert refused(sending, [*fine[:5], SourceError(3024, "HY000", "too long"), *fine[6:]], 1) is None
+    assert refused(sending, fine) is None
+    assert refused(sending, [denied, *fine[1:]]) is denied
+    assert refused(sending, [*fine[:3], SourceError(1054, "42S22", "no such column"), *fine[4:]]) is None
+    assert refused(sending, [*fine[:3], SourceError(1205, "HY000", "lock wait timeout"), *fine[4:]]) is None
+    assert refused(sending, [*fine[:5], SourceError(3024, "HY000", "too long"), *fine[6:]]) is None

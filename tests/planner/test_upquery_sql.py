@@ -112,10 +112,10 @@ def test_an_answer_is_the_clients_text_with_values() -> None:
     )
     arrangement = plan.reader.root
     assert isinstance(arrangement, AnswerArrangement)
-    assert answer_sql(arrangement, ((1, 2), 5)) == (
+    assert answer_sql(arrangement, ((1, 2), 5)).sql == (
         "SELECT DISTINCT status, '{x}' FROM orders WHERE customer_id IN (1, 2) AND total > 5"
     )
-    assert "IN (NULL)" in answer_sql(arrangement, ((), 5))
+    assert "IN (NULL)" in answer_sql(arrangement, ((), 5)).sql
 
 
 def test_what_is_looked_up_has_the_character_set_and_collation_of_the_column() -> None:

@@ -27,7 +27,7 @@ from proxy.reasons import Reason, reason_of
         (reads.OTHER_CACHES, Reason.PLANNED_ANEW),
         ("the schema of its tables has changed", Reason.PLANNED_ANEW),
         (f"compared_elsewhere: {keys.ZERO}", Reason.PARAMETERS),
-        *((why, Reason.PARAMETERS) for why in (routes.BOUND, keys.TOO_MANY, keys.COMBINED, keys.LONG)),
+        *((why, Reason.PARAMETERS) for why in (routes.TYPED_BEFORE, keys.TOO_MANY, keys.COMBINED, keys.LONG)),
         ("the rows are fetched by a cursor", Reason.PARAMETERS),
         (routes.SKIPPED, Reason.ASKED),
         (routes.NO_CACHE, Reason.NOT_CACHED),

@@ -46,7 +46,7 @@ class PlanOracle:
         root = reader.root
         values = tuple(params[self._plan.key[at].parameter] for at in reader.root_key)
         if isinstance(root, AnswerArrangement):
-            return self._run(answer_sql(root, values))
+            return self._run(answer_sql(root, values).sql)
         null_safe = [self._plan.key[at].null_safe for at in reader.root_key]
         found = any(value is not None or safe for value, safe in zip(values, null_safe, strict=True)) or not values
         rows = [self._named(reader.alias, root, row) for row in self._fill(root, values)] if found else []
