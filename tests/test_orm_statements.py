@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from integration.orm_statements.data import TABLES, literal, rows
-from integration.orm_statements.kinds import is_select, why_not_deterministic
+from integration.orm_statements.kinds import Written, is_select, why_not_deterministic
 from integration.orm_statements.script import Bound, Header, Step, all_scripts, as_text, packed, parsed, read, write
 
 EACH = (
@@ -74,6 +74,24 @@ def test_values_are_written_where_they_are_bound() -> None:
 def test_which_selects_say_the_same_each_time(sql: str, why: str) -> None:
     assert is_select(sql)
     assert why_not_deterministic(sql) == why
+
+
+def test_a_transaction_reads_what_it_has_written() -> None:
+    written = Written()
+    for sql in ("INSERT INTO `t` VALUES (1)", "BEGIN", "update `d`.`u` set a = 't'", "INSERT INTO v SELECT 1 FROM w"):
+        written.note(sql)
+    assert not written.are_read_by("SELECT * FROM t")  # written before
+    assert written.are_read_by("SELECT `u`.`a` FROM `u`") and written.are_read_by("select 1 from d.V")
+    assert not written.are_read_by("SELECT 'u' FROM t, w")
+    written.note("ROLLBACK TO s")
+    assert written.are_read_by("SELECT a FROM u")
+    written.note("COMMIT")
+    assert not written.are_read_by("SELECT a FROM u")
+    for sql in ("SET autocommit=0", "COMMIT", "DELETE FROM t"):
+        written.note(sql)
+    assert written.are_read_by("SELECT 1 FROM t")
+    written.note("SET autocommit=1")
+    assert not written.are_read_by("SELECT 1 FROM t")
 
 
 def test_what_is_a_select() -> None:
