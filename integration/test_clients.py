@@ -62,6 +62,7 @@ ANSWERS: dict[str, tuple[object, ...]] = {
     "warnings": ("Data truncated for column 'name' at row 1",),
     "a_script_with_warnings": ("Data truncated for column 'name' at row 1",),
     "kill_query": ("Query execution was interrupted",),
+    "ended_by_wait_timeout": ("'then': True",),
 }
 
 

@@ -27,6 +27,7 @@ from bulk.account import account_of
 from bulk.session import SparkSettings
 from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.messages import Ddl, Gap, Restarted, StreamEvent
+from external_upquery.admission import Admission
 from external_upquery.executor import Executor
 from external_upquery.schema_source import SchemaSource
 from external_upquery.upstream import Upstream, is_loopback, parse_upstream
@@ -332,7 +333,8 @@ def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> Mysql
     )
     tls = None if settings.tls == "off" else server_context(settings.certificate, settings.key)
     logins = login_settings(upstream, tls, client_tls_required=settings.tls == "required")
-    shared = Shared(app.router, options, matcher, app.router.proxied, utc=app.clock.utc)
+    admission = Admission(upstream, app.router.answers)
+    shared = Shared(app.router, options, matcher, app.router.proxied, utc=app.clock.utc, lives=admission.lives)
     return MysqlListener(shared, logins)
 
 

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -88,24 +89,17 @@ class PlainPackets:
                 await loop.connect_accepted_socket(
                     factory, sock, ssl=context, ssl_handshake_timeout=seconds, ssl_shutdown_timeout=closing
                 )
-            elif sock.family == socket.AF_UNIX:
-                await loop.create_unix_connection(
-                    factory,
-                    sock=sock,
-                    ssl=context,
-                    server_hostname=hostname,
-                    ssl_handshake_timeout=seconds,
-                    ssl_shutdown_timeout=closing,
-                )
+            elif tls is None:
+                await _connected(factory, sock)
             else:
-                await loop.create_connection(
-                    factory,
-                    sock=sock,
-                    ssl=context,
-                    server_hostname=hostname,
-                    ssl_handshake_timeout=seconds,
-                    ssl_shutdown_timeout=closing,
-                )
+                below = await _connected(asyncio.Protocol, sock)
+                secure = await loop.start_tls(
+                    below, stream, tls.context, server_hostname=hostname,
+                    ssl_handshake_timeout=seconds, ssl_shutdown_timeout=closing,
+                )  # fmt: skip
+                assert secure is not None
+                stream.connection_made(secure)
+                stream.below = below
         except BaseException as error:
             self._socket.close()
             if isinstance(error, OSError):  # ssl.SSLError is one
@@ -134,8 +128,19 @@ class PlainPackets:
         return data
 
 
+async def _connected(factory: Callable[[], asyncio.BaseProtocol], sock: socket.socket) -> asyncio.Transport:
+    """The transport of a connected socket of ours."""
+    loop = asyncio.get_running_loop()
+    if sock.family == socket.AF_UNIX:
+        transport, _ = await loop.create_unix_connection(factory, sock=sock)
+    else:
+        transport, _ = await loop.create_connection(factory, sock=sock)
+    return transport
+
+
 class PacketStream(asyncio.Protocol):
-    """The packets of a transport, until `hand_over`. `wake` is set whenever there may be something new.
+    """The packets of a transport, until `hand_over`. `wake` is set whenever there may be something new. `below`: the
+    transport under TLS with MySQL, None where there is none.
 
     Invariants:
     1. `_held` begins with a packet's header, or is empty.
@@ -148,6 +153,7 @@ class PacketStream(asyncio.Protocol):
         self.sequence = sequence
         self.wake = wake
         self.lost = False
+        self.below: asyncio.Transport | None = None
         self._held = bytearray()
         self._paused = False
 

@@ -17,14 +17,14 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sized
-from typing import Protocol
+from collections.abc import Callable, Coroutine
 
 import structlog
 
 from proxy.mysql.error_numbers import statement_error
 from proxy.mysql.handshake import LoggedIn
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_SESSION_TRACK, Malformed, error_payload, packet
+from proxy.mysql.relay_roles import GONE, Dialogue, Handler, Quick
 from proxy.mysql.responses import Responses
 from proxy.mysql.wires import HELD, SOCKET_HIGH, WHOLE, ClientWire, Commands, ServerWire, TooLarge
 from sqltypes.errors import SourceDown, UpwellError
@@ -33,91 +33,6 @@ log = structlog.get_logger("upwell.mysql")
 
 TURN = 100  # commands of one client, then others are looked after
 SHUTDOWN = 1053  # MySQL's error: it is going, and leaves the session its hits
-
-
-class Handler(Protocol):
-    """Who knows what commands mean."""
-
-    def handle(self, data: bytes) -> None:
-        """One command, its packet with the header. Raises Malformed."""
-        ...
-
-    def large(self, data: bytes) -> None:
-        """The beginning of a command too large to be looked at. Raises Malformed."""
-        ...
-
-    async def outlive(self) -> None:
-        """MySQL's connection is lost, and the client wants nothing of it at the moment."""
-        ...
-
-    def last_look(self) -> Coroutine[None, None, None] | None:
-        """The client has gone: what must be asked of MySQL before the session is over, None where nothing."""
-        ...
-
-    def ending(self) -> None:
-        """The session is over, though its sockets may still be open."""
-        ...
-
-    def ended(self) -> None:
-        """Both sockets are closed."""
-        ...
-
-
-class Quick(Protocol):
-    """The quick path of a session: answers that are found at once (`quick_path.py`)."""
-
-    @property
-    def kinds(self) -> Sized:
-        """Of commands that it may answer."""
-        ...
-
-    def receiver(
-        self, write: Callable[[bytes], None], long_way: Callable[[bytes], None]
-    ) -> Callable[[bytes], None]: ...
-
-    def answer(self, data: bytes, *, alone: bool = False) -> bytes | None: ...
-
-    def cool(self) -> None: ...
-
-    def invalidate(self) -> None: ...
-
-
-class Dialogue(Protocol):
-    """What has taken over both sides for a while: a change of the account."""
-
-    left: bytes  # what the client has sent and nobody has looked at yet
-    sequence: int  # number of the next packet to the client or from it
-
-    def on_bytes(self, data: bytes) -> None: ...
-
-    def part(self) -> bool:
-        """Takes MySQL's leave, where it waits for an answer. Whether it did."""
-        ...
-
-
-class _Gone:
-    """The handler of a relay whose session has ended."""
-
-    def handle(self, data: bytes) -> None:
-        pass
-
-    def large(self, data: bytes) -> None:
-        pass
-
-    async def outlive(self) -> None:
-        pass
-
-    def last_look(self) -> Coroutine[None, None, None] | None:
-        return None
-
-    def ending(self) -> None:
-        pass
-
-    def ended(self) -> None:
-        pass
-
-
-GONE = _Gone()
 
 
 class Relay:
@@ -140,6 +55,7 @@ class Relay:
         self.closed_at = 0.0
         self.task: asyncio.Task[None] | None = None
         self.orphan = False  # MySQL has gone; what is in memory is still told
+        self._verdict: asyncio.Task[None] | None = None  # whether the session is over, sought beside what is under way
         self.dialogue: Dialogue | None = None
         self.out: list[bytes] = []  # answers of this turn
         # Since when the client has taken nothing, and how many bytes wait for it; None while its socket takes bytes.
@@ -158,7 +74,8 @@ class Relay:
             keep_state=keep_state,
             file_wanted=self._on_file_wanted,
         )
-        self.server = ServerWire(self, logged_in.server.transport, responses)
+        self._below = logged_in.server.below
+        self.server = ServerWire(self, logged_in.server.transport, responses, self._below)
         self.client = ClientWire(self, logged_in.client.transport)
 
     def take_over(self, logged_in: LoggedIn) -> tuple[bytes, bytes]:
@@ -168,7 +85,17 @@ class Relay:
 
     def receiver(self, write: Callable[[bytes], None]) -> Callable[[bytes], None]:
         """What takes the client's bytes."""
-        return self._quick.receiver(write, self.on_bytes)
+        received = self._quick.receiver(write, self.on_bytes)
+        if self._below is None:
+            return received
+        is_closing, look = self._below.is_closing, self.server.look
+
+        def received_behind_look(data: bytes) -> None:
+            if is_closing():
+                look()
+            received(data)
+
+        return received_behind_look
 
     # -- commands ------------------------------------------------------------------------------------------------------
 
@@ -314,6 +241,7 @@ class Relay:
         except Exception:  # a fault of ours must not leave the client without an answer
             log.exception("a command of a session has failed")
             self.close()
+        await self._hear_verdict()
         self.task = None
         if not self.client.alive:
             self.close()
@@ -401,8 +329,9 @@ class Relay:
             self.server.transport.close()
         elif self.server.alive:
             self.server.transport.abort()
-        if self.task is not None:
-            self.task.cancel()
+        for task in (self.task, self._verdict):
+            if task is not None:
+                task.cancel()
         self.occupy()  # what still comes is passed over
         self._handler.ending()
 
@@ -422,7 +351,6 @@ class Relay:
 
     def on_server_lost(self) -> None:
         if self.closed:
-            self._perhaps_ended()
             return
         exchanges = self.server.responses.exchanges
         if exchanges or self.dialogue is not None or self.commands.forwarding:
@@ -435,10 +363,27 @@ class Relay:
             return
         if self.task is None:
             self.start(self._outlive())
+        elif self._verdict is None:
+            self._verdict = asyncio.get_running_loop().create_task(self._outlive())
+
+    def on_server_closed(self) -> None:
+        if self.closed:
+            self._perhaps_ended()
 
     async def _outlive(self) -> None:
         self.orphan = True
         await self._handler.outlive()
+
+    async def _hear_verdict(self) -> None:
+        """No answer is given before: MySQL would not have answered a session that it has ended."""
+        self.server.look()
+        if self._verdict is None:
+            return
+        try:
+            await asyncio.wait([self._verdict])
+        except asyncio.CancelledError:  # the session is over
+            self.lose()
+        self._verdict = None
 
     def _on_farewell(self, payload: bytes) -> None:
         """MySQL ends the session, and says why. A server that shuts down leaves the session its hits."""
@@ -447,11 +392,11 @@ class Relay:
             self.close()
 
     def _perhaps_ended(self) -> None:
-        if not self.client.alive and not self.server.alive:
+        if not self.client.alive and self.server.closed:
             self._handler.ended()
             # The collector of cycles would not find what has lived for long (`proxy/app.py`, `freeze`).
             self._handler = GONE
-            self.dialogue = self.task = None
+            self.dialogue = self.task = self._verdict = None
             self.client.release()
             self.server.release()
 

@@ -4,7 +4,7 @@ there."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -113,9 +113,12 @@ class Shared:
         proxied: ProxiedQueries,
         clock: Callable[[], float] = monotonic,
         utc: Callable[[], datetime | None] = lambda: None,
+        lives: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        """`utc`: the whole second that MySQL's clock shows, None where that is not known."""
+        """`utc`: the whole second that MySQL's clock shows, None where that is not known. `lives`: whether MySQL, which
+        has closed a session's connection without a word, is still there; None: if it answers."""
         self.utc = utc
+        self.lives = lives or system.answers
         self.clock_texts = ClockTexts()
         self.system = system
         self.options = options

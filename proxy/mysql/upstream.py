@@ -4,7 +4,6 @@ the client. What becomes of reads of caches and of passed statements is in `cach
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -31,8 +30,6 @@ from proxy.mysql.trackers import DEADLOCK, refresh, switch_on
 from proxy.mysql.wires import ServerWire
 
 _TELL_NOTHING = (bytes((COM_PING,)), bytes((COM_RESET_CONNECTION,)))  # they are not refused
-CLOSES = 0.25
-"""Seconds in which a MySQL that shuts down closes all connections, also those by which it is asked if it answers."""
 
 
 class Upstream:
@@ -178,10 +175,9 @@ class Upstream:
         await self.server.ask(packet(bytes((COM_PING,)), 0), Kind.ONE)
 
     async def outlive(self, orphaned: Callable[[], None]) -> None:
-        """MySQL has closed the connection. While it cannot be reached, the session's hits go on, and `orphaned` is
-        told; if it can be, it is this session that was ended."""
-        await asyncio.sleep(CLOSES)
-        if await self._shared.system.answers():
+        """MySQL has closed the connection. If it is still there, it is this session that it has ended, and the client
+        is told at once. If it cannot be reached, the session's hits go on, and `orphaned` is told."""
+        if await self._shared.lives():
             self._relay.close()
         else:
             orphaned()

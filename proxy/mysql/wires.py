@@ -32,6 +32,8 @@ class Owner(Protocol):
 
     def on_server_lost(self) -> None: ...
 
+    def on_server_closed(self) -> None: ...
+
 
 class _Nobody:
     """The owner of a wire whose session has ended."""
@@ -49,6 +51,9 @@ class _Nobody:
         pass
 
     def on_server_lost(self) -> None:
+        pass
+
+    def on_server_closed(self) -> None:
         pass
 
 
@@ -82,13 +87,18 @@ class ClientWire(asyncio.Protocol):
 
 
 class ServerWire(asyncio.Protocol):
-    """MySQL's side. `alive`: until the connection is lost."""
+    """MySQL's side. `alive`: until MySQL has ended the connection, or it is lost. `closed`: its socket is."""
 
-    def __init__(self, owner: Owner, transport: asyncio.Transport, responses: Responses) -> None:
+    def __init__(
+        self, owner: Owner, transport: asyncio.Transport, responses: Responses, below: asyncio.Transport | None = None
+    ) -> None:
+        """`below`: the transport under TLS, if there is any."""
         self._owner = owner
+        self._below = below
         self.transport = transport
         self.responses = responses
         self.alive = True
+        self.closed = False
         self.write = transport.write
         transport.set_write_buffer_limits(SOCKET_HIGH)
 
@@ -104,12 +114,25 @@ class ServerWire(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._owner.on_server_writable(True)
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def eof_received(self) -> None:
+        """The session is told in this turn of the loop already: `connection_lost` comes a turn later, and what the
+        client has sent behind the end of its session may be read in between."""
         self.alive = False
         self._owner.on_server_lost()
 
+    def look(self) -> None:
+        """TLS keeps the end to itself where MySQL has closed the socket below it: then it is looked for."""
+        if self._below is not None and self.alive and self._below.is_closing():
+            self.eof_received()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.alive:
+            self.eof_received()
+        self.closed = True
+        self._owner.on_server_closed()
+
     def release(self) -> None:
-        """Lets go of the session. Requires: the connection is lost."""
+        """Lets go of the session. Requires: the connection is closed."""
         self._owner = NOBODY
         self.responses.release()
 

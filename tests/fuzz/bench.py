@@ -212,6 +212,8 @@ class BenchTransport:
         while self._inbox and self.reading and not self._closing and not self._lost:
             self.protocol.data_received(self._inbox.pop(0))
         if self.ended and self.reading and not self._closing and not self._lost:
+            if hasattr(self.protocol, "eof_received"):  # as `asyncio.Protocol` has it; it keeps nothing open
+                self.protocol.eof_received()
             self.close()
 
     def _end(self) -> None:
@@ -229,6 +231,7 @@ class Stream:
     early: bytes = b""  # what has come behind the login
     sequence: int = 2
     lost: bool = False
+    below: BenchTransport | None = None
 
     def hand_over(self, protocol: Any) -> bytes:
         self.transport.set_protocol(protocol)

@@ -121,6 +121,18 @@ def kill_query() -> object:
 
 
 @step()
+def ended_by_wait_timeout() -> object:
+    with session() as (connection, cursor), session() as (_, killer):
+        session_id = DRIVER.session_of(connection)
+        cursor.execute("SET wait_timeout = 1")
+        while all_of(killer, SESSIONS.format(session_id), (1,)):
+            pass  # each try is a round trip
+        told = shown(lambda: cursor.execute("SELECT 1"))
+        # What follows is no word of MySQL's: the driver finds the connection closed, in whichever way TLS has closed.
+        return {"told": told, "then": shown(lambda: cursor.execute("SELECT 1")) != "no error"}
+
+
+@step()
 def session_killed_and_connected_again() -> object:
     with session() as (connection, cursor), session() as (_, killer):
         session_id = DRIVER.session_of(connection)
