@@ -26,11 +26,12 @@ from dataflow.derivation import Params, TooLong
 from dataflow.entries import Entry, Held, Linking
 from dataflow.large_answers import Holes, answered, derived
 from dataflow.messages import Ddl, OwnAnswer, Statement, Transaction, UpqueryAnswer, UpqueryRequest
+from dataflow.operators.answer import AnswerEntry
 from dataflow.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
 from planner.plan import AnswerArrangement
-from planner.upquery_sql import answer_sql, semijoin_sql
+from planner.upquery_sql import FOUND_ROWS, answer_sql, semijoin_sql
 from sqltypes.errors import EvaluationError, InvariantViolated, SourceError, UpwellError
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn
@@ -187,7 +188,11 @@ class Fill:
             for params in self.whole.values():
                 values = reader.program.root_values(params)
                 self.asks.append(Ask(0, {reader.program.root_key(params): values}))
-                statements.append(Statement(*answer_sql(plan.reader.root, values)))
+                asked = answer_sql(plan.reader.root, values)
+                if plan.reader.root.counts:  # right behind it
+                    statements += [Statement(asked.sql, asked.before), Statement(FOUND_ROWS, after=asked.after)]
+                else:
+                    statements.append(Statement(*asked))
         else:
             statements += self._root_statement()
             for number in range(len(reader.program.levels)):
@@ -290,19 +295,24 @@ class Fill:
                 pass
 
     def _load(self, results: Sequence[list[Row]], columns: Sequence[tuple[ResultColumn, ...]]) -> Iterator[None]:
-        nodes = self.reader.nodes
-        evict = isinstance(self.reader.plan.reader.root, AnswerArrangement)
+        nodes, root = self.reader.nodes, self.reader.plan.reader.root
+        evict = isinstance(root, AnswerArrangement)
+        counts: Sequence[list[Row]] = ()
+        if isinstance(root, AnswerArrangement) and root.counts:
+            results, columns, counts = results[::2], columns[::2], results[1::2]
         if columns and self.reader.on_columns is not None and evict:
             for announced, rows in zip(columns, results, strict=True):
                 if rows:  # without, MySQL may not have computed them as it would
                     self.reader.on_columns(announced)
         self.overlay = [{} for _ in nodes]
-        for ask, rows in zip(self.asks, results, strict=True):
+        for number, (ask, rows) in enumerate(zip(self.asks, results, strict=True)):
             node = nodes[ask.level]
             if evict:
                 loaded: Entries = {}
                 for key in ask.keys:  # one
-                    loaded[key] = yield from node.load_in_parts(key, rows, ROWS_AT_ONCE)
+                    entry = loaded[key] = yield from node.load_in_parts(key, rows, ROWS_AT_ONCE)
+                    if counts and isinstance(entry, AnswerEntry):
+                        entry.found = _count_in(counts[number])
             else:
                 loaded = {}
                 yield from node.load_in_steps(rows, ask.keys, loaded)
@@ -445,6 +455,13 @@ class Fill:
         elif own and not self.ahead and not self.changed:
             held.stale()
             held.bodies = [None] * len(self.reader.encoders)  # the snapshot's answer still
+
+
+def _count_in(rows: list[Row]) -> int:
+    """What FOUND_ROWS() was. Raises InvariantViolated."""
+    if len(rows) != 1 or not isinstance(count := rows[0][0], int):
+        raise InvariantViolated("the source did not tell FOUND_ROWS()")
+    return count
 
 
 def stays() -> None:

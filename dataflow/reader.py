@@ -33,6 +33,7 @@ from dataflow.derivation import (
     keep_distinct,
 )
 from dataflow.entries import ENTRY_BYTES, Entry, Held, relink, unlinked
+from dataflow.operators.answer import AnswerEntry
 from dataflow.remains import Item
 from gtid_tracker.gtid import GtidSet
 from planner.plan import AnswerArrangement, QueryPlan
@@ -227,6 +228,11 @@ class ReaderNode:
         if deps is None or any(entry.cut is not None for entry in deps):
             return None
         return max(entry.since for entry in deps)
+
+    def found(self, params: Params) -> int | None:
+        """What FOUND_ROWS() is behind the key's answer at the position, of a query that counts; None: not known."""
+        entry = self.held_levels[0].get(self.program.root_key(params))
+        return entry.found if isinstance(entry, AnswerEntry) and entry.cut is None else None
 
     def refresh(self, held: Held, params: Params, most: int | None = None) -> list[Row] | None:
         """Derives a held key's answer again and stores its encodings' places; None if a hole was met (the key stays,

@@ -66,6 +66,8 @@ def plan_query(sql: str, database: str, snapshot: SchemaSnapshot, *, brief: bool
     evicted = partial(_evicted, query, catalogue, brief=brief)
     if query.modes is not None:
         return evicted(because("sql_mode"))
+    if query.counts:
+        return evicted(because("found_rows"))
     doubt = _misread(query, catalogue)
     if doubt:
         return evicted(because("text", doubt))
@@ -137,6 +139,8 @@ def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQ
     catalogue.require(query.tree)
     for _, view in catalogue.views(query.tree):
         _check_text(view, snapshot)
+        if view.counts:
+            raise refuse("session_state", "SQL_CALC_FOUND_ROWS")
     if not _tables(query, catalogue):
         raise refuse("no_table")
     _check_meaning(query, catalogue)
@@ -147,6 +151,8 @@ def _check_text(query: ParsedQuery, snapshot: SchemaSnapshot) -> None:
     tokens = scan(query.text)
     check_tokens(tokens)
     check_tree(query.tree, query.text)
+    if query.counts and not isinstance(query.tree, exp.Select):
+        raise refuse("session_state", "SQL_CALC_FOUND_ROWS")
     check_calls(tokens, snapshot.server_version)
 
 
@@ -251,6 +257,7 @@ def _evicted(
         tuple(parameter.list for parameter in described),
         analysis.inputs(key),
         why=why,
+        counts=query.counts,
     )
     parts = tuple(
         KeyPart(

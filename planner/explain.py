@@ -19,7 +19,7 @@ from planner.plan import (
     TopKArrangement,
 )
 from planner.sql_text import expr_sql, plain_column
-from planner.upquery_sql import fill_template
+from planner.upquery_sql import FOUND_ROWS, fill_template
 from sqltypes.expression import Expr
 from sqltypes.schema import SqlType
 
@@ -138,7 +138,8 @@ def arrangement_text(arrangement: Arrangement) -> str:
 def _arrangement(number: int, arrangement: Arrangement) -> list[str]:
     lines = [f"arrangement {number}: {arrangement_text(arrangement)}"]
     if isinstance(arrangement, AnswerArrangement):
-        return [*lines, *map(_input, arrangement.inputs), f"  upquery: {fill_template(arrangement)}"]
+        behind = f"; {FOUND_ROWS}" if arrangement.counts else ""
+        return [*lines, *map(_input, arrangement.inputs), f"  upquery: {fill_template(arrangement)}{behind}"]
     if isinstance(arrangement, AggregateArrangement):
         rest = [name for name in arrangement.group if name not in arrangement.key]
         lines.append(f"  keeps {', '.join(filter(None, [*rest, _aggregates(arrangement.aggregates), 'COUNT(*)']))}")

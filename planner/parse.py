@@ -17,7 +17,16 @@ from sqlglot.errors import SqlglotError
 from planner.brackets import without_brackets
 from planner.fingerprint import Constant, ListSlot, Piece, Placeholder, normalised, pieces
 from planner.hints import mode_of, without_hints
-from planner.scan import ServerVersion, Token, is_keyword, place, scan, select_items, unwrap_version_comments
+from planner.scan import (
+    ServerVersion,
+    Token,
+    counts_found,
+    is_keyword,
+    place,
+    scan,
+    select_items,
+    unwrap_version_comments,
+)
 from sqltypes.errors import ParseError, UnsupportedQuery
 
 # It warns of JSON paths that only MySQL knows, on standard error where nothing is set up: once for each such text.
@@ -31,7 +40,8 @@ PARSER_FAILS = (TypeError, AttributeError, ValueError, LookupError, RecursionErr
 class ParsedQuery:
     """`text`: the client's, version comments resolved. `lists`: for each parameter whether it is an IN-list.
     `template`: the text with `{n}` for each parameter. `item_names`: the source text of each item of the outermost
-    select list. `modes`: the sql_mode that the text sets for itself (`planner/hints.py`)."""
+    select list. `modes`: the sql_mode that the text sets for itself (`planner/hints.py`). `counts`: it has
+    SQL_CALC_FOUND_ROWS, which the tree has not."""
 
     text: str
     normalised: str
@@ -40,6 +50,7 @@ class ParsedQuery:
     template: str
     item_names: tuple[str, ...]
     modes: frozenset[str] | None = None
+    counts: bool = False
 
 
 def parse(sql: str, version: ServerVersion) -> ParsedQuery:
@@ -53,11 +64,17 @@ def parse(sql: str, version: ServerVersion) -> ParsedQuery:
     if tokens[0].text != "(" and not is_keyword(tokens[0], "SELECT", "WITH"):
         raise UnsupportedQuery("not_a_select", "only a SELECT can be cached", tokens[0].text)
     spans = _parameters(tokens)
-    tree = _tree(without_hints(text, tokens), tokens, spans)
+    plain, counts = without_hints(text, tokens), counts_found(tokens)
+    if counts is not None:  # the parser takes it behind DISTINCT only
+        plain = plain[: counts.start] + " " * (counts.end - counts.start) + plain[counts.end :]
+    tree = _tree(plain, tokens, spans)
     items = select_items(tokens)
     names = tuple(text[tokens[first].start : tokens[end - 1].end] for first, end in items)
     lists = tuple(is_list for _, _, is_list in spans)
-    return ParsedQuery(text, normalised(tokens), tree, lists, _template(text, tokens, spans), names, mode_of(tokens))
+    template = _template(text, tokens, spans)
+    return ParsedQuery(
+        text, normalised(tokens), tree, lists, template, names, mode_of(tokens), counts=counts is not None
+    )
 
 
 def view_query(definition: str, version: ServerVersion) -> exp.Query:

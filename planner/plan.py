@@ -158,7 +158,8 @@ class AnswerArrangement:
 
     `sql` is the client's own text with str.format fields (`{0}`, `{1}`, ...; literal braces doubled) where parameters
     stand. The field's number is the position in the key. `columns` are the answer's. A key part of a list parameter
-    holds the whole list as a tuple.
+    holds the whole list as a tuple. `counts`: it has SQL_CALC_FOUND_ROWS, and what FOUND_ROWS() is behind it is held
+    beside its rows.
     """
 
     sql: str
@@ -168,6 +169,7 @@ class AnswerArrangement:
     inputs: tuple[AnswerInput, ...]
     columns: tuple[ResultColumn, ...] = field(default=(), compare=False)
     why: str = ""  # why not maintained
+    counts: bool = False
 
     def __hash__(self) -> int:
         """Of the text alone: a plan is hashed several times when it is installed, and may read hundreds of tables."""

@@ -308,6 +308,20 @@ def _select_list_start(tokens: Sequence[Token]) -> int:
     return len(tokens)
 
 
+def counts_found(tokens: Sequence[Token]) -> Token | None:
+    """The SQL_CALC_FOUND_ROWS of the outermost (first) SELECT, which stands in no brackets; None where it has none.
+
+    >>> counts_found(scan("SELECT DISTINCT sql_calc_found_rows a FROM t LIMIT 1")).start
+    16
+    """
+    at = _select_list_start(tokens) - 1
+    while tokens and tokens[0].text != "(" and at >= 0 and not is_keyword(tokens[at], "SELECT"):
+        if tokens[at].text.upper() == "SQL_CALC_FOUND_ROWS":
+            return tokens[at]
+        at -= 1
+    return None
+
+
 def is_named(tokens: Sequence[Token], item: tuple[int, int]) -> bool:
     """Whether an item's column name does not depend on its spelling: a column, a star, or an alias with AS."""
     first, end = item

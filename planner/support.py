@@ -65,6 +65,7 @@ REFUSED: dict[str, str] = {
 
 EVICT_ONLY: dict[str, str] = {
     "sql_mode": "the query sets the sql_mode under which MySQL computes it",
+    "found_rows": "the query counts its rows for FOUND_ROWS(), LIMIT or not",
     "union": "UNION, INTERSECT and EXCEPT have no incremental form yet",
     "join_kind": "only inner and left joins are maintained",
     "join_no_equality": "a join without an equality between the tables has no key to look up",
@@ -197,7 +198,7 @@ def check_tree(tree: exp.Query, text: str) -> None:
             _check_order(node)
         if isinstance(node, exp.MatchAgainst) and not _only_filters(node):
             raise refuse("full_text", node.sql("mysql")[:60])
-        if isinstance(node, exp.Select) and _calculates_found_rows(node):
+        if isinstance(node, exp.Select) and _counts_found(node):
             raise refuse("session_state", "SQL_CALC_FOUND_ROWS")
 
 
@@ -249,7 +250,7 @@ def _check_order(node: exp.With) -> None:
             later.remove(cte.alias)
 
 
-def _calculates_found_rows(node: exp.Select) -> bool:
+def _counts_found(node: exp.Select) -> bool:
     return any(
         str(modifier).upper() == "SQL_CALC_FOUND_ROWS" for modifier in node.args.get("operation_modifiers") or ()
     )

@@ -232,6 +232,9 @@ def fill_template(arrangement: Arrangement) -> str:
     return text_with_condition(arrangement, " AND ".join(f"{quoted_name(name)} = ?" for name in arrangement.key))
 
 
+FOUND_ROWS = "SELECT FOUND_ROWS()"  # right behind the text of an answer that counts
+
+
 class Asked(NamedTuple):
     """How MySQL is asked for an answer: `before`: statements in the same session ahead of `sql`; `after`: behind it."""
 

@@ -380,6 +380,15 @@ class SessionCache(Cache, Protocol):
         ...
 
     @property
+    def counts(self) -> bool:
+        """Whether the query has SQL_CALC_FOUND_ROWS: an answer is given only where `found` is known."""
+        ...
+
+    def found(self, parameters: Sequence[ParameterValue]) -> int | None:
+        """What FOUND_ROWS() is behind the answer that `hit` has now, of a query that counts; None: not known."""
+        ...
+
+    @property
     def needs(self) -> frozenset[str]:
         """Session variables, beside those that always count, on whose values the answers depend."""
         ...

@@ -86,6 +86,26 @@ class OpenCache:
         return self.stored_list is not nothing_listed
 
     @property
+    def counts(self) -> bool:
+        plan = self._cache.plan
+        root = plan.reader.root if plan is not None else None
+        return isinstance(root, AnswerArrangement) and root.counts
+
+    def found(self, parameters: Sequence[ParameterValue]) -> int | None:
+        try:
+            return self._found(parameters)
+        except UpwellError:
+            return None
+
+    @guarded
+    def _found(self, parameters: Sequence[ParameterValue]) -> int | None:
+        reader = self.ready()
+        if reader is None or self.too_many(parameters):
+            return None
+        keys = self.bind(parameters).keys
+        return reader.found(keys[0][1]) if len(keys) == 1 else None
+
+    @property
     def needs(self) -> frozenset[str]:
         return self._cache.needs
 

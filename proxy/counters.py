@@ -56,6 +56,7 @@ SESSIONS: dict[str, str] = {
     "unlogged_writes": "Statements that may have written with sql_log_bin=0: everything held was forgotten",
     "session_write_waits": "Reads that waited for their session's own writes",
     "session_shown_asked": "Reads before which MySQL was asked what its answers to cached reads may have shown",
+    "session_questions": "What sessions asked about themselves that was answered here: SELECT @@sql_mode, FOUND_ROWS()",
     "empty_transactions": "COMMIT and ROLLBACK answered here, as nothing of the transaction had reached MySQL",
     "mixed_snapshots": "Transactions that MySQL went on to answer when what hits had shown them had changed",
 }

@@ -61,14 +61,16 @@ class AnswerWatch:
 
 class AnswerEntry(Entry):
     """`choices`: for each set of parts that a table tells their values, None where they have too many combinations. Of
-    a key without lists it is None as a whole. `places`: in the index, if there are lists."""
+    a key without lists it is None as a whole. `places`: in the index, if there are lists. `found`: what FOUND_ROWS()
+    was behind the rows, where the query counts."""
 
-    __slots__ = ("choices", "places")
+    __slots__ = ("choices", "found", "places")
 
     def __init__(self, owner: Arrangement, key: Key, content: list[Row], size: int) -> None:
         super().__init__(owner, key, content, size)
         self.choices: dict[Parts, Choices | None] | None = None
         self.places = 0
+        self.found: int | None = None
 
 
 class AnswerNode(Arrangement):

@@ -61,6 +61,7 @@ PLAIN_STATUS = 2  # autocommit, and in no transaction: what stored answers end w
 BROUGHT_SOON = 0.05  # seconds that the stream may take to bring what misses have shown
 ASK_AGAIN = 1.0  # seconds from one question whether what was shown still comes to the next
 PATIENT = 0.1  # seconds that a transaction with tables open at MySQL waits for a fill
+NOT_COUNTED = "FOUND_ROWS() of the answer is not known"
 FILL_IS_LATE = "the transaction has tables open at MySQL, for which the fill may be waiting"
 NOT_AT_POSITION = "the fill is not at the position of what was shown"
 AHEAD = "held ahead of the position"
@@ -305,8 +306,11 @@ class CachedReads:
             return True
         if body is None:
             return False
+        if read.cache.counts and (found := read.cache.found(read.values)) is None:
+            return False
         if not self._headed(read, body):
             return True
+        read.found = found if read.cache.counts else None
         self._show(read, body, Served.MISS if filled else Served.HIT)
         return True
 
@@ -398,6 +402,9 @@ class CachedReads:
             self.pass_read(read, answer)
         elif read.replanned:
             self.pass_read(read, OTHER_CACHES)
+        elif read.cache.counts:
+            if not self._hit(read, filled=True):
+                self.pass_read(read, NOT_COUNTED)
         elif one_state(state, self._shown):  # the fill is of use if it is a hit now
             verdict = self._gate(read)
             if isinstance(verdict, Pass):
@@ -446,8 +453,8 @@ class CachedReads:
     def _note(self, served: Served, cache: str, reason: str, position: str) -> None:
         self._context.note(served.value, cache, reason, position)
 
-    def _give(self, data: bytes, head: bytes, body: bytes) -> None:
-        """Answers the command."""
+    def _give(self, data: bytes, head: bytes, body: bytes, found: int | None = None) -> None:
+        """Answers the command. `found`: as `LastHit.hit` has it."""
         self._state.begin_with_hit()
         status = self._state.status
         if status != PLAIN_STATUS:
@@ -455,10 +462,12 @@ class CachedReads:
             if self._context.eof:  # the packet behind the column definitions has them too
                 head = head[:-2] + body[-2:]
         self._relay.answer(head + body)
-        self._context.last_hit.hit(data, body)
+        self._context.last_hit.hit(data, body, found)
 
     def _send(self, read: CachedRead, body: bytes) -> None:
-        self._give(read.data, read.head, read.shown)
+        self._give(read.data, read.head, read.shown, read.found)
+        if read.cache.counts:  # what it has found is no part of the bytes that are at hand
+            return
         announced = read.announced
         # Where it depends on its characters or its rows whether a read may be a hit, each one is looked at.
         if self._state.uniform and announced is not None and not (self._state.raw and announced.foreign):

@@ -1,6 +1,7 @@
 """A session's last hit, which MySQL has not seen, for statements that ask about the one before them. Pure.
 
-MySQL is told of it before FOUND_ROWS(), SHOW WARNINGS and their like; the client does not see that:
+MySQL is told of it before FOUND_ROWS(), SHOW WARNINGS and their like; the client does not see that. (Most texts that
+ask for nothing but FOUND_ROWS() do not go to MySQL: `questions.py` answers them by `found`.)
 
  the client sent after the hit                  | `command`       | `rows` | what MySQL runs before FOUND_ROWS()
 ------------------------------------------------+-----------------+--------+-------------------------------------
@@ -13,6 +14,10 @@ MySQL is told of it before FOUND_ROWS(), SHOW WARNINGS and their like; the clien
  a new session on the connection                | b""             | kept   | a SELECT that finds as many rows
  another statement                              | b""             | b""    | nothing: MySQL knows
 
+A hit that has SQL_CALC_FOUND_ROWS is held with its number: `rows` is a `Counted`, and no LIMIT of it matters.
+In a session that begins MySQL was asked what it is like, so that its FOUND_ROWS() is 1, not 0. It is told of none
+before a statement that may leave it so: CALL, EXECUTE, several statements.
+
 SHOW WARNINGS and the others ask about nothing but the last command: before them MySQL runs `command`.
 """
 
@@ -24,9 +29,11 @@ from dataclasses import dataclass
 from proxy.api import Moment, SessionCache
 from proxy.mysql.packets import count_packets
 from proxy.mysql.routes import Route
+from proxy.mysql.statement_kind import Kind
 
 NO_MOMENT = Moment(0, 0)
 NO_ROWS = bytes(4)  # an answer's end alone
+MOST_COUNTED = 1 << 16  # rows of which MySQL is told by a SELECT that finds as many
 MOST_FOUND = 1 << 16  # bytes of an answer whose rows FOUND_ROWS() tells of
 _OFFSET = re.compile(rb"\blimit\b.*?(?:,|\boffset\b)", re.IGNORECASE | re.DOTALL)  # perhaps
 FOUND_NONE = "SELECT 1 LIMIT 0"
@@ -34,6 +41,25 @@ FOUND = (
     "SELECT SQL_CALC_FOUND_ROWS 1 FROM JSON_TABLE(CONVERT(CONCAT('[', REPEAT('0,', {more}), '0]') USING utf8mb4),"
     " _utf8mb4'$[*]' COLUMNS (a INT PATH _utf8mb4'$')) AS t LIMIT 1"
 )
+
+
+_MAY_LEAVE = frozenset({Kind.CALL, Kind.EXECUTE, Kind.SEVERAL})
+
+
+class Counted(bytes):
+    """In the place of the rows of an answer that was held with its FOUND_ROWS()."""
+
+    number: int
+
+    @classmethod
+    def of(cls, count: int) -> Counted:
+        made = cls(NO_ROWS)
+        made.number = count
+        return made
+
+
+class Warned(bytes):
+    """The rows of an answer that counts warnings. Those of caches count none."""
 
 
 @dataclass(slots=True)
@@ -47,11 +73,20 @@ class LastHit:
     # Packets of its answer, behind the columns, while FOUND_ROWS() is about them; not of a long one. In a session that
     # begins nothing was found, though MySQL has been asked about it.
     rows: bytes = NO_ROWS
+    begins: bool = True  # the session: MySQL has answered nothing but SET in it
 
-    def hit(self, command: bytes, body: bytes) -> None:
-        """A cache has answered the command."""
+    def hit(self, command: bytes, body: bytes, found: int | None = None) -> None:
+        """A cache has answered the command. `found`: FOUND_ROWS(), of one that counts."""
         self.command = command
-        self.rows = body if len(body) <= MOST_FOUND else b""
+        if found is not None:
+            self.rows = Counted.of(found)
+        else:
+            self.rows = body if len(body) <= MOST_FOUND else b""
+
+    @property
+    def warned(self) -> bool:
+        """Whether the client was told of warnings with the answer to `command`."""
+        return self.command != b"" and isinstance(self.rows, Warned)
 
     def shown_again(self, harmless: bytes) -> None:
         """The hit's command may find other rows at MySQL, or no table: it is not run there."""
@@ -63,18 +98,33 @@ class LastHit:
 
     def asked_by(self, route: Route) -> bool:
         """Whether MySQL must be told something before a statement that it is to answer."""
-        return self.command != b"" or (route.statement.of_found and self.rows != b"")
+        if self.command != b"":
+            return True
+        return (route.statement.of_found and self.rows != b"") or self.may_leave_none(route)
+
+    def may_leave_none(self, route: Route) -> bool:
+        """Whether FOUND_ROWS() may still be 0 behind the first statement of a session."""
+        return self.begins and self.rows is NO_ROWS and not self.command and route.statement.kind in _MAY_LEAVE
+
+    def found(self, text: bytes) -> int | None:
+        """What FOUND_ROWS() is now; None where MySQL must say. `text`: of `command`."""
+        if isinstance(self.rows, Counted):
+            return self.rows.number
+        if not self.rows or (self.command not in (b"", self.other) and _OFFSET.search(text)):
+            return None
+        return count_packets(self.rows) - 1
 
     def found_text(self, text: bytes) -> str:
         """A statement that leaves FOUND_ROWS() as the hit's would, whatever has become of its rows; "" where that is
         for `command` to do, or MySQL knows. `text`: of `command`."""
-        if not self.rows or (self.command not in (b"", self.other) and _OFFSET.search(text)):
+        count = self.found(text)
+        if count is None or count > MOST_COUNTED:
             return ""
-        count = count_packets(self.rows) - 1
         return FOUND.format(more=count - 1) if count else FOUND_NONE
 
     def passed(self, route: Route, *, failed: bool, several: bool) -> None:
         """MySQL has answered a statement. `several`: a text may hold several statements."""
+        self.begins &= route.statement.kind is Kind.SET and not failed
         kept = route.effects.single or (route.effects.several and not several)  # which is an error of syntax
         if not (kept if failed else route.statement.keeps_found):
             self.rows = b""

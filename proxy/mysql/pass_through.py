@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 
 from proxy.api import ParameterValue, Served
+from proxy.mysql.last_hit import FOUND_NONE
 from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS, COM_QUERY
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.quick_path import NO_ATTRIBUTES
@@ -157,10 +158,9 @@ class PassThrough:
         if hit.command and shared.seconds_since_change() < RECENT:
             position = shared.position()
             upstream.run(f"DO WAIT_FOR_EXECUTED_GTID_SET('{position}', {VISIBLE_SOON})", _nothing)
-        found = ""
+        found = FOUND_NONE if hit.may_leave_none(route) and not self._state.one_shot else ""
         if route.statement.of_found:
-            executed = upstream.executed_by(hit.command) if hit.command else None
-            found = hit.found_text(hit.command if executed is None else executed.text)
+            found = hit.found_text(upstream.text_of(hit.command))
         replays = route.statement.of_last and hit.command != b"" and not found
         if found:
             upstream.run(found, _nothing)

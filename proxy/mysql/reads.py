@@ -35,6 +35,7 @@ CHANGED = "what the REPEATABLE READ transaction was shown has changed"
 FULL = (
     f"the REPEATABLE READ transaction was shown all that is remembered of one, {SHOWN_KEYS} keys or {SHOWN_BYTES} bytes"
 )
+COUNTS = "the query has SQL_CALC_FOUND_ROWS, and all that the REPEATABLE READ transaction is shown must be one state"
 UNSETTLED = "the kind of transactions was changed in one, and MySQL has not ended a statement outside of it since"
 MISFLAGGED = "the session began with autocommit off, of which MySQL's flags do not tell until it is set"
 SAVED = "a savepoint may have been set, and no transaction has begun at MySQL since"
@@ -219,6 +220,8 @@ def _transaction(read: CachedRead, state: SessionState, shown: Shown, around: Ar
     if not state.under_way:
         shown.clear()
     cache, values = read.cache, read.values
+    if cache.counts and one_state(state, shown):
+        return COUNTS
     again = shown.again(cache, values)
     reason = transaction_rule(state, around.transactions, shown, values, again=again is not None)
     if reason:

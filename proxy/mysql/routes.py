@@ -50,6 +50,7 @@ class Route:
     is_command: bool = False  # it may be Upwell's own SQL
     by_clock: bool = False  # it may have functions of the clock (`planner/clock.py`)
     effects: Effects = field(init=False)  # what it does to its session
+    asks: bool = False  # it may ask about the session alone (`questions.py`)
     noted: ProxiedTexts | None = None  # whom it is noted for; None: no read that could be cached
     keys: dict[bytes, Key] = field(default_factory=dict)  # of texts that were hits
     heads: dict[object, Announced] = field(default_factory=dict)  # as `PreparedStatement.heads`

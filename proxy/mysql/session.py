@@ -2,12 +2,13 @@
 
  client -> Relay -> QuickPath             -> a hit, from the bytes at hand
                  -> Session -> CachedReads -> a hit, or a miss, or a question first
+                            -> AnsweredHere -> what it asks about itself
                             -> OwnSql      -> a command of Upwell's
                             -> PassThrough -> MySQL -> Responses -> the client (bytes as they came)
 
-What the parts know in common is their `SessionContext`. Each knows those below it only: Session; CachedReads and
-OwnSql; PassThrough; Upstream; Relay; QuickPath. The relay knows its session and the quick path as what they do for it
-(`Handler`, `Quick`).
+What the parts know in common is their `SessionContext`. Each knows those below it only: Session; CachedReads,
+AnsweredHere and OwnSql; PassThrough; Upstream; Relay; QuickPath. The relay knows its session and the quick path as what
+they do for it (`Handler`, `Quick`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable, Coroutine
 
 import structlog
 
+from proxy.mysql.answered_here import AnsweredHere
 from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.cached_reads import CachedReads
 from proxy.mysql.change_user import AccountChange
@@ -84,6 +86,7 @@ class Session:
         self.upstream = Upstream(context, self.relay)
         self.passing = PassThrough(context, self.relay, self.upstream)
         self.reads = CachedReads(context, self.relay, self.upstream, self.passing, self.quick)
+        self._answered = AnsweredHere(context, self.relay, self.upstream, self.passing, self.connection_id)
         self._own_sql = OwnSql(context, self.relay, self.upstream)
         self._executions = Executions(shared, eof=context.eof)
         self._terms = logged_in.terms
@@ -233,6 +236,8 @@ class Session:
         why = (differing or NO_CACHE) if entry.cache is None else MORE
         again = entry.cache is None and entry.steer is not Steer.SKIP and not more
         if again and self.reads.says_again(data, sent):
+            return
+        if route.asks and not more and entry.steer is Steer.NOT and self._answered.look(data, text, route, why):
             return
         if entry.steer is Steer.FORCE:
             self.relay.fail(shared.forced(why))

@@ -14,7 +14,7 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
@@ -39,6 +39,7 @@ from proxy.mysql.session_variables import (
     LOG_BIN,
     OF_BMP,
     OF_QUERIES,
+    OTHERS,
     OWN_CLOCK,
     PINNED_VALUES,
     RAW,
@@ -48,6 +49,7 @@ from proxy.mysql.session_variables import (
     SOMETIMES,
     TIMESTAMP,
     UNICODE,
+    ZONE_AS_SET,
     same,
     switched_on,
     untracked,
@@ -284,6 +286,8 @@ class SessionState:
                 self.names = None
             self.kind_changed |= name in ("transaction_isolation", READ_ONLY)
             self.values[name] = string_at(data, at)
+            if name == "time_zone":
+                self.values[ZONE_AS_SET] = self.values[name]
             self.may_be_unlogged |= name == LOG_BIN
             self._refusals.clear()
             self._note_announces(self.announces.character_set)
@@ -320,6 +324,7 @@ class SessionState:
         is_off = self.values.pop(AUTOCOMMIT) == "0"
         self.own_clock |= self.values.pop(TIMESTAMP) == OWN_CLOCK
         self.misflagged = is_off and self.autocommit
+        self.values[ZONE_AS_SET] = self.values["time_zone"]
         if self.values["time_zone"].upper() == "SYSTEM":
             self.values["time_zone"] = system_zone
         number = int.from_bytes(definition[-12:-10], "little")
@@ -424,6 +429,13 @@ class SessionState:
             if not same(name, value):
                 return f"{name} is {value!r} in this session"
         return ""
+
+    @property
+    def known_whole(self) -> Hashable | None:
+        """All that is known of the session, comparable; None where a question about it is MySQL's to answer."""
+        if not self.known or not self.values.get(OTHERS) or self.misflagged or untracked(self.values):
+            return None
+        return frozenset(self.values.items()), self.announces, self.identity, self.database, self.autocommit
 
     @property
     def ahead_of_utc(self) -> timedelta | None:

@@ -55,15 +55,38 @@ AUTOCOMMIT = "autocommit"
 LOG_BIN = "sql_log_bin"
 TIMESTAMP = "timestamp"  # a session that has set it has a clock of its own
 READ_ONLY = "transaction_read_only"
+QUESTIONED = (
+    "auto_increment_increment", "auto_increment_offset", "character_set_server", "collation_server",
+    "default_storage_engine", "foreign_key_checks", "innodb_lock_wait_timeout", "interactive_timeout", "lc_messages",
+    "lock_wait_timeout", "max_execution_time", "net_read_timeout", "net_write_timeout", "sql_notes", "sql_safe_updates",
+    "unique_checks",
+)  # fmt: skip
+"""Variables that change no answer, and of which clients ask (`questions.py`)."""
+CONSTANT = (
+    "character_set_system", "license", "lower_case_file_system", "lower_case_table_names", "performance_schema",
+    "protocol_version", "system_time_zone", "version", "version_comment", "version_compile_machine",
+    "version_compile_os",
+)  # fmt: skip
+"""Likewise, of the server, which cannot be set while it runs."""
+OTHERS = "questioned"
+"""The name under which a session has the values of both, as they were when MySQL was asked."""
+ZONE_AS_SET = "time_zone as set"
+"""That of its time zone as it was set, which may be SYSTEM."""
 TRACKED = (
     *ALWAYS, *SOMETIMES, ROW_LIMIT, "autocommit", "transaction_isolation", READ_ONLY, "completion_type",
-    "wait_timeout", LOG_BIN, TIMESTAMP, *TRACKS,
+    "wait_timeout", LOG_BIN, TIMESTAMP, *QUESTIONED, *TRACKS,
 )  # fmt: skip
 WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
 ASKED = (
     *ALWAYS, *SOMETIMES, ROW_LIMIT, "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout",
-    "max_allowed_packet", LOG_BIN, AUTOCOMMIT, TIMESTAMP, *TRACKS,
+    "max_allowed_packet", OTHERS, LOG_BIN, AUTOCOMMIT, TIMESTAMP, *TRACKS,
 )  # fmt: skip
+ANSWERED = frozenset({
+    *SOMETIMES, "sql_mode", "character_set_client", "character_set_connection", "character_set_results",
+    "max_join_size", "sql_buffer_result", ROW_LIMIT, "transaction_isolation", READ_ONLY, "completion_type",
+    "wait_timeout", "max_allowed_packet", LOG_BIN,
+}) - {"default_collation_for_utf8mb4"}  # fmt: skip
+"""Those of ASKED of which clients may be told the value, because that itself is asked for."""
 OF_THE_SERVER = "of the server"
 OWN_CLOCK = "own"
 # How a value is asked for where not by its name: what older servers do not know; what fills have of the server.
@@ -72,6 +95,9 @@ _ASKED_BY = {
     "optimizer_switch": f"IF(@@session.optimizer_switch = @@global.optimizer_switch, '{OF_THE_SERVER}', 'another')",
     # It is the clock's where it is not set: init_connect may have, of which no tracker tells.
     TIMESTAMP: f"IF(ABS(UNIX_TIMESTAMP(SYSDATE(6)) - @@session.timestamp) < 2, '', '{OWN_CLOCK}')",
+    OTHERS: "SHA2(CONCAT_WS(' ', "
+    + ", ".join([*(f"@@session.{name}" for name in QUESTIONED), *(f"@@global.{name}" for name in CONSTANT)])
+    + "), 256)",
     "default_collation_for_utf8mb4": "COLLATION(_utf8mb4'')",  # the variable is to go
     "max_sort_length": "IF(@@session.max_sort_length = @@global.max_sort_length"
     f" AND @@session.max_sort_length >= {SORTED}, '{OF_THE_SERVER}', 'another')",

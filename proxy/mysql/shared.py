@@ -25,6 +25,7 @@ from proxy.mysql.commands import LastStatement, may_be_command
 from proxy.mysql.grants import Grants
 from proxy.mysql.long_texts import LONGEST_WRITE, is_write, write_outline
 from proxy.mysql.prepared import PreparedStatement
+from proxy.mysql.questions import Questions, may_be_question
 from proxy.mysql.reads import Transactions
 from proxy.mysql.recoding import Recode, to_utf8mb3
 from proxy.mysql.relay import Relay
@@ -43,6 +44,7 @@ from sqltypes.errors import CannotForce, ParseError, UpwellError
 TARGETS = 10_000  # texts of prepared statements that are remembered
 WRITES = 256  # outlines of long writes that are remembered, each of 8 KiB at most
 READS = frozenset({StatementKind.READ})
+QUESTIONS = frozenset({StatementKind.READ, StatementKind.HARMLESS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ class Shared:
         self.large = Route(ANYTHING)
         self.new_sessions = NewSessions()
         self.set_names = SetNames()
+        self.questions = Questions()
         self.sessions: set[Member] = set()
         self.orphans: set[Member] = set()
         self.closing: set[Member] = set()
@@ -222,7 +225,8 @@ class Shared:
         statement = classify(short, version)
         noted = self._proxied.texts(sql, database) if statement.kind in READS else None
         by_clock = noted is not None and MAY_HAVE.search(text) is not None
-        return Route(statement, may_be_command(text), by_clock, noted=noted)
+        asks = statement.kind in QUESTIONS and not statement.tables and may_be_question(text)
+        return Route(statement, may_be_command(text), by_clock, asks, noted=noted)
 
     def target(self, statement: PreparedStatement, *, eof: bool) -> Target:
         """What a prepared statement is for: one object for all sessions that have prepared this text."""

@@ -70,7 +70,10 @@ class Upstream:
         context.server_used_at = context.active_at
         self.begin()
         last_hit = context.last_hit
-        if last_hit.command and kind is not Kind.PREPARED and data[4:5] not in _TELL_NOTHING:
+        if last_hit.warned:  # what comes may tell of that
+            self.run_command(last_hit.command, self._absorbed)
+            last_hit.command = b""
+        elif last_hit.command and kind is not Kind.PREPARED and data[4:5] not in _TELL_NOTHING:
             # MySQL adds its error to what the statement before has left. A SELECT leaves nothing, as the hit has.
             self.run("SELECT 1", self._absorbed)
             last_hit.command = b""
@@ -191,6 +194,11 @@ class Upstream:
     def executed_by(self, data: bytes) -> PreparedStatement | None:
         """The one that a command executes, if it does."""
         return self._context.statements.get(data[5:9]) if data[4] == COM_STMT_EXECUTE else None
+
+    def text_of(self, data: bytes) -> bytes:
+        """What holds the text of a command, b"" of none."""
+        executed = self.executed_by(data) if data else None
+        return data if executed is None else executed.text
 
     def for_mysql(self, data: bytes) -> bytes:
         """A command, the hits before which MySQL has not seen. Shows it those by whose types it goes on comparing."""

@@ -46,6 +46,7 @@ class BenchCache:
     plain_int: bool = True
     lists: bool = False
     relations: frozenset[tuple[str, str]] = frozenset({("d", "item")})
+    counts: bool = False
 
     @property
     def info(self) -> CacheInfo:
@@ -69,6 +70,9 @@ class BenchCache:
         return self.stored(key)
 
     async def read(self, parameters: Sequence[ParameterValue], demand: object = None) -> Answer:
+        raise AssertionError("nobody asks")
+
+    def found(self, parameters: Sequence[ParameterValue]) -> int | None:
         raise AssertionError("nobody asks")
 
     def peek(self, parameters: Sequence[ParameterValue]) -> bytes | None:

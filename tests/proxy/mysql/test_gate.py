@@ -15,6 +15,7 @@ from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.reads import (
     AGAIN,
     CHANGED,
+    COUNTS,
     ELSEWHERE,
     HIT,
     NARROW,
@@ -45,6 +46,7 @@ class Cache:
     generation: int = 1
     needs: frozenset[str] = frozenset()
     relations: frozenset[tuple[str, str]] = frozenset({("d", "t")})
+    counts: bool = False
     body: bytes = b"rows"
     since: bytes | None = b"rows"
 
@@ -227,6 +229,13 @@ def test_a_transaction_is_shown_one_state() -> None:
     assert case.answer() == (b"rows", UNCHANGED)
     case.cache.since = None
     assert case.verdict() == Pass(CHANGED)
+
+
+def test_what_is_counted_is_mysqls_where_all_must_be_one_state() -> None:
+    for state, verdict in ((in_transaction(), Pass(COUNTS)), (in_transaction(RC), HIT), (plain_state(), HIT)):
+        case = Case(state)
+        case.cache.counts = True
+        assert case.verdict() == verdict
 
 
 @pytest.mark.parametrize("mode", Transactions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.mysql.last_hit import FOUND, FOUND_NONE, MOST_FOUND, LastHit
+from proxy.mysql.last_hit import FOUND, FOUND_NONE, MOST_COUNTED, MOST_FOUND, LastHit, Warned
 from proxy.mysql.packets import packet
 from proxy.mysql.routes import Route
 from proxy.mysql.statement_kind import classify
@@ -55,6 +55,41 @@ def test_a_select_of_as_many_rows_is_run_where_the_command_may_find_others() -> 
     assert (last.command, last.found_text(b"LIMIT 1, 2")) == (HARMLESS, RUNS_TWO)
     last.hit(READ, TWO_ROWS)
     assert (last.command, last.found_text(b"LIMIT 1, 2")) == (READ, "")
+
+
+def test_of_what_is_held_with_its_number_no_limit_matters() -> None:
+    last = LastHit()
+    last.hit(packet(b"\3SELECT SQL_CALC_FOUND_ROWS id FROM t LIMIT 1, 2", 0), TWO_ROWS, 30)
+    assert (last.found(last.command), last.found_text(last.command)) == (30, FOUND.format(more=29))
+    last.hit(READ, TWO_ROWS, 0)
+    assert (last.found(READ), last.found_text(READ)) == (0, FOUND_NONE)
+    last.hit(READ, TWO_ROWS, MOST_COUNTED + 1)
+    assert (last.found(READ), last.found_text(READ)) == (MOST_COUNTED + 1, "")
+    last.hit(READ, TWO_ROWS)
+    assert last.found(READ) == 2
+
+
+@pytest.mark.parametrize("first", ["CALL p()", "EXECUTE s", "SET @x = 1; CALL p()"])
+def test_a_procedure_that_comes_first_may_leave_what_a_session_begins_with(first: str) -> None:
+    last, calls = LastHit(), Route(classify(first))
+    last.passed(Route(classify("SET NAMES utf8mb4")), failed=False, several=False)
+    assert last.may_leave_none(calls) and last.asked_by(calls)
+    assert not last.may_leave_none(Route(classify("SELECT 1")))
+    for sql, failed in (("INSERT INTO t VALUES (1)", False), ("SET x = 1", True), ("SELECT 1", False)):
+        last = LastHit()
+        last.passed(Route(classify(sql)), failed=failed, several=False)
+        assert not last.asked_by(calls), "what it asks about is not to be hidden from it"
+    last = LastHit()
+    last.hit(READ, END)
+    assert not last.may_leave_none(calls)
+
+
+def test_an_answer_that_counts_warnings_is_told_of() -> None:
+    last = LastHit()
+    last.hit(READ, Warned(TWO_ROWS))
+    assert last.warned and last.found(READ) == 2
+    last.command = b""
+    assert not last.warned
 
 
 def test_an_end_that_mysql_does_not_see_leaves_the_rows() -> None:
