@@ -179,9 +179,12 @@ def test_many_of_these_were_answered_from_memory(twins: Twins) -> None:
     assert min(twins.served["hit"], twins.served["answered"]) > 40, twins.served
 
 
+@pytest.mark.parametrize("mode", ["DEFAULT", "'NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO'"])
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_what_is_asked_behind_a_hit_does_not_go_to_mysql(twins: Twins, kind: str) -> None:
+def test_what_is_asked_behind_a_hit_does_not_go_to_mysql(twins: Twins, kind: str, mode: str) -> None:
     with twins.sessions(kind) as (direct, through):
+        for client in (direct, through):
+            client.query(f"SET SESSION sql_mode = {mode}")
         reads = Reads("hit")
         through.query(READS[0])
         while not reads.done(last_served(twins.beside, through)):

@@ -68,6 +68,8 @@ def plan_query(sql: str, database: str, snapshot: SchemaSnapshot, *, brief: bool
         return evicted(because("sql_mode"))
     if query.counts:
         return evicted(because("found_rows"))
+    if query.rows:
+        return evicted(because("values"))
     doubt = _misread(query, catalogue)
     if doubt:
         return evicted(because("text", doubt))

@@ -20,7 +20,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from planner.names import Catalogue, Scope, Visible, derived_entry, table_entry
-from planner.resolve import Ctes, argument, ctes_before, first_part, names_itself, with_ctes
+from planner.resolve import Around, Ctes, argument, ctes_before, first_part, names_itself, note_around, with_ctes
 from planner.string_kinds import DATE_ARITHMETIC, Kind, classes, date_of, of_type, results_of
 from planner.support import refuse
 from sqltypes.errors import UnknownName
@@ -64,9 +64,11 @@ class _Walk:
 
     catalogue: Catalogue
     recursive: dict[str, list[ColumnRef]] = field(default_factory=dict)  # queries of a WITH that are being visited
+    around: Around = field(default_factory=dict)
 
     def query(self, tree: exp.Expr, parent: Scope | None, ctes: Ctes) -> list[ColumnRef]:
         """Checks the query. The columns that come out, of the type TIME, DATETIME or no matter which."""
+        note_around(tree, parent, self.around)
         ctes = with_ctes(tree, ctes)
         if isinstance(tree, exp.Subquery):
             return self.query(tree.this, parent, ctes)
@@ -82,10 +84,10 @@ class _Walk:
 
     def _recursive(self, cte: exp.CTE, ctes: Ctes) -> list[ColumnRef]:
         """A query of a WITH that names itself: what it gives has the columns of its first part."""
-        before = ctes_before(ctes, cte.alias)
-        columns = _renamed(self.query(first_part(cte.this), None, with_ctes(cte.this, before)), cte)
-        inside = _Walk(self.catalogue, {**self.recursive, cte.alias: columns})
-        inside.query(cte.this, None, {**before, cte.alias: cte})
+        before, parent = ctes_before(ctes, cte.alias), self.around.get(id(cte))
+        columns = _renamed(self.query(first_part(cte.this), parent, with_ctes(cte.this, before)), cte)
+        inside = _Walk(self.catalogue, {**self.recursive, cte.alias: columns}, self.around)
+        inside.query(cte.this, parent, {**before, cte.alias: cte})
         return columns
 
     def source(self, node: exp.Expr, scope: Scope, ctes: Ctes) -> list[ColumnRef]:
@@ -96,7 +98,7 @@ class _Walk:
                 return self.recursive[node.name]
             if names_itself(cte):
                 return self._recursive(cte, ctes)
-            return _renamed(self.query(cte.this, None, ctes_before(ctes, node.name)), cte)
+            return _renamed(self.query(cte.this, self.around.get(id(cte)), ctes_before(ctes, node.name)), cte)
         if isinstance(node, exp.Table):
             view = self.catalogue.relation(node)
             assert isinstance(view, View)
@@ -158,7 +160,7 @@ class _Select:
         name = wrapped.alias or wrapped.name
         base = isinstance(wrapped, exp.Table) and not (wrapped.name in self.ctes and not wrapped.db)
         relation = self.walk.catalogue.relation(wrapped) if base and isinstance(wrapped, exp.Table) else None
-        database = relation.schema if relation is not None and not wrapped.alias else ""
+        database = relation.schema if relation is not None else ""
         if isinstance(relation, Table):
             self.scope.add(table_entry(name, database, name, relation, False))
         else:

@@ -27,10 +27,11 @@ from planner.keys import Name, equality_of, name_of, pin_of
 from planner.logical import NotMaintained, fresh_alias, parameters_of, to_own
 from planner.looked_up import Sides
 from planner.names import Catalogue, Scope, derived_entry, named_tables, table_entry
+from planner.occurrence import Occurrence
 from planner.parse import parameter_number
 from planner.plan import AnswerInput, Caution, own
 from planner.raising import may_raise
-from planner.resolve import Ctes, argument, ctes_before, first_part, names_itself, with_ctes
+from planner.resolve import Around, Ctes, argument, ctes_before, first_part, names_itself, note_around, with_ctes
 from planner.rewrites.outer_to_inner import rejects_missing
 from planner.support import refuse
 from sqltypes import build
@@ -44,29 +45,6 @@ Facts = dict[Name, int]  # column -> the parameter that it equals wherever its r
 
 
 @dataclass
-class _Occurrence:
-    """One base table in one FROM. `outer`: it may be the inner side of an outer join; `nested`: within brackets."""
-
-    alias: str
-    table: Table
-    outer: bool
-    nested: bool = False
-    filter: list[Expr] = field(default_factory=list)
-    keys: dict[int, str] = field(default_factory=dict)  # parameter -> column
-    used: dict[Expr, None] = field(default_factory=dict)
-
-    def reads(self, name: str) -> bool:
-        """Whether it is noted that the column, in lower case, is read."""
-        noted = {column.name.lower() for expr in (*self.used, *self.filter) for column in columns_of(expr)}
-        return name in noted or name in map(str.lower, self.keys.values())
-
-    def use_all(self, visible_only: bool = False) -> None:
-        for column in self.table.columns:
-            if not (visible_only and column.invisible):
-                self.used.setdefault(own(column.name, self.table))
-
-
-@dataclass
 class Analysis:
     """All occurrences of base tables in a query, by alias. `caution`: what of it is not believed. `tables`: all that
     the query reads, wherever they stand."""
@@ -75,7 +53,7 @@ class Analysis:
     parameters: Parameters
     caution: Caution = Caution.NONE
     tables: Sequence[Table] = ()
-    occurrences: dict[str, _Occurrence] = field(default_factory=dict)
+    occurrences: dict[str, Occurrence] = field(default_factory=dict)
     aliases: set[str] = field(default_factory=set)
     visited: list[exp.Expr] = field(default_factory=list)  # what stands in a FROM, as far as it was entered
     sides: Sides = field(default_factory=Sides)
@@ -117,11 +95,11 @@ class Analysis:
         for table in self.tables:
             if table not in seen:  # it stands where no SELECT was visited
                 alias = fresh_alias(table.name, self.aliases)
-                self.occurrences[alias] = occurrence = _Occurrence(alias, table, True)
+                self.occurrences[alias] = occurrence = Occurrence(alias, table, True)
                 occurrence.use_all()
         return tuple(dict.fromkeys(self._input(occurrence, key) for occurrence in self.occurrences.values()))
 
-    def _input(self, occurrence: _Occurrence, key: Sequence[int]) -> AnswerInput:
+    def _input(self, occurrence: Occurrence, key: Sequence[int]) -> AnswerInput:
         table = occurrence.table
         columns: tuple[str | None, ...] = tuple(occurrence.keys.get(index) for index in key)
         if self.caution >= Caution.KEYS:
@@ -143,14 +121,20 @@ class _Walk:
     type, nullable."""
 
     def __init__(
-        self, analysis: Analysis, catalogue: Catalogue, recursive: Mapping[str, list[ColumnRef]] = NONE
+        self,
+        analysis: Analysis,
+        catalogue: Catalogue,
+        recursive: Mapping[str, list[ColumnRef]] = NONE,
+        around: Around | None = None,
     ) -> None:
         """`recursive`: queries of a WITH that are being visited, by name, and their columns."""
         self.analysis = analysis
         self.catalogue = catalogue
         self.recursive = recursive
+        self.around: Around = {} if around is None else around
 
     def query(self, tree: exp.Expr, parent: Scope | None, ctes: Ctes, facts: Facts) -> list[ColumnRef]:
+        note_around(tree, parent, self.around)
         if isinstance(tree, exp.Subquery):
             ctes = with_ctes(tree, ctes)
             self._limits(tree)
@@ -195,7 +179,7 @@ class _Walk:
             self._shown(cte.this)
             if names_itself(cte):
                 return self._recursive(cte, ctes)
-            columns = self.query(cte.this, None, ctes_before(ctes, node.name), {})
+            columns = self.query(cte.this, self.around.get(id(cte)), ctes_before(ctes, node.name), {})
             return _renamed(columns, cte)
         if isinstance(node, exp.Table):
             relation = self.catalogue.relation(node)
@@ -215,11 +199,12 @@ class _Walk:
         """A query of a WITH that names itself: what it gives has the columns of its first part. Which of its rows leads
         to which is not followed, so any change of its tables may concern any answer."""
         self.analysis.caution = Caution.TABLES
+        parent = self.around.get(id(cte))
         columns = _renamed(
-            self.query(first_part(cte.this), None, with_ctes(cte.this, ctes_before(ctes, cte.alias)), {}), cte
+            self.query(first_part(cte.this), parent, with_ctes(cte.this, ctes_before(ctes, cte.alias)), {}), cte
         )
-        inside = _Walk(self.analysis, self.catalogue, {**self.recursive, cte.alias: columns})
-        inside.query(cte.this, None, {**ctes_before(ctes, cte.alias), cte.alias: cte}, {})
+        inside = _Walk(self.analysis, self.catalogue, {**self.recursive, cte.alias: columns}, self.around)
+        inside.query(cte.this, parent, {**ctes_before(ctes, cte.alias), cte.alias: cte}, {})
         return columns
 
     def _shown(self, tree: exp.Expr) -> None:
@@ -248,7 +233,7 @@ class _Select:
         self._by_plan = ByPlan(tree, self._scope, walk_.analysis.sides)
         self._ctes = ctes
         self._facts = dict(facts)
-        self._own: list[_Occurrence] = []
+        self._own: list[Occurrence] = []
         self._outer_queries: set[str] = set()  # aliases of derived tables that may be the inner side of an outer join
         self._conditions: list[tuple[exp.Expr, str | None]] = []  # and the only alias that it counts for
         self._uncounted: list[exp.Expr] = []
@@ -314,15 +299,17 @@ class _Select:
         base = isinstance(node, exp.Table) and not (node.name in self._ctes and not node.db)
         relation = self._walk.catalogue.relation(node) if base and isinstance(node, exp.Table) else None
         if isinstance(relation, Table):
-            self._scope.add(table_entry(name, "" if node.alias else relation.schema, alias, relation, outer))
-            self._all[alias] = occurrence = _Occurrence(alias, relation, outer, nested)
+            self._scope.add(table_entry(name, relation.schema, alias, relation, outer))
+            self._all[alias] = occurrence = Occurrence(alias, relation, outer, nested)
             self._own.append(occurrence)
+            if node.args.get("partition"):  # any column may tell in which one a row is
+                occurrence.use_all()
         else:
             columns = self._walk.derived(node, self._scope, self._ctes)
             refs = [ColumnRef(alias, column.name, column.type, True) for column in columns]
             self._walk.analysis.sides.derived(columns, refs)
             self._outer_queries |= {alias} if outer else set()
-            database = relation.schema if relation is not None and not node.alias else ""
+            database = relation.schema if relation is not None else ""
             self._scope.add(derived_entry(name, refs, database))
         return alias
 
@@ -367,7 +354,7 @@ class _Select:
         except (NotMaintained, UnsupportedQuery):
             return None
 
-    def _counts(self, expr: Expr, only: str | None, occurrence: _Occurrence) -> bool:
+    def _counts(self, expr: Expr, only: str | None, occurrence: Occurrence) -> bool:
         """Whether rows of the occurrence that fail the condition cannot matter."""
         if only is not None and only != occurrence.alias:
             return False
@@ -396,7 +383,7 @@ class _Select:
                         self._learn(expr, occurrence)
             changed = len(self._facts) != before
 
-    def _learn(self, expr: Expr, occurrence: _Occurrence) -> None:
+    def _learn(self, expr: Expr, occurrence: Occurrence) -> None:
         """Facts of one occurrence: a column equal to a parameter, or to a column of which that is known."""
         pin = pin_of(expr)
         if pin is not None and pin.column.source == occurrence.alias:
@@ -406,7 +393,7 @@ class _Select:
             if column.source == occurrence.alias and name_of(other) in self._facts:
                 self._fact(occurrence, column, self._facts[name_of(other)])
 
-    def _fact(self, occurrence: _Occurrence, column: ColumnRef, parameter: int) -> None:
+    def _fact(self, occurrence: Occurrence, column: ColumnRef, parameter: int) -> None:
         self._facts.setdefault(name_of(column), parameter)
         occurrence.keys.setdefault(parameter, column.name)
 

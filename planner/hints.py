@@ -29,9 +29,16 @@ PLANS = words("""
     BKA NO_BKA BNL NO_BNL DERIVED_CONDITION_PUSHDOWN NO_DERIVED_CONDITION_PUSHDOWN HASH_JOIN NO_HASH_JOIN MERGE NO_MERGE
     JOIN_FIXED_ORDER JOIN_ORDER JOIN_PREFIX JOIN_SUFFIX GROUP_INDEX NO_GROUP_INDEX INDEX NO_INDEX INDEX_MERGE
     NO_INDEX_MERGE JOIN_INDEX NO_JOIN_INDEX ORDER_INDEX NO_ORDER_INDEX MRR NO_MRR NO_ICP NO_RANGE_OPTIMIZATION SKIP_SCAN
-    NO_SKIP_SCAN SEMIJOIN NO_SEMIJOIN SUBQUERY QB_NAME
+    NO_SKIP_SCAN SEMIJOIN NO_SEMIJOIN SUBQUERY QB_NAME MAX_EXECUTION_TIME RESOURCE_GROUP
 """)
-"""Hints that change no answer, but how it is found."""
+"""Hints that change no answer, but how it is found, or whether in time."""
+_SIZES = re.compile(
+    r"\(\s*(?:sort_buffer_size|join_buffer_size|read_buffer_size|read_rnd_buffer_size|tmp_table_size|max_heap_table_size"
+    r"|eq_range_index_dive_limit|range_optimizer_max_mem_size|optimizer_prune_level|optimizer_search_depth"
+    r"|max_execution_time)\s*=\s*\d+\s*\)",
+    re.IGNORECASE,
+)
+"""What SET_VAR may set without another answer."""
 
 _SELECT = re.compile(  # behind ordinary comments, but none right behind it
     rb"(?:\s|/\*(?![!+])[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+SELECT\b(?!\s*/\*)", re.IGNORECASE
@@ -102,7 +109,10 @@ def _only_plans(hint: str) -> bool:
     at, inside = 0, hint[3:-2].rstrip()
     while at < len(inside):
         found = _HINT.match(inside, at)
-        if found is None or found[1].upper() not in PLANS:
+        if found is None:
+            return False
+        sizes = found[1].upper() == "SET_VAR" and _SIZES.fullmatch(found[2] or "") is not None
+        if found[1].upper() not in PLANS and not sizes:
             return False
         at = found.end()
     return True

@@ -53,7 +53,8 @@ _TABLE = f"""
     Subquery: {_CLAUSES} this alias joins
     From Where Having: this
     Join: this on side kind using method
-    Table: this alias db joins hints
+    Table: this alias db joins hints partition
+    Partition: expressions
     IndexTableHint: this target expressions
     Hint: expressions
     Lateral: this view outer alias

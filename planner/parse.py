@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 from planner.brackets import without_brackets
 from planner.fingerprint import Constant, ListSlot, Piece, Placeholder, normalised, pieces
 from planner.hints import mode_of, without_hints
+from planner.parser_text import is_values, replacements
 from planner.scan import (
     ServerVersion,
     Token,
@@ -41,7 +42,7 @@ class ParsedQuery:
     """`text`: the client's, version comments resolved. `lists`: for each parameter whether it is an IN-list.
     `template`: the text with `{n}` for each parameter. `item_names`: the source text of each item of the outermost
     select list. `modes`: the sql_mode that the text sets for itself (`planner/hints.py`). `counts`: it has
-    SQL_CALC_FOUND_ROWS, which the tree has not."""
+    SQL_CALC_FOUND_ROWS, which the tree has not; `rows`: it has VALUES ROW()."""
 
     text: str
     normalised: str
@@ -51,6 +52,7 @@ class ParsedQuery:
     item_names: tuple[str, ...]
     modes: frozenset[str] | None = None
     counts: bool = False
+    rows: bool = False
 
 
 def parse(sql: str, version: ServerVersion) -> ParsedQuery:
@@ -61,19 +63,24 @@ def parse(sql: str, version: ServerVersion) -> ParsedQuery:
         raise ParseError("the text is empty; a SELECT is expected")
     if any(token.text == ";" for token in tokens):
         raise ParseError("several statements; one SELECT is expected")
-    if tokens[0].text != "(" and not is_keyword(tokens[0], "SELECT", "WITH"):
+    if tokens[0].text != "(" and not is_keyword(tokens[0], "SELECT", "WITH", "TABLE") and not is_values(tokens, 0):
         raise UnsupportedQuery("not_a_select", "only a SELECT can be cached", tokens[0].text)
     spans = _parameters(tokens)
-    plain, counts = without_hints(text, tokens), counts_found(tokens)
-    if counts is not None:  # the parser takes it behind DISTINCT only
-        plain = plain[: counts.start] + " " * (counts.end - counts.start) + plain[counts.end :]
-    tree = _tree(plain, tokens, spans)
+    tree = _tree(without_hints(text, tokens), tokens, spans)
     items = select_items(tokens)
     names = tuple(text[tokens[first].start : tokens[end - 1].end] for first, end in items)
     lists = tuple(is_list for _, _, is_list in spans)
     template = _template(text, tokens, spans)
     return ParsedQuery(
-        text, normalised(tokens), tree, lists, template, names, mode_of(tokens), counts=counts is not None
+        text,
+        normalised(tokens),
+        tree,
+        lists,
+        template,
+        names,
+        mode_of(tokens),
+        counts=counts_found(tokens) is not None,
+        rows=any(is_values(tokens, at) for at in range(len(tokens))),
     )
 
 
@@ -110,7 +117,9 @@ def _spans_of(piece: Piece, tokens: Sequence[Token]) -> list[Span]:
 
 
 def _tree(text: str, tokens: Sequence[Token], spans: Sequence[Span]) -> exp.Query:
-    marked, offsets = _replace_spans(text, tokens, [f":p{number}" for number in range(len(spans))], spans)
+    marks = [(first, end, f":p{number}") for number, (first, end, _) in enumerate(spans)]
+    instead = [(at, at + 1, by) for at, by in replacements(tokens)]
+    marked, offsets = _replaced(text, tokens, sorted(marks + instead))
     try:
         statements = sqlglot.parse(marked, dialect="mysql")
     except SqlglotError as error:
@@ -124,14 +133,15 @@ def _tree(text: str, tokens: Sequence[Token], spans: Sequence[Span]) -> exp.Quer
     return tree
 
 
-def _replace_spans(
-    text: str, tokens: Sequence[Token], by: Sequence[str], spans: Sequence[Span]
+def _replaced(
+    text: str, tokens: Sequence[Token], by: Sequence[tuple[int, int, str]]
 ) -> tuple[str, list[tuple[int, int]]]:
-    """The text with the spans replaced, and pairs (offset there, offset in `text`) from which others are found."""
+    """The text with tokens [first, end) replaced, and pairs (offset there, offset in `text`) from which others are
+    found."""
     out: list[str] = []
     offsets = [(0, 0)]
     position = length = 0
-    for (first, end, _), mark in zip(spans, by, strict=True):
+    for first, end, mark in by:
         start, stop = tokens[first].start, tokens[end - 1].end
         out += [text[position:start], mark]
         length += start - position + len(mark)

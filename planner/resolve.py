@@ -24,6 +24,8 @@ from sqltypes.functions import call
 from sqltypes.schema import Table
 
 Ctes = Mapping[str, exp.CTE]
+Around = dict[int, Scope | None]
+"""By the id of a common table expression the scope around the query whose WITH it is of: it may name its columns."""
 
 
 @dataclass
@@ -64,13 +66,14 @@ class Resolver:
                     ctes[node.name].this, ctes_before(ctes, node.name), ctes[node.name], name, alias, nullable
                 )
             relation = self.catalogue.relation(node)
+            if node.args.get("partition"):
+                raise NotMaintained(because("partition", node.name))
             if isinstance(relation, Table):
-                database = "" if node.alias else relation.schema
-                return alias, table_entry(name, database, alias, relation, nullable), Base(relation)
+                return alias, table_entry(name, relation.schema, alias, relation, nullable), Base(relation)
             inner = Resolver(Catalogue(self.catalogue.snapshot, relation.schema), self.parameters, (), self._aliases)
             block = inner.query(self.catalogue.view_tree(relation))
             columns = relation.columns or tuple(output.name for output in block.outputs)
-            return self._derived_source(block, columns, name, alias, nullable, "" if node.alias else relation.schema)
+            return self._derived_source(block, columns, name, alias, nullable, relation.schema)
         # One without an alias is brackets around a join.
         derived = isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query) and bool(node.alias)
         if derived and not node.args.get("joins"):
@@ -119,6 +122,13 @@ def with_ctes(tree: exp.Expr, ctes: Ctes) -> Ctes:
     """These common table expressions and those of the query's own WITH."""
     clause = argument(tree, "with")
     return ctes if clause is None else {**ctes, **{cte.alias: cte for cte in clause.expressions}}
+
+
+def note_around(tree: exp.Expr, parent: Scope | None, around: Around) -> None:
+    """`parent`: the scope around this query."""
+    clause = argument(tree, "with")
+    for cte in clause.expressions if clause is not None else ():
+        around[id(cte)] = parent
 
 
 def ctes_before(ctes: Ctes, name: str) -> Ctes:

@@ -241,7 +241,7 @@ def is_keyword(token: Token, *words: str) -> bool:
 # ----------------------------------------------------------------------------------------------------------------------
 # The select list of the outermost SELECT: MySQL names a column without alias by its text, so that text must survive.
 
-_MODIFIERS = words(
+MODIFIERS = words(
     """
     ALL DISTINCT DISTINCTROW HIGH_PRIORITY STRAIGHT_JOIN SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT
     SQL_NO_CACHE SQL_CALC_FOUND_ROWS
@@ -302,7 +302,7 @@ def _select_list_start(tokens: Sequence[Token]) -> int:
             depth -= 1
         elif is_keyword(token, "SELECT") and (depth == 0 or not with_clause):
             index += 1
-            while index < len(tokens) and (tokens[index].kind == "hint" or tokens[index].text.upper() in _MODIFIERS):
+            while index < len(tokens) and (tokens[index].kind == "hint" or tokens[index].text.upper() in MODIFIERS):
                 index += 1
             return index
     return len(tokens)

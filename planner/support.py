@@ -34,7 +34,6 @@ REFUSED: dict[str, str] = {
     "mixed_list": "an IN-list of placeholders or one of constants can be cached, not a mixture",
     "list_outside_in": "?... is the list of an IN (?...)",
     "parameter_type": "no column tells the type of a parameter",
-    "partition_selection": "a SELECT from named partitions is not supported",
     "unknown_function": "the function is not one of MySQL's own, or is not known to be deterministic",
     "recursive": "in a WITH without RECURSIVE, a name of its own inside of a query, or of one that is defined later",
     "two_tables": "a name is a table of a query around this one in the condition of a join, and another one elsewhere",
@@ -65,6 +64,8 @@ REFUSED: dict[str, str] = {
 
 EVICT_ONLY: dict[str, str] = {
     "sql_mode": "the query sets the sql_mode under which MySQL computes it",
+    "values": "rows that are written into the text are in no table",
+    "partition": "rows are held by their columns, not by their partition",
     "found_rows": "the query counts its rows for FOUND_ROWS(), LIMIT or not",
     "union": "UNION, INTERSECT and EXCEPT have no incremental form yet",
     "join_kind": "only inner and left joins are maintained",
@@ -261,8 +262,6 @@ def _check_table_node(node: exp.Table) -> None:
         raise refuse("into", "INTO")
     if not isinstance(node.this, exp.Identifier):
         raise refuse("table_function", str(node.this)[:60])
-    if node.args.get("partition"):
-        raise refuse("partition_selection", node.name)
     if node.db.lower() in SYSTEM_SCHEMAS:
         raise refuse("system_schema", f"{node.db}.{node.name}")
 

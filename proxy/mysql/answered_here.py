@@ -29,8 +29,9 @@ class AnsweredHere:
         self._passing = passing
         self._connection_id = connection_id
 
-    def look(self, data: bytes, text: bytes, route: Route, why: str) -> bool:
-        """Answers a text, or has MySQL answer it and learns from that; False where it is none of these."""
+    def look(self, data: bytes, text: bytes, noted: bytes, route: Route, why: str) -> bool:
+        """Answers a text, or has MySQL answer it and learns from that; False where it is none of these. `noted`: the
+        text that might have a cache."""
         question = self._context.shared.questions.asked_by(text)
         key = self._key(question) if question is not None and not self._context.state.changes_marks(text) else None
         if question is None or key is None:
@@ -43,7 +44,7 @@ class AnsweredHere:
                 return False
         if not self._answers(data, text, key, number):
             watched = self._watched(text, key, question)
-            self._passing.statement(data, route, why, noted=text, watched=watched)
+            self._passing.statement(data, route, why, noted=noted, watched=watched)
         return True
 
     def _key(self, question: Question) -> Hashable | None:

@@ -237,7 +237,7 @@ class Session:
         again = entry.cache is None and entry.steer is not Steer.SKIP and not more
         if again and self.reads.says_again(data, sent):
             return
-        if route.asks and not more and entry.steer is Steer.NOT and self._answered.look(data, text, route, why):
+        if route.asks and not more and entry.steer is Steer.NOT and self._answered.look(data, sent, text, route, why):
             return
         if entry.steer is Steer.FORCE:
             self.relay.fail(shared.forced(why))

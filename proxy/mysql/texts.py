@@ -281,8 +281,8 @@ def _may_be_read(text: bytes) -> bool:
     return len(text) <= LONGEST and _READ.match(text) is not None and text.count(b"/") <= MOST_SLASHES
 
 
-_OTHER = re.compile(rb"\s*(?!(?:select|with)\b)[a-z]", re.IGNORECASE)
-_READ = re.compile(rb"[\s\x80-\xff]*(?:[(/#-]|select\b|with\b)", re.IGNORECASE)
+_OTHER = re.compile(rb"\s*(?!(?:select|with|table|values)\b)[a-z]", re.IGNORECASE)
+_READ = re.compile(rb"[\s\x80-\xff]*(?:[(/#-]|select\b|with\b|table\b|values\b)", re.IGNORECASE)
 _LISTS = re.compile(rb"\s*select(?:\s+distinct)?\s+\S(?!.*\bfrom\b)", re.IGNORECASE | re.DOTALL)
 _NEXT_ITEM = re.compile(rb"\s*(?:,|from\b)", re.IGNORECASE)
 _STEERING = re.compile(rb"/\*\s*upwell\s*:\s*(skip|force)\s*\*/", re.IGNORECASE)

@@ -81,7 +81,18 @@ def test_a_key_that_is_a_date_empties_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    "hint", ["NO_ICP(t)", "no_icp(t) MRR(t)", "JOIN_ORDER(t, z)", "QB_NAME(q)", "NO_INDEX_MERGE(@q t PRIMARY)", ""]
+    "hint",
+    [
+        "NO_ICP(t)",
+        "no_icp(t) MRR(t)",
+        "JOIN_ORDER(t, z)",
+        "QB_NAME(q)",
+        "NO_INDEX_MERGE(@q t PRIMARY)",
+        "",
+        "MAX_EXECUTION_TIME(9)",
+        "RESOURCE_GROUP(g) set_var( sort_buffer_size = 400000 )",
+        "SET_VAR(max_execution_time=9)",
+    ],
 )
 def test_hints_that_plan_change_nothing(hint: str) -> None:
     plain = plan_query("SELECT id, name FROM t WHERE id = ?", "d", SCHEMA)
@@ -91,7 +102,12 @@ def test_hints_that_plan_change_nothing(hint: str) -> None:
 
 @pytest.mark.parametrize(
     "hint",
-    ["SET_VAR(sql_mode='')", "SET_VAR(time_zone='+01:00')", "MAX_EXECUTION_TIME(9)", "NO_ICP(t) SET_VAR(a=b)"],
+    [
+        "SET_VAR(sql_mode='')",
+        "SET_VAR(time_zone='+01:00')",
+        "NO_ICP(t) SET_VAR(a=b)",
+        "SET_VAR(sort_buffer_size=a)",
+    ],
 )
 def test_other_hints_are_refused(hint: str) -> None:
     with pytest.raises(UnsupportedQuery):

@@ -1,0 +1,59 @@
+"""What the parser is given in the place of what it does not know, and what follows for a plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.api import plan_query
+from planner.parse import parse
+from planner.parser_text import replacements
+from planner.plan import AnswerArrangement, Mode
+from planner.scan import DEFAULT_VERSION, scan
+from tests.planner.test_session_needs import SCHEMA
+
+
+def given(sql: str) -> str:
+    tokens = scan(sql)
+    for at, by in reversed(replacements(tokens)):
+        sql = sql[: tokens[at].start] + by + sql[tokens[at].end :]
+    return " ".join(sql.split())
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("TABLE t ORDER BY a LIMIT 3", "SELECT * FROM t ORDER BY a LIMIT 3"),
+        ("SELECT 1 UNION (table d.t)", "SELECT 1 UNION (SELECT * FROM d.t)"),
+        ("SELECT t.table, `TABLE` FROM d.table", "SELECT t.table, `TABLE` FROM d.table"),
+        ("SELECT SQL_CALC_FOUND_ROWS DISTINCT SQL_NO_CACHE a FROM t", "SELECT DISTINCT a FROM t"),
+        ("SELECT ALL HIGH_PRIORITY STRAIGHT_JOIN sql_big_result a FROM t", "SELECT ALL STRAIGHT_JOIN a FROM t"),
+        (
+            "SELECT a FROM (SELECT SQL_CALC_FOUND_ROWS a FROM t) d",
+            "SELECT a FROM (SELECT SQL_CALC_FOUND_ROWS a FROM t) d",
+        ),
+        ("SELECT a, SQL_NO_CACHE FROM t", "SELECT a, SQL_NO_CACHE FROM t"),
+        ("SELECT ROW(a, b) IN (ROW(1, 2)), c.row, row FROM t", "SELECT (a, b) IN ((1, 2)), c.row, row FROM t"),
+        ("VALUES ROW(1, f(2, 3)), ROW(4, 5)", "SELECT 1 AS column_0, f(2, 3) AS column_1 UNION ALL SELECT 4, 5"),
+        ("(VALUES ROW(1)) ORDER BY column_0", "( SELECT 1 AS column_0) ORDER BY column_0"),
+        ("VALUES ROW(1), ROW(2) LIMIT 1", "SELECT 1 AS column_0 UNION ALL SELECT 2 LIMIT 1"),
+        ("VALUES ROW(ROW(1, 2) = ROW(3, 4))", "SELECT (1, 2) = (3, 4) AS column_0"),
+        ("SELECT VALUES(a) FROM t", "SELECT VALUES(a) FROM t"),
+        ("VALUES ROW(1", "SELECT 1"),
+    ],
+)
+def test_what_the_parser_is_given(sql: str, wanted: str) -> None:
+    assert given(sql) == wanted
+
+
+def test_what_mysql_is_sent_stays_as_it_was_written() -> None:
+    sql = "SELECT SQL_NO_CACHE DISTINCT id FROM (VALUES ROW(?, 2)) v (id, n) WHERE ROW(id, n) = ROW(1, ?)"
+    parsed = parse(sql, DEFAULT_VERSION)
+    assert parsed.template == sql.replace("?", "{}").format("{0}", "{1}") and parsed.rows and not parsed.counts
+
+
+def test_a_column_that_is_not_read_may_tell_the_partition() -> None:
+    plan = plan_query("SELECT name FROM t PARTITION (p) WHERE id = ?", "d", SCHEMA)
+    root = plan.reader.root
+    assert plan.mode is Mode.EVICT and isinstance(root, AnswerArrangement)
+    (input_,) = root.inputs
+    assert len(input_.used) == len(input_.table.columns) and input_.key_columns == ("id",)
