@@ -20,6 +20,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import (
+    auto_cache,
     changes,
     freshness,
     hits,
@@ -68,6 +69,7 @@ BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
     "mysql_transactions": mysql_transactions.run,
     "mysql_vote": mysql_vote.run,
     "mysql_idle": mysql_idle.run,
+    "auto_cache": auto_cache.run,
     "spark": spark.run,
 }
 

@@ -42,11 +42,13 @@ from proxy.catalog import Catalog
 from proxy.config import Config
 from proxy.definitions import CacheLimits
 from proxy.doubts import Doubts
+from proxy.fill_budget import FillBudget
 from proxy.gate import Gate
 from proxy.grpc_rows import FORMAT, encoder_for
 from proxy.grpc_server import GrpcListener, GrpcOptions
 from proxy.http_server import HttpListener
 from proxy.lateness import Lateness
+from proxy.loop_load import LoopLoad
 from proxy.memory import MemoryGuard
 from proxy.mysql import rows as mysql_rows
 from proxy.mysql.certificate import server_context
@@ -245,8 +247,18 @@ def automatic(config: Config, router: Router, stream: BinlogSource) -> AutoCache
     """Automatic caching, if it is switched on."""
     if config.auto_cache is None:
         return None
+    load = LoopLoad()
+    router.budget = FillBudget()
     return AutoCache(
-        config.auto_cache, router.proxied, router, monotonic, lambda: stream.connected and not router.not_ready()
+        config.auto_cache,
+        router.proxied,
+        router,
+        monotonic,
+        lambda: stream.connected and not router.not_ready(),
+        budget=router.budget,
+        load=load,
+        statements=router.statements,
+        late=lambda: router.lateness.lately if router.lateness is not None else 0.0,
     )
 
 

@@ -9,6 +9,10 @@ Counts of the last minute are weighed by age (the weight falls to 1/e in that ti
 Nothing flaps: a cache is not judged before `trial` seconds, and what does not pay is barred for a time that doubles
 whenever it happens again. One that nobody reads costs next to nothing: it stays, until its place or its memory is
 needed, and may be made again at once.
+
+Where the event loop is short of time (`proxy/loop_load.py`), its time counts beside MySQL's: what a cache's misses and
+long derivations take of it is measured, and its hits must save more. Until that shows, they have a small budget
+(`proxy/fill_budget.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +30,10 @@ from external_upquery.login import SQL_MODE
 from planner.hints import without_mode
 from planner.session_needs import OF_MODE
 from proxy.api import CacheInfo, MadeBy, Origin
+from proxy.fill_budget import SAVED_US, FillBudget
+from proxy.loop_load import LoopLoad
 from proxy.proxied import NO_SOURCE, ProxiedQueries, ProxiedQuery
+from proxy.two_ways import TwoWays
 from sqltypes.errors import UnknownCache, UpwellError
 
 log = structlog.get_logger("upwell.automatic")
@@ -38,6 +45,12 @@ LEAST_HITS = 0.1  # of all reads: with fewer the memory is better used otherwise
 FILL_US = 50.0  # what a miss costs this process at least, beside MySQL's time
 HIT_US = 20.0  # what a hit takes, where none was timed yet
 AT_ONCE = 8  # shapes that one look plans, at most
+AT_ONCE_SHORT = 2  # where the loop is short
+LEAST_BUSY, LEAST_RATE = 0.5, 100.0  # of the loop, statements a second: so that it tells something what one takes
+MOSTLY, PATIENCE = 0.5, 4.0  # where so much of the reads are hits, a cache is judged so many times later
+MUCH = 10.0  # times what a hit saves the loop: with so much of MySQL's time a cache is kept
+LEFT_US = 80.0  # what a read costs that is left to MySQL, beside one that no cache is for
+LATENESS = 3.0  # of a read's time so many times the loop's lateness may have been spent waiting for the loop
 MOST_BARRED = 1000
 
 Shape = tuple[str, str]  # text, database
@@ -63,6 +76,7 @@ class Policy:
     every: float = 1.0  # between two looks at what might be cached
     count_every: float = 5.0  # between two looks at the caches there are
     trial: float = 120.0  # before a cache is judged
+    short_trial: float = 8.0  # where the loop is short
     settled: float = 3600.0  # a cache that was kept so long has shown its worth: it is barred as if for the first time
     bar: float = 600.0
     longest_bar: float = 86_400.0
@@ -70,6 +84,12 @@ class Policy:
 
 class Counted(Protocol):
     """A cache as it is counted."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def hits(self) -> int: ...
 
     def info(self) -> CacheInfo: ...
 
@@ -90,16 +110,24 @@ class Caches(Protocol):
 
 @dataclass(slots=True)
 class _Made:
-    """One cache: `direct_us` is what MySQL took for its reads before. `hits`, `misses` of the last minute, weighed by
-    age; `seen_...` the cache's own counts at the last look."""
+    """One cache: `direct_us` is what MySQL took for its reads before. `hits`, `misses`, `left` and `work_us`
+    (`CacheInfo`) of the last minute, weighed by age; `seen_...` the cache's own counts at the last look. `worth`:
+    microseconds that a hit saves where the loop is short, of MySQL's time, too."""
 
     entry: ProxiedQuery
     at: float
     direct_us: float
     hits: float = 0.0
     misses: float = 0.0
+    left: float = 0.0
+    work_us: float = 0.0
+    worth: float = SAVED_US
+    saved_lately_us: float = 0.0  # of the loop, between the last two looks
     seen_hits: int = 0
     seen_misses: int = 0
+    seen_left: int = 0
+    seen_work_us: float = 0.0
+    paid_hits: int = 0  # for which the budget was told
     bytes: int = 0
     hit_us: float = HIT_US
     miss_us: float = 0.0
@@ -107,7 +135,7 @@ class _Made:
 
     @property
     def reads(self) -> float:
-        return self.hits + self.misses
+        return self.hits + self.misses + self.left
 
     @property
     def saved_us(self) -> float:
@@ -116,9 +144,14 @@ class _Made:
         return self.hits * max(0.0, self.direct_us - self.hit_us) - self.misses * more
 
     def count(self, info: CacheInfo, decay: float) -> None:
-        self.hits = self.hits * decay + info.hits - self.seen_hits
+        hits, left, work_us = info.hits - self.seen_hits, info.left - self.seen_left, info.work_us - self.seen_work_us
+        self.saved_lately_us = hits * self.worth - work_us - left * LEFT_US
+        self.hits = self.hits * decay + hits
         self.misses = self.misses * decay + info.misses - self.seen_misses
+        self.left = self.left * decay + left
+        self.work_us = self.work_us * decay + work_us
         self.seen_hits, self.seen_misses, self.bytes = info.hits, info.misses, info.bytes
+        self.seen_left, self.seen_work_us = info.left, info.work_us
         self.hit_us = info.hit_p50_us or HIT_US
         self.miss_us = info.miss_p50_us
         self.refused = (info.why or info.state) if info.state == "refused" else ""
@@ -136,6 +169,8 @@ class _Looks:
 
     last: float
     counted: float
+    paid: float
+    statements: int = 0  # until `paid`
     task: asyncio.Task[None] | None = None
 
 
@@ -153,25 +188,53 @@ class AutoCache:
     caches: Caches
     clock: Callable[[], float]
     usable: Callable[[], bool] = lambda: True  # False: reads are not answered now, which says nothing of caches
+    budget: FillBudget | None = None
+    load: LoopLoad | None = None
+    statements: Callable[[], int] = lambda: 0  # that were answered until now
+    late: Callable[[], float] = lambda: 0.0  # seconds that the loop is late, lately
     counters: dict[str, int] = field(
         default_factory=lambda: {"automatic_caches_made": 0, "automatic_caches_dropped": 0}
     )
 
     def __post_init__(self) -> None:
         self._made: dict[str, _Made] = {}
+        self._ways = TwoWays()
         self._barred: OrderedDict[Shape, _Bar] = OrderedDict()
-        self._looks = _Looks(self.clock(), self.clock())
+        self._looks = _Looks(self.clock(), self.clock(), self.clock())
 
     # -- when --------------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """To be called now and then: begins a look when one is due and none is under way."""
+        """To be called now and then: pays the budget, and begins a look when one is due and none is under way."""
+        self._pay()
         task = self._looks.task
         if task is not None and task.done():
             self._looks.task = None
             task.result()
         if self._looks.task is None and self.clock() - self._looks.last >= self.policy.every:
             self._looks.task = asyncio.get_running_loop().create_task(self.look())
+
+    def _pay(self) -> None:
+        now, looks = self.clock(), self._looks
+        seconds, looks.paid = now - looks.paid, now
+        if self.load is not None:
+            self.load.tick()
+            statements, looks.statements = self.statements() - looks.statements, self.statements()
+            if self.load.busy > LEAST_BUSY and statements >= LEAST_RATE * seconds:
+                self._ways.note(now, seconds, self.load.used, statements, caching=bool(self._made))
+        if self.budget is None:
+            return
+        hits: dict[str, int] = {}
+        for cache in self.caches.automatic():
+            made = self._made.get(cache.name)
+            if made is not None:
+                hits[cache.name], made.paid_hits = max(0, cache.hits - made.paid_hits), cache.hits
+        self.budget.tick(seconds, self.load.idle if self.load is not None else 1.0, hits)
+
+    @property
+    def short(self) -> bool:
+        """Whether the loop is short of time."""
+        return self.load is not None and self.load.short
 
     @property
     def looking(self) -> bool:
@@ -199,7 +262,16 @@ class AutoCache:
             await self._count(decay_counts)
             for name, why in self._losing(now):
                 await self._drop(name, why)
+        if self.short and (why := self._ways.worse(now)):
+            await self._step_back(why)
         await self._make(now)
+
+    async def _step_back(self, why: str) -> None:
+        """Drops what does not save so much of MySQL's time that it is kept all the same."""
+        for name, made in list(self._made.items()):
+            if made.worth < MUCH * SAVED_US:
+                await self._drop(name, why)
+        self._ways.changed(self.clock())
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -215,6 +287,7 @@ class AutoCache:
             await asyncio.sleep(0)  # sizes are sums over some hundred keys: others come between them
         for name in self._made.keys() - there.keys():
             self._bar(self._made[name], self.policy.longest_bar)
+            self._close_account(name)
         self._made = there
 
     def _losing(self, now: float) -> list[tuple[str, str]]:
@@ -234,7 +307,14 @@ class AutoCache:
         """Why the cache is not kept, "" if it is."""
         if made.refused:
             return f"it can be cached no longer: {made.refused}"
-        if now - made.at < self.policy.trial:
+        age = now - made.at
+        short_trial = self.policy.short_trial * (1 if made.hits < made.reads * MOSTLY else PATIENCE)
+        if self.short and made.saved_lately_us < 0 and age >= short_trial:
+            return (
+                f"it costs more of Upwell's scarce time than it saves: in the last minute {made.hits:.0f} hits,"
+                f" {made.work_us / 1000:.0f} ms for misses and long derivations, {made.left:.0f} reads left to MySQL"
+            )
+        if age < self.policy.trial:
             return ""
         if self._is_idle(made):
             passed = made.entry.recent if made.entry.kept else 0.0
@@ -251,6 +331,8 @@ class AutoCache:
 
     async def _drop(self, name: str, why: str, *, bar: bool = True) -> None:
         made = self._made.pop(name)
+        self._close_account(name)
+        self._ways.changed(self.clock())
         if bar:
             self._bar(made)
         try:
@@ -259,6 +341,10 @@ class AutoCache:
             return  # somebody was quicker
         self.counters["automatic_caches_dropped"] += 1
         log.info("automatic_cache_dropped", cache=name, query=made.entry.shape, why=why)
+
+    def _close_account(self, name: str) -> None:
+        if self.budget is not None:
+            self.budget.close(name)
 
     def _bar(self, made: _Made, least: float = 0.0) -> None:
         """The shape gets no cache for a time, which is longer each time."""
@@ -275,10 +361,16 @@ class AutoCache:
     # -- what there might be -----------------------------------------------------------------------------------------
 
     async def _make(self, now: float) -> None:
-        """Makes caches for the shapes that keep MySQL busiest, a few at a time: each is planned with MySQL's help."""
-        planned = 0
+        """Makes caches for the shapes that keep MySQL busiest, a few at a time: each is planned with MySQL's help. None
+        while the loop is short, and those that there are have cost more than they save."""
+        if self.short:
+            if not (self._made or self._ways.is_known(now)):
+                return
+            if sum(made.saved_lately_us for made in self._made.values()) < 0:
+                return
+        planned, most = 0, AT_ONCE_SHORT if self.short else AT_ONCE
         for entry in self._wanting(now):
-            if planned == AT_ONCE or not await self._room(now):
+            if planned == most or not await self._room(now):
                 return
             if self.proxied.is_refused(entry):
                 continue
@@ -337,7 +429,11 @@ class AutoCache:
         info = await self.caches.create_cache("", sql, entry.database, MadeBy(Origin.AUTOMATIC, reason=why))
         if info.existed:
             return  # somebody was quicker
-        self._made[info.name] = _Made(entry, now, entry.p50_us)
+        worth = SAVED_US + max(0.0, entry.p50_us - LATENESS * self.late() * 1e6)
+        self._made[info.name] = _Made(entry, now, entry.p50_us, worth=worth)
+        if self.budget is not None:
+            self.budget.open(info.name, worth)
+        self._ways.changed(now)
         entry.recent = 0.0  # those were the reads for which it was made
         self.counters["automatic_caches_made"] += 1
         log.info("automatic_cache_made", cache=info.name, query=sql, why=why)

@@ -30,6 +30,7 @@ from planner.plan import AnswerArrangement
 from proxy.agreement import LARGE, Verdict, agreement
 from proxy.api import Join, ParameterValue
 from proxy.keys import Binding, Bound
+from proxy.metered import Metered
 from proxy.slices import encode_in_slices, run_in_slices
 from proxy.suspicions import PATIENCE, Submit, Suspicions
 from sqltypes.errors import EvaluationError, SourceError
@@ -214,6 +215,8 @@ class Comparer:
         self.suspicions = Suspicions(engine, submit, clock, self._numbers)
         self._judging: set[asyncio.Task[None]] = set()
         self.join: Callable[[int], Join] = lambda format_: b"".join  # of a wire format
+        # Is told what comparisons of large answers take of the loop, in microseconds.
+        self.spent: Callable[[NamedCache, float], None] = lambda cache, us: None
 
     def start(self, comparison: Comparison) -> None:
         self.running[comparison] = None
@@ -294,7 +297,7 @@ class Comparer:
         comparison.at = str(self._engine.ring.position)
         try:
             if comparison.large:
-                task = asyncio.get_running_loop().create_task(self._judge_large(comparison))
+                task = asyncio.get_running_loop().create_task(self._judge_metered(comparison))
                 self._judging.add(task)
                 task.add_done_callback(self._judging.discard)
                 return
@@ -306,6 +309,13 @@ class Comparer:
             log.exception("answers_not_compared", cache=comparison.cache.name, sql=comparison.sql)
             outcome = Outcome.UNKNOWN
         self._judged(comparison, outcome if outcome is not None else Outcome.UNKNOWN)
+
+    async def _judge_metered(self, comparison: Comparison) -> None:
+        metered = Metered(self._judge_large(comparison))
+        try:
+            await metered
+        finally:
+            self.spent(comparison.cache, metered.us)
 
     async def _judge_large(self, comparison: Comparison) -> None:
         """A change before they are compared leaves it open: to compare them may look at what is held."""

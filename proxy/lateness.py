@@ -32,6 +32,7 @@ class Lateness:
     def __init__(self) -> None:
         self.sum = 0.0  # seconds
         self.most = 0.0
+        self.lately = 0.0  # seconds, on average over about the last second
         self.doing = ""
         self.times = 0  # that it was late by `LATE` or more
         self._counts = [0] * (len(BOUNDS) + 1)
@@ -74,6 +75,7 @@ class Lateness:
         """Counts one lateness. `used`: the loop's CPU time since the last one. Both in seconds."""
         self.sum += late
         self.most = max(self.most, late)
+        self.lately += (late - self.lately) * BEAT
         self._counts[bisect_left(BOUNDS, late)] += 1
         doing, self._seen = self._seen, ""
         if late < LATE:

@@ -20,9 +20,11 @@ from dataflow.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
 from proxy.api import ANSWERED_BY_MYSQL, Answer, Demand, ParameterValue, Served
 from proxy.faults import guarded_async
+from proxy.fill_budget import FILL_US
 from proxy.freshness import CallDemand
 from proxy.held_answers import LargeAnswer
 from proxy.keys import MOST_LISTED, TOO_MANY, Binding
+from proxy.metered import Metered
 from proxy.pump import NO_CONNECTION, NOT_COMPARED, SUSPECTED, Behind, PassThrough
 from proxy.slices import Slices, encode_in_slices, run_in_slices
 from sqltypes.errors import Fault, Overloaded, SourceDown, SourceError
@@ -63,7 +65,7 @@ class Misses:
     async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "") -> Answer:
         """As `hit`, else by an upquery, else passed through with the reason. Raises TooStale."""
         assert demand is None or isinstance(demand, CallDemand), "demands are the router's"
-        answer = await self.fill(parameters, demand, text)
+        answer = self._left(parameters) or await self.fill(parameters, demand, text)
         if isinstance(answer, Answer):
             return answer
         self._cache.passed += 1
@@ -77,7 +79,34 @@ class Misses:
         self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "", *, wait: bool = True
     ) -> Answer | str:
         """As `hit`, else by an upquery; the reason where MySQL itself is to answer: also where the upquery fails, which
-        is not the client's text alone. Raises TooStale."""
+        is not the client's text alone. `wait` False: where the loop or the connections are short, too. Raises
+        TooStale."""
+        budget = self._router.budget
+        if budget is None or not self._cache.is_automatic:
+            return await self._filled(parameters, demand, text, wait=wait)
+        if not wait and (why := self._left(parameters)):
+            return why
+        metered, filled = Metered(self._filled(parameters, demand, text, wait=wait)), 0.0
+        try:
+            answer = await metered
+            if isinstance(answer, Answer) and answer.served is Served.MISS:
+                filled = FILL_US
+            return answer
+        finally:
+            self._router.spent(self._cache, metered.us + filled)
+
+    def _left(self, parameters: Sequence[ParameterValue]) -> str:
+        """Why a read of an automatic cache is left to MySQL while the loop is short; "" if it is not."""
+        budget, cache = self._router.budget, self._cache
+        if budget is None or not cache.is_automatic:
+            return ""
+        why = budget.leaves(cache.name, tuple(parameters))
+        cache.left += why != ""
+        return why
+
+    async def _filled(
+        self, parameters: Sequence[ParameterValue], demand: Demand | None, text: str, *, wait: bool
+    ) -> Answer | str:
         try:
             if demand is None:
                 return await self._fill(parameters, text)

@@ -9,7 +9,7 @@ from statistics import median
 from dataflow.reader import ReaderNode, held_bytes
 from planner.clock import with_parameters
 from planner.plan import QueryPlan
-from proxy.api import BY_GRPC, CacheInfo, MadeBy, ParameterInfo
+from proxy.api import BY_GRPC, CacheInfo, MadeBy, Origin, ParameterInfo
 from proxy.encoding import Encoding
 from proxy.keys import KeyBinder
 from proxy.trust import Trust
@@ -38,6 +38,8 @@ class NamedCache:
     look_at: int = 0  # the number of hits from which on the next one goes the long way
     misses: int = 0
     passed: int = 0
+    left: int = 0  # reads that no hit was at once, left to MySQL while the loop was short
+    work_us: float = 0.0  # of the loop, for such reads that were not; counted of automatic caches
     generation: int = 0  # rises when the plan changes: opened caches look again
     dropped: bool = False
     trust: Trust | None = None  # None: every answer is believed
@@ -53,6 +55,10 @@ class NamedCache:
     def columns(self) -> tuple[ResultColumn, ...]:
         """As MySQL announces them: in its answers where they are known, else as it prepares the query."""
         return self.encoding.columns if self.encoding is not None else ()
+
+    @property
+    def is_automatic(self) -> bool:
+        return self.made_by.origin is Origin.AUTOMATIC
 
     def info(self) -> CacheInfo:
         plan, reader = self.plan, self.reader
@@ -74,4 +80,6 @@ class NamedCache:
             miss_p50_us=median(self.miss_ns) / 1000 if self.miss_ns else 0.0,
             made_by=self.made_by,
             relations=self.relations,
+            left=self.left,
+            work_us=self.work_us,
         )

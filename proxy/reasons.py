@@ -20,12 +20,14 @@ class Reason(Enum):
     COLUMNS = "columns"  # how MySQL announces them is learned from its answer
     LATE = "late"  # the stream has not brought what the session must be shown, or a fill did not come in time
     PLANNED_ANEW = "planned anew"
+    BUSY = "busy"  # Upwell's processor is short, and the key of an automatic cache is not filled for that
     ASKED = "asked for"  # by a comment of the query
     OTHER = "other"  # an error, a fault, a limit
 
 
 # The first that is found in the whole reason counts.
 _FOUND = (
+    (r"short of processor time", Reason.BUSY),
     (r"in this session|of the text means|character sets?\b|has locked tables|temporary table", Reason.SETTING),
     (r"autocommit off", Reason.SETTING),
     (r"transaction|savepoint", Reason.TRANSACTION),

@@ -46,6 +46,7 @@ from proxy.caches import OpenCache
 from proxy.catalog import Catalog
 from proxy.counters import COUNTERS, SOURCE
 from proxy.faults import is_fault
+from proxy.fill_budget import FillBudget
 from proxy.freshness import CallDemand, Freshener
 from proxy.histogram import Histogram
 from proxy.keys import MOST_KEYS
@@ -95,6 +96,7 @@ class Router:
         self.stopping = False
         self.proxied = ProxiedQueries(catalog)
         self.auto_cache: AutoCache | None = None
+        self.budget: FillBudget | None = None  # with automatic caching
         self.bulk: Bulk | None = None
         self.warm_up: WarmUp | None = None
         self.access_log: AccessLog | None = None
@@ -120,7 +122,6 @@ class Router:
         matcher.on_change = self._on_change
         self._visible = VisibleTimes(lambda: stream.skew)
         self.sampler = self._sampler(check_sample)
-        self.sampler.comparer.join = self.join
         self.auditor = self._auditor(verify_new_caches)
         self.sampler.on_different = self.auditor.on_different
         catalog.auditor = self.auditor
@@ -133,7 +134,7 @@ class Router:
     def _sampler(self, share: float) -> Sampler:
         """Compares that share of the hits with MySQL's answers."""
         executor, stream = self._executor, self._stream
-        return Sampler(
+        sampler = Sampler(
             self._engine,
             executor.submit,
             substituted,
@@ -142,6 +143,8 @@ class Router:
             followed=lambda: stream.server_uuid,
             publish=lambda: self.pump.handle(self._engine.flush()),
         )
+        sampler.comparer.join, sampler.comparer.spent = self.join, self.spent
+        return sampler
 
     def _auditor(self, wanted: int) -> Auditor:
         """Compares the first answers of new caches. Requires: there is a sampler."""
@@ -255,6 +258,23 @@ class Router:
         await asyncio.sleep(0)  # to encode the answer and to look at the text are two steps
         self.proxied.entry(sql, database).note(took * 1e6, GRPC_ACCOUNT)
         return answer
+
+    def statements(self) -> int:
+        """How many were answered until now, whoever did."""
+        caches = self._catalog
+        held = sum(cache.hits + cache.misses for cache in caches.caches.values())
+        return (
+            self._passed
+            + self.session_figures().get("mysql_passed", 0)
+            + held
+            + (caches.dropped_hits + caches.dropped_misses)
+        )
+
+    def spent(self, cache: NamedCache, us: float) -> None:
+        """What is no hit at once has taken so much of the loop's time, for a cache that pays for that."""
+        if self.budget is not None and cache.is_automatic:
+            cache.work_us += us
+            self.budget.spend(cache.name, us)
 
     async def pass_cache(
         self,
@@ -496,6 +516,7 @@ class Router:
                 **self.auditor.counters,
                 **(self.access_log.writer.counters if self.access_log is not None else {}),
                 **(self.auto_cache.counters if self.auto_cache is not None else {}),
+                "automatic_reads_left": self.budget.left if self.budget is not None else 0,
                 "evicted": engine.sieve.evicted,
                 "ring_transactions": len(engine.ring),
                 "subscriptions": len(engine.subscriptions),

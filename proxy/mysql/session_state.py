@@ -168,6 +168,7 @@ class SessionState:
     tracks_changed: bool = False  # a statement of the client has set session_track_...
     tracks_wait: bool = False  # they can be switched on outside of a transaction only
     _refusals: dict[frozenset[str], str] = field(default_factory=dict)
+    _different: frozenset[str] | None = None  # `differences` of a text that is not misread, while they are known
 
     @property
     def plain(self) -> bool:
@@ -290,6 +291,7 @@ class SessionState:
                 self.values[ZONE_AS_SET] = self.values[name]
             self.may_be_unlogged |= name == LOG_BIN
             self._refusals.clear()
+            self._different = None
             self._note_announces(self.announces.character_set)
             self._note_limits()
 
@@ -332,6 +334,7 @@ class SessionState:
             self.set_names.learn(self.names, self.values, number)
             self.names = None
         self._refusals.clear()
+        self._different = None
         self._note_announces(number)
         self._note_limits()
         self.may_be_unlogged |= self.unlogged
@@ -347,6 +350,7 @@ class SessionState:
             return
         self.values.update(zip(SET_BY_NAMES, found.values, strict=True))
         self._refusals.clear()
+        self._different = None
         self._note_announces(found.number)
         self.known = self.token_known
 
@@ -361,6 +365,7 @@ class SessionState:
         """No variable has a value that is the caches', as far as is known."""
         self.values = {}
         self._refusals.clear()
+        self._different = None
         self._note_limits()
         self.narrow, self.outside, self.raw = "", None, False
         self.known = self.token_known = True
@@ -401,10 +406,12 @@ class SessionState:
     def differences(self, text: bytes = b"") -> frozenset[str]:
         """All variables by whose values this text means something else than where caches are filled. Requires:
         `known`."""
-        found = {name for name in (*ALWAYS, *SOMETIMES, *OF_QUERIES) if not same(name, value_of(name, self.values))}
-        if self.misreads(text):
-            found.add("character_set_client")
-        return frozenset(found)
+        found = self._different
+        if found is None:
+            names = (*ALWAYS, *SOMETIMES, *OF_QUERIES)
+            found = frozenset(name for name in names if not same(name, value_of(name, self.values)))
+            self._different = found
+        return found | {"character_set_client"} if self.misreads(text) else found
 
     def misreads(self, text: bytes, values: Sequence[object] = ()) -> bool:
         """Whether MySQL may read a text, or strings that are bound beside it, otherwise than in the sessions that fill

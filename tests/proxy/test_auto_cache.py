@@ -10,6 +10,8 @@ import pytest
 
 from proxy.api import CacheInfo, MadeBy, Origin
 from proxy.auto_cache import AT_ONCE, AutoCache, Policy
+from proxy.fill_budget import FillBudget
+from proxy.loop_load import LoopLoad
 from proxy.proxied import ProxiedQueries, ProxiedQuery
 from sqltypes.errors import Overloaded, SourceDown, UnknownCache, UnsupportedQuery, UpwellError
 from tests.support.fake_system import FakeJudge
@@ -21,6 +23,14 @@ SLOW = "SELECT a FROM t WHERE b = ?"
 @dataclass
 class Counted:
     figures: CacheInfo
+
+    @property
+    def name(self) -> str:
+        return self.figures.name
+
+    @property
+    def hits(self) -> int:
+        return self.figures.hits
 
     def info(self) -> CacheInfo:
         return self.figures
@@ -71,7 +81,22 @@ class Rig:
         self.proxied = ProxiedQueries(self.judge, lambda: self.now)
         self.caches = FakeCaches()
         self.usable = True
-        self.auto = AutoCache(policy, self.proxied, self.caches, lambda: self.now, lambda: self.usable)
+        self.late = 0.0
+        self.used = 0.0  # seconds that the loop's thread has run or waited for a core
+        self.statements = 0
+        self.budget = FillBudget()
+        self.load = LoopLoad(lambda: self.used, lambda: self.now)
+        self.auto = AutoCache(
+            policy,
+            self.proxied,
+            self.caches,
+            lambda: self.now,
+            lambda: self.usable,
+            budget=self.budget,
+            load=self.load,
+            statements=lambda: self.statements,
+            late=lambda: self.late,
+        )
 
     def passed(self, times: int = 1, us: float = 5000.0, sql: str = SLOW) -> ProxiedQuery:
         entry = self.proxied.entry(sql, "shop")
@@ -495,3 +520,114 @@ def test_a_look_under_way_ends_with_the_proxy() -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(scenario())
+
+
+# -- a loop that is short of time --------------------------------------------------------------------------------------
+
+
+def busy(rig: Rig, seconds: float, us: float, hits: int = 0, left: int = 0, work_us: float = 0.0) -> None:
+    """The loop does nothing but statements that take so much of it, a second each with so many hits, reads left to
+    MySQL, and work for misses of the cache."""
+
+    async def scenario() -> None:
+        for _ in range(int(seconds)):
+            for cache in rig.caches.by_name.values():
+                cache.figures.hits += hits
+                cache.figures.left += left
+                cache.figures.work_us += work_us
+            for _ in range(4):
+                rig.now += 0.25
+                rig.used += 0.25
+                rig.statements += int(0.25e6 / us)
+                rig.auto.tick()
+                await asyncio.sleep(0)
+                while rig.auto.looking:
+                    await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+
+
+def short_of_time() -> Rig:
+    rig = Rig()
+    rig.late = 0.0005
+    busy(rig, 3, 100.0)
+    assert rig.auto.short
+    rig.passed(5000, 300.0)
+    busy(rig, 1, 100.0)
+    return rig
+
+
+def test_it_is_known_first_what_passing_takes_of_a_short_loop() -> None:
+    rig = Rig()
+    rig.passed(5000, 300.0)
+    busy(rig, 1, 100.0)
+    made_at_once = list(rig.caches.made)
+    busy(rig, 2, 100.0)
+    assert made_at_once == [] and rig.caches.made == [SLOW]
+
+
+def test_a_few_shapes_are_cached_at_a_time_while_the_loop_is_short() -> None:
+    rig = short_of_time()
+    for number in range(8):
+        rig.passed(1000, 300.0, f"SELECT {number} FROM t")
+    busy(rig, 1, 100.0)
+    assert len(rig.caches.made) == 3
+
+
+def test_caches_that_slow_everything_down_are_dropped_within_seconds() -> None:
+    rig = short_of_time()
+    busy(rig, 12, 150.0, hits=5000)
+    assert rig.caches.dropped == [SLOW]
+    rig.passed(5000, 300.0)
+    busy(rig, 60, 100.0)
+    assert rig.caches.made == [SLOW], "it is barred"
+
+
+def test_those_that_speed_it_up_are_kept() -> None:
+    rig = short_of_time()
+    busy(rig, 600, 60.0, hits=5000, work_us=20_000.0)
+    assert rig.caches.dropped == []
+
+
+def test_a_cache_whose_reads_are_mostly_left_to_mysql_is_dropped_alone() -> None:
+    rig = short_of_time()
+    rig.passed(5000, 300.0, "SELECT 2 FROM t")
+    busy(rig, 1, 100.0)
+    asked = rig.caches.figures("SELECT 2 FROM t")
+    for _ in range(15):
+        asked.left += 20_000
+        busy(rig, 1, 60.0, hits=5000)
+    assert rig.caches.dropped == ["SELECT 2 FROM t"]
+
+
+def test_one_that_takes_long_to_warm_up_has_longer() -> None:
+    rig = short_of_time()
+    busy(rig, 20, 90.0, hits=1000, work_us=40_000.0)
+    assert rig.caches.dropped == []
+    busy(rig, 20, 90.0, hits=1000, work_us=40_000.0)
+    assert rig.caches.dropped == [SLOW]
+
+
+def test_a_cache_that_saves_much_of_mysqls_time_is_kept_whatever_the_loop_takes() -> None:
+    rig = Rig()
+    busy(rig, 3, 100.0)
+    rig.passed(5000, 50_000.0)
+    busy(rig, 1, 100.0)
+    busy(rig, 60, 150.0, hits=500, work_us=100_000.0)
+    assert rig.caches.made == [SLOW] and rig.caches.dropped == []
+
+
+def test_what_a_read_waits_for_the_loop_is_not_mysqls_time() -> None:
+    rig = Rig()
+    rig.late = 0.002
+    busy(rig, 3, 100.0)
+    rig.passed(5000, 5_000.0)
+    busy(rig, 13, 150.0, hits=500)
+    assert rig.caches.dropped == [SLOW]
+
+
+def test_a_machine_that_leaves_the_loop_no_core_while_nobody_asks_says_nothing_of_caches() -> None:
+    rig = short_of_time()
+    busy(rig, 8, 60.0, hits=5000)
+    busy(rig, 60, 1e9)
+    assert rig.caches.dropped == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy import keys
+from proxy import fill_budget, keys
 from proxy.mysql import announced, cached_reads, grants, reads, routes
 from proxy.reasons import Reason, reason_of
 
@@ -30,6 +30,7 @@ from proxy.reasons import Reason, reason_of
         *((why, Reason.PARAMETERS) for why in (routes.TYPED_BEFORE, keys.TOO_MANY, keys.COMBINED, keys.LONG)),
         ("the rows are fetched by a cursor", Reason.PARAMETERS),
         (routes.SKIPPED, Reason.ASKED),
+        *((why, Reason.BUSY) for why in (fill_budget.BUSY, fill_budget.SELDOM)),
         (routes.NO_CACHE, Reason.NOT_CACHED),
         ("overloaded: the queue is full", Reason.OTHER),
     ],

@@ -50,6 +50,7 @@ class Desk:
 
     closed = ""
     access_log = None
+    budget = None
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -1,0 +1,99 @@
+"""How much of the event loop's time automatic caches may take for what no hit is.
+
+To pass a read costs the loop some 60 us, a hit 20 us, a fill 400 us and more. Where the loop is idle otherwise, that is
+nobody's loss: the client waits for MySQL anyway. Where it is not, fills make everybody wait: then a cache may take a
+part of what its hits have saved, and all caches together a few hundredths of the time beside that, by which they come
+to their first hits; and no key is filled that was not asked for twice lately. So automatic caching is about as quick as
+passing everything even while it warms, and stays so where no hits come.
+
+Reads that are left to MySQL for that are no fault of anybody: the next ones may be filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+SAVED_US = 30.0  # what a hit saves the loop, beside a read that is passed
+FILL_US = 250.0  # what a fill costs the loop beside its reader's own steps: the upquery, its answer, what it installs
+PART = 0.03  # of the loop's time, for all automatic caches together, without hits that pay for it
+OF_IDLE = 0.5  # of the time in which the loop had nothing to do: the fills themselves make that less
+OF_SAVED = 0.5  # of what hits save
+MOST_COMMON_US = 100_000.0  # that may be left over
+MOST_CREDIT_US = 200_000.0
+MOST_KEYS = 4096  # that are remembered as asked for once: so many at least, twice as many at most
+
+BUSY = "Upwell is short of processor time, and the cache's hits have not paid for another key yet"
+SELDOM = "Upwell is short of processor time, and the key was not asked for lately"
+
+
+@dataclass(slots=True)
+class _Account:
+    """Of one cache, in microseconds of the loop's time. `worth`: of one hit."""
+
+    credit: float = 0.0
+    worth: float = SAVED_US
+
+
+class FillBudget:
+    """`left`: reads that were left to MySQL.
+
+    Invariants: 1. at most MOST_KEYS keys are in each of both generations.
+    """
+
+    def __init__(self) -> None:
+        self.left = 0
+        self._common = MOST_COMMON_US
+        self._accounts: dict[str, _Account] = {}
+        self._young: set[int] = set()
+        self._old: set[int] = set()
+
+    def open(self, cache: str, worth_us: float = SAVED_US) -> None:
+        """A cache begins. `worth_us`: what a hit of it saves."""
+        self._accounts[cache] = _Account(worth=worth_us)
+
+    def close(self, cache: str) -> None:
+        self._accounts.pop(cache, None)
+
+    def leaves(self, cache: str, key: Hashable) -> str:
+        """Why a read of the cache that is no hit at once is left to MySQL; "" if it is to be filled."""
+        if self._common > MOST_COMMON_US / 2:
+            return ""
+        if not self._asked_before(hash((cache, key))):
+            self.left += 1
+            return SELDOM
+        account = self._accounts.get(cache)
+        if self._common <= 0 and (account is None or account.credit <= 0):
+            self.left += 1
+            return BUSY
+        return ""
+
+    def spend(self, cache: str, us: float) -> None:
+        """What became of a read that was not left to MySQL has taken so long."""
+        account = self._accounts.get(cache)
+        if account is not None and account.credit > 0:
+            account.credit -= us
+        else:
+            self._common -= us
+
+    def tick(self, seconds: float, idle: float, hits: Mapping[str, int]) -> None:
+        """So long has passed since the last time. `idle`: the part of it in which the loop had nothing to do. `hits`:
+        that caches had in it."""
+        earned = (PART + OF_IDLE * idle) * seconds * 1e6
+        self._common = min(self._common + earned, MOST_COMMON_US)
+        for name, count in hits.items():
+            account = self._accounts.get(name)
+            if account is not None:
+                account.credit = min(account.credit + count * account.worth * OF_SAVED, MOST_CREDIT_US)
+
+    def _asked_before(self, key: int) -> bool:
+        if key in self._young:
+            return True
+        found = key in self._old
+        if len(self._young) >= MOST_KEYS:
+            self._old, self._young = self._young, set()
+        self._young.add(key)
+        return found
+
+    def check_invariants(self) -> None:
+        assert len(self._young) <= MOST_KEYS and len(self._old) <= MOST_KEYS
