@@ -122,6 +122,9 @@ class _Made:
     left: float = 0.0
     work_us: float = 0.0
     worth: float = SAVED_US
+    pays: bool = False  # it has since `woke`
+    read_at: float = 0.0
+    woke: float = 0.0  # when its reads began, or began again after a pause before which it paid: a trial begins there
     saved_lately_us: float = 0.0  # of the loop, between the last two looks
     seen_hits: int = 0
     seen_misses: int = 0
@@ -143,8 +146,16 @@ class _Made:
         more = max(FILL_US, self.miss_us - self.direct_us)
         return self.hits * max(0.0, self.direct_us - self.hit_us) - self.misses * more
 
-    def count(self, info: CacheInfo, decay: float) -> None:
+    @property
+    def is_paying(self) -> bool:
+        return self.hits >= self.reads * LEAST_HITS and self.saved_us > 0
+
+    def count(self, info: CacheInfo, decay: float, now: float) -> None:
         hits, left, work_us = info.hits - self.seen_hits, info.left - self.seen_left, info.work_us - self.seen_work_us
+        if hits or left or info.misses > self.seen_misses:
+            if self.pays and now - self.read_at >= MINUTE:  # what writes have emptied in a pause is filled again
+                self.woke, self.pays = now, False
+            self.read_at = now
         self.saved_lately_us = hits * self.worth - work_us - left * LEFT_US
         self.hits = self.hits * decay + hits
         self.misses = self.misses * decay + info.misses - self.seen_misses
@@ -154,6 +165,7 @@ class _Made:
         self.seen_left, self.seen_work_us = info.left, info.work_us
         self.hit_us = info.hit_p50_us or HIT_US
         self.miss_us = info.miss_p50_us
+        self.pays |= hits > 0 and self.is_paying
         self.refused = (info.why or info.state) if info.state == "refused" else ""
 
 
@@ -259,7 +271,7 @@ class AutoCache:
             entry.marked = entry.able
         if now - looks.counted >= self.policy.count_every:
             looks.counted = now
-            await self._count(decay_counts)
+            await self._count(now, decay_counts)
             for name, why in self._losing(now):
                 await self._drop(name, why)
         if self.short and (why := self._ways.worse(now)):
@@ -275,14 +287,14 @@ class AutoCache:
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
-    async def _count(self, decay: float) -> None:
+    async def _count(self, now: float, decay: float) -> None:
         """Takes the counts of the caches. One that is gone was dropped by somebody, or made his own."""
         there: dict[str, _Made] = {}
         for cache in self.caches.automatic():
             info = cache.info()
             made = self._made.get(info.name)
             if made is not None:
-                made.count(info, decay)
+                made.count(info, decay, now)
                 there[info.name] = made
             await asyncio.sleep(0)  # sizes are sums over some hundred keys: others come between them
         for name in self._made.keys() - there.keys():
@@ -307,7 +319,7 @@ class AutoCache:
         """Why the cache is not kept, "" if it is."""
         if made.refused:
             return f"it can be cached no longer: {made.refused}"
-        age = now - made.at
+        age = now - made.woke
         short_trial = self.policy.short_trial * (1 if made.hits < made.reads * MOSTLY else PATIENCE)
         if self.short and made.saved_lately_us < 0 and age >= short_trial:
             return (
@@ -319,7 +331,7 @@ class AutoCache:
         if self._is_idle(made):
             passed = made.entry.recent if made.entry.kept else 0.0
             return f"its reads pass it by: {passed:.0f} in the last minute" if passed >= self.policy.least_reads else ""
-        if made.hits < made.reads * LEAST_HITS or made.saved_us <= 0:
+        if not made.is_paying:
             return (
                 f"it does not pay: {made.hits:.0f} of {made.reads:.0f} reads in the last minute were hits, a miss takes"
                 f" {made.miss_us:.0f} us, MySQL alone {made.direct_us:.0f} us"
@@ -430,7 +442,7 @@ class AutoCache:
         if info.existed:
             return  # somebody was quicker
         worth = SAVED_US + max(0.0, entry.p50_us - LATENESS * self.late() * 1e6)
-        self._made[info.name] = _Made(entry, now, entry.p50_us, worth=worth)
+        self._made[info.name] = _Made(entry, now, entry.p50_us, worth=worth, read_at=now, woke=now)
         if self.budget is not None:
             self.budget.open(info.name, worth)
         self._ways.changed(now)

@@ -631,3 +631,43 @@ def test_a_machine_that_leaves_the_loop_no_core_while_nobody_asks_says_nothing_o
     busy(rig, 8, 60.0, hits=5000)
     busy(rig, 60, 1e9)
     assert rig.caches.dropped == []
+
+
+# -- pauses ------------------------------------------------------------------------------------------------------------
+
+
+def test_after_a_pause_the_first_misses_do_not_cost_a_cache_its_place() -> None:
+    """Writes have emptied it meanwhile: its first reads are all misses."""
+    rig = made()
+    rig.read(hits=600, misses=12, seconds=600)
+    rig.seconds(600)
+    rig.read(hits=0, misses=300, seconds=60)
+    assert rig.caches.dropped == []
+    rig.read(hits=600, misses=12, seconds=600)
+    assert rig.caches.dropped == []
+
+
+def test_one_that_never_recovers_from_a_pause_is_dropped() -> None:
+    rig = made()
+    rig.read(hits=600, misses=12, seconds=600)
+    rig.seconds(600)
+    rig.read(hits=0, misses=300, seconds=600)
+    assert rig.caches.dropped == [SLOW]
+
+
+def test_pauses_again_and_again_do_not_keep_one_that_does_not_pay() -> None:
+    rig = made()
+    for _ in range(20):
+        rig.read(hits=0, misses=300, seconds=60)
+        rig.seconds(600)
+    assert rig.caches.dropped == [SLOW]
+
+
+def test_after_a_pause_a_short_loop_gives_caches_the_time_of_new_ones() -> None:
+    rig = short_of_time()
+    busy(rig, 60, 60.0, hits=5000)
+    rig.seconds(600)
+    busy(rig, 6, 150.0, hits=1000, left=1000)
+    assert rig.caches.dropped == []
+    busy(rig, 60, 60.0, hits=5000)
+    assert rig.caches.dropped == []
