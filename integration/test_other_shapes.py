@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
@@ -18,11 +19,16 @@ TABLES = (
     "INSERT INTO u VALUES (1, 10), (2, 30), (3, 5)",
     "CREATE TABLE tree (id INT PRIMARY KEY, up INT, s VARCHAR(20), KEY (up))",
     "INSERT INTO tree VALUES (1, NULL, 'r'), (2, 1, 'a'), (3, 1, 'b'), (4, 2, 'c'), (5, NULL, 'q'), (6, 5, 'd')",
+    "CREATE TABLE j (id INT PRIMARY KEY, g INT, d JSON, x VARCHAR(99), KEY (g))",
+    'INSERT INTO j VALUES (1, 1, \'[1, 2, {"a": 3}]\', \'["a", "b"]\'), (2, 1, \'[2]\', "[]"), (3, 2, NULL, NULL)',
+    """INSERT INTO j VALUES (4, 2, '{"a": 4, "b": [{"c": "x"}, {"c": 5}]}', '["c"]'), (5, 2, '[5, "a"]', '"a"')""",
+    "CREATE VIEW vj AS SELECT j.id, j.g, k.n, k.v FROM j, JSON_TABLE(j.d, '$[*]' COLUMNS (n FOR ORDINALITY, v INT PATH"
+    " '$')) k",
     "CREATE VIEW v AS SELECT id AS i, g FROM t",
     "CREATE VIEW w AS SELECT a.i, a.g FROM v a",
     "CREATE VIEW x AS SELECT b.i, (SELECT MAX(c.i) FROM w c WHERE c.g = b.g) AS m FROM w b LEFT JOIN v d ON d.i = b.i",
 )
-SHAPES = {  # a cache, and the values of its parameters
+SHAPES: dict[str, list[tuple[int, ...]]] = {  # a cache, and the values of its parameters
     "TABLE u ORDER BY g": [()],
     "TABLE t ORDER BY id LIMIT 3": [()],
     "TABLE t ORDER BY n DESC, id LIMIT 2 OFFSET 1": [()],
@@ -55,10 +61,27 @@ SHAPES = {  # a cache, and the values of its parameters
         (1,),
         (2,),
     ],
+    "SELECT j.id, k.v FROM j, JSON_TABLE(j.d, '$[*]' COLUMNS (v INT PATH '$')) AS k WHERE j.g = ? ORDER BY j.id, k.v": [
+        (1,),
+        (2,),
+    ],
+    "SELECT j.id, k.* FROM j LEFT JOIN JSON_TABLE(j.d, '$' COLUMNS (n FOR ORDINALITY, a BIGINT UNSIGNED PATH '$.a'"
+    " DEFAULT '7' ON EMPTY NULL ON ERROR, e INT EXISTS PATH '$.b', NESTED PATH '$.b[*]' COLUMNS (c VARCHAR(9) PATH"
+    " '$.c', p DECIMAL(5, 1) PATH '$.c' DEFAULT '0.5' ON ERROR))) k ON TRUE WHERE j.id = ? ORDER BY n, c": [(1,), (4,)],
+    "SELECT j.id, k.s FROM j JOIN JSON_TABLE(j.x, '$[*]' COLUMNS (s VARCHAR(9) PATH '$')) k ON k.s = 'a'"
+    " ORDER BY j.id": [()],
+    "SELECT t.id FROM t WHERE t.g = ? AND t.id IN (SELECT k.v FROM JSON_TABLE('[1, 3, 4]', '$[*]' COLUMNS (v INT PATH"
+    " '$')) k) ORDER BY t.id": [(1,), (2,)],
+    "SELECT t.id, (SELECT COUNT(*) FROM j, JSON_TABLE(j.d, '$[*]' COLUMNS (v INT PATH '$')) k WHERE k.v = t.id) AS c"
+    " FROM t WHERE t.g = ? ORDER BY t.id": [(1,), (2,)],
+    "SELECT k.v, COUNT(*) AS c FROM j, JSON_TABLE(j.d, '$[*]' COLUMNS (v INT PATH '$')) k WHERE j.g = ? GROUP BY k.v"
+    " ORDER BY k.v": [(1,)],
+    "SELECT id, n, v FROM vj WHERE g = ? ORDER BY id, n": [(1,), (2,)],
     "SELECT i, g FROM w WHERE g = ? ORDER BY i": [(1,)],
     "SELECT i, m FROM x WHERE i = ?": [(1,), (4,)],
     "SELECT a.i FROM w a JOIN v b ON b.i = a.i WHERE a.g = ? ORDER BY a.i": [(2,)],
 }
+VIEWS = {"v": "t", "w": "t", "x": "t", "vj": "j"}
 CHANGES = (
     "UPDATE p SET y = y + 10 WHERE id = {n}",
     "UPDATE p SET y = 1 WHERE id = {n}",
@@ -73,7 +96,12 @@ CHANGES = (
     "REPLACE INTO u VALUES ({n}, {n} * 10)",
     "UPDATE u SET n = 30 WHERE g = {n}",
     "DELETE FROM u WHERE g = {n}",
-    "REPLACE INTO tree VALUES ({n}, 5, 'new')",
+    "UPDATE j SET d = JSON_ARRAY({n}, 2) WHERE id = {n}",
+    'UPDATE j SET d = \'{"a": {n}, "b": [{"c": {n}}]}\', x = \'["a"]\' WHERE id = {n}',
+    "UPDATE j SET g = 3 - g WHERE id = {n}",
+    "REPLACE INTO j VALUES ({n}, 1, '[1, 1]', '[]')",
+    "DELETE FROM j WHERE id = {n}",
+    "REPLACE INTO tree VALUES ({n} + 10, {n}, 'new')",
     "UPDATE tree SET up = 6 WHERE id = {n} AND id NOT IN (5, 6)",
     "UPDATE tree SET up = NULL WHERE id = {n}",
 )
@@ -86,7 +114,14 @@ def test_a_shape_is_cached_and_as_mysql_has_it(asker: Asker, shape: str) -> None
     assert not made.errno, made
     rng = random.Random(shape)
     reads = [shape.replace("?", "{}").format(*values) for values in SHAPES[shape]]
-    for change in ["", *rng.choices(CHANGES, k=8), "ALTER TABLE p TRUNCATE PARTITION p0", *rng.choices(CHANGES, k=4)]:
+    named = {VIEWS.get(word, word) for word in re.findall(r"\w+", shape)}
+    own = [change for change in CHANGES if not named.isdisjoint(re.findall(r"\w+", change)[1:3])]
+    for change in [
+        "",
+        *rng.sample(own, min(len(own), 8)),
+        "ALTER TABLE p TRUNCATE PARTITION p0",
+        *rng.choices(own, k=4),
+    ]:
         asker.run([change.replace("{n}", str(rng.choice((1, 2, 3, 4, 5))))] if change else [])
         asker.wait()
         for read in reads:
@@ -98,6 +133,7 @@ def test_a_shape_is_cached_and_as_mysql_has_it(asker: Asker, shape: str) -> None
 
 
 def told(asker: Asker, name: str, read: str) -> tuple[object, ...]:
+    """Names and rows: how columns are announced depends on the plan, too."""
     answer = asker.ask(name, read, None)
     assert not answer.errno, (read, answer)
-    return answer.definitions, answer.rows
+    return [column.name for column in answer.columns], answer.rows

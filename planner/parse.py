@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 from planner.brackets import without_brackets
 from planner.fingerprint import Constant, ListSlot, Piece, Placeholder, normalised, pieces
 from planner.hints import mode_of, without_hints
+from planner.json_table import is_json_table, lateral
 from planner.parser_text import is_values, replacements
 from planner.scan import (
     ServerVersion,
@@ -33,6 +34,7 @@ from sqltypes.errors import ParseError, UnsupportedQuery
 # It warns of JSON paths that only MySQL knows, on standard error where nothing is set up: once for each such text.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
+NOT_READ = "JSON_TABLE with ERROR ON ERROR, or columns of dates, CHAR or a collation, is not supported"
 # What the parser itself stumbles over in some texts, and those nested too deeply.
 PARSER_FAILS = (TypeError, AttributeError, ValueError, LookupError, RecursionError)
 
@@ -117,6 +119,8 @@ def _spans_of(piece: Piece, tokens: Sequence[Token]) -> list[Span]:
 
 
 def _tree(text: str, tokens: Sequence[Token], spans: Sequence[Span]) -> exp.Query:
+    if any(is_json_table(tokens, at) and not lateral(tokens, at) for at in range(len(tokens))):
+        raise UnsupportedQuery("table_function", NOT_READ, "JSON_TABLE")
     marks = [(first, end, f":p{number}") for number, (first, end, _) in enumerate(spans)]
     instead = [(at, at + 1, by) for at, by in replacements(tokens)]
     marked, offsets = _replaced(text, tokens, sorted(marks + instead))

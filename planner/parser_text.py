@@ -6,6 +6,7 @@
  TABLE t ORDER BY a LIMIT 3              | SELECT * FROM t ORDER BY a LIMIT 3
  ROW(a, b) = ROW(1, 2)                   | (a, b) = (1, 2)
  VALUES ROW(1, 2), ROW(3, 4)             | SELECT 1 AS column_0, 2 AS column_1 UNION ALL SELECT 3, 4
+ JSON_TABLE(a, '$' COLUMNS (...))        | LATERAL (SELECT ...): see `json_table.py`
 
 TABLE and VALUES are reserved words: where no point is before one, it is that statement, or the function VALUES(). What
 MySQL is sent stays as it was written.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from planner.json_table import is_json_table, lateral
 from planner.scan import MODIFIERS, Token, counts_found, is_keyword, words
 
 PLAIN = words("SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT SQL_NO_CACHE HIGH_PRIORITY")
@@ -36,6 +38,8 @@ def replacements(tokens: Sequence[Token]) -> list[Replacement]:
         elif is_values(tokens, at):
             found[at] = ""
             found.update(_rows(tokens, at + 1))
+        elif is_json_table(tokens, at):
+            found.update(lateral(tokens, at))
         elif is_keyword(token, "ROW") and _is_opening(tokens, at + 1):
             found.setdefault(at, "")
     return sorted(found.items())

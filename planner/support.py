@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from planner.calls import unknown_call
 from planner.known_nodes import unread
+from planner.parse import NOT_READ
 from planner.precedence import misplaced
 from planner.scan import ServerVersion, Token, words
 from sqltypes.errors import UnsupportedQuery
@@ -30,7 +31,7 @@ REFUSED: dict[str, str] = {
     "engine": "only InnoDB tables can be cached: changes of other engines appear even if the transaction rolls back",
     "cascade_child": "rows of the table change by foreign key cascades, which the change stream may not show",
     "dotted_name": "the name of the table or of its database has a dot in it: in the change stream two names are one",
-    "table_function": "JSON_TABLE and other table functions are not supported",
+    "table_function": NOT_READ,
     "mixed_list": "an IN-list of placeholders or one of constants can be cached, not a mixture",
     "list_outside_in": "?... is the list of an IN (?...)",
     "parameter_type": "no column tells the type of a parameter",

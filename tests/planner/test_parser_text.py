@@ -39,8 +39,26 @@ def given(sql: str) -> str:
         ("VALUES ROW(ROW(1, 2) = ROW(3, 4))", "SELECT (1, 2) = (3, 4) AS column_0"),
         ("SELECT VALUES(a) FROM t", "SELECT VALUES(a) FROM t"),
         ("VALUES ROW(1", "SELECT 1"),
+        (
+            "SELECT * FROM t, JSON_TABLE(f(t.a, 1), '$[*]' COLUMNS (n FOR ORDINALITY, `b c` VARCHAR(5) PATH '$.b'"
+            " DEFAULT '1' ON EMPTY NULL ON ERROR, e INT(3) UNSIGNED EXISTS PATH '$', NESTED '$.c' COLUMNS (d DECIMAL("
+            "5, 2) PATH '$', NESTED PATH '$.e' COLUMNS (j JSON PATH '$')), x TEXT PATH '$')) AS j",
+            "SELECT * FROM t, LATERAL(SELECT CAST(NULL AS UNSIGNED) AS n, CAST(NULL AS CHAR(5)) AS `b c`, CAST(NULL AS"
+            " UNSIGNED) AS e, CAST(NULL AS DECIMAL(5,2)) AS d, CAST(NULL AS JSON) AS j, CAST(NULL AS CHAR) AS x WHERE"
+            " JSON_EXTRACT(f(t.a, 1), '$') IS NOT NULL ) AS j",
+        ),
+        *(
+            (f"SELECT * FROM JSON_TABLE({rest}) j", f"SELECT * FROM JSON_TABLE({rest}) j")
+            for rest in (
+                "a, '$' COLUMNS (x DATE PATH '$')", "a, '$' COLUMNS (x CHAR(3) PATH '$')", "a, '$' COLUMNS (x INT)",
+                "a, '$' COLUMNS (x INT PATH '$' ERROR ON ERROR)", "a, ? COLUMNS (x INT PATH '$')", "a, '$'", "a",
+                "a, '$' COLUMNS (x TEXT COLLATE utf8mb4_bin PATH '$')", "a, '$' COLUMNS ()", "",
+                "a, '$' COLUMNS (x TEXT CHARACTER SET latin1 PATH '$')", "a, '$' COLUMNS (x INT PATH '$') b",
+            )
+        ),
+        ("SELECT JSON_TABLE(a, '$' COLUMNS (x INT PATH", "SELECT JSON_TABLE(a, '$' COLUMNS (x INT PATH"),
     ],
-)
+)  # fmt: skip
 def test_what_the_parser_is_given(sql: str, wanted: str) -> None:
     assert given(sql) == wanted
 
