@@ -25,8 +25,9 @@ from integration.random_tables import first_rows, random_tables
 from integration.session_queries import CREATE, FILLED, INSERT, OTHER_KINDS, VIEW, Writer, rows
 from planner.api import plan_evict
 from planner.clock import with_parameters
+from planner.needs import BY_CODES, DATE_MODES, OF_MODE, STRINGS
 from planner.scan import scan
-from planner.session_needs import BY_CODES, DATE_MODES, OF_MODE, STRINGS, session_needs
+from planner.session_needs import session_needs
 from proxy.long_sql import substituted
 from proxy.mysql.session_variables import MODES, TIMESTAMP
 from proxy.mysql.sql_modes import NO_MATTER

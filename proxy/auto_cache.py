@@ -28,7 +28,7 @@ import structlog
 
 from external_upquery.login import SQL_MODE
 from planner.hints import without_mode
-from planner.session_needs import OF_MODE
+from planner.needs import OF_MODE
 from proxy.api import CacheInfo, MadeBy, Origin
 from proxy.fill_budget import SAVED_US, FillBudget
 from proxy.loop_load import LoopLoad

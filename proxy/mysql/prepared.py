@@ -11,7 +11,7 @@ from itertools import chain, compress, repeat
 from operator import le, or_
 from typing import TYPE_CHECKING
 
-from planner.session_needs import SESSION_NEEDS
+from planner.needs import SESSION_NEEDS
 from proxy.mysql.bound_values import READERS, NotDecoded
 from proxy.mysql.packets import Malformed, packet, read_lenenc, read_lenenc_int
 from proxy.mysql.session_state import Announces, SessionState

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from external_upquery.login import PINNED
-from planner.session_needs import BY_CODES, BYTES, OF_MODE, SESSION_NEEDS, STRINGS
+from planner.needs import BY_CODES, BYTES, OF_MODE, SESSION_NEEDS, STRINGS
 from proxy.mysql.sql_modes import JUDGED, NO_MATTER, modes_of, value_of
 from sqltypes.ordering import SORTED
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 
 from external_upquery.login import SQL_MODE
 from planner.hints import FULL_GROUP, SETTABLE, hint_of
-from planner.session_needs import BY_CODES, BYTES, COLLATION, OF_MODE, SESSION_NEEDS, STRINGS
+from planner.needs import BY_CODES, BYTES, COLLATION, OF_MODE, SESSION_NEEDS, STRINGS
 
 JUDGED = frozenset(name.removeprefix(OF_MODE) for name in SESSION_NEEDS if name.startswith(OF_MODE)) | {"ANSI_QUOTES"}
 """Modes that count for some queries or texts."""

@@ -7,9 +7,10 @@ import pytest
 from planner.api import plan_query
 from planner.hints import SETTABLE, hint_of, mode_of, with_hint, with_whole_groups, without_mode
 from planner.lift import lifted
+from planner.needs import OF_MODE
 from planner.plan import AnswerArrangement, Mode
 from planner.scan import scan
-from planner.session_needs import OF_MODE, session_needs
+from planner.session_needs import session_needs
 from sqltypes.errors import UnsupportedQuery
 from tests.planner.test_session_needs import SCHEMA
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from planner.api import plan_evict, plan_query
-from planner.session_needs import BY_CODES, BYTES, OF_MODE, OF_OTHERS, SESSION_NEEDS, STRINGS, session_needs
+from planner.needs import BY_CODES, BYTES, OF_MODE, OF_OTHERS, SESSION_NEEDS, STRINGS
+from planner.session_needs import session_needs
 from sqltypes.schema import SchemaSnapshot, Table, View
 from tests.support.goldens import PLANS, sample_queries, snapshot
 from tests.support.schema_text import snapshot_of

@@ -1,0 +1,42 @@
+"""The names of what the answer of a query may depend on in a session (`planner/session_needs.py`)."""
+
+from __future__ import annotations
+
+from planner.scan import words
+
+TIME_ZONE, COLLATION, AUTO_IS_NULL = "time_zone", "collation_connection", "sql_auto_is_null"
+BY_CODES = "collation_connection.codes"
+"""Whether it orders by codes, and is not utf8mb4_bin: beside such a literal MySQL refuses a string that it makes of
+JSON, whose collation utf8mb4_bin wins beside each other."""
+STRINGS = "character_set_connection.strings"
+"""Whether strings that MySQL makes, or converts to character_set_connection, are the same characters in it."""
+BYTES = "character_set_connection.bytes"
+"""Whether string literals and parameters are binary ones."""
+OF_MODE = "sql_mode."
+"""Before the name of a mode of sql_mode: each counts as a variable of its own."""
+PADDED = f"{OF_MODE}PAD_CHAR_TO_FULL_LENGTH"
+DATE_MODES = frozenset(
+    OF_MODE + name for name in ("ALLOW_INVALID_DATES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "TIME_TRUNCATE_FRACTIONAL")
+)
+CONVERTED = DATE_MODES | {TIME_ZONE}
+"""On which it depends what date-time a string is."""
+BY_WORD: dict[str, frozenset[str]] = {
+    "group_concat_max_len": words("group_concat"),
+    "div_precision_increment": words("/ avg"),
+    "cte_max_recursion_depth": words("recursive"),
+    "lc_time_names": words("date_format time_format dayname monthname str_to_date"),
+    "default_week_format": words("week yearweek"),
+    "windowing_use_high_precision": words("over"),
+    "block_encryption_mode": words("aes_encrypt aes_decrypt"),
+    "default_collation_for_utf8mb4": words("_utf8mb4"),
+    STRINGS: words("char nchar character using json"),
+    TIME_ZONE: words("from_unixtime unix_timestamp convert_tz"),
+    f"{OF_MODE}PIPES_AS_CONCAT": words("||"),
+    f"{OF_MODE}HIGH_NOT_PRECEDENCE": words("not"),
+    f"{OF_MODE}NO_UNSIGNED_SUBTRACTION": words("-"),
+    f"{OF_MODE}REAL_AS_FLOAT": words("real"),
+}
+SESSION_NEEDS = frozenset({COLLATION, BY_CODES, STRINGS, BYTES, AUTO_IS_NULL, PADDED, *DATE_MODES, *BY_WORD})
+"""All variables that can be needed."""
+OF_OTHERS = frozenset({STRINGS, BYTES, PADDED, *DATE_MODES, *(name for name in BY_WORD if name.startswith(OF_MODE))})
+"""Those that every query needs that computes: a row of the caches' own session is not believed there."""
