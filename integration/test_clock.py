@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic
@@ -15,6 +16,7 @@ import pytest
 
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
+from integration.oracle.trees import integer, payload
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
@@ -120,14 +122,32 @@ def answer(client: RawClient, sql: str) -> object:
     return (found.errno, found.message) if found.errno else (found.columns, found.rows)
 
 
+def executed(client: RawClient, sql: str, bound: bytes) -> Callable[[], object]:
+    """Executes a prepared statement each time that it is called."""
+    statement = client.prepare(sql)
+
+    def execute() -> object:
+        client.transcript.clear()
+        found = parse(client.execute(statement.id, bound), binary=True)
+        return (found.errno, found.message) if found.errno else (found.columns, found.rows)
+
+    return execute
+
+
 def asked_for_a_while(beside: Beside, through: RawClient, direct: RawClient, sql: str) -> Counter[str]:
+    return compared_for_a_while(beside, through, partial(answer, through, sql), partial(answer, direct, sql), sql)
+
+
+def compared_for_a_while(
+    beside: Beside, through: RawClient, cached: Callable[[], object], own: Callable[[], object], sql: str
+) -> Counter[str]:
     """Each answer is one that MySQL gives just before or just after it."""
     served: Counter[str] = Counter()
     end = monotonic() + SECONDS
-    answers = [answer(direct, sql)]
+    answers = [own()]
     while monotonic() < end:
-        ours = answer(through, sql)
-        answers.append(answer(direct, sql))
+        ours = cached()
+        answers.append(own())
         assert ours in answers[-2:], f"{sql}\n{ours}\n{answers[-2:]}"
         served[last_served(beside, through)] += 1
     assert len([1 for one, other in pairwise(answers) if one != other]) < 40
@@ -143,6 +163,41 @@ def test_an_answer_changes_when_mysqls_clock_says_so(beside: Beside, sql: str) -
         served = asked_for_a_while(beside, through, direct, sql)
         kinds = Counter({reason.split(" ")[0]: count for reason, count in served.items()})
         assert shown or kinds["hit"] > 0.6 * served.total(), served
+        through.query("DROP CACHE clock")
+
+
+@pytest.mark.parametrize("sql", QUERIES[:-1])
+def test_what_is_prepared_changes_when_mysqls_clock_says_so(beside: Beside, sql: str) -> None:
+    text = sql.replace("k = 1", "k = ?")
+    bound = payload([integer(1)]) if "?" in text else b""
+    with beside.client() as through, beside.direct() as direct:
+        made = parse(through.query(f"CREATE CACHE clock FROM {text}"), binary=False)
+        assert not made.errno, made.message
+        cached, own = executed(through, text, bound), executed(direct, text, bound)
+        served = compared_for_a_while(beside, through, cached, own, sql)
+        kinds = Counter({reason.split(" ")[0]: count for reason, count in served.items()})
+        assert kinds["hit"] > 0.6 * served.total(), served
+        through.query("DROP CACHE clock")
+        assert cached() in (own(), own()) and not last_served(beside, through).startswith("hit")
+
+
+def test_a_prepared_statement_has_the_clock_of_its_session(beside: Beside) -> None:
+    text = "SELECT id FROM p WHERE k = ? AND at <= NOW() ORDER BY id"
+    bound = payload([integer(1)])
+    with beside.client() as through, beside.direct() as direct:
+        through.query(f"CREATE CACHE clock FROM {text}")
+        cached, own = executed(through, text, bound), executed(direct, text, bound)
+        for setting in ("time_zone = '+05:00'", "timestamp = 981158400", "timestamp = DEFAULT", "time_zone = '-03:00'"):
+            for client in (through, direct):
+                client.query(f"SET {setting}")
+            for _ in range(5):
+                assert cached() in (own(), own()), setting
+        for client in (through, direct):
+            client.query("SET autocommit = 0")
+        end = monotonic() + 1.5
+        while monotonic() < end:  # in one transaction
+            before = own()
+            assert cached() in (before, own())
         through.query("DROP CACHE clock")
 
 

@@ -55,7 +55,7 @@ class CachedRead:
     @property
     def by_clock(self) -> bool:
         """Whether the same command may ask for another answer a moment later."""
-        return isinstance(self.kind, Route) and MAY_HAVE.search(self.sent) is not None
+        return MAY_HAVE.search(self.sent) is not None
 
     @property
     def replanned(self) -> bool:

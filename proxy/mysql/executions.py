@@ -10,6 +10,7 @@ from proxy.mysql.bound_values import NotDecoded
 from proxy.mysql.packets import Malformed
 from proxy.mysql.prepared import CURSOR, PreparedStatement
 from proxy.mysql.routes import NO_CACHE, Target
+from proxy.mysql.session_state import SessionState
 from proxy.mysql.shared import Shared
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Value
@@ -28,8 +29,9 @@ class Execution:
 class Executions:
     """Looks at the executions of a session. `eof`: its rows end with EOF."""
 
-    def __init__(self, shared: Shared, *, eof: bool) -> None:
+    def __init__(self, shared: Shared, state: SessionState, *, eof: bool) -> None:
         self._shared = shared
+        self._state = state
         self._eof = eof
 
     def look(self, statement: PreparedStatement, data: bytes, *, again: bool) -> Execution:
@@ -74,11 +76,24 @@ class Executions:
         shared, target = self._shared, statement.target
         if target is None or target.version != shared.system.caches_version:
             target = statement.target = shared.target(statement, eof=self._eof)
-            statement.heads.clear()
-            announces, version = statement.announced
-            if target.cache is not None and announces is not None and version == target.version:
-                statement.heads[announces] = shared.announced.of(
-                    target.cache, (announces, statement.resolved), definitions_in(statement.answer, eof=self._eof),
-                    binary=True, eof=self._eof, as_bytes=announces.as_bytes,
-                )  # fmt: skip
+            self._announce(statement, target)
+        if not target.route.by_clock:
+            return target
+        now = shared.by_clock(statement.text, self._state)
+        if now is None:
+            return target
+        target = shared.target(statement, eof=self._eof, now=now)
+        if (target.cache, target.version) != statement.headed:
+            self._announce(statement, target)
         return target
+
+    def _announce(self, statement: PreparedStatement, target: Target) -> None:
+        """The statement is for another cache than before."""
+        statement.headed = target.cache, target.version
+        statement.heads.clear()
+        announces, version = statement.announced
+        if target.cache is not None and announces is not None and version == target.version:
+            statement.heads[announces] = self._shared.announced.of(
+                target.cache, (announces, statement.resolved), definitions_in(statement.answer, eof=self._eof),
+                binary=True, eof=self._eof, as_bytes=announces.as_bytes,
+            )  # fmt: skip

@@ -59,7 +59,8 @@ class PreparedStatement:
         self.attributes = attributes
         # What `answer` is of: SessionState.announces, caches' version.
         self.announced: tuple[Announces | None, int] = None, -1
-        self.target: Target | None = None
+        self.target: Target | None = None  # of the text as it is, without what the clock says
+        self.headed: object = None  # the cache that `heads` are of, and the caches' version
         # What stands before the rows of an answer, by how the session is told of columns (`SessionState.announces`).
         self.heads: dict[object, Announced] = {}
         # MySQL may have read it otherwise than where caches are filled (`changes_marks`).

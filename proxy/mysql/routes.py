@@ -227,10 +227,16 @@ def _rounded(type_: SqlType) -> bool:
 
 
 def target_of(
-    statement: PreparedStatement, route: Route, system: SessionSystem, *, eof: bool, steer: Steer = Steer.NOT
+    statement: PreparedStatement,
+    route: Route,
+    system: SessionSystem,
+    *,
+    eof: bool,
+    steer: Steer = Steer.NOT,
+    text: bytes | None = None,
 ) -> Target:
     """For which cache a prepared statement is. One whose cache fixes a constant where the statement has a parameter is
-    for none: MySQL answers it."""
+    for none: MySQL answers it. `text`: the statement's, with what the clock says."""
     version = system.caches_version
     if steer is Steer.SKIP:
         return Target(route, version, SKIPPED)
@@ -239,7 +245,7 @@ def target_of(
         return Target(route, version, f"more than {MOST_PARAMETERS} parameters", forced)
     sentinels = tuple(Sentinel(index) for index in range(statement.parameters))
     try:
-        sql = statement.text.decode()
+        sql = (statement.text if text is None else text).decode()
     except UnicodeDecodeError:
         return Target(route, version, "the text is not valid UTF-8")
     found = system.match(sql, statement.database, sentinels)

@@ -88,7 +88,7 @@ class Session:
         self.reads = CachedReads(context, self.relay, self.upstream, self.passing, self.quick)
         self._answered = AnsweredHere(context, self.relay, self.upstream, self.passing, self.connection_id)
         self._own_sql = OwnSql(context, self.relay, self.upstream)
-        self._executions = Executions(shared, eof=context.eof)
+        self._executions = Executions(shared, self.state, eof=context.eof)
         self._terms = logged_in.terms
         self._server_capabilities = logged_in.server_capabilities
         self._seen = b""  # the last command, when the session was last looked at
@@ -302,6 +302,7 @@ class Session:
             statement.types = None
             self.passing.statement(data, self.shared.large, READ_OTHERWISE)
             return
+        self.state.clock_asked |= not self.state.known and self.shared.asks_clock(statement)
         asked = self._executions.look(statement, data, again=bool(self.context.shown.said))
         target, why, given, text = asked.target, asked.why, asked.given, statement.text
         route, cache = target.route, target.cache

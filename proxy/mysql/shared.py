@@ -42,6 +42,7 @@ from proxy.proxied import ProxiedQueries
 from sqltypes.errors import CannotForce, ParseError, UpwellError
 
 TARGETS = 10_000  # texts of prepared statements that are remembered
+TARGETS_BY_CLOCK = 1000  # and of those with what the clock says
 WRITES = 256  # outlines of long writes that are remembered, each of 8 KiB at most
 READS = frozenset({StatementKind.READ})
 QUESTIONS = frozenset({StatementKind.READ, StatementKind.HARMLESS})
@@ -148,6 +149,7 @@ class Shared:
         self.seconds_since_change = system.seconds_since_change
         self._proxied = proxied
         self._targets: dict[tuple[bytes, str, bool, bool], Target] = {}
+        self._targets_by_clock: dict[tuple[bytes, str, bool, bool], Target] = {}
         self._targets_of = -1  # the version of the caches that they are of
         self._writes: dict[bytes, Route] = {}  # by their outlines
 
@@ -167,7 +169,7 @@ class Shared:
         """For which cache a text is in such a session: one of the text as it is, with what MySQL's clock says for its
         functions, or, where the session's sql_mode counts, one of the text that sets this mode."""
         looked = self._looked(text, state.database)
-        if looked.route.by_clock and (now := self._by_clock(text, state)) is not None:
+        if looked.route.by_clock and (now := self.by_clock(text, state)) is not None:
             text, looked = now, self._looked(now, state.database)
         if state.mode_hint and state.known and looked.route.noted is not None:
             name = looked.entry.cache
@@ -177,7 +179,7 @@ class Shared:
                 return self._looked(other, state.database)._replace(instead=(name, why))
         return looked
 
-    def _by_clock(self, text: bytes, state: SessionState) -> bytes | None:
+    def by_clock(self, text: bytes, state: SessionState) -> bytes | None:
         """A text with what MySQL's clock says in the place of its functions; None where that is not known."""
         ahead = state.ahead_of_utc
         utc = self.utc() if ahead is not None else None
@@ -228,20 +230,26 @@ class Shared:
         asks = statement.kind in QUESTIONS and not statement.tables and may_be_question(text)
         return Route(statement, may_be_command(text), by_clock, asks, noted=noted)
 
-    def target(self, statement: PreparedStatement, *, eof: bool) -> Target:
-        """What a prepared statement is for: one object for all sessions that have prepared this text."""
+    def target(self, statement: PreparedStatement, *, eof: bool, now: bytes | None = None) -> Target:
+        """What a prepared statement is for: one object for all sessions that have prepared this text. `now`: the text
+        with what the clock says, which is another a second later."""
         version = self.system.caches_version
-        if version != self._targets_of or len(self._targets) >= TARGETS:
+        if version != self._targets_of:
             self._targets.clear()
+            self._targets_by_clock.clear()
             self._targets_of = version
-        key = statement.text, statement.database, eof, statement.attributes
-        target = self._targets.get(key)
+        known, most = (self._targets, TARGETS) if now is None else (self._targets_by_clock, TARGETS_BY_CLOCK)
+        if len(known) >= most:
+            known.clear()
+        key = now or statement.text, statement.database, eof, statement.attributes
+        target = known.get(key)
         if target is None:
-            route = self.route(statement.text, statement.database)
-            target = self._targets[key] = target_of(
-                statement, route, self.system, eof=eof, steer=steering(statement.text)
-            )
+            route, steer = self.route(statement.text, statement.database), steering(statement.text)
+            target = known[key] = target_of(statement, route, self.system, eof=eof, steer=steer, text=now)
         return target
+
+    def asks_clock(self, statement: PreparedStatement) -> bool:
+        return self.route(statement.text, statement.database).by_clock
 
     def note_fault(self, what: str, error: Exception, **facts: object) -> str:
         """A read or a command could not be understood: the reason for which MySQL answers it."""
