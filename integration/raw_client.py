@@ -95,6 +95,8 @@ class Prepared:
 class RawClient:
     """Invariant: nothing is read beyond the packet that is asked for but by the stream's own buffer."""
 
+    login_tail = b""  # of the handshake's answer, behind the fields that are encoded here
+
     def __init__(
         self,
         host: str,
@@ -133,7 +135,7 @@ class RawClient:
             CACHING_SHA2,
             b"",
         )
-        self.write(packet(encode_handshake_response(response, self.capabilities), 1))
+        self.write(packet(encode_handshake_response(response, self.capabilities) + self.login_tail, 1))
         self.login_answer = self.authenticated()
 
     def _greeting(self) -> Greeting:

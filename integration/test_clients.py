@@ -61,6 +61,7 @@ ANSWERS: dict[str, tuple[object, ...]] = {
     "a_script_with_errors": ("ERROR 1062 (23000)", "ERROR 1064 (42000)", "ERROR 1146 (42S02)", "ERROR 1142 (42000)"),
     "warnings": ("Data truncated for column 'name' at row 1",),
     "a_script_with_warnings": ("Data truncated for column 'name' at row 1",),
+    "connect_with_compression": ("100000", "number 99999"),
     "kill_query": ("Query execution was interrupted",),
     "ended_by_wait_timeout": ("'then': True",),
 }

@@ -10,14 +10,16 @@ import struct
 import urllib.request
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
+from integration.compressed_client import CompressedClient
 from integration.grpc_app import Proxy, proxy_beside
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
 from integration.raw_client import RawClient, bound
 from integration.test_loop_steps import LIMIT
-from proxy.mysql.packets import packet
+from proxy.mysql.packets import CLIENT_COMPRESS, CLIENT_ZSTD_COMPRESSION_ALGORITHM, LARGEST, packet
 from tests.support.step_times import StepTimes, step_times
 from tests.support.waiting import until
 from upwell.client import Client
@@ -39,6 +41,11 @@ QUERIES = {
     "joined": "SELECT b.id, s.c FROM big b LEFT JOIN small s ON s.id = b.n WHERE b.owner = ?",
     "many": "SELECT b.id, w.n FROM big b LEFT JOIN big w ON w.id = b.id WHERE b.owner = ?",
     "evict": "SELECT id, n, RANK() OVER (ORDER BY id) FROM big WHERE owner = ?",
+}
+COMPRESSED: dict[str, dict[str, Any]] = {
+    "zlib": {"algorithm": CLIENT_COMPRESS},
+    "zstd": {"algorithm": CLIENT_ZSTD_COMPRESSION_ALGORITHM},
+    "zstd at its slowest": {"algorithm": CLIENT_ZSTD_COMPRESSION_ALGORITHM, "level": 22},
 }
 LIST = "?..."
 OWNERS = 200  # of the parts, each of some
@@ -85,7 +92,7 @@ def measure(
     print("\n" + found.report(30))
     assert found.counts[0] > 100, "steps were measured"
     assert found.most < LIMIT, found.report()
-    for limit, large in ((LIMIT_OF_LARGE, ("told:", "limited", *QUERIES)), (LIMIT_OF_LISTS, ("list ",))):
+    for limit, large in ((LIMIT_OF_LARGE, ("told:", "limited", "compressed", *QUERIES)), (LIMIT_OF_LISTS, ("list ",))):
         of_large = [seconds for seconds, _, doing in found.longest if doing.startswith(large)]
         assert max(of_large, default=0.0) < limit, found.report()
 
@@ -203,6 +210,32 @@ def test_large_answers(mysql: Server, database: str, tmp_path: Path) -> None:
 
 def test_large_answers_that_are_compared(mysql: Server, database: str, tmp_path: Path) -> None:
     measure(mysql, database, tmp_path, large, verify_new_caches="32")
+
+
+def read_compressed(proxy: Proxy, say: Say) -> None:
+    """Answers of a megabyte, from MySQL and from a cache, and commands in frames of 16 MB."""
+    app, database = proxy.app, proxy.database
+    with Client(f"127.0.0.1:{app.grpc_port}", token=app.grpc_token) as client:
+        client.create_cache(QUERIES["rows"], name="rows", database=database)
+    for name, options in COMPRESSED.items():
+        with CompressedClient("127.0.0.1", app.mysql_port, largest=LARGEST, **(options | account(proxy))) as session:
+            for turn in range(3):
+                say(f"compressed by {name}: a cache, {turn}")
+                session.query(QUERIES["rows"].replace("?", "1"))
+            say(f"compressed by {name}: MySQL")
+            assert len(session.query("SELECT *, SHA2(id, 256) FROM big")) > 1_000_000
+            say(f"compressed by {name}: a command")
+            session.query(b"SELECT LENGTH('" + b"y" * (20 << 20) + b"')")
+            say(f"compressed by {name}: a command of noise")
+            session.query(b"SELECT LENGTH(x'" + Random(1).randbytes(4 << 20).hex().encode() + b"')")
+
+
+async def compressed(proxy: Proxy, say: Say) -> None:
+    await asyncio.to_thread(read_compressed, proxy, say)
+
+
+def test_large_answers_that_are_compressed(mysql: Server, database: str, tmp_path: Path) -> None:
+    measure(mysql, database, tmp_path, compressed)
 
 
 def fill(proxy: Proxy, say: Say) -> None:

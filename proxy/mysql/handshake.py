@@ -19,13 +19,13 @@ from dataclasses import dataclass, field, replace
 
 from external_upquery.upstream import Upstream
 from proxy.mysql.auth_relay import CACHING_SHA2, DENY_ME, AuthRelay, Outcome, Step, Terms, Turn
+from proxy.mysql.compression import Compression, agreed
 from proxy.mysql.error_numbers import login_error
 from proxy.mysql.login_packets import (
     Greeting,
     HandshakeResponse,
     decode_name,
     encode_handshake_response,
-    insists_on_compression,
     is_too_old,
     offered_capabilities,
     parse_greeting,
@@ -96,13 +96,15 @@ class LoggedIn:
     """Two connections after authentication; MySQL's OK (`ok_payload`, as MySQL sent it, with session tracking whatever
     the client's capabilities say) is not handed on yet: `client.send` has the sequence number for it.
 
-    `capabilities` are in effect with the client, `server_capabilities` with MySQL. `user`: as the client said it; which
-    account that is, and so which rights, only MySQL knows. `terms`: for COM_CHANGE_USER; its nonce changes with each.
+    `capabilities` are in effect with the client, `server_capabilities` with MySQL. `compression`: with the client, from
+    behind MySQL's OK. `user`: as the client said it; which account that is, and so which rights, only MySQL knows.
+    `terms`: for COM_CHANGE_USER; its nonce changes with each.
     """
 
     client: PacketStream
     server: PacketStream
     capabilities: int
+    compression: Compression | None
     server_capabilities: int
     user: str
     database: str
@@ -161,6 +163,7 @@ class _Login:
     async def run(self) -> LoggedIn:
         greeting = await self._greeting()
         response, client = await self._response(greeting)
+        compression = _compression(response)
         server, server_tls = await self._secured(greeting, response)
         capabilities = upstream_capabilities(response, greeting, tls=server_tls)
         terms = await self._terms(greeting, capabilities, server_tls=server_tls)
@@ -170,6 +173,7 @@ class _Login:
             client=client,
             server=server,
             capabilities=response.capabilities,
+            compression=compression,
             server_capabilities=capabilities,
             user=decode_name(response.user, response.collation),
             database=decode_name(response.database, response.collation),
@@ -220,8 +224,6 @@ class _Login:
                 raise _unauthenticated(3159, "HY000", "connections without TLS are not accepted here")
             if is_too_old(payload):
                 raise _unauthenticated(1251, "08004", "the client's protocol is older than MySQL 4.1's")
-            if insists_on_compression(payload):
-                raise _unauthenticated(1235, "42000", "compression is not offered here, and the client uses it")
             response = parse_handshake_response(payload, offered)
             if not self._client_tls:
                 client = await self._client_stream(plain)
@@ -344,6 +346,15 @@ class _Login:
             if relay is None or relay.turn is Turn.SERVER:
                 server.sequence += 1  # of what it is about to ask
             server.send(DENY_ME)
+
+
+def _compression(response: HandshakeResponse) -> Compression | None:
+    """What the client's packets are compressed by. Raises Unauthenticated, in MySQL's words."""
+    try:
+        return agreed(response.capabilities, response.zstd_level)
+    except ValueError:
+        words = "Invalid zstd compression level for algorithm 'zstd'."
+        raise _unauthenticated(3923, "HY000", words) from None
 
 
 async def _connect(upstream: Upstream) -> socket.socket:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from pymysql.charset import charset_by_id
 
+from proxy.mysql.compression import COMPRESSING
 from proxy.mysql.packets import (
-    CLIENT_COMPRESS,
     CLIENT_CONNECT_ATTRS,
     CLIENT_CONNECT_WITH_DB,
     CLIENT_OPTIONAL_RESULTSET_METADATA,
@@ -31,7 +31,7 @@ from proxy.mysql.packets import (
     read_null_terminated,
 )
 
-NOT_SPOKEN = CLIENT_COMPRESS | CLIENT_ZSTD_COMPRESSION_ALGORITHM | CLIENT_OPTIONAL_RESULTSET_METADATA
+NOT_SPOKEN = CLIENT_OPTIONAL_RESULTSET_METADATA
 NATIVE_PASSWORD = b"mysql_native_password"
 PROTOCOL_VERSION = 10
 # Capabilities, largest packet, collation, 23 zero bytes: a TLS request is nothing else, an answer goes on behind it.
@@ -105,6 +105,7 @@ class HandshakeResponse:
     database: bytes
     plugin: bytes
     attributes: bytes
+    zstd_level: int = 0  # what the client asks for, 0 where it does not say
 
 
 def wants_tls(payload: bytes) -> bool:
@@ -120,11 +121,6 @@ def is_too_old(payload: bytes) -> bool:
     """Whether a client's first packet is of a protocol that MySQL itself no longer speaks."""
     needed = CLIENT_PROTOCOL_41 | CLIENT_SECURE_CONNECTION
     return len(payload) >= 2 and int.from_bytes(payload[:4], "little") & needed != needed
-
-
-def insists_on_compression(payload: bytes) -> bool:
-    """Whether a client will compress what it sends, though that was not offered to it."""
-    return bool(int.from_bytes(payload[:4], "little") & (CLIENT_COMPRESS | CLIENT_ZSTD_COMPRESSION_ALGORITHM))
 
 
 def parse_handshake_response(payload: bytes, offered: int) -> HandshakeResponse:
@@ -144,8 +140,13 @@ def parse_handshake_response(payload: bytes, offered: int) -> HandshakeResponse:
     plugin = NATIVE_PASSWORD
     if asked & CLIENT_PLUGIN_AUTH:
         plugin, at = _string(payload, at)
-    attributes = _attributes(payload, at) if asked & CLIENT_CONNECT_ATTRS else b""
-    return HandshakeResponse(capabilities, max_packet, collation, user, auth_response, database, plugin, attributes)
+    attributes = b""
+    if asked & CLIENT_CONNECT_ATTRS and at < len(payload):
+        attributes, at = read_lenenc(payload, at)
+    level = payload[at] if asked & CLIENT_ZSTD_COMPRESSION_ALGORITHM and at < len(payload) else 0
+    return HandshakeResponse(
+        capabilities, max_packet, collation, user, auth_response, database, plugin, attributes, level
+    )
 
 
 def encode_handshake_response(response: HandshakeResponse, capabilities: int) -> bytes:
@@ -165,8 +166,10 @@ def encode_handshake_response(response: HandshakeResponse, capabilities: int) ->
 
 
 def upstream_capabilities(response: HandshakeResponse, greeting: Greeting, *, tls: bool) -> int:
-    """The client's; and the session's trackers always, from which Upwell knows the session's state."""
-    capabilities = response.capabilities & ~CLIENT_SSL | greeting.capabilities & CLIENT_SESSION_TRACK
+    """The client's, but for compression, which is between it and Upwell alone; and the session's trackers always, from
+    which Upwell knows the session's state."""
+    kept = response.capabilities & ~(CLIENT_SSL | COMPRESSING)
+    capabilities = kept | greeting.capabilities & CLIENT_SESSION_TRACK
     return capabilities | CLIENT_SSL if tls else capabilities
 
 

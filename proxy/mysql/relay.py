@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from typing import cast
 
 import structlog
 
+from proxy.mysql.compressed_client import CompressedClient
 from proxy.mysql.error_numbers import statement_error
 from proxy.mysql.handshake import LoggedIn
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_SESSION_TRACK, Malformed, error_payload, packet
@@ -76,12 +78,26 @@ class Relay:
         )
         self._below = logged_in.server.below
         self.server = ServerWire(self, logged_in.server.transport, responses, self._below)
-        self.client = ClientWire(self, logged_in.client.transport)
+        transport = logged_in.client.transport
+        self.compressed: CompressedClient | None = None
+        if logged_in.compression is not None:
+            self.compressed = CompressedClient(transport, logged_in.compression, self)
+            transport = cast(asyncio.Transport, self.compressed)  # it has what is used of one
+        self.client = ClientWire(self, transport)
+        if self.compressed is not None:
+            self.compressed.protocol = self.client
 
     def take_over(self, logged_in: LoggedIn) -> tuple[bytes, bytes]:
         """Takes the connections over; what was read of MySQL and of the client beyond the login. Raises Lost."""
         from_server = logged_in.server.hand_over(self.server)
-        return from_server, logged_in.client.hand_over(self.client)
+        return from_server, logged_in.client.hand_over(self.compressed or self.client)
+
+    def early(self, data: bytes) -> None:
+        """What the client has sent behind its login, and ahead of MySQL's word. Requires: `busy`."""
+        if self.compressed is not None:
+            self.compressed.data_received(data)
+        else:
+            self.commands.add(data)
 
     def receiver(self, write: Callable[[bytes], None]) -> Callable[[bytes], None]:
         """What takes the client's bytes."""
@@ -121,6 +137,13 @@ class Relay:
         self._quick.cool()
         self.commands.add(data)
         self.go_on()
+
+    @property
+    def next_number(self) -> int | None:
+        """As `FramedSession` has it."""
+        if self.dialogue is not None:
+            return self.dialogue.sequence
+        return self.server.responses.number + 1 if self.commands.in_file else None
 
     def _go_long_way(self, data: bytes) -> None:
         """The place where a command leaves the quick path. Raises Malformed."""
@@ -207,12 +230,18 @@ class Relay:
     def free(self) -> None:
         """What was under way has ended."""
         self.busy = self.closed
+        self._note_free()
+
+    def _note_free(self) -> None:
+        if self.compressed is not None and not self.busy:
+            asyncio.get_running_loop().call_soon(self.compressed.go_on)
 
     def perhaps_free(self) -> None:
         """A command that MySQL does not answer is under way until all of it is sent, and what ran ahead of it is
         answered."""
         if not (self.commands.forwarding or self.server.responses.exchanges or self.task or self.closed):
             self.busy = False
+            self._note_free()
 
     def start(self, coroutine: Coroutine[None, None, None]) -> None:
         """A task in the place of a command's answer; none in a session that has ended."""
@@ -249,6 +278,7 @@ class Relay:
             self._perhaps_ended()
             return
         self.busy = any(exchange.visible for exchange in self.server.responses.exchanges)
+        self._note_free()
         if self.out:
             self.flush()
         if not self.server.alive and not self.orphan:
@@ -388,6 +418,8 @@ class Relay:
     def _on_farewell(self, payload: bytes) -> None:
         """MySQL ends the session, and says why. A server that shuts down leaves the session its hits."""
         if not self.closed and int.from_bytes(payload[1:3], "little") != SHUTDOWN:
+            if self.compressed is not None:
+                self.compressed.unasked()
             self.client.write(packet(payload, 0))
             self.close()
 

@@ -123,6 +123,7 @@ class Responses:
         file_wanted: Callable[[], None] = lambda: None,
     ) -> None:
         self.exchanges: deque[Exchange] = deque()
+        self.number = 0  # of the packet that was looked at last
         self._forward = forward
         self._unasked = unasked
         self._deprecate_eof = deprecate_eof
@@ -202,6 +203,7 @@ class Responses:
                 self._held = data[at:]
                 end = at
                 break
+            self.number = data[at + 3]
             ended = self._look(data[at + 4 : after], exchange)
             if not visible:
                 start = after

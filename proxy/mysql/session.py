@@ -101,9 +101,9 @@ class Session:
         shown = self.upstream.shown_ok(logged_in.ok_payload)
         if from_server:
             self.relay.server.data_received(from_server)
-        if from_client:
-            self.relay.commands.add(from_client)
         self.relay.start(self._first(packet(shown, logged_in.client.sequence)))
+        if from_client:
+            self.relay.early(from_client)
 
     async def _first(self, ok: bytes) -> None:
         """What MySQL is asked and told before the client may go on."""

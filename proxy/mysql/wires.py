@@ -214,6 +214,11 @@ class Commands:
         self._note()
         return taken, False
 
+    @property
+    def in_file(self) -> bool:
+        """Whether MySQL has asked for a file of which more is to come."""
+        return self._in_file
+
     def begin_file(self) -> None:
         """MySQL has asked for a file: packets come, the last of them empty. Raises Malformed where it is still being
         told what to do."""

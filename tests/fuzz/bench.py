@@ -284,6 +284,7 @@ def bench_session(
         client=cast(PacketStream, Stream(client, early[0])),
         server=cast(PacketStream, Stream(server, early[1])),
         capabilities=capabilities,
+        compression=None,
         server_capabilities=capabilities | CLIENT_SESSION_TRACK,
         user="app",
         database="d",

@@ -19,7 +19,6 @@ from proxy.mysql.bound_values import NotDecoded
 from proxy.mysql.login_packets import (
     encode_change_user,
     encode_handshake_response,
-    insists_on_compression,
     is_too_old,
     offered_capabilities,
     parse_change_user,
@@ -183,8 +182,6 @@ def a_response(rng: random.Random) -> bytes:
 def response(data: bytes, rng: random.Random) -> None:
     """What is understood and written anew is understood alike."""
     wants_tls(data)
-    if len(data) >= 4:
-        insists_on_compression(data)
     if is_too_old(data) or wants_tls(data):
         return
     with suppress(Malformed):

@@ -54,7 +54,9 @@ def connect_to_a_database_that_does_not_exist() -> object:
 @step
 def connect_with_compression() -> object:
     count = f"SELECT COUNT(*), MAX(label) FROM {ADDRESS.data}.number;"
-    return [mysql(count, f"--compression-algorithms={one},uncompressed") for one in ("zlib", "zstd")]
+    rows = f"SELECT n, label FROM {ADDRESS.data}.number ORDER BY n; SELECT REPEAT('y', 1000000);"
+    algorithms = [("zlib",), ("zstd",), ("zstd", "--zstd-compression-level=22")]
+    return [mysql(count + rows, f"--compression-algorithms={one}", *more) for one, *more in algorithms]
 
 
 @step

@@ -224,7 +224,6 @@ class Connector(Driver):
 
 class PureConnector(Connector):
     name = "connector-pure"
-    can = Connector.can - {"compress"}  # compresses also where the server has not offered it, and waits for ever
     pure = True
     reads_years_prepared = False  # takes a binary YEAR for a string and loses its place (seen in 26.10)
 

@@ -36,6 +36,7 @@ from proxy.mysql.packets import (
     CLIENT_SECURE_CONNECTION,
     CLIENT_SESSION_TRACK,
     CLIENT_SSL,
+    CLIENT_ZSTD_COMPRESSION_ALGORITHM,
     Malformed,
 )
 from tests.support.scripted_mysql import CAPABILITIES, NONCE, greeting
@@ -140,7 +141,23 @@ def test_announced_attributes_may_be_missing() -> None:
 def test_what_was_not_offered_is_not_in_effect() -> None:
     asked = MODERN | CLIENT_COMPRESS
     payload = encode_handshake_response(response_of(asked), asked)
-    assert parse_handshake_response(payload, OFFERED).capabilities == MODERN
+    assert parse_handshake_response(payload, OFFERED & ~CLIENT_COMPRESS).capabilities == MODERN
+    assert parse_handshake_response(payload, OFFERED).capabilities == asked
+
+
+@pytest.mark.parametrize("tail, level", [(b"", 0), (b"\x03", 3), (b"\x16more", 22)])
+def test_the_level_of_compression_is_the_last_that_a_client_says(tail: bytes, level: int) -> None:
+    asked = MODERN | CLIENT_ZSTD_COMPRESSION_ALGORITHM
+    payload = encode_handshake_response(response_of(asked), asked) + tail
+    assert parse_handshake_response(payload, OFFERED).zstd_level == level
+    without = payload[: len(payload) - len(tail)] if tail else payload
+    assert parse_handshake_response(without, OFFERED & ~CLIENT_ZSTD_COMPRESSION_ALGORITHM).zstd_level == 0
+
+
+def test_compression_is_no_matter_between_upwell_and_mysql() -> None:
+    asked = MODERN | CLIENT_COMPRESS | CLIENT_ZSTD_COMPRESSION_ALGORITHM
+    seen = parse_greeting(greeting(CAPABILITIES))
+    assert upstream_capabilities(response_of(asked), seen, tls=False) == MODERN | CLIENT_SESSION_TRACK
 
 
 def test_what_was_not_offered_is_still_read_as_the_client_wrote_it() -> None:
