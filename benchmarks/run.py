@@ -32,6 +32,7 @@ from benchmarks import (
     mysql_hit_path,
     mysql_hits,
     mysql_idle,
+    mysql_login,
     mysql_pass,
     mysql_transactions,
     mysql_vote,
@@ -70,6 +71,7 @@ BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
     "mysql_vote": mysql_vote.run,
     "mysql_idle": mysql_idle.run,
     "auto_cache": auto_cache.run,
+    "mysql_login": mysql_login.run,
     "spark": spark.run,
 }
 

@@ -14,7 +14,6 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from external_upquery.upstream import Upstream
@@ -191,7 +190,7 @@ class _Login:
     async def _greeting(self) -> Greeting:
         server = PlainPackets(await _connect(self._upstream))
         self._server = server
-        with _mysql_speaks():
+        with MYSQL_SPEAKS:
             payload = await server.packet()
             if payload[:1] == bytes((ERR,)):
                 self._server = None
@@ -201,7 +200,7 @@ class _Login:
             greeting = parse_greeting(payload)
         offered = offered_capabilities(greeting, tls=self._settings.client_tls is not None)
         assert isinstance(self._client, PlainPackets)
-        with _client_speaks():
+        with CLIENT_SPEAKS:
             self._client.send(greeting.offering(offered))
         self._greeted = True
         return greeting
@@ -212,7 +211,7 @@ class _Login:
         plain, context = self._client, self._settings.client_tls
         assert isinstance(plain, PlainPackets)
         offered = offered_capabilities(greeting, tls=context is not None)
-        with _client_speaks():
+        with CLIENT_SPEAKS:
             payload = await plain.packet()
             if wants_tls(payload):
                 if context is None:
@@ -247,7 +246,7 @@ class _Login:
                 tls = Tls(context, self._settings.seconds, self._upstream.host)
             elif mode != "preferred":
                 raise _source_down(2026, f"MySQL offers no TLS, and the upstream's tls is {mode!r}")
-        with _mysql_speaks():
+        with MYSQL_SPEAKS:
             if tls is not None:
                 capabilities = upstream_capabilities(response, greeting, tls=True)
                 plain.send(tls_request(capabilities, response.max_packet, response.collation))
@@ -282,15 +281,15 @@ class _Login:
             self._relay = relay
             return encode_handshake_response(replace(response, auth_response=answer), capabilities)
 
-        with _client_speaks():
+        with CLIENT_SPEAKS:
             step = relay.begin(response.plugin, response.auth_response, opening)
         while True:
             if step.new_command:
                 server.sequence = 0
-            with _mysql_speaks():
+            with MYSQL_SPEAKS:
                 for payload in step.to_server:
                     server.send(payload)
-            with _client_speaks():
+            with CLIENT_SPEAKS:
                 for payload in step.to_client:
                     client.send(payload)
             if step.outcome is not None:
@@ -308,11 +307,11 @@ class _Login:
         """What follows from the next word of either side."""
         while True:
             self._wake.clear()
-            with _mysql_speaks():
+            with MYSQL_SPEAKS:
                 payload = server.take()
                 if payload is not None:
                     return relay.from_server(payload)
-            with _client_speaks():
+            with CLIENT_SPEAKS:
                 payload = client.take() if relay.turn is not Turn.SERVER else None
                 if payload is not None:
                     return relay.from_client(payload)
@@ -373,7 +372,8 @@ async def _connect(upstream: Upstream) -> socket.socket:
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
-            await loop.sock_connect(sock, address)
+            if not _connects_at_once(sock, address):
+                await loop.sock_connect(sock, address)
         except OSError as error:
             sock.close()
             failed = error
@@ -389,27 +389,44 @@ async def _connect(upstream: Upstream) -> socket.socket:
     raise _source_down(2003, f"Can't connect to MySQL server on '{where}:{upstream.port}' ({failed.errno})") from failed
 
 
-@contextlib.contextmanager
-def _client_speaks() -> Iterator[None]:
-    try:
-        yield
-    except Lost as error:
-        raise ClientLeft(f"the client left before its login was over: {error}") from error
-    except Malformed as error:
+def _connects_at_once(sock: socket.socket, address: Address) -> bool:
+    """On one machine a connection is there before the call returns, which says otherwise; a second one tells."""
+    return sock.connect_ex(address) == 0 or sock.connect_ex(address) in (0, errno.EISCONN)
+
+
+class _Speaks:
+    """Says whose fault it is where something is lost or malformed within. It has no state, and so there is one of each:
+    a login enters a dozen."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Lost | Malformed):
+            raise self.fault(error) from error
+
+    def fault(self, error: Lost | Malformed) -> UpwellError:
+        raise NotImplementedError
+
+
+class _ClientSpeaks(_Speaks):
+    def fault(self, error: Lost | Malformed) -> UpwellError:
+        if isinstance(error, Lost):
+            return ClientLeft(f"the client left before its login was over: {error}")
         bad = MalformedRequest(f"bad handshake: {error}")
         numbers = {OutOfOrder: 1156, TooLarge: 1153}
         bad.errno = numbers.get(type(error), 1043)
-        raise bad from error
+        return bad
 
 
-@contextlib.contextmanager
-def _mysql_speaks() -> Iterator[None]:
-    try:
-        yield
-    except Lost as error:
-        raise _source_down(2013, f"Lost connection to MySQL server during the login: {error}") from error
-    except Malformed as error:
-        raise _source_down(2027, f"MySQL sent what is no part of a login: {error}") from error
+class _MysqlSpeaks(_Speaks):
+    def fault(self, error: Lost | Malformed) -> UpwellError:
+        if isinstance(error, Lost):
+            return _source_down(2013, f"Lost connection to MySQL server during the login: {error}")
+        return _source_down(2027, f"MySQL sent what is no part of a login: {error}")
+
+
+CLIENT_SPEAKS, MYSQL_SPEAKS = _ClientSpeaks(), _MysqlSpeaks()
 
 
 def _source_error(payload: bytes) -> SourceError:

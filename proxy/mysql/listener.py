@@ -29,7 +29,8 @@ TURN = 0.05  # seconds; a login that takes longer waits for somebody, and takes 
 APART = 20
 """Turns of the loop from one login to the next. A login is a dozen steps, 0.8 ms together: with several begun in each
 turn, a flood of connects takes most of the loop; so 8 connections keep a third of their hits (`make bench ARGS="--only
-mysql_idle"`), on two cores on which MySQL has the logins, too. Without reads the turns are over at once."""
+mysql_idle"`), on two cores on which MySQL has the logins, too. Without reads the turns are over at once. One login
+alone is no flood."""
 FAREWELL = 1.0  # seconds in which clients take their last bytes, when the proxy stops
 TAKE = 60.0  # seconds in which a client must take some of what it was sent: MySQL's own net_write_timeout
 
@@ -107,7 +108,7 @@ class MysqlListener:
             turn = Turn(self._turns)
             task.add_done_callback(turn.end)
             loop.call_later(TURN, turn.end)
-            for _ in range(APART):
+            for _ in range(APART if len(self._logins) > 1 else 0):
                 await asyncio.sleep(0)
 
     async def _serve(self, client: socket.socket) -> None:

@@ -115,17 +115,22 @@ class PlainPackets:
         self._socket.close()
 
     async def _exactly(self, size: int) -> bytes:
-        loop = asyncio.get_running_loop()
         data = b""
         while len(data) < size:
             try:
-                piece = await loop.sock_recv(self._socket, size - len(data))
+                piece = await self._some(size - len(data))
             except OSError as error:
                 raise Lost(str(error)) from error
             if not piece:
                 raise Lost("the connection was closed")
             data += piece
         return data
+
+    async def _some(self, size: int) -> bytes:
+        """What is there, of so many bytes at most; the loop would look for it a turn later."""
+        with contextlib.suppress(BlockingIOError):
+            return self._socket.recv(size)
+        return await asyncio.get_running_loop().sock_recv(self._socket, size)
 
 
 async def _connected(factory: Callable[[], asyncio.BaseProtocol], sock: socket.socket) -> asyncio.Transport:

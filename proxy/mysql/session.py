@@ -98,18 +98,21 @@ class Session:
     def begin(self, logged_in: LoggedIn) -> None:
         """Takes the connections over, with what was read beyond the login. Raises Lost, Malformed."""
         from_server, from_client = self.relay.take_over(logged_in)
-        shown = self.upstream.shown_ok(logged_in.ok_payload)
+        self._accepted(logged_in.ok_payload, logged_in.client.sequence)
         if from_server:
             self.relay.server.data_received(from_server)
-        self.relay.start(self._first(packet(shown, logged_in.client.sequence)))
         if from_client:
             self.relay.early(from_client)
 
-    async def _first(self, ok: bytes) -> None:
-        """What MySQL is asked and told before the client may go on."""
+    def _accepted(self, ok: bytes, number: int) -> None:
+        """MySQL has let the client in: it is told so at once, by a packet of this number. Its first command waits until
+        MySQL is asked and told what it must be. Raises Malformed."""
+        self.relay.client.write(packet(self.upstream.shown_ok(ok), number))
+        self.relay.start(self._first())
+
+    async def _first(self) -> None:
         await begin(self.upstream, self.shared.new_sessions)
         self.relay.commands.limit(self.state.values.get("max_allowed_packet", ""))
-        self.relay.client.write(ok)
 
     async def outlive(self) -> None:
         await self.upstream.outlive(lambda: self.shared.orphaned(self))
@@ -419,7 +422,7 @@ class Session:
             relay.commands.add(change.left)
         self.context.begin_anew()
         self.state.note_rights(login=True)
-        relay.start(self._first(packet(self.upstream.shown_ok(final), change.sequence)))
+        self._accepted(final, change.sequence)
 
     def _set_option(self, data: bytes) -> None:
         passing = self.passing

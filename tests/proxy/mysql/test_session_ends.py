@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_PLUGIN_AUTH, packet
+from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_PLUGIN_AUTH, OK, packet
 from proxy.mysql.session import HANDLERS, Session
+from proxy.mysql.session_variables import ASK
 from proxy.mysql.shared import MysqlOptions
 from tests.fuzz.bench import BenchTransport, JumpingLoop, bench_session, none_unraised
 from tests.fuzz.payloads import cut
@@ -83,6 +84,24 @@ READ = "SELECT id, name FROM item WHERE id = {}"
 
 def key_of(kind: str) -> int:
     return KINDS.index(kind)
+
+
+def test_a_login_is_told_at_once_and_the_first_command_waits_for_what_mysql_is_asked() -> None:
+    async def scenario(bench: Bench) -> None:
+        ok = bytes(bench.client.received)
+        assert ok[4] == OK and len(ok) == 4 + ok[0], "told before the loop has turned, and so before MySQL was asked"
+        asked, bench.server.takes = bench.server.received[:], False
+        assert not asked
+        bench.client.deliver(packet(b"\x0e", 0))
+        await bench.settle()
+        assert bytes(bench.client.received) == ok and not bench.server.received
+        bench.server.take(True)
+        await bench.settle()
+        assert bytes(bench.client.received[len(ok) :])[4] == OK
+        heard = [payload for _, payload in cut(bytes(bench.server.received))]
+        assert heard[0] == b"\x03" + ASK.encode() and heard[-1] == b"\x0e"
+
+    on_bench(scenario)
 
 
 def test_a_client_that_goes_before_its_command_has_begun_leaves_nothing() -> None:
