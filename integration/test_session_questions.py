@@ -20,12 +20,11 @@ from proxy.mysql.packets import ERR
 from proxy.mysql.questions import question_of
 from proxy.mysql.session_variables import ANSWERED, CONSTANT, QUESTIONED
 
-JDBC = (
-    "/* mysql-connector-j-9.4.0 (Revision: d680) */SELECT  @@session.auto_increment_increment AS"
-    " auto_increment_increment, @@character_set_client AS character_set_client, @@character_set_server AS"
-    " character_set_server, @@license AS license, @@max_allowed_packet AS max_allowed_packet, @@net_write_timeout AS"
-    " net_write_timeout, @@sql_mode AS sql_mode, @@system_time_zone AS system_time_zone, @@time_zone AS time_zone,"
-    " @@transaction_isolation AS transaction_isolation, @@wait_timeout AS wait_timeout"
+JAVA = (
+    "/* a driver 9.4.0 (Revision: d680) */SELECT  @@session.auto_increment_increment AS auto_increment_increment,"
+    " @@character_set_client AS character_set_client, @@character_set_server AS character_set_server,"
+    " @@max_allowed_packet AS max_allowed_packet, @@sql_mode AS sql_mode, @@system_time_zone AS system_time_zone,"
+    " @@time_zone AS time_zone, @@transaction_isolation AS transaction_isolation, @@wait_timeout AS wait_timeout"
 )
 ANSWERED_TEXTS = (  # without MySQL, the second time
     *("SELECT @@sql_mode", "SELECT @@SESSION.sql_mode", "SELECT @@session.transaction_isolation", "SELECT VERSION()"),
@@ -38,7 +37,7 @@ ANSWERED_TEXTS = (  # without MySQL, the second time
         "SHOW SESSION VARIABLES LIKE 'sql_mode'",
         "show variables like 'time_zone'",
     ),
-    *("SELECT @@foreign_key_checks", "SELECT @@character_set_server, @@collation_connection", JDBC),
+    *("SELECT @@foreign_key_checks", "SELECT @@character_set_server, @@collation_connection", JAVA),
     *("SELECT @@character_set_results", "SELECT @@transaction_read_only", "SELECT @@auto_increment_increment"),
 )
 PASSED_TEXTS = (
@@ -46,7 +45,13 @@ PASSED_TEXTS = (
     *("SELECT @@character_set_database", "SELECT NOW() IS NULL", "SELECT @@warning_count"),
     *("SELECT no_such", "SELECT 1 WHERE @@sql_mode = 'x'", "SHOW VARIABLES LIKE 'sql_%'", "SELECT @@optimizer_switch"),
     *("SELECT @@session . sql_mode", "SELECT @@max_sort_length", "SELECT version", "SELECT @@session.version"),
-    *("SELECT @@server_id", "SELECT @@session_track_gtids IS NULL", "SELECT ROW_COUNT()"),
+    *(
+        "SELECT @@server_id",
+        "SELECT @@license",
+        "SELECT @@net_write_timeout",
+        "SELECT @@session_track_gtids IS NULL",
+        "SELECT ROW_COUNT()",
+    ),
 )
 STATES = (
     *("SET sql_mode = ''", "SET sql_mode = 'ANSI_QUOTES'", "SET sql_mode = DEFAULT", "SET NAMES latin1", "SET @x = 3"),
@@ -91,9 +96,9 @@ def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         f"CREATE DATABASE {database}",
         f"USE {database}",
         "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT)",
-        "CREATE PROCEDURE m() SET SESSION sql_mode = 'ANSI_QUOTES', time_zone = '+03:00', net_write_timeout = 61",
-        "CREATE PROCEDURE f() BEGIN SET SESSION lock_wait_timeout = 77; SIGNAL SQLSTATE '45000'; END",
-        "CREATE FUNCTION sets() RETURNS INT DETERMINISTIC BEGIN SET SESSION max_execution_time = 9999; RETURN 1; END",
+        "CREATE PROCEDURE m() SET SESSION sql_mode = 'ANSI_QUOTES', time_zone = '+03:00', foreign_key_checks = 0",
+        "CREATE PROCEDURE f() BEGIN SET SESSION foreign_key_checks = 0; SIGNAL SQLSTATE '45000'; END",
+        "CREATE FUNCTION sets() RETURNS INT DETERMINISTIC BEGIN SET SESSION wait_timeout = 9999; RETURN 1; END",
     )
     with proxy_in_thread(mysql, database, Path(tmp_path_factory.mktemp("state"))) as found:
         with found.client() as client:
@@ -168,6 +173,22 @@ def test_the_number_of_the_connection_is_its_own(beside: Beside) -> None:
                     break
 
 
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_a_database_that_is_dropped_is_no_sessions(beside: Beside, kind: str) -> None:
+    database = f"{beside.proxy.database}4"
+    with beside.client(capabilities=KINDS[kind]) as client:
+        for drop in (f"DROP DATABASE {database}", "CALL drops()"):
+            client.query(f"USE {beside.proxy.database}")
+            client.query(f"CREATE DATABASE {database}")
+            client.query(f"CREATE PROCEDURE {database}.drops() DROP DATABASE {database}")
+            client.query(f"USE {database}")
+            for _ in range(3):
+                assert database.encode() in client.query("SELECT DATABASE()")
+            client.query(drop)
+            for _ in range(3):
+                assert database.encode() not in client.query("SELECT DATABASE()"), last_served(beside, client)
+
+
 @pytest.mark.parametrize("name", CONSTANT)
 def test_a_constant_cannot_be_set(mysql: Server, name: str) -> None:
     for scope in ("GLOBAL", "SESSION", "PERSIST"):
@@ -179,7 +200,7 @@ def test_a_variable_of_the_session_that_is_set_is_told(beside: Beside) -> None:
     """Of each, MySQL's tracker tells the new value."""
     values = {
         **{"character_set_results": "latin1", "transaction_isolation": "'READ-COMMITTED'", "time_zone": "'+04:00'"},
-        **{"sql_mode": "'ANSI'", "lc_time_names": "'de_DE'", "lc_messages": "'de_DE'", "completion_type": "1"},
+        **{"sql_mode": "'ANSI'", "lc_time_names": "'de_DE'", "completion_type": "1"},
         **{"block_encryption_mode": "'aes-256-cbc'", "default_storage_engine": "'MyISAM'", "default_week_format": "3"},
         **dict.fromkeys(("collation_connection", "collation_server"), "'utf8mb4_bin'"),
         **dict.fromkeys(("character_set_client", "character_set_connection", "character_set_server"), "latin1"),

@@ -56,17 +56,11 @@ LOG_BIN = "sql_log_bin"
 TIMESTAMP = "timestamp"  # a session that has set it has a clock of its own
 READ_ONLY = "transaction_read_only"
 QUESTIONED = (
-    "auto_increment_increment", "auto_increment_offset", "character_set_server", "collation_server",
-    "default_storage_engine", "foreign_key_checks", "innodb_lock_wait_timeout", "interactive_timeout", "lc_messages",
-    "lock_wait_timeout", "max_execution_time", "net_read_timeout", "net_write_timeout", "sql_notes", "sql_safe_updates",
-    "unique_checks",
+    "auto_increment_increment", "character_set_server", "collation_server", "default_storage_engine",
+    "foreign_key_checks",
 )  # fmt: skip
-"""Variables that change no answer, and of which clients ask (`questions.py`)."""
-CONSTANT = (
-    "character_set_system", "license", "lower_case_file_system", "lower_case_table_names", "performance_schema",
-    "protocol_version", "system_time_zone", "version", "version_comment", "version_compile_machine",
-    "version_compile_os",
-)  # fmt: skip
+"""Variables that change no answer, and of which clients ask (`questions.py`). Each takes MySQL 2 us at each login."""
+CONSTANT = ("lower_case_file_system", "lower_case_table_names", "system_time_zone", "version", "version_comment")
 """Likewise, of the server, which cannot be set while it runs."""
 OTHERS = "questioned"
 """The name under which a session has the values of both, as they were when MySQL was asked."""
