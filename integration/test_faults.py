@@ -35,6 +35,7 @@ import proxy.faults
 import proxy.keys
 import proxy.misses
 import proxy.mysql.announced
+import proxy.mysql.answered_here
 import proxy.mysql.cached_reads
 import proxy.mysql.grants
 import proxy.mysql.prepared
@@ -45,6 +46,7 @@ import proxy.mysql.texts
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound
+from integration.session_commands import results
 from integration.test_hits_same_bytes import comparable
 from proxy.mysql.session import Session
 from sqltypes.errors import InvariantViolated
@@ -294,6 +296,14 @@ OF_A_CHANGED_SCHEMA = {"Leaving._take"}
 OF_FILLS_THAT_END = {"Guard.on_failed", "Guard._broken", "Guard.go_on"}
 # Of a transaction of thousands of rows: tests/dataflow/test_large_change.py breaks it.
 OF_LARGE_CHANGES = {"Guard.prepare"}
+OF_QUESTIONS = (
+    Edge("OpenCache._found", ((dataflow.reader.ReaderNode, "found"),)),
+    Edge(
+        "AnsweredHere._watched.<locals>.watched.<locals>.ended",
+        ((proxy.mysql.answered_here, "reply_of"),),
+        error=InvariantViolated,
+    ),
+)
 OF_THE_FIRST_READ = {"OpenCache.encode_as", "OpenCache._peeked", "CachedReads.watched.<locals>.ended"}
 
 
@@ -323,7 +333,7 @@ def edges_of_the_sources() -> set[str]:
 
 
 def test_all_edges_of_the_sources_are_broken_here() -> None:
-    elsewhere = OF_A_CHANGED_SCHEMA | OF_FILLS_THAT_END | OF_LARGE_CHANGES
+    elsewhere = OF_A_CHANGED_SCHEMA | OF_FILLS_THAT_END | OF_LARGE_CHANGES | {edge.name for edge in OF_QUESTIONS}
     assert edges_of_the_sources() == {edge.name for edge in EDGES} | elsewhere
 
 
@@ -413,6 +423,28 @@ def test_each_edge_notices_a_fault_and_mysql_answers(
         assert edge.name in noticed
         assert not differences(direct, client, text, (1, 2, 5), 3)
         assert client.query(f"DROP CACHE {name}")[4] == 0
+
+
+@pytest.mark.parametrize("edge", OF_QUESTIONS, ids=[edge.name for edge in OF_QUESTIONS])
+def test_what_a_session_asks_about_itself_is_mysqls_where_we_fail(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch, edge: Edge
+) -> None:
+    text = f"SELECT SQL_CALC_FOUND_ROWS id FROM item WHERE grp = {{}} AND {OF_QUESTIONS.index(edge)} = 0 LIMIT 1"
+    asked = ("SELECT FOUND_ROWS()", f"SELECT {OF_QUESTIONS.index(edge)}, @@sql_mode")
+
+    def differs(direct: RawClient, client: RawClient) -> bool:
+        steps = [text.format(1), *asked, text.format(2), asked[0], asked[1]] * 3
+        return any(results(direct, direct.query(step)) != results(client, client.query(step)) for step in steps)
+
+    with beside.direct() as direct, beside.client() as client:
+        assert client.query(f"CREATE CACHE counted FROM {text.format('?')}")[4] == 0
+        with capture_logs(), monkeypatch.context() as patched:
+            noticed = noticing(patched, {edge.name})
+            plant(patched, edge)
+            assert not differs(direct, client)
+        assert noticed == {edge.name}
+        assert not differs(direct, client)
+        assert client.query("DROP CACHE counted")[4] == 0
 
 
 def grpc(beside: Beside) -> Client:
