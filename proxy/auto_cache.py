@@ -48,6 +48,7 @@ AT_ONCE = 8  # shapes that one look plans, at most
 AT_ONCE_SHORT = 2  # where the loop is short
 LEAST_BUSY, LEAST_RATE = 0.5, 100.0  # of the loop, statements a second: so that it tells something what one takes
 MOSTLY, PATIENCE = 0.5, 4.0  # where so much of the reads are hits, a cache is judged so many times later
+REPEATED = 0.95
 MUCH = 10.0  # times what a hit saves the loop: with so much of MySQL's time a cache is kept
 LEFT_US = 80.0  # what a read costs that is left to MySQL, beside one that no cache is for
 LATENESS = 3.0  # of a read's time so many times the loop's lateness may have been spent waiting for the loop
@@ -183,6 +184,7 @@ class _Looks:
     counted: float
     paid: float
     statements: int = 0  # until `paid`
+    short: float = float("-inf")  # when the loop was short of time, last
     task: asyncio.Task[None] | None = None
 
 
@@ -231,6 +233,8 @@ class AutoCache:
         seconds, looks.paid = now - looks.paid, now
         if self.load is not None:
             self.load.tick()
+            if self.load.short:
+                looks.short = now
             statements, looks.statements = self.statements() - looks.statements, self.statements()
             if self.load.busy > LEAST_BUSY and statements >= LEAST_RATE * seconds:
                 self._ways.note(now, seconds, self.load.used, statements, caching=bool(self._made))
@@ -242,6 +246,11 @@ class AutoCache:
             if made is not None:
                 hits[cache.name], made.paid_hits = max(0, cache.hits - made.paid_hits), cache.hits
         self.budget.tick(seconds, self.load.idle if self.load is not None else 1.0, hits)
+
+    @property
+    def was_short(self) -> bool:
+        """Whether the loop was short of time in the last minute, whose reads count."""
+        return self.clock() - self._looks.short < MINUTE
 
     @property
     def short(self) -> bool:
@@ -269,6 +278,7 @@ class AutoCache:
         for entry in self.proxied:
             entry.recent = entry.recent * decay + entry.able - entry.marked
             entry.marked = entry.able
+            entry.keyed, entry.repeated = entry.keyed * decay, entry.repeated * decay
         if now - looks.counted >= self.policy.count_every:
             looks.counted = now
             await self._count(now, decay_counts)
@@ -375,16 +385,16 @@ class AutoCache:
     async def _make(self, now: float) -> None:
         """Makes caches for the shapes that keep MySQL busiest, a few at a time: each is planned with MySQL's help. None
         while the loop is short, and those that there are have cost more than they save."""
-        if self.short:
+        if self.was_short:
             if not (self._made or self._ways.is_known(now)):
                 return
             if sum(made.saved_lately_us for made in self._made.values()) < 0:
                 return
-        planned, most = 0, AT_ONCE_SHORT if self.short else AT_ONCE
+        planned, most = 0, AT_ONCE_SHORT if self.was_short else AT_ONCE
         for entry in self._wanting(now):
             if planned == most or not await self._room(now):
                 return
-            if self.proxied.is_refused(entry):
+            if self.proxied.is_refused(entry) or (self.was_short and not self._comes_again(entry)):
                 continue
             planned += 1
             try:
@@ -397,6 +407,11 @@ class AutoCache:
             except UpwellError as error:
                 log.warning("automatic_cache_failed", query=entry.shape, why=error.message)
                 self._bar(_Made(entry, now, 0.0))
+
+    def _comes_again(self, entry: ProxiedQuery) -> bool:
+        """Whether nearly each read asks what was asked lately: few keys are to be filled then, while nobody has time
+        for it. Where keys are not known, they may."""
+        return entry.keyed < entry.recent / 2 or entry.repeated >= entry.keyed * REPEATED
 
     async def _best(self, entry: ProxiedQuery) -> ProxiedQuery:
         """The shape that serves most: where it sets a session's sql_mode, on which the answers do not depend, the one

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
+from proxy.recent import Recent
+
 SAVED_US = 30.0  # what a hit saves the loop, beside a read that is passed
 FILL_US = 250.0  # what a fill costs the loop beside its reader's own steps: the upquery, its answer, what it installs
 PART = 0.03  # of the loop's time, for all automatic caches together, without hits that pay for it
@@ -36,17 +38,13 @@ class _Account:
 
 
 class FillBudget:
-    """`left`: reads that were left to MySQL.
-
-    Invariants: 1. at most MOST_KEYS keys are in each of both generations.
-    """
+    """`left`: reads that were left to MySQL."""
 
     def __init__(self) -> None:
         self.left = 0
         self._common = MOST_COMMON_US
         self._accounts: dict[str, _Account] = {}
-        self._young: set[int] = set()
-        self._old: set[int] = set()
+        self._asked = Recent(MOST_KEYS)
 
     def open(self, cache: str, worth_us: float = SAVED_US) -> None:
         """A cache begins. `worth_us`: what a hit of it saves."""
@@ -59,7 +57,7 @@ class FillBudget:
         """Why a read of the cache that is no hit at once is left to MySQL; "" if it is to be filled."""
         if self._common > MOST_COMMON_US / 2:
             return ""
-        if not self._asked_before(hash((cache, key))):
+        if not self._asked.again(hash((cache, key))):
             self.left += 1
             return SELDOM
         account = self._accounts.get(cache)
@@ -86,14 +84,5 @@ class FillBudget:
             if account is not None:
                 account.credit = min(account.credit + count * account.worth * OF_SAVED, MOST_CREDIT_US)
 
-    def _asked_before(self, key: int) -> bool:
-        if key in self._young:
-            return True
-        found = key in self._old
-        if len(self._young) >= MOST_KEYS:
-            self._old, self._young = self._young, set()
-        self._young.add(key)
-        return found
-
     def check_invariants(self) -> None:
-        assert len(self._young) <= MOST_KEYS and len(self._old) <= MOST_KEYS
+        self._asked.check_invariants()

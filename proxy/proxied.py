@@ -21,6 +21,7 @@ from typing import Protocol
 from planner.lift import lifted_of
 from planner.scan import scan
 from proxy.reasons import Reason, reason_of
+from proxy.recent import Recent
 from proxy.slices import in_slices
 from sqltypes.errors import DeadlinePassed, Overloaded, ParseError, SourceDown
 
@@ -28,6 +29,7 @@ MOST_SHAPES = 1000
 LONGEST_SHAPE = 8192  # characters: with `MOST_SHAPES` of them the list stays below 10 MB
 TEXTS_REMEMBERED = 1000
 LATEST = 32  # times of which the median is
+RECENT_KEYS = 8192  # of all shapes together
 MOST_ACCOUNTS = 16  # of one shape; who comes after them does not see it among his own
 FORGETTING = 600.0  # seconds in which what a shape has cost counts half
 EACH = 16  # texts of one kind that are told apart one by one; then one in so many stands for all of them
@@ -70,8 +72,8 @@ class ProxiedQuery:
     caching weighs them."""
 
     __slots__ = (
-        "_latest", "_noted", "_owner", "able", "accounts", "count", "database", "judgement", "kept", "marked", "recent",
-        "seen", "shape", "total_us", "unable",
+        "_latest", "_noted", "_owner", "able", "accounts", "count", "database", "judgement", "kept", "keyed", "marked",
+        "recent", "repeated", "seen", "shape", "total_us", "unable",
     )  # fmt: skip
 
     def __init__(self, owner: ProxiedQueries, shape: str, database: str) -> None:
@@ -88,16 +90,19 @@ class ProxiedQuery:
         self.kept = True  # in the list; a forgotten one comes back when it is noted again
         self.recent = 0.0
         self.marked = 0  # `able` when `recent` was last brought forward
+        self.keyed = self.repeated = (
+            0.0  # reads whose key is known, and those of them whose key came before; weighed so
+        )
         self._latest = [0.0] * LATEST
         self._noted = 0
 
-    def note(self, us: float, account: str, times: int = 1, unable: str = "") -> None:
+    def note(self, us: float, account: str, times: int = 1, unable: str = "", key: int = 0) -> None:
         """A read of this shape was passed through for the account, and MySQL took so long; it stands for so many.
-        `unable`: why its session could not have been given a hit."""
+        `unable`: why its session could not have been given a hit. `key`: of all its values; 0: not known."""
         if not self.kept:
             current = self._owner.again(self)
             if current is not self:
-                current.note(us, account, times, unable)
+                current.note(us, account, times, unable, key)
                 return
         owner = self._owner
         if owner.noted is not None:
@@ -111,6 +116,10 @@ class ProxiedQuery:
             self.unable = unable
         else:
             self.able += times
+            if key:
+                self.keyed += times
+                if owner.recent.again(key):
+                    self.repeated += times
         self.total_us += us * times
         self.seen = self._owner.clock()
         if account not in self.accounts and len(self.accounts) < MOST_ACCOUNTS:
@@ -149,19 +158,19 @@ class ProxiedTexts:
         self._entry: ProxiedQuery | None = None
         self._noted = 0
 
-    def note(self, us: float, account: str, text: bytes, unable: str = "") -> None:
+    def note(self, us: float, account: str, text: bytes, unable: str = "", key: int = 0) -> None:
         """As `ProxiedQuery.note`, of this text."""
         if self._sql is not None:
             entry, self._sql = self._owner.entry(self._sql, self._database), None
             self._entry = entry if entry.is_whole else None
         if self._entry is not None:
-            self._entry.note(us, account, 1, unable)
+            self._entry.note(us, account, 1, unable, key)
             return
         self._noted += 1
         if self._noted <= EACH:
-            self._owner.entry(text.decode(errors="replace"), self._database).note(us, account, 1, unable)
+            self._owner.entry(text.decode(errors="replace"), self._database).note(us, account, 1, unable, key)
         elif self._noted % EACH == 0:
-            self._owner.entry(text.decode(errors="replace"), self._database).note(us, account, EACH, unable)
+            self._owner.entry(text.decode(errors="replace"), self._database).note(us, account, EACH, unable, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +201,7 @@ class ProxiedQueries:
         self.by_reason: dict[Reason, int] = dict.fromkeys(Reason, 0)  # reads that MySQL has answered
         # Is told of each read that is noted, with what MySQL took and for how many it stands.
         self.noted: Callable[[ProxiedQuery, float, int], None] | None = None
+        self.recent = Recent(RECENT_KEYS)
         self._judge = judge
         self._most = most
         self._shapes: dict[tuple[str, str], ProxiedQuery] = {}

@@ -8,9 +8,8 @@ nothing is cached automatically, and again once something is. Both are of the sa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp
 
-SECONDS = 10.0  # in which what was measured counts for 1/e
+WINDOW = 1.0  # seconds that are measured together; the best ones are compared, for whatever disturbs makes them worse
 LEAST_PASSING, LEAST_CACHING = 1.5, 5.0  # seconds that must have been measured
 SETTLING = 2.0  # after a cache was made: it is planned, and each session asks for its rights
 FRESH = 120.0  # seconds for which it is known what passing takes
@@ -19,24 +18,25 @@ WORSE = 1.05
 
 @dataclass(slots=True)
 class _Way:
-    """`used`, `statements`: of the last seconds, weighed by age. `seconds`: measured in all. `at`: when, last."""
+    """`seconds`: measured in all. `at`: when, last. `us`: of the loop for a statement, in the best window."""
 
-    used: float = 0.0
-    statements: float = 0.0
+    used: float = 0.0  # in the window that has begun, as the next two
+    statements: int = 0
+    window: float = 0.0
     seconds: float = 0.0
     at: float = float("-inf")
+    us: float = float("inf")
 
     def note(self, now: float, seconds: float, used: float, statements: int) -> None:
-        weight = exp(-seconds / SECONDS)
-        self.used = self.used * weight + used
-        self.statements = self.statements * weight + statements
+        self.used += used
+        self.statements += statements
+        self.window += seconds
         self.seconds += seconds
         self.at = now
-
-    @property
-    def us(self) -> float:
-        """Microseconds of the loop for a statement."""
-        return self.used / self.statements * 1e6 if self.statements else 0.0
+        if self.window >= WINDOW:
+            if self.statements:
+                self.us = min(self.us, self.used / self.statements * 1e6)
+            self.used, self.statements, self.window = 0.0, 0, 0.0
 
 
 class TwoWays:

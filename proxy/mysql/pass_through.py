@@ -37,6 +37,7 @@ class Passing:
     noted: bytes | None  # its text, where it is noted as one that no cache is for
     sent: Sent
     executed: PreparedStatement | None  # whose execution it is
+    key: int  # of what it asks, where it is noted
     at: int  # nanoseconds of `perf_counter_ns`
     # Of a read that a cache is for.
     cache: str
@@ -90,7 +91,8 @@ class PassThrough:
             self._before_resolving(route)
         names = self._names(data) if route.effects.recodes else None
         sent = Sent(state.transactional, state.autocommit, state.in_transaction, state.known, names)
-        self._passing = Passing(route, noted, sent, executed, perf_counter_ns(), cache, values, why)
+        key = 0 if noted is None else hash((noted, data[9:])) if executed is not None else hash(noted)
+        self._passing = Passing(route, noted, sent, executed, key, perf_counter_ns(), cache, values, why)
         state.vacant = False
         # A text too large to be looked at, or one whose cache is being planned again, may be a cached read.
         state.passed |= cache != "" or route is shared.large or (why is NO_CACHE and shared.system.rebuilding())
@@ -123,7 +125,7 @@ class PassThrough:
         after(state, effects, sent, outcome)
         took = (perf_counter_ns() - passing.at) / 1000
         if passing.noted is not None and route.noted is not None:
-            route.noted.note(took, state.account, passing.noted, unable(state))
+            route.noted.note(took, state.account, passing.noted, unable(state), passing.key)
         elif passing.cache and not failed:
             self._shared.note_passed(passing.cache, passing.values, passing.why, took)
         if context.shown.answers:

@@ -671,3 +671,28 @@ def test_after_a_pause_a_short_loop_gives_caches_the_time_of_new_ones() -> None:
     assert rig.caches.dropped == []
     busy(rig, 60, 60.0, hits=5000)
     assert rig.caches.dropped == []
+
+
+# -- keys that come again ----------------------------------------------------------------------------------------------
+
+
+def keyed(rig: Rig, keys: int, times: int = 5000) -> None:
+    entry = rig.passed(0)
+    for number in range(times):
+        entry.note(300.0, "app@%", key=1 + number % keys)
+
+
+@pytest.mark.parametrize(("keys", "is_made"), [(100, True), (4000, False)])
+def test_a_short_loop_makes_caches_only_where_nearly_each_read_asks_again(keys: int, is_made: bool) -> None:
+    rig = Rig()
+    busy(rig, 3, 100.0)
+    keyed(rig, keys)
+    busy(rig, 5, 100.0)
+    assert bool(rig.caches.made) is is_made
+
+
+def test_a_loop_that_has_time_makes_them_all_the_same() -> None:
+    rig = Rig()
+    keyed(rig, 4000)
+    rig.seconds(2)
+    assert rig.caches.made == [SLOW]
