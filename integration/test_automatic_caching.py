@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
@@ -181,5 +182,79 @@ def test_a_table_that_changes_its_engine_takes_its_automatic_caches_along(
             await ask(proxy, 50)
             await auto.look()
             assert await names(proxy) == []
+
+    run(scenario)
+
+
+def test_what_is_asked_for_five_seconds_is_cached_in_them(mysql: Server, database: str, tmp_path: Path) -> None:
+    """With the thresholds that are set by default, ten reads a second, and the looks that come in five seconds."""
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, auto_cache="on") as proxy:
+            auto = proxy.app.router.auto_cache
+            assert auto is not None
+            ahead = 0.0
+            auto.clock = lambda: monotonic() + ahead
+            await proxy.write(*STORIES)
+            served = []
+            for _ in range(5):
+                served += await ask(proxy, 10)
+                ahead += 1
+                await auto.look()
+            assert set(served[:20]) == {"passed"} and set(await ask(proxy, 3)) <= {"hit", "miss"}
+            assert set(await ask(proxy, 3)) == {"hit"}
+
+    run(scenario)
+
+
+def test_every_shape_that_mysql_has_answered_is_judged_with_why_it_is_not_cached(
+    mysql: Server, database: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with watching(mysql, database, tmp_path) as (proxy, auto):
+            await proxy.write(*STORIES, "CREATE TABLE old (id INT PRIMARY KEY) ENGINE=MyISAM")
+            for number in range(150):
+                await proxy.client.query(f"SELECT id, {number} FROM stories WHERE author = 1", database=database)
+            await proxy.client.query("SELECT id FROM old WHERE id = 1", database=database)
+            await ask(proxy, 30)
+            await auto.look()
+            command = recognise("SHOW PROXIED QUERIES")
+            assert command is not None
+            table = await run_command(command, proxy.app.router, Admin(database))
+            assert isinstance(table, ResultTable)
+            names = [name for name, _ in table.columns]
+            rows = {str(row[0]): dict(zip(names, row, strict=True)) for row in table.rows}
+            assert len(rows) == 152
+            assert rows[SHAPE]["reason"] == "cached as 'auto1'"
+            old = rows.pop("SELECT id FROM old WHERE id = ?")
+            assert old["cacheable"] == "no" and str(old["reason"]).startswith("engine: ")
+            del rows[SHAPE]
+            worth = "maintain; not worth it: 1 reads in the last minute, 20 are needed"
+            assert {(row["cacheable"], row["reason"]) for row in rows.values()} == {("yes", worth)}
+
+    run(scenario)
+
+
+def test_show_caches_says_what_is_to_become_of_it(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with watching(mysql, database, tmp_path) as (proxy, auto):
+            await proxy.write(*STORIES)
+            await ask(proxy, 25)
+            await auto.look()
+            ahead = 0.0
+            auto.clock = lambda: monotonic() + ahead
+            auto.policy = replace(auto.policy, count_every=0.0)
+
+            async def reason() -> str:
+                (info,) = await proxy.app.router.list_caches()
+                return info.decided
+
+            assert (await reason()).startswith("on trial for ")
+            ahead = 150.0
+            assert await reason() == "kept until its place is needed: it is hardly read"
+            for _ in range(5):
+                await ask(proxy, 30)
+            await auto.look()
+            assert (await reason()).startswith("kept: ") and "reads in the last minute were hits" in await reason()
 
     run(scenario)

@@ -249,7 +249,7 @@ def automatic(config: Config, router: Router, stream: BinlogSource) -> AutoCache
         return None
     load = LoopLoad()
     router.budget = FillBudget()
-    return AutoCache(
+    made = AutoCache(
         config.auto_cache,
         router.proxied,
         router,
@@ -260,6 +260,8 @@ def automatic(config: Config, router: Router, stream: BinlogSource) -> AutoCache
         statements=router.statements,
         late=lambda: router.lateness.lately if router.lateness is not None else 0.0,
     )
+    router.proxied.why_not = made.why_not
+    return made
 
 
 class StreamEvents:

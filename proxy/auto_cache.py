@@ -174,6 +174,7 @@ class _Made:
 class _Bar:
     until: float
     seconds: float
+    why: str
 
 
 @dataclass(slots=True)
@@ -308,7 +309,7 @@ class AutoCache:
                 there[info.name] = made
             await asyncio.sleep(0)  # sizes are sums over some hundred keys: others come between them
         for name in self._made.keys() - there.keys():
-            self._bar(self._made[name], self.policy.longest_bar)
+            self._bar(self._made[name], "somebody has dropped its cache", self.policy.longest_bar)
             self._close_account(name)
         self._made = there
 
@@ -356,7 +357,7 @@ class AutoCache:
         self._close_account(name)
         self._ways.changed(self.clock())
         if bar:
-            self._bar(made)
+            self._bar(made, why)
         try:
             await self.caches.drop_automatic(name)
         except UnknownCache:
@@ -368,7 +369,7 @@ class AutoCache:
         if self.budget is not None:
             self.budget.close(name)
 
-    def _bar(self, made: _Made, least: float = 0.0) -> None:
+    def _bar(self, made: _Made, why: str, least: float = 0.0) -> None:
         """The shape gets no cache for a time, which is longer each time."""
         policy, now = self.policy, self.clock()
         shape = made.entry.shape, made.entry.database
@@ -376,7 +377,7 @@ class AutoCache:
         again = before is not None and now - made.at < policy.settled
         seconds = max(least, before.seconds * 2 if before is not None and again else policy.bar)
         seconds = min(seconds, policy.longest_bar)
-        self._barred[shape] = _Bar(now + seconds, seconds)
+        self._barred[shape] = _Bar(now + seconds, seconds, why)
         while len(self._barred) > MOST_BARRED:
             self._barred.popitem(last=False)
 
@@ -406,7 +407,7 @@ class AutoCache:
                 return
             except UpwellError as error:
                 log.warning("automatic_cache_failed", query=entry.shape, why=error.message)
-                self._bar(_Made(entry, now, 0.0))
+                self._bar(_Made(entry, now, 0.0), error.message)
 
     def _comes_again(self, entry: ProxiedQuery) -> bool:
         """Whether nearly each read asks what was asked lately: few keys are to be filled then, while nobody has time
@@ -423,6 +424,38 @@ class AutoCache:
         plain = self.proxied.entry(shape, entry.database)
         judgement = await self.proxied.judged(plain)
         return plain if judgement.cacheable and judgement.needs.isdisjoint(differing(modes)) else entry
+
+    # -- what it has decided -----------------------------------------------------------------------------------------
+
+    def why_not(self, entry: ProxiedQuery) -> str:
+        """Why a shape that could be cached has no cache."""
+        now, policy = self.clock(), self.policy
+        bar = self._barred.get((entry.shape, entry.database))
+        if bar is not None and bar.until > now:
+            return f"not again for {bar.until - now:.0f} s: {bar.why}"
+        reads = entry.recent + entry.able - entry.marked
+        if reads < policy.least_reads:
+            return f"not worth it: {reads:.0f} reads in the last minute, {policy.least_reads:.0f} are needed"
+        busy = reads * entry.p50_us / 1000
+        if busy < policy.least_busy_ms:
+            return f"not worth it: {busy:.1f} ms of MySQL's in the last minute, {policy.least_busy_ms:g} are needed"
+        if self.was_short and not self._comes_again(entry):
+            return f"not now: Upwell is short of time, and {1 - entry.repeated / entry.keyed:.0%} of the reads ask anew"
+        if not self._has_room():
+            return "not now: automatic caches have their number, or their memory"
+        return "not yet: it is looked at each second"
+
+    def decided(self, name: str) -> str:
+        """What is to become of a cache, "" if it is no automatic one."""
+        made, now = self._made.get(name), self.clock()
+        if made is None:
+            return ""
+        figures = f"{made.hits:.0f} of {made.reads:.0f} reads in the last minute were hits"
+        if now - made.woke < self.policy.trial:
+            return f"on trial for {self.policy.trial - (now - made.woke):.0f} s more: {figures}"
+        if self._is_idle(made):
+            return "kept until its place is needed: it is hardly read"
+        return f"kept: {figures}, they save {made.saved_us / 1000:.0f} ms of MySQL's time"
 
     def _wanting(self, now: float) -> list[ProxiedQuery]:
         """Shapes that are asked often and long enough, the busiest first."""

@@ -33,7 +33,6 @@ RECENT_KEYS = 8192  # of all shapes together
 MOST_ACCOUNTS = 16  # of one shape; who comes after them does not see it among his own
 FORGETTING = 600.0  # seconds in which what a shape has cost counts half
 EACH = 16  # texts of one kind that are told apart one by one; then one in so many stands for all of them
-JUDGED_AT_ONCE = 100  # shapes that one listing finds out about
 LONGEST_TEXT = 1 << 16  # characters: a longer one has no shape
 MOST_TOKENS = 800  # of a shape, a list of literals counted as one: it is found out in less than 5 ms
 TOO_LONG = f"(a text of more than {LONGEST_SHAPE} characters, or more than {MOST_TOKENS} words)"
@@ -108,7 +107,7 @@ class ProxiedQuery:
         if owner.noted is not None:
             owner.noted(self, us, times)
         refused = owner.is_refused(self)
-        owner.by_reason[Reason.SHAPE if refused else Reason.SETTING if unable else Reason.NOT_CACHED] += times
+        owner.by_reason[Reason.SHAPE if refused else reason_of(unable) if unable else Reason.NOT_CACHED] += times
         self._latest[self._noted % LATEST] = us
         self._noted += 1
         self.count += times
@@ -201,6 +200,8 @@ class ProxiedQueries:
         self.by_reason: dict[Reason, int] = dict.fromkeys(Reason, 0)  # reads that MySQL has answered
         # Is told of each read that is noted, with what MySQL took and for how many it stands.
         self.noted: Callable[[ProxiedQuery, float, int], None] | None = None
+        # Says of a shape that could be cached why automatic caching has not done it.
+        self.why_not: Callable[[ProxiedQuery], str] = lambda entry: ""
         self.recent = Recent(RECENT_KEYS)
         self._judge = judge
         self._most = most
@@ -277,27 +278,31 @@ class ProxiedQueries:
         return self._judge.cached_as(entry.judgement, entry.database) if entry.judgement is not None else ""
 
     async def listed(self, wanted: Callable[[ProxiedQuery], bool], limit: int | None = None) -> list[ProxiedInfo]:
-        """Lines of those wanted, at most `limit`, those first that cost MySQL most. Finds out about the first
-        JUDGED_AT_ONCE of them whether they can be cached."""
+        """Lines of those wanted, at most `limit`, those first that cost MySQL most. Finds out of each whether it can be
+        cached, one after the other: planned by the helper process, so that nobody else waits for it."""
         passed = [entry for entry in self._shapes.values() if entry.count]  # the others have been hits ever since
         entries = [entry async for entry in in_slices(passed) if wanted(entry)]
         entries.sort(key=lambda entry: -entry.total_us)
-        return [
-            await self._line(entry, judge=number < JUDGED_AT_ONCE)
-            async for number, entry in in_slices(enumerate(islice(entries, limit)))
-        ]
+        lines: list[ProxiedInfo] = []
+        failed = ""  # MySQL does not answer: it is asked no more
+        async for entry in in_slices(islice(entries, limit)):
+            if not failed:
+                try:
+                    await self.judged(entry)
+                except NO_SOURCE as error:
+                    failed = error.message or error.reason
+            lines.append(self._line(entry, failed))
+        return lines
 
-    async def _line(self, entry: ProxiedQuery, *, judge: bool) -> ProxiedInfo:
+    def _line(self, entry: ProxiedQuery, failed: str) -> ProxiedInfo:
+        """`failed`: why it cannot be found out now whether shapes can be cached, "" if it can."""
         judgement = entry.judgement
-        reason = "not found out yet: ask for fewer (LIKE, LIMIT)"
-        if judge:
-            try:
-                judgement = await self.judged(entry)
-            except NO_SOURCE as error:
-                reason = f"not found out yet: {error.message or error.reason}"
+        reason = f"not found out yet: {failed}"
         if judgement is not None:
             name = self.cached_as(entry)
             reason = f"cached as {name!r}" if name else judgement.reason
+            if judgement.cacheable and not name and (why := self.why_not(entry)):
+                reason += f"; {why}"
             if judgement.cacheable and entry.count > entry.able:
                 reason += f"; {entry.count - entry.able} reads could not have been hits: {entry.unable}"
         return ProxiedInfo(

@@ -38,12 +38,12 @@ from proxy.api import (
     SystemStatus,
     WireFormat,
 )
-from proxy.auditor import Auditor
 from proxy.auto_cache import AutoCache
 from proxy.bulk import Bulk
 from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from proxy.caches import OpenCache
 from proxy.catalog import Catalog
+from proxy.checks import auditor_of, sampler_of
 from proxy.counters import COUNTERS, SOURCE
 from proxy.faults import is_fault
 from proxy.fill_budget import FillBudget
@@ -55,7 +55,6 @@ from proxy.long_sql import is_long, read_text, substituted, substituted_in_slice
 from proxy.named_cache import NamedCache
 from proxy.proxied import ProxiedQueries
 from proxy.pump import Pump
-from proxy.sample import Sampler
 from proxy.slices import encode_in_slices, in_slices
 from proxy.state import StateStore
 from proxy.subscriptions import Subscriptions
@@ -92,8 +91,7 @@ class Router:
     ) -> None:
         self.pump = pump
         self.faults = pump.faults
-        self.closed = ""
-        self.stopping = False
+        self.closed, self.stopping = "", False
         self.proxied = ProxiedQueries(catalog)
         self.auto_cache: AutoCache | None = None
         self.budget: FillBudget | None = None  # with automatic caching
@@ -116,13 +114,13 @@ class Router:
         self._changed_at = monotonic()
         self.lateness: Lateness | None = None
         self.session_figures: Callable[[], dict[str, int]] = dict  # of the MySQL listener
-        self.accounts_version = 0  # another number after each change of accounts and their rights
-        self.changes = 0  # of that, and of caches
+        # Other numbers after each change of accounts and their rights, and of that and of caches.
+        self.accounts_version = self.changes = 0
         self.moment = Moment(0, engine.ring.pushed)
         matcher.on_change = self._on_change
         self._visible = VisibleTimes(lambda: stream.skew)
-        self.sampler = self._sampler(check_sample)
-        self.auditor = self._auditor(verify_new_caches)
+        self.sampler = sampler_of(engine, executor, stream, pump, check_sample, self.spent)
+        self.auditor = auditor_of(engine, self.sampler, catalog, verify_new_caches, self._source_version)
         self.sampler.on_different = self.auditor.on_different
         catalog.auditor = self.auditor
         catalog.definitions = state
@@ -131,32 +129,8 @@ class Router:
         self._subscriptions = Subscriptions(self, catalog)
         self.server_version = ""
 
-    def _sampler(self, share: float) -> Sampler:
-        """Compares that share of the hits with MySQL's answers."""
-        executor, stream = self._executor, self._stream
-        sampler = Sampler(
-            self._engine,
-            executor.submit,
-            substituted,
-            share=share,
-            source_up=lambda: stream.connected and not executor.queued,
-            followed=lambda: stream.server_uuid,
-            publish=lambda: self.pump.handle(self._engine.flush()),
-        )
-        sampler.comparer.join, sampler.comparer.spent = self.join, self.spent
-        return sampler
-
-    def _auditor(self, wanted: int) -> Auditor:
-        """Compares the first answers of new caches. Requires: there is a sampler."""
-        return Auditor(
-            self._engine,
-            self.sampler.comparer,
-            wanted,
-            self._catalog.distrust,
-            substituted=substituted,
-            source_version=lambda: self.server_version,
-            clock=monotonic,
-        )
+    def _source_version(self) -> str:
+        return self.server_version
 
     # -- formats -----------------------------------------------------------------------------------------------------
 
@@ -207,7 +181,13 @@ class Router:
 
     async def list_caches(self) -> list[CacheInfo]:
         caches = list(self._catalog.caches.values())
-        return [cache.info() async for cache in in_slices(caches) if not cache.dropped]
+        return [self._info(cache) async for cache in in_slices(caches) if not cache.dropped]
+
+    def _info(self, cache: NamedCache) -> CacheInfo:
+        """With what automatic caching has decided of it, where it has made it."""
+        info = cache.info()
+        decided = self.auto_cache.decided(cache.name) if self.auto_cache is not None and cache.is_automatic else ""
+        return replace(info, decided=decided) if decided else info
 
     def find_cache(self, name: str) -> CacheInfo | None:
         cache = self._catalog.caches.get(name)

@@ -222,7 +222,7 @@ def _cache_row(info: CacheInfo, session: SessionView) -> tuple[Cell, ...]:
         info.database,
         made_by.origin.value,
         made_by.account or None,
-        (info.why or made_by.reason or None) if shown else None,
+        (info.why or "; ".join(filter(None, (made_by.reason, info.decided))) or None) if shown else None,
     )
 
 

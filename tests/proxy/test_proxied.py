@@ -10,7 +10,6 @@ from planner.lift import lifted
 from planner.scan import Token, scan
 from proxy.proxied import (
     EACH,
-    JUDGED_AT_ONCE,
     LATEST,
     LONGEST_SHAPE,
     LONGEST_TEXT,
@@ -20,6 +19,7 @@ from proxy.proxied import (
     ProxiedQuery,
     shape_of,
 )
+from proxy.reasons import Reason
 from sqltypes.errors import Overloaded, SourceDown
 from tests.support.fake_system import FakeJudge
 
@@ -270,10 +270,51 @@ def test_what_cannot_be_told_now_is_not_remembered(error: SourceDown | Overloade
     assert asyncio.run(proxied.listed(everything))[0].cacheable
 
 
-def test_one_listing_plans_no_more_than_so_many() -> None:
-    proxied, judge, _ = queries(most=JUDGED_AT_ONCE * 2)
-    for number in range(JUDGED_AT_ONCE + 1):
+def test_one_listing_finds_out_about_every_shape() -> None:
+    proxied, judge, _ = queries(most=1000)
+    for number in range(1000):
         proxied.entry(f"SELECT {number} FROM t", "shop").note(1.0 + number, "app@%")
     lines = asyncio.run(proxied.listed(everything))
-    assert len(judge.asked) == JUDGED_AT_ONCE and len(lines) == JUDGED_AT_ONCE + 1
-    assert (lines[-1].query, lines[-1].cacheable) == ("SELECT 0 FROM t", None)
+    assert len(judge.asked) == len(lines) == 1000 and all(line.cacheable for line in lines)
+    asyncio.run(proxied.listed(everything, limit=10))
+    assert len(judge.asked) == 1000
+
+
+def test_where_mysql_does_not_answer_it_is_asked_once_and_what_is_known_is_told() -> None:
+    proxied, judge, _ = queries()
+    for number in range(5):
+        proxied.entry(f"SELECT {number} FROM t", "shop").note(10.0 - number, "app@%")
+    asyncio.run(proxied.listed(everything, limit=2))
+    asked, judge.failing = len(judge.asked), SourceDown("away")
+    judge.schema = 1
+    lines = asyncio.run(proxied.listed(everything))
+    assert [line.cacheable for line in lines] == [True, True, None, None, None]
+    assert {line.reason for line in lines[2:]} == {"not found out yet: away"} and len(judge.asked) <= asked + 1
+
+
+def test_a_shape_that_could_be_cached_tells_why_it_is_not() -> None:
+    proxied, judge, _ = queries()
+    proxied.why_not = lambda entry: f"not worth it: {entry.count} reads"
+    judge.refused["SELECT 2 FROM t"] = "engine: MyISAM"
+    judge.caches["SELECT 3 FROM t"] = "q1"
+    for number in (1, 2, 3):
+        proxied.entry(f"SELECT {number} FROM t", "shop").note(10.0 - number, "app@%")
+    assert [line.reason for line in asyncio.run(proxied.listed(everything))] == [
+        "maintain; not worth it: 1 reads", "engine: MyISAM", "cached as 'q1'",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("unable", "reason"),
+    [
+        ("", Reason.NOT_CACHED),
+        ("in a transaction that has written", Reason.TRANSACTION),
+        ("in a SERIALIZABLE transaction", Reason.TRANSACTION),
+        ("the session has locked tables", Reason.SETTING),
+        ("sql_mode.PIPES_AS_CONCAT is 'ON' in this session", Reason.SETTING),
+    ],
+)
+def test_a_read_is_counted_by_why_its_session_could_not_have_a_hit(unable: str, reason: Reason) -> None:
+    proxied, _, _ = queries()
+    proxied.entry("SELECT 1 FROM t", "shop").note(1.0, "app@%", 3, unable)
+    assert {one: count for one, count in proxied.by_reason.items() if count} == {reason: 3}

@@ -10,7 +10,8 @@ from proxy.recent import Recent
 
 @given(st.lists(st.integers(0, 12)), st.integers(1, 6))
 def test_the_last_different_ones_are_known_and_older_ones_are_forgotten(numbers: list[int], most: int) -> None:
-    recent, came = Recent(most), []
+    recent = Recent(most)
+    came: list[int] = []
     for number in numbers:
         newest_first = list(dict.fromkeys(reversed(came)))
         found = recent.again(number)
