@@ -32,25 +32,23 @@ from planner.needs import OF_MODE
 from proxy.api import CacheInfo, MadeBy, Origin
 from proxy.fill_budget import SAVED_US, FillBudget
 from proxy.loop_load import LoopLoad
+from proxy.made_cache import MINUTE, Made
 from proxy.proxied import NO_SOURCE, ProxiedQueries, ProxiedQuery
 from proxy.two_ways import TwoWays
 from sqltypes.errors import UnknownCache, UpwellError
 
 log = structlog.get_logger("upwell.automatic")
 
-MINUTE = 60.0
 IDLE_SHARE = 0.25  # of the reads for which a cache is made: with fewer it is idle
 ROOM_SHARE = 0.8  # of its memory: above it nothing is made, and what is dropped for memory is dropped down to it
-LEAST_HITS = 0.1  # of all reads: with fewer the memory is better used otherwise, whatever time they save
-FILL_US = 50.0  # what a miss costs this process at least, beside MySQL's time
-HIT_US = 20.0  # what a hit takes, where none was timed yet
 AT_ONCE = 8  # shapes that one look plans, at most
 AT_ONCE_SHORT = 2  # where the loop is short
+IDLE = 0.75  # of the loop's time, in which nothing was to be done: then it is not short
+RISING = 1.5  # seconds after which it is known whether a loop is short that was idle
 LEAST_BUSY, LEAST_RATE = 0.5, 100.0  # of the loop, statements a second: so that it tells something what one takes
 MOSTLY, PATIENCE = 0.5, 4.0  # where so much of the reads are hits, a cache is judged so many times later
 REPEATED = 0.95
 MUCH = 10.0  # times what a hit saves the loop: with so much of MySQL's time a cache is kept
-LEFT_US = 80.0  # what a read costs that is left to MySQL, beside one that no cache is for
 LATENESS = 3.0  # of a read's time so many times the loop's lateness may have been spent waiting for the loop
 MOST_BARRED = 1000
 
@@ -110,67 +108,6 @@ class Caches(Protocol):
 
 
 @dataclass(slots=True)
-class _Made:
-    """One cache: `direct_us` is what MySQL took for its reads before. `hits`, `misses`, `left` and `work_us`
-    (`CacheInfo`) of the last minute, weighed by age; `seen_...` the cache's own counts at the last look. `worth`:
-    microseconds that a hit saves where the loop is short, of MySQL's time, too."""
-
-    entry: ProxiedQuery
-    at: float
-    direct_us: float
-    hits: float = 0.0
-    misses: float = 0.0
-    left: float = 0.0
-    work_us: float = 0.0
-    worth: float = SAVED_US
-    pays: bool = False  # it has since `woke`
-    read_at: float = 0.0
-    woke: float = 0.0  # when its reads began, or began again after a pause before which it paid: a trial begins there
-    saved_lately_us: float = 0.0  # of the loop, between the last two looks
-    seen_hits: int = 0
-    seen_misses: int = 0
-    seen_left: int = 0
-    seen_work_us: float = 0.0
-    paid_hits: int = 0  # for which the budget was told
-    bytes: int = 0
-    hit_us: float = HIT_US
-    miss_us: float = 0.0
-    refused: str = ""  # why it cannot be cached any more
-
-    @property
-    def reads(self) -> float:
-        return self.hits + self.misses + self.left
-
-    @property
-    def saved_us(self) -> float:
-        """Time that hits have saved in the last minute, less what misses took longer than MySQL alone."""
-        more = max(FILL_US, self.miss_us - self.direct_us)
-        return self.hits * max(0.0, self.direct_us - self.hit_us) - self.misses * more
-
-    @property
-    def is_paying(self) -> bool:
-        return self.hits >= self.reads * LEAST_HITS and self.saved_us > 0
-
-    def count(self, info: CacheInfo, decay: float, now: float) -> None:
-        hits, left, work_us = info.hits - self.seen_hits, info.left - self.seen_left, info.work_us - self.seen_work_us
-        if hits or left or info.misses > self.seen_misses:
-            if self.pays and now - self.read_at >= MINUTE:  # what writes have emptied in a pause is filled again
-                self.woke, self.pays = now, False
-            self.read_at = now
-        self.saved_lately_us = hits * self.worth - work_us - left * LEFT_US
-        self.hits = self.hits * decay + hits
-        self.misses = self.misses * decay + info.misses - self.seen_misses
-        self.left = self.left * decay + left
-        self.work_us = self.work_us * decay + work_us
-        self.seen_hits, self.seen_misses, self.bytes = info.hits, info.misses, info.bytes
-        self.seen_left, self.seen_work_us = info.left, info.work_us
-        self.hit_us = info.hit_p50_us or HIT_US
-        self.miss_us = info.miss_p50_us
-        self.pays |= hits > 0 and self.is_paying
-        self.refused = (info.why or info.state) if info.state == "refused" else ""
-
-
-@dataclass(slots=True)
 class _Bar:
     until: float
     seconds: float
@@ -186,6 +123,7 @@ class _Looks:
     paid: float
     statements: int = 0  # until `paid`
     short: float = float("-inf")  # when the loop was short of time, last
+    idle: float = float("-inf")  # when it was mostly idle, last
     task: asyncio.Task[None] | None = None
 
 
@@ -212,7 +150,7 @@ class AutoCache:
     )
 
     def __post_init__(self) -> None:
-        self._made: dict[str, _Made] = {}
+        self._made: dict[str, Made] = {}
         self._ways = TwoWays()
         self._barred: OrderedDict[Shape, _Bar] = OrderedDict()
         self._looks = _Looks(self.clock(), self.clock(), self.clock())
@@ -236,6 +174,8 @@ class AutoCache:
             self.load.tick()
             if self.load.short:
                 looks.short = now
+            if self.load.idle >= IDLE:
+                looks.idle = now
             statements, looks.statements = self.statements() - looks.statements, self.statements()
             if self.load.busy > LEAST_BUSY and statements >= LEAST_RATE * seconds:
                 self._ways.note(now, seconds, self.load.used, statements, caching=bool(self._made))
@@ -300,7 +240,7 @@ class AutoCache:
 
     async def _count(self, now: float, decay: float) -> None:
         """Takes the counts of the caches. One that is gone was dropped by somebody, or made his own."""
-        there: dict[str, _Made] = {}
+        there: dict[str, Made] = {}
         for cache in self.caches.automatic():
             info = cache.info()
             made = self._made.get(info.name)
@@ -326,7 +266,7 @@ class AutoCache:
                 held -= made.bytes
         return list(losing.items())
 
-    def _why_drop(self, made: _Made, now: float) -> str:
+    def _why_drop(self, made: Made, now: float) -> str:
         """Why the cache is not kept, "" if it is."""
         if made.refused:
             return f"it can be cached no longer: {made.refused}"
@@ -349,7 +289,7 @@ class AutoCache:
             )
         return ""
 
-    def _is_idle(self, made: _Made) -> bool:
+    def _is_idle(self, made: Made) -> bool:
         return made.reads < self.policy.least_reads * IDLE_SHARE
 
     async def _drop(self, name: str, why: str, *, bar: bool = True) -> None:
@@ -369,7 +309,7 @@ class AutoCache:
         if self.budget is not None:
             self.budget.close(name)
 
-    def _bar(self, made: _Made, why: str, least: float = 0.0) -> None:
+    def _bar(self, made: Made, why: str, least: float = 0.0) -> None:
         """The shape gets no cache for a time, which is longer each time."""
         policy, now = self.policy, self.clock()
         shape = made.entry.shape, made.entry.database
@@ -386,6 +326,8 @@ class AutoCache:
     async def _make(self, now: float) -> None:
         """Makes caches for the shapes that keep MySQL busiest, a few at a time: each is planned with MySQL's help. None
         while the loop is short, and those that there are have cost more than they save."""
+        if self.load is not None and 0 < now - self._looks.idle < RISING and not self.was_short:
+            return  # a flood has begun: whether it leaves the loop time is not known yet
         if self.was_short:
             if not (self._made or self._ways.is_known(now)):
                 return
@@ -407,7 +349,7 @@ class AutoCache:
                 return
             except UpwellError as error:
                 log.warning("automatic_cache_failed", query=entry.shape, why=error.message)
-                self._bar(_Made(entry, now, 0.0), error.message)
+                self._bar(Made(entry, now, 0.0), error.message)
 
     def _comes_again(self, entry: ProxiedQuery) -> bool:
         """Whether nearly each read asks what was asked lately: few keys are to be filled then, while nobody has time
@@ -490,7 +432,7 @@ class AutoCache:
         if info.existed:
             return  # somebody was quicker
         worth = SAVED_US + max(0.0, entry.p50_us - LATENESS * self.late() * 1e6)
-        self._made[info.name] = _Made(entry, now, entry.p50_us, worth=worth, read_at=now, woke=now)
+        self._made[info.name] = Made(entry, now, entry.p50_us, worth=worth, read_at=now, woke=now)
         if self.budget is not None:
             self.budget.open(info.name, worth)
         self._ways.changed(now)

@@ -696,3 +696,32 @@ def test_a_loop_that_has_time_makes_them_all_the_same() -> None:
     keyed(rig, 4000)
     rig.seconds(2)
     assert rig.caches.made == [SLOW]
+
+
+def test_what_a_flood_asks_is_not_cached_before_it_is_known_whether_the_loop_is_short() -> None:
+    rig = Rig()
+    rig.seconds(10)
+    for _ in range(3):
+        rig.used += 0.1
+        rig.now += 0.25
+        rig.auto.tick()  # the flood begins in one of them
+    keyed(rig, 4000)
+    busy(rig, 6, 100.0)
+    assert rig.caches.made == []
+
+
+def test_behind_a_second_of_it_what_is_asked_is_cached_if_the_loop_is_not_short() -> None:
+    rig = Rig()
+    keyed(rig, 4000)
+    for _ in range(8):
+        rig.used += 0.12
+        rig.now += 0.25
+        rig.statements += 100
+
+        async def tick() -> None:
+            rig.auto.tick()
+            while rig.auto.looking:
+                await asyncio.sleep(0)
+
+        asyncio.run(tick())
+    assert rig.caches.made == [SLOW]
