@@ -159,6 +159,7 @@ class CacheInfo:
     made_by: MadeBy = BY_GRPC
     existed: bool = False  # told by `create_cache`: the query was cached already
     relations: frozenset[tuple[str, str]] = frozenset()  # (schema, name) of the tables and views that it reads
+    before: tuple[int, int] = (0, 0)  # hits and misses of caches that had the name before
     decided: str = ""  # of an automatic one: what is to become of it, and why
     left: int = 0  # of an automatic one: reads left to MySQL because Upwell's processor was short
     work_us: float = 0.0  # and what its misses and long derivations took of the event loop

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Protocol
 
 import structlog
@@ -30,6 +31,7 @@ from proxy.definitions import CacheLimits, Definitions, Forgotten, to_the_end
 from proxy.described import described
 from proxy.doubts import CLOSED, Doubt, Doubts, next_level
 from proxy.encoding import Encoding, carried
+from proxy.gone import Gone
 from proxy.keys import KeyBinder
 from proxy.leaving import Leaving
 from proxy.named_cache import NamedCache
@@ -102,7 +104,7 @@ class Catalog:
         self._matcher = matcher
         self._wanted: dict[str, tuple[Table, frozenset[str]]] = {}
         self._changing = asyncio.Lock()
-        self.dropped_hits = self.dropped_misses = 0  # of caches that are no more
+        self.gone = Gone()
         self._unlogged: set[str] = set()  # accounts of which it was told that they have sql_log_bin=0
         self._schema_changes = 0  # DDL events and losses of trust: a plan made across one is made again
         self._again = PlannedAgain()
@@ -220,7 +222,7 @@ class Catalog:
             if name in self.caches:
                 raise CacheExists(f"cache {name!r} exists with another query")
             self.limits.check(made_by, self.caches.values())
-            new = NamedCache(name, sql, database, made_by=made_by)
+            new = NamedCache(name, sql, database, made_by=made_by, before=self.gone.of(name))
             await to_the_end(self._make(new, planned, schema))
             return new, cache is not None
 
@@ -283,10 +285,7 @@ class Catalog:
         return None
 
     def _made_up(self, prefix: str) -> str:
-        number = 1
-        while f"{prefix}{number}" in self.caches:
-            number += 1
-        return f"{prefix}{number}"
+        return next(name for number in count(1) if (name := f"{prefix}{number}") not in self.caches)
 
     async def drop(self, name: str, *, only_automatic: bool = False, only_of: str = "") -> NamedCache:
         """Raises UnknownCache, with `only_automatic` also where automatic caching has not made it, with `only_of` where
@@ -329,7 +328,7 @@ class Catalog:
 
     def _remove(self, cache: NamedCache) -> None:
         del self.caches[cache.name]
-        self.dropped_hits, self.dropped_misses = self.dropped_hits + cache.hits, self.dropped_misses + cache.misses
+        self.gone.add(cache)
         cache.dropped = True
         self._uninstall(cache)
         self._want()

@@ -158,8 +158,9 @@ def _cache_metrics(caches: Sequence[CacheInfo]) -> Sequence[Metric]:
     for info in caches:
         keys.add_metric((info.name,), float(info.keys))
         size.add_metric((info.name,), float(info.bytes))
-        hits.add_metric((info.name,), float(info.hits))
-        misses.add_metric((info.name,), float(info.misses))
+        before_hits, before_misses = info.before  # a counter of one name goes on where it was
+        hits.add_metric((info.name,), float(before_hits + info.hits))
+        misses.add_metric((info.name,), float(before_misses + info.misses))
         ready.add_metric((info.name,), float(info.state == "ready"))
         p50.add_metric((info.name, "hit"), info.hit_p50_us / 1e6)
         p50.add_metric((info.name, "miss"), info.miss_p50_us / 1e6)

@@ -37,6 +37,7 @@ class NamedCache:
     hits: int = 0
     look_at: int = 0  # the number of hits from which on the next one goes the long way
     misses: int = 0
+    before: tuple[int, int] = (0, 0)  # hits and misses of caches that had the name before
     passed: int = 0
     left: int = 0  # reads that no hit was at once, left to MySQL while the loop was short
     work_us: float = 0.0  # of the loop, for such reads that were not; counted of automatic caches
@@ -80,6 +81,7 @@ class NamedCache:
             miss_p50_us=median(self.miss_ns) / 1000 if self.miss_ns else 0.0,
             made_by=self.made_by,
             relations=self.relations,
+            before=self.before,
             left=self.left,
             work_us=self.work_us,
         )

@@ -241,14 +241,9 @@ class Router:
 
     def statements(self) -> int:
         """How many were answered until now, whoever did."""
-        caches = self._catalog
-        held = sum(cache.hits + cache.misses for cache in caches.caches.values())
-        return (
-            self._passed
-            + self.session_figures().get("mysql_passed", 0)
-            + held
-            + (caches.dropped_hits + caches.dropped_misses)
-        )
+        gone = self._catalog.gone
+        held = sum(cache.hits + cache.misses for cache in self._catalog.caches.values())
+        return self._passed + self.session_figures().get("mysql_passed", 0) + held + gone.hits + gone.misses
 
     def spent(self, cache: NamedCache, us: float) -> None:
         """What is no hit at once has taken so much of the loop's time, for a cache that pays for that."""
@@ -472,8 +467,8 @@ class Router:
             lag_seconds=self._stream.lag(),
             memory_bytes=engine.memory.used,
             memory_limit=engine.limit,
-            hits=self._catalog.dropped_hits + sum(cache.hits for cache in caches),
-            misses=self._catalog.dropped_misses + sum(cache.misses for cache in caches),
+            hits=self._catalog.gone.hits + sum(cache.hits for cache in caches),
+            misses=self._catalog.gone.misses + sum(cache.misses for cache in caches),
             passed=self._passed,
             upqueries_in_flight=engine.upqueries_in_flight,
             visible_p50_seconds=p50,
