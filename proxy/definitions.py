@@ -36,10 +36,13 @@ class CacheLimits:
         """Raises Overloaded where one more would be too many for the account."""
         account = made_by.account
         if account and not self.exempt(account):
-            own = sum(cache.made_by.account == account for cache in caches)
-            if own >= self.per_account:
+            own = [cache for cache in caches if cache.made_by.account == account]
+            # Those whose table is dropped take no place: as many again may wait for it to come back.
+            standing = sum(cache.state != "refused" for cache in own)
+            if standing >= self.per_account or len(own) >= 2 * self.per_account:
                 raise Overloaded(
-                    f"{account!r} has made {own} caches, as many as --max-caches-per-account accepts: drop one first"
+                    f"{account!r} has made {len(own)} caches, as many as --max-caches-per-account accepts:"
+                    " drop one first"
                 )
 
 
