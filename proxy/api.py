@@ -352,6 +352,10 @@ class SessionCache(Cache, Protocol):
         """Another number after each change of the cache's plan."""
         ...
 
+    def note_by_clock(self) -> None:
+        """A text asks for it that says NOW() or the like: its keys are of moments."""
+        ...
+
     def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> str:
         """MySQL announces the answers of this query, in this format, with these columns: rows are encoded for them from
         now on. `forms`: by which equal encodings are told. Why they cannot be, "" if they can."""

@@ -373,6 +373,7 @@ async def keep(app: App, gate: Gate) -> None:
         await app.watch.close()
         await app.prepared.close()
         await app.clock.close()
+        await app.router.clock_keys.close()
         if app.router.auto_cache is not None:
             await app.router.auto_cache.close()
 
@@ -393,6 +394,7 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     guard.tick()
     app.router.pump.tick()
     app.router.sampler.tick()
+    app.router.clock_keys.tick()
     if app.router.warm_up is not None:
         app.router.warm_up.tick()
     if app.router.access_log is not None:

@@ -109,6 +109,9 @@ class OpenCache:
     def needs(self) -> frozenset[str]:
         return self._cache.needs
 
+    def note_by_clock(self) -> None:
+        self._cache.by_clock = True
+
     @property
     def generation(self) -> int:
         return self._cache.generation

@@ -40,6 +40,7 @@ class NamedCache:
     before: tuple[int, int] = (0, 0)  # hits and misses of caches that had the name before
     passed: int = 0
     left: int = 0  # reads that no hit was at once, left to MySQL while the loop was short
+    by_clock: bool = False  # it was asked by texts that say NOW() or the like
     work_us: float = 0.0  # of the loop, for such reads that were not; counted of automatic caches
     generation: int = 0  # rises when the plan changes: opened caches look again
     dropped: bool = False

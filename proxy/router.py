@@ -44,6 +44,7 @@ from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from proxy.caches import OpenCache
 from proxy.catalog import Catalog
 from proxy.checks import auditor_of, sampler_of
+from proxy.clock_keys import ClockKeys
 from proxy.counters import COUNTERS, SOURCE
 from proxy.faults import is_fault
 from proxy.fill_budget import FillBudget
@@ -105,6 +106,7 @@ class Router:
         self._catalog = catalog
         self._matcher = matcher
         self._passed = 0
+        self.clock_keys = ClockKeys(lambda: catalog.caches.values(), lambda: engine.sieve, monotonic)
         self.times = {Served.HIT.value: Histogram(), Served.MISS.value: Histogram()}  # of hits only some are timed
         self._position_text = ""
         self._position_pushed, self._position_ring = -1, engine.ring
@@ -492,6 +494,7 @@ class Router:
                 **(self.access_log.writer.counters if self.access_log is not None else {}),
                 **(self.auto_cache.counters if self.auto_cache is not None else {}),
                 "automatic_reads_left": self.budget.left if self.budget is not None else 0,
+                "clock_keys_dropped": self.clock_keys.dropped,
                 "evicted": engine.sieve.evicted,
                 "ring_transactions": len(engine.ring),
                 "subscriptions": len(engine.subscriptions),

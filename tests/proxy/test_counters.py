@@ -84,6 +84,7 @@ def test_what_the_connections_count_is_shown_and_nothing_else() -> None:
 def test_every_counter_of_the_tables_is_counted_somewhere() -> None:
     shown_otherwise = {
         "automatic_reads_left",
+        "clock_keys_dropped",
         "records_applied",
         "evicted",
         "freshness_waits",
