@@ -24,10 +24,12 @@ def test_keys_are_held_again_after_a_start(mysql: Server, database: str, tmp_pat
             router = proxy.app.router
             await router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", database)
             await router.create_cache("named", "SELECT id FROM item WHERE name = ?", database)
+            await router.create_cache("untyped", "SELECT id FROM item WHERE LOWER(name) = ? AND n & ? = 1", database)
             with pytest.raises(CannotFill, match="no keys of cache 'c' are known"):
                 await router.held_before("c", 5)
             await fill(proxy, "c", FillBy.DIRECT, [(number,) for number in range(700)])
             await fill(proxy, "named", FillBy.DIRECT, [("i7",), ("nobody",)])
+            await fill(proxy, "untyped", FillBy.DIRECT, [("i7", 1), ("it's", -1)])
         async with proxy_beside(mysql, database, tmp_path, warm_up="off") as proxy:
             assert not proxy.app.catalog.get("c").info().keys
             with pytest.raises(CannotFill, match="warm-up is off"):
@@ -35,6 +37,9 @@ def test_keys_are_held_again_after_a_start(mysql: Server, database: str, tmp_pat
         async with proxy_beside(mysql, database, tmp_path, warm_up="on") as proxy:
             await until(lambda: proxy.app.catalog.get("c").info().keys == 700)
             await until(lambda: proxy.app.catalog.get("named").info().keys == 2)
+            await until(lambda: proxy.app.catalog.get("untyped").info().keys == 2)
+            for given in (("i7", 1), ("it's", -1)):
+                assert answer(proxy, "untyped", *given) == await truth(proxy, "untyped", *given) is not None
             assert answer(proxy, "c", 699) == await truth(proxy, "c", 699)
             assert answer(proxy, "c", 700) is None
             assert answer(proxy, "named", "I7") == await truth(proxy, "named", "i7"), "equal under its collation"

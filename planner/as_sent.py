@@ -22,8 +22,9 @@ from sqlglot import exp
 
 from planner.by_index import Asked, Family, Nature, Side, differs
 from planner.parse import parameter_number
+from planner.scan import scan
 from planner.support import refuse
-from sqltypes.errors import ComparedElsewhere
+from sqltypes.errors import ComparedElsewhere, ParseError
 from sqltypes.expression import Value
 from sqltypes.parameters import AsBound, Moment
 from sqltypes.temporal import parse_datetime
@@ -130,9 +131,33 @@ BOUND = "?"
 
 def key_of(value: Value, sent: Sent) -> str:
     """The literal that a client has sent, as it is sent to MySQL. Raises ComparedElsewhere where it is MySQL's."""
+    if isinstance(value, Literal):
+        return str(value)
     if isinstance(value, AsBound):
         return BOUND + _bound_literal(value, sent)
     return _literal_of(value, sent)
+
+
+class Literal(str):
+    """The literal itself, as a key has it."""
+
+    __slots__ = ()
+
+
+def as_in_key(value: Value) -> Value:
+    """A literal that is the text of one, as keys are written to files; other values as they are."""
+    if not isinstance(value, str):
+        return value
+    try:
+        tokens = scan(value.removeprefix(BOUND))
+    except ParseError:
+        return value
+    kinds = [token.kind for token in tokens]
+    word = tokens[0].text.upper() if tokens else ""
+    signed = word == "-" and kinds[1:] == ["number"]
+    dated = word in ("DATE", "TIMESTAMP") and kinds[1:] == ["string"]
+    one = kinds in (["string"], ["number"]) or (word == "NULL" and len(kinds) == 1)
+    return Literal(value) if one or signed or dated else value
 
 
 def _bound_literal(bound: AsBound, sent: Sent) -> str:

@@ -290,7 +290,7 @@ async def bound(binder: KeyBinder, asked: Sequence[Sequence[ParameterValue]]) ->
             try:
                 if why := binder.too_many(parameters):
                     raise BadParameters(why)
-                for key, params in binder.bind(parameters).keys:
+                for key, params in binder.bind_written(parameters).keys:
                     some = known[hash((key,)) % SETS]  # a number is its own hash: many may be multiples of SETS
                     if key not in some:
                         some.add(key)

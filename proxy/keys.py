@@ -10,7 +10,7 @@ from typing import Any
 
 from dataflow.derivation import Params
 from dataflow.reader import ReaderNode
-from planner.as_sent import key_of
+from planner.as_sent import as_in_key, key_of
 from planner.plan import AnswerArrangement, Parameter, QueryPlan
 from proxy.api import ParameterValue
 from sqltypes.errors import BadParameters, ComparedElsewhere
@@ -108,6 +108,17 @@ class KeyBinder:
             missing = any(params[index] is None for index in self._not_null)
             return Binding([] if missing else [(self._key_of(params), params)], params)
         return self._expand(values)
+
+    def bind_written(self, parameters: Sequence[ParameterValue]) -> Binding:
+        """As `bind`, of parameters as keys are written to files: where no column tells the type, as the literal."""
+        if len(parameters) != len(self._parameters):
+            return self.bind(parameters)
+        found = list(parameters)
+        for at, parameter in enumerate(self._parameters):
+            if parameter.type.name == "literal":
+                value = parameters[at]
+                found[at] = tuple(map(as_in_key, value)) if isinstance(value, tuple) else as_in_key(value)
+        return self.bind(found)
 
     def _list_keys(self, parameters: Sequence[ParameterValue]) -> Sequence[Key] | None:
         values = parameters[0] if len(parameters) == 1 else None

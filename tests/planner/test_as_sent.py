@@ -1,0 +1,60 @@
+"""Keys of parameters whose type no column tells."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from planner.as_sent import BOUND, Around, Sent, as_in_key, key_of
+from sqltypes.errors import ComparedElsewhere
+from sqltypes.expression import Value
+from sqltypes.parameters import AsBound, Moment
+
+ANY = Sent(around=Around.TEXTS)
+VALUES: tuple[Value, ...] = ("abc", "it's", "5", "", 5, -5, 1.5, 1e300, Decimal("1.50"), Decimal(7), None)
+
+
+@pytest.mark.parametrize("value", [*VALUES, Moment("2024-01-01"), Moment("2024-01-01 10:00:00.5")])
+def test_a_key_is_itself_where_it_is_read_from_a_file(value: Value) -> None:
+    key = key_of(value, ANY)
+    assert key_of(as_in_key(key), ANY) == key
+    assert key_of(as_in_key(BOUND + key), ANY) == BOUND + key
+
+
+@pytest.mark.parametrize(
+    "text", ["abc", "'a' OR 1", "1; DROP TABLE t", "5, 6", "(5)", "id", "--", "'a", "?", "-id", "DATE id"]
+)
+def test_what_is_no_literal_is_a_value(text: str) -> None:
+    assert as_in_key(text) is text
+    assert key_of(as_in_key(text), ANY).startswith("'")
+
+
+@pytest.mark.parametrize(
+    ("value", "around", "fine"),
+    [
+        ("1.5", Around.TEXTS, True),
+        ("1.5", Around.NUMBERS, False),
+        (" 1e5", Around.NUMBERS, False),
+        ("15", Around.NUMBERS, True),
+        (1.5, Around.NUMBERS, True),
+        (0, Around.DATES, False),
+        ("2024-01-01", Around.DATES, True),
+        ("2024-1", Around.DATES, False),
+        (None, Around.TEXTS, False),
+        (Moment("2024-01-01"), Around.TEXTS, False),
+    ],
+)
+def test_what_may_be_bound(value: Value, around: Around, fine: bool) -> None:
+    sent = Sent(around=around)
+    if fine:
+        assert key_of(AsBound(value), sent) == BOUND + key_of(value, sent)
+        return
+    with pytest.raises(ComparedElsewhere):
+        key_of(AsBound(value), sent)
+
+
+def test_a_number_without_a_sign_and_one_of_a_list_are_not() -> None:
+    for bound, sent in ((AsBound(5, unsigned=True), ANY), (AsBound(5), Sent(around=Around.TEXTS, list=True))):
+        with pytest.raises(ComparedElsewhere):
+            key_of(bound, sent)
