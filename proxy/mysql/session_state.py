@@ -169,6 +169,8 @@ class SessionState:
     tracks_wait: bool = False  # they can be switched on outside of a transaction only
     _refusals: dict[frozenset[str], str] = field(default_factory=dict)
     _different: frozenset[str] | None = None  # `differences` of a text that is not misread, while they are known
+    # All values, where MySQL tells of each change of them, else empty; None: not put together yet.
+    _told: frozenset[tuple[str, str]] | None = None
 
     @property
     def plain(self) -> bool:
@@ -290,10 +292,15 @@ class SessionState:
             if name == "time_zone":
                 self.values[ZONE_AS_SET] = self.values[name]
             self.may_be_unlogged |= name == LOG_BIN
-            self._refusals.clear()
-            self._different = None
+            self.judge_anew()
             self._note_announces(self.announces.character_set)
             self._note_limits()
+
+    def judge_anew(self) -> None:
+        """Some of the values are others."""
+        self._refusals.clear()
+        self._told = None
+        self._different = None
 
     def _note_limits(self) -> None:
         self.marks = marks_of(self.values["sql_mode"]) if "sql_mode" in self.values else ALL_MARKS
@@ -333,8 +340,7 @@ class SessionState:
         if self.names is not None:
             self.set_names.learn(self.names, self.values, number)
             self.names = None
-        self._refusals.clear()
-        self._different = None
+        self.judge_anew()
         self._note_announces(number)
         self._note_limits()
         self.may_be_unlogged |= self.unlogged
@@ -349,8 +355,7 @@ class SessionState:
             self.names = names
             return
         self.values.update(zip(SET_BY_NAMES, found.values, strict=True))
-        self._refusals.clear()
-        self._different = None
+        self.judge_anew()
         self._note_announces(found.number)
         self.known = self.token_known
 
@@ -364,8 +369,7 @@ class SessionState:
     def forget_values(self) -> None:
         """No variable has a value that is the caches', as far as is known."""
         self.values = {}
-        self._refusals.clear()
-        self._different = None
+        self.judge_anew()
         self._note_limits()
         self.narrow, self.outside, self.raw = "", None, False
         self.known = self.token_known = True
@@ -440,9 +444,12 @@ class SessionState:
     @property
     def known_whole(self) -> Hashable | None:
         """All that is known of the session, comparable; None where a question about it is MySQL's to answer."""
-        if not self.known or not self.values.get(OTHERS) or self.misflagged or untracked(self.values):
+        if not self.known or self.misflagged:
             return None
-        return frozenset(self.values.items()), self.announces, self.identity, self.database, self.autocommit
+        if self._told is None:
+            told = self.values.get(OTHERS) and not untracked(self.values)
+            self._told = frozenset(self.values.items() if told else ())
+        return (self._told, self.announces, self.identity, self.database, self.autocommit) if self._told else None
 
     @property
     def ahead_of_utc(self) -> timedelta | None:

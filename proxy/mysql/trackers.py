@@ -85,6 +85,7 @@ async def begin(session: Asking, new: NewSessions) -> None:
     _learn(state, found)
     if found.error is None and outcome.error is None:
         state.values.update(ours)
+        state.judge_anew()
 
 
 async def switch_on(session: Asking) -> None:
