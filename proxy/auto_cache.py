@@ -44,6 +44,7 @@ ROOM_SHARE = 0.8  # of its memory: above it nothing is made, and what is dropped
 AT_ONCE = 8  # shapes that one look plans, at most
 AT_ONCE_SHORT = 2  # where the loop is short
 IDLE = 0.75  # of the loop's time, in which nothing was to be done: then it is not short
+SHORT_FOR = 1.0  # seconds from one look at the loop to the next, at most
 RISING = 1.5  # seconds after which it is known whether a loop is short that was idle
 LEAST_BUSY, LEAST_RATE = 0.5, 100.0  # of the loop, statements a second: so that it tells something what one takes
 MOSTLY, PATIENCE = 0.5, 4.0  # where so much of the reads are hits, a cache is judged so many times later
@@ -172,12 +173,13 @@ class AutoCache:
         seconds, looks.paid = now - looks.paid, now
         if self.load is not None:
             self.load.tick()
-            if self.load.short:
+            statements, looks.statements = self.statements() - looks.statements, self.statements()
+            many = statements >= LEAST_RATE * seconds  # else it is others who leave the loop no core
+            if self.load.short and many:
                 looks.short = now
             if self.load.idle >= IDLE:
                 looks.idle = now
-            statements, looks.statements = self.statements() - looks.statements, self.statements()
-            if self.load.busy > LEAST_BUSY and statements >= LEAST_RATE * seconds:
+            if self.load.busy > LEAST_BUSY and many:
                 self._ways.note(now, seconds, self.load.used, statements, caching=bool(self._made))
         if self.budget is None:
             return
@@ -195,8 +197,8 @@ class AutoCache:
 
     @property
     def short(self) -> bool:
-        """Whether the loop is short of time."""
-        return self.load is not None and self.load.short
+        """Whether the loop is short of time for many statements."""
+        return self.clock() - self._looks.short < SHORT_FOR
 
     @property
     def looking(self) -> bool:

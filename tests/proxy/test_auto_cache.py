@@ -725,3 +725,15 @@ def test_behind_a_second_of_it_what_is_asked_is_cached_if_the_loop_is_not_short(
 
         asyncio.run(tick())
     assert rig.caches.made == [SLOW]
+
+
+def test_a_quiet_site_on_busy_cores_is_cached_as_ever() -> None:
+    """Others leave the loop no core: it waits for one all the time, and has few statements."""
+    rig = Rig()
+    busy(rig, 10, 100_000.0)
+    rig.passed(100, 3000.0)
+    busy(rig, 2, 100_000.0)
+    assert rig.auto.load is not None and rig.auto.load.short and not rig.auto.short
+    assert rig.caches.made == [SLOW]
+    busy(rig, 60, 100_000.0, hits=2, left=3, work_us=5000.0)
+    assert rig.caches.dropped == []
