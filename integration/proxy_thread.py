@@ -118,10 +118,11 @@ def proxy_in_thread(mysql: Server, database: str, state: Path, **options: str) -
 
 
 @contextmanager
-def beside_database(mysql: Server, database: str, state: Path, *statements: str) -> Iterator[Beside]:
-    """A proxy beside a database that is made for it by these statements, and dropped behind it."""
+def beside_database(mysql: Server, database: str, state: Path, *statements: str, **options: str) -> Iterator[Beside]:
+    """A proxy beside a database that is made for it by these statements, and dropped behind it. `options`: as of
+    `proxy_in_thread`."""
     mysql.execute(f"DROP DATABASE IF EXISTS {database}", f"CREATE DATABASE {database}", f"USE {database}", *statements)
-    with proxy_in_thread(mysql, database, state) as found:
+    with proxy_in_thread(mysql, database, state, **options) as found:
         yield found
         found.at_rest()
     mysql.execute(f"DROP DATABASE {database}")

@@ -201,6 +201,35 @@ def test_a_prepared_statement_has_the_clock_of_its_session(beside: Beside) -> No
         through.query("DROP CACHE clock")
 
 
+TOLERANCE = 2
+
+
+def test_an_answer_may_be_as_old_as_is_allowed(mysql: Server, tmp_path: Path) -> None:
+    sql = "SELECT id FROM p WHERE k = 1 AND at <= NOW() ORDER BY id"
+    rows = ", ".join(ROW.format(k=1, s=s) for s in range(-3, 9))
+    filled = f"INSERT INTO p (k, at, fine, da, ts, u, y) VALUES {rows}"
+    with (
+        beside_database(mysql, "by_a_late_clock", tmp_path, *TABLES, filled, clock_tolerance=f"{TOLERANCE}s") as beside,
+        beside.client() as through,
+        beside.direct() as direct,
+    ):
+        through.query(f"CREATE CACHE clock FROM {sql}")
+        seen: list[tuple[float, object]] = []
+        kinds: Counter[str] = Counter()
+        differ = 0
+        end = monotonic() + 3 * TOLERANCE
+        seen.append((monotonic(), answer(direct, sql)))
+        while monotonic() < end:
+            before = monotonic()
+            ours = answer(through, sql)
+            seen.append((monotonic(), answer(direct, sql)))
+            first = max(at for at, (when, _) in enumerate(seen) if when <= max(seen[0][0], before - TOLERANCE - 0.1))
+            assert ours in [theirs for _, theirs in seen[first:]] or before - seen[0][0] < TOLERANCE, ours
+            differ += ours != seen[-1][1]
+            kinds[last_served(beside, through).split(" ")[0]] += 1
+        assert kinds["hit"] > 0.6 * kinds.total() and differ, (kinds, differ)
+
+
 def test_who_says_the_moment_himself_is_answered(beside: Beside) -> None:
     """Over gRPC each function of the clock is a parameter of the cache, also where MySQL is asked with the text."""
     sql = "SELECT id FROM p WHERE k = ? AND at > NOW() - INTERVAL 1 DAY AND DATE(at) <> CURDATE() ORDER BY id"

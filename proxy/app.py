@@ -106,7 +106,8 @@ class App:
 
     def __post_init__(self) -> None:
         self.prepared = PreparedWatch(lambda: ask(self.executor), self.stream)
-        self.clock = SourceClock(lambda: source_clock.ask(self.executor))
+        tolerance = self.config.mysql.clock_tolerance
+        self.clock = SourceClock(lambda: source_clock.ask(self.executor), tolerance=tolerance)
 
     @property
     def system(self) -> Router:

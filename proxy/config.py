@@ -43,6 +43,7 @@ from proxy.quantities import (
     parse_text,
     parse_tls,
     parse_transactions,
+    parse_whole_seconds,
 )
 from sqltypes.errors import ConfigError
 from upwell.token_file import usual_state_dir
@@ -79,7 +80,8 @@ class Listen:
 @dataclass(frozen=True, slots=True)
 class MysqlSettings:
     """Of MySQL's protocol. `tls`: off, on, required; `certificate` and `key`: paths, "" for one made at
-    start; `idle` 0: as long as MySQL allows; `largest_packet`: bytes of one command."""
+    start; `idle` 0: as long as MySQL allows; `largest_packet`: bytes of one command; `clock_tolerance`: whole
+    seconds."""
 
     listen: Listen = Listen("127.0.0.1", 3307)
     tls: str = "on"
@@ -92,6 +94,7 @@ class MysqlSettings:
     connections_given: bool = True  # not: fewer will do, where open files suffice for fewer
     idle: float = 0.0
     largest_packet: int = 1 << 30
+    clock_tolerance: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +169,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("transactions", parse_transactions, "on", "on|strict|off", "hits in transactions; strict: READ COMMITTED"),
     Setting("read-your-writes", parse_switch, "on", "on|off", "hits wait for what the session has written"),
     Setting("own-writes-wait", parse_seconds, "1s", "TIME", "the longest that they do; then MySQL answers"),
+    Setting("clock-tolerance", parse_whole_seconds, "0s", "TIME", "NOW() may be so far behind; 0s: not at all"),
     Setting("mysql-connections", parse_large_count, None, "N", "clients at a time; default: 10000, if files suffice"),
     Setting("mysql-idle-timeout", parse_seconds, "0s", "TIME", "ends silent sessions; 0s: as MySQL does"),
     Setting("mysql-max-packet", parse_packet_size, "1GiB", "SIZE", "the largest command that is forwarded"),
@@ -359,6 +363,7 @@ def _mysql(layers: Sequence[_Layer], value: Callable[[str], Any]) -> MysqlSettin
         connections_given=value("mysql-connections") is not None,
         idle=value("mysql-idle-timeout"),
         largest_packet=value("mysql-max-packet"),
+        clock_tolerance=value("clock-tolerance"),
     )
 
 

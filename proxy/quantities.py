@@ -13,6 +13,7 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 MOST_CHECKS = 100_000
+DAY = 86_400  # seconds
 DEFAULT_SHARE = 0.0001
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -113,6 +114,14 @@ def parse_seconds(text: str) -> float:
     if not math.isfinite(seconds):
         raise ValueError("a time such as 30s, 500ms or 2m is accepted")
     return seconds
+
+
+def parse_whole_seconds(text: str) -> int:
+    """Seconds, without a fraction."""
+    seconds = parse_seconds(text)
+    if seconds != int(seconds) or seconds > DAY:
+        raise ValueError("a time of whole seconds such as 5s or 2m, a day at most, is accepted")
+    return int(seconds)
 
 
 def parse_count(text: str) -> int:

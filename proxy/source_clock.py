@@ -35,7 +35,11 @@ class SourceClock:
     2. As of the last answer MySQL's clock, in seconds since 1970, is ahead of ours by `_ahead[0]` to `_ahead[1]`.
     """
 
-    def __init__(self, ask: Callable[[], Awaitable[datetime]], clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, ask: Callable[[], Awaitable[datetime]], clock: Callable[[], float] = monotonic, tolerance: int = 0
+    ) -> None:
+        """`tolerance`: seconds that what is told may be behind; it is the same for so long then. 0: not at all."""
+        self._tolerance = tolerance
         self._ask = ask
         self._clock = clock
         self._ahead = (0.0, 0.0)
@@ -46,14 +50,16 @@ class SourceClock:
         self._utc: tuple[int, datetime] = (0, EPOCH)  # the second that was told last
 
     def utc(self) -> datetime | None:
-        """The whole second that MySQL's clock shows in UTC; None where that is not known."""
+        """The whole second that MySQL's clock shows in UTC, or one that it has shown; None where that is not known."""
         now = self._clock()
         self._wanted = now
         if now - self._answered > FRESH:
             return None
         least, most = self._ahead
         second = floor(now + least)
-        if second != floor(now + most):
+        if self._tolerance:
+            second -= second % self._tolerance
+        elif second != floor(now + most):
             return None
         if second != self._utc[0]:
             self._utc = second, EPOCH + timedelta(seconds=second)

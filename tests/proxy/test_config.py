@@ -10,7 +10,7 @@ import pytest
 from proxy.auto_cache import Policy
 from proxy.config import SETTINGS, CacheDefinition, Config, Listen, load_config
 from proxy.machine import machine_memory
-from proxy.quantities import parse_count, parse_listen, parse_seconds, parse_size
+from proxy.quantities import parse_count, parse_listen, parse_seconds, parse_size, parse_whole_seconds
 from sqltypes.errors import ConfigError
 
 URL = "mysql://app:secret@db.example:3306/shop"
@@ -179,6 +179,10 @@ def test_sizes_times_counts_and_addresses() -> None:
     sizes = ("512MiB", "1.5GiB", "64 kib", "1GB", "1000", "2M", "1b")
     assert [parse_size(text) for text in sizes] == [512 << 20, 3 << 29, 65536, 10**9, 1000, 2 * 10**6, 1]
     assert [parse_seconds(text) for text in ("30s", "500ms", "2m", "1h", "1.5", "0")] == [30, 0.5, 120, 3600, 1.5, 0]
+    assert [parse_whole_seconds(text) for text in ("0", "5s", "2m", "24h")] == [0, 5, 120, 86_400]
+    for text in ("1.5", "500ms", "25h", "-1", "soon"):
+        with pytest.raises(ValueError, match="a time"):
+            parse_whole_seconds(text)
     assert parse_count("17") == 17
     assert [parse_listen(text) for text in ("[::1]:5", "localhost:0")] == [("::1", 5), ("localhost", 0)]
     for text in ("i", "-1", "1e3", "MiB", "1 PiB"):

@@ -40,6 +40,20 @@ def test_it_is_told_where_it_is_sure() -> None:
         assert source.clock.utc() == (None if second is None else EPOCH + timedelta(seconds=second)), at
 
 
+def test_it_may_be_behind_as_far_as_is_allowed() -> None:
+    source = Source(ahead=500.25, takes=0.1)
+    source.clock = SourceClock(source.ask, lambda: source.now, tolerance=5)
+    source.look()
+    for tenth in range(300):
+        source.now += 0.1
+        if tenth % 20 == 0:
+            source.look()
+        told = source.clock.utc()
+        assert told is not None
+        behind = source.now + source.ahead - (told - EPOCH).total_seconds()
+        assert 0 <= behind < 5.1 and (told - EPOCH).total_seconds() % 5 == 0
+
+
 def test_an_answer_says_nothing_for_long() -> None:
     source = Source(ahead=0.0, takes=0.0)
     source.look()
