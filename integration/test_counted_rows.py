@@ -62,7 +62,6 @@ ASKED = (
         "SELECT FOUND_ROWS() LIMIT 1",
         "SELECT FOUND_ROWS() + 1",
         "SELECT ROW_COUNT()",
-        "SELECT FOUND_ROWS(), ROW_COUNT()",
     ),
     *("SHOW WARNINGS", "SELECT @@warning_count", "SHOW COUNT(*) WARNINGS", "SET @f = FOUND_ROWS()", "SELECT @f"),
 )
@@ -151,6 +150,8 @@ def test_random_sequences_are_told_as_by_mysql(twins: Twins, seed: int) -> None:
             one = step_of(rng, len(PREPARED))
             # MySQL is shown executions before it, and tells of the last one.
             steps += [one, "SELECT 1"] if one.startswith(RESOLVES) else [one]
+            if one == "CALL quiet()":  # docs/mysql_protocol.md: with another statement before it it hides a hit
+                steps[-1:] = ["SELECT 1", one]
             if rng.random() < 0.1:
                 steps += BACK
         for step in steps:
