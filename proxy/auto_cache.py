@@ -43,10 +43,10 @@ IDLE_SHARE = 0.25  # of the reads for which a cache is made: with fewer it is id
 ROOM_SHARE = 0.8  # of its memory: above it nothing is made, and what is dropped for memory is dropped down to it
 AT_ONCE = 8  # shapes that one look plans, at most
 AT_ONCE_SHORT = 2  # where the loop is short
-IDLE = 0.75  # of the loop's time, in which nothing was to be done: then it is not short
 SHORT_FOR = 1.0  # seconds from one look at the loop to the next, at most
-RISING = 1.5  # seconds after which it is known whether a loop is short that was idle
-LEAST_BUSY, LEAST_RATE = 0.5, 100.0  # of the loop, statements a second: so that it tells something what one takes
+RISING = 1.5  # seconds after which it is known whether the loop is short for many statements that have begun to come
+RISES_APART = 10.0  # from one such beginning to the next: where they come and go, nothing waits for that
+LEAST_BUSY, LEAST_RATE = 0.5, 500.0  # of the loop, statements a second: so that it tells something what one takes
 MOSTLY, PATIENCE = 0.5, 4.0  # where so much of the reads are hits, a cache is judged so many times later
 REPEATED = 0.95
 MUCH = 10.0  # times what a hit saves the loop: with so much of MySQL's time a cache is kept
@@ -124,7 +124,8 @@ class _Looks:
     paid: float
     statements: int = 0  # until `paid`
     short: float = float("-inf")  # when the loop was short of time, last
-    idle: float = float("-inf")  # when it was mostly idle, last
+    many: bool = False  # statements came with the last look at the loop
+    rising: float = float("-inf")  # when so many began to come
     task: asyncio.Task[None] | None = None
 
 
@@ -174,11 +175,12 @@ class AutoCache:
         if self.load is not None:
             self.load.tick()
             statements, looks.statements = self.statements() - looks.statements, self.statements()
-            many = statements >= LEAST_RATE * seconds  # else it is others who leave the loop no core
+            many = statements > LEAST_RATE * seconds  # else it is others who leave the loop no core
             if self.load.short and many:
                 looks.short = now
-            if self.load.idle >= IDLE:
-                looks.idle = now
+            if many and not looks.many and now - looks.rising >= RISES_APART:
+                looks.rising = now
+            looks.many = many
             if self.load.busy > LEAST_BUSY and many:
                 self._ways.note(now, seconds, self.load.used, statements, caching=bool(self._made))
         if self.budget is None:
@@ -328,7 +330,7 @@ class AutoCache:
     async def _make(self, now: float) -> None:
         """Makes caches for the shapes that keep MySQL busiest, a few at a time: each is planned with MySQL's help. None
         while the loop is short, and those that there are have cost more than they save."""
-        if self.load is not None and 0 < now - self._looks.idle < RISING and not self.was_short:
+        if now - self._looks.rising < RISING and not self.was_short:
             return  # a flood has begun: whether it leaves the loop time is not known yet
         if self.was_short:
             if not (self._made or self._ways.is_known(now)):

@@ -737,3 +737,20 @@ def test_a_quiet_site_on_busy_cores_is_cached_as_ever() -> None:
     assert rig.caches.made == [SLOW]
     busy(rig, 60, 100_000.0, hits=2, left=3, work_us=5000.0)
     assert rig.caches.dropped == []
+
+
+def test_where_load_comes_and_goes_nothing_waits_for_that() -> None:
+    rig = Rig()
+    for number in range(40):
+        rig.passed(20, 3000.0)
+        rig.used += (0.05, 0.12)[number % 2]
+        rig.now += 0.25
+        rig.statements += (10, 140)[number % 2]
+
+        async def tick() -> None:
+            rig.auto.tick()
+            while rig.auto.looking:
+                await asyncio.sleep(0)
+
+        asyncio.run(tick())
+    assert rig.caches.made == [SLOW]
