@@ -109,6 +109,7 @@ class Writer:
             lambda: f"TRIM({self.literal()} FROM {inner()})",
             lambda: f"NULLIF({inner()}, {inner()})",
             lambda: f"{self.of('GREATEST', 'LEAST')}({inner()}, {inner()})",
+            lambda: f"{self.of('GREATEST', 'LEAST')}({self.literal()}, {self.literal()}, n)",
             lambda: f"(SELECT {self.of('MIN', 'MAX')}({inner()}) FROM w)",
             lambda: f"{self.column()} COLLATE utf8mb4_bin",
             lambda: f"CONVERT({inner()} USING utf8mb4)",
@@ -133,6 +134,7 @@ class Writer:
             lambda: (
                 f"{self.of('LOCATE', 'INSTR', 'STRCMP', 'FIELD')}({self.string(depth + 1)}, {self.string(depth + 1)})"
             ),
+            lambda: f"FIELD({self.literal()}, {self.column()}, {self.of(self.literal, 'NULL', 's')})",
             lambda: f"FIELD({self.of('s', 't', 'n', 'd', inner)}, {self.literal()}, {self.of(self.literal, '2')})",
             lambda: f"{self.of('JSON_LENGTH', 'JSON_DEPTH', 'JSON_VALID')}({self.of('j', 'j', 'o')})",
             lambda: f"IF({self.condition(depth + 1)}, {inner()}, {inner()})",
@@ -178,6 +180,10 @@ class Writer:
             lambda: f"{self.of(string, string, 'n', 'f', 'd', 'g')} {self.of('', 'NOT ')}LIKE {string()}",
             lambda: f"{string()} {self.of('', 'NOT ')}IN ({string()}, {self.of(string, '5')})",
             lambda: f"{string()} IN (SELECT {string()} FROM w)",
+            lambda: f"{self.of(self.literal, string)} IN ({self.literal()}, {self.number(depth + 1)})",
+            lambda: f"({self.literal()}, id) IN (({self.literal()}, 1), ({self.column()}, id))",
+            lambda: f"({self.of('n', 'id')}, s) IN ((1, {self.literal()}), (2, {self.of(self.literal, string)}))",
+            lambda: f"CASE {self.literal()} WHEN {self.literal()} THEN 1 WHEN {self.of('n', 't')} THEN 2 ELSE 0 END",
             lambda: f"{string()} BETWEEN {string()} AND {string()}",
             lambda: f"{string()} REGEXP '^[a-i]'",
             lambda: f"{self.of(self.column, string)} LIKE CONCAT({self.of(self.literal, string)}, '%')",

@@ -70,7 +70,7 @@ STATES = (
     *("SET wait_timeout = 1000", "SET transaction_isolation = DEFAULT", "SET default_storage_engine = MyISAM"),
     *("SET @@session.collation_server = utf8mb4_bin", "DELETE FROM t WHERE id = 2", "SHOW WARNINGS", "SELECT 1/0"),
     *("SELECT @@warning_count", "SELECT FOUND_ROWS()", "SELECT ROW_COUNT()", "SET sql_mode = 'NO_BACKSLASH_ESCAPES'"),
-    *("SET sql_select_limit = 1, no_such = 2", "DROP DATABASE IF EXISTS {db}3", "SELECT sets()", "DO sets()"),
+    *("SET sql_select_limit = 1, no_such = 2", "DROP DATABASE IF EXISTS {db}3", "SELECT zsets()", "DO zsets()"),
     *(
         "CREATE DATABASE IF NOT EXISTS {db}3; USE {db}3",
         "SET STATEMENT x",
@@ -98,7 +98,7 @@ def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT)",
         "CREATE PROCEDURE m() SET SESSION sql_mode = 'ANSI_QUOTES', time_zone = '+03:00', foreign_key_checks = 0",
         "CREATE PROCEDURE f() BEGIN SET SESSION foreign_key_checks = 0; SIGNAL SQLSTATE '45000'; END",
-        "CREATE FUNCTION sets() RETURNS INT DETERMINISTIC BEGIN SET SESSION wait_timeout = 9999; RETURN 1; END",
+        "CREATE FUNCTION zsets() RETURNS INT DETERMINISTIC BEGIN SET SESSION wait_timeout = 9999; RETURN 1; END",
     )
     with proxy_in_thread(mysql, database, Path(tmp_path_factory.mktemp("state"))) as found:
         with found.client() as client:

@@ -141,15 +141,34 @@ class Finder:
         if len(rows) == len(nodes) and len(set(map(len, rows))) == 1:
             for parts in zip(*rows, strict=True):
                 self._compared(*parts)
+                if len(parts) > 2:
+                    self._compared_of_rows(*parts)
         else:
             self._compared(*nodes)
+
+    def _compared_of_rows(self, left: exp.Expr, *parts: exp.Expr) -> None:
+        """Several rows in a list: a collation is agreed on only where a column stands beside literals."""
+        kinds = {self.kinds.of(part) for part in (left, *parts)} - {Kind.NULL}
+        plain = isinstance(left, exp.Column) and all(map(self._is_given, parts))
+        if not plain and not kinds <= {Kind.NUMBER, Kind.TEMPORAL}:
+            self.needs.add(COLLATION)
+
+    def _compared_with_each(self, left: exp.Expr, *others: exp.Expr) -> None:
+        """Also where one of several tells a collation or is a number: two literals beside it are compared as such."""
+        self._compared(left, *others)
+        if self.kinds.of(left) not in (Kind.OWN, Kind.NUMBER):
+            for other in others:
+                self._compared(left, other)
 
     def _in(self, node: exp.Expr) -> None:
         query = node.args.get("query")
         if query is not None:
             self._compared(node.this, query)
         elif node.expressions:
-            self._compared_parts(node.this, *node.expressions)
+            if isinstance(node.this, exp.Tuple):
+                self._compared_parts(node.this, *node.expressions)
+            else:
+                self._compared_with_each(node.this, *node.expressions)
         else:
             self.needs |= {COLLATION, *CONVERTED}
 
@@ -173,7 +192,7 @@ class Finder:
 
     def _case(self, node: exp.Expr) -> None:
         if node.this is not None:
-            self._compared(node.this, *(branch.this for branch in node.args["ifs"]))
+            self._compared_with_each(node.this, *(branch.this for branch in node.args["ifs"]))
         self._chosen(node)
 
     def _chosen(self, node: exp.Expr) -> None:
@@ -181,7 +200,11 @@ class Finder:
         self._several(results_of(node))
 
     def _extreme(self, node: exp.Expr) -> None:
-        self._compared(*results_of(node))
+        parts = results_of(node)
+        self._compared(*parts)
+        kinds = set(map(self.kinds.of, parts)) - {Kind.NULL}
+        if Kind.GIVEN in kinds and Kind.NUMBER in kinds:  # as strings, then
+            self.needs.add(COLLATION)
         self._chosen(node)
 
     def _mixed(self, kinds: Iterable[Kind]) -> None:
@@ -328,10 +351,12 @@ class Finder:
             self._function(node)
 
     def _field(self, node: exp.Expr) -> None:
-        """FIELD(): all are compared as strings, or all as numbers."""
+        """FIELD(): all are compared as strings, by the collation of the first, or all as numbers."""
         kinds = set(map(self.kinds.of, node.expressions)) - {Kind.NULL}
         if kinds <= {Kind.OWN, Kind.GIVEN}:
             self._compared(*node.expressions)
+            if node.expressions and self.kinds.of(node.expressions[0]) is not Kind.OWN:
+                self.needs.add(COLLATION)
         elif not (Kind.NUMBER in kinds and kinds <= {Kind.NUMBER, Kind.GIVEN}):
             self._function(node)
 

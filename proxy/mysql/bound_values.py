@@ -5,9 +5,10 @@ https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_binary_resultset
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from proxy.grpc_values import time_text
 from proxy.mysql.packets import Malformed, read_lenenc
@@ -16,6 +17,7 @@ from sqltypes.parameters import Moment
 
 UNSIGNED = 0x8000  # of a type
 
+_DECIMAL = re.compile(rb"[ ]*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?[ ]*")
 _INT8, _INT16, _INT32, _INT64 = struct.Struct("<b"), struct.Struct("<h"), struct.Struct("<i"), struct.Struct("<q")
 _UINT8, _UINT16, _UINT32, _UINT64 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")
 
@@ -53,13 +55,9 @@ def _text(data: bytes, at: int) -> tuple[Value, int]:
 
 def _decimal(data: bytes, at: int) -> tuple[Value, int]:
     raw, at = read_lenenc(data, at)
-    try:
-        number = Decimal(raw.decode("ascii", "replace"))
-    except InvalidOperation:
-        raise NotDecoded("a decimal parameter is no number") from None
-    if not number.is_finite():
+    if _DECIMAL.fullmatch(raw) is None:  # Python takes 1_0, too
         raise NotDecoded("a decimal parameter is no number")
-    return number, at
+    return Decimal(raw.decode("ascii")), at
 
 
 def _moment(data: bytes, at: int) -> tuple[Value, int]:

@@ -374,7 +374,7 @@ class CachedReads:
         if statement is not None:
             statement.note_looked()
         self._give(data, said.head, said.body)
-        self._context.last_hit.shown_again(self._upstream.query("SELECT 1"))
+        self._context.last_hit.shown_again(self._upstream.query("SELECT 1"), text)
         self._note(Served.HIT, said.cache, AGAIN, shown.position)
         return True
 

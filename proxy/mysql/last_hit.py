@@ -12,6 +12,7 @@ ask for nothing but FOUND_ROWS() do not go to MySQL: `questions.py` answers them
  a statement that leaves FOUND_ROWS() alone     | b""             | kept   | a SELECT that finds as many rows
  a command that is no statement, but COM_PING   | b""             | kept   | a SELECT that finds as many rows
  a new session on the connection                | b""             | kept   | a SELECT that finds as many rows
+ any of these, and the hit has an offset        | b""             | b""    | nothing: it tells of what it has seen last
  another statement                              | b""             | b""    | nothing: MySQL knows
 
 A hit that has SQL_CALC_FOUND_ROWS is held with its number: `rows` is a `Counted`, and no LIMIT of it matters.
@@ -88,9 +89,18 @@ class LastHit:
         """Whether the client was told of warnings with the answer to `command`."""
         return self.command != b"" and isinstance(self.rows, Warned)
 
-    def shown_again(self, harmless: bytes) -> None:
-        """The hit's command may find other rows at MySQL, or no table: it is not run there."""
+    def shown_again(self, harmless: bytes, text: bytes) -> None:
+        """The hit's command may find other rows at MySQL, or no table: it is not run there. `text`: of that command."""
+        self.let_go(text)
         self.command = self.other = harmless
+
+    def let_go(self, text: bytes) -> None:
+        """MySQL is not to run `command` any more, whose text this is. How many rows stood before an offset nobody here
+        knows then."""
+        known = isinstance(self.rows, Counted) or self.command in (b"", self.other)
+        if not known and _OFFSET.search(text):
+            self.rows = b""
+        self.command = b""
 
     def ended_here(self, command: bytes) -> None:
         """A command that leaves FOUND_ROWS() alone was answered without a cache and without MySQL."""
@@ -131,4 +141,4 @@ class LastHit:
 
     def begun_anew(self) -> None:
         """MySQL has begun a new session on the connection, in which FOUND_ROWS() goes on telling of the one before."""
-        self.command = b""
+        self.let_go(self.command)

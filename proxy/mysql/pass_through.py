@@ -145,6 +145,7 @@ class PassThrough:
         """COMMIT and ROLLBACK of a transaction of hits alone: MySQL has seen nothing of it."""
         context, state = self._context, self._state
         context.shown.clear()
+        context.last_hit.let_go(self._upstream.text_of(context.last_hit.command))
         context.last_hit.ended_here(data)
         context.note("answered", "", ENDED_HERE)
         self._shared.system.count("empty_transactions")
@@ -168,7 +169,7 @@ class PassThrough:
             upstream.run(found, _nothing)
         elif replays:
             upstream.run_command(upstream.for_mysql(hit.command), upstream.replayed)
-        hit.command = b""
+        hit.let_go(upstream.text_of(hit.command))
         if replays or route.effects.touches:
             upstream.compare_shown(opens_snapshot=replays)
 

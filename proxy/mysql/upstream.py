@@ -72,17 +72,17 @@ class Upstream:
         last_hit = context.last_hit
         if last_hit.warned:  # what comes may tell of that
             self.run_command(last_hit.command, self._absorbed)
-            last_hit.command = b""
+            last_hit.let_go(self.text_of(last_hit.command))
         elif last_hit.command and kind is not Kind.PREPARED and data[4:5] not in _TELL_NOTHING:
             # MySQL adds its error to what the statement before has left. A SELECT leaves nothing, as the hit has.
             self.run("SELECT 1", self._absorbed)
-            last_hit.command = b""
+            last_hit.let_go(self.text_of(last_hit.command))
 
         def done(outcome: Outcome) -> None:
             relay.free()
             self.state.absorb(outcome)
             if kind is Kind.PREPARED and (outcome.error is not None or _warns(outcome)):
-                last_hit.command = b""  # SHOW WARNINGS tells of that
+                last_hit.let_go(self.text_of(last_hit.command))  # SHOW WARNINGS tells of that
             after(outcome)
             self.answered()
 

@@ -155,7 +155,8 @@ def test_keys_are_bound_once_and_taken_in_their_order() -> None:
     """Numbers of which all would be in one of the sets, were these chosen by the number itself."""
     asked = [(number * bulk_fill.SETS,) for number in (3, 1, 2, 3, 1)]
     binder = SimpleNamespace(
-        too_many=lambda parameters: "", bind=lambda parameters: SimpleNamespace(keys=[(parameters[0], parameters)])
+        too_many=lambda parameters: "",
+        bind_written=lambda parameters: SimpleNamespace(keys=[(parameters[0], parameters)]),
     )
     found = asyncio.run(bulk_fill.bound(cast(Any, binder), asked))
     assert [key for key, _ in taken(found)] == [one * bulk_fill.SETS for one in (3, 1, 2)] and not found

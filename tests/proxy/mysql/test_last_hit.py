@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from proxy.mysql.last_hit import FOUND, FOUND_NONE, MOST_COUNTED, MOST_FOUND, LastHit, Warned
@@ -51,7 +53,7 @@ def test_the_hits_own_command_is_run_where_it_finds_more_than_it_shows(text: byt
 def test_a_select_of_as_many_rows_is_run_where_the_command_may_find_others() -> None:
     last = LastHit()
     last.hit(READ, TWO_ROWS)
-    last.shown_again(HARMLESS)
+    last.shown_again(HARMLESS, READ)
     assert (last.command, last.found_text(b"LIMIT 1, 2")) == (HARMLESS, RUNS_TWO)
     last.hit(READ, TWO_ROWS)
     assert (last.command, last.found_text(b"LIMIT 1, 2")) == (READ, "")
@@ -118,13 +120,25 @@ def test_another_statement_leaves_the_rows_or_has_rows_of_its_own(
     assert not last.asked_by(Route(classify("SHOW WARNINGS"))), "it is not about the hit"
 
 
+@pytest.mark.parametrize("text", [b"SELECT a FROM t LIMIT 2, 3", b"TABLE t ORDER BY a LIMIT 3 OFFSET 2"])
+def test_what_stood_before_an_offset_is_not_known_once_the_command_is_gone(text: bytes) -> None:
+    for end in ("let_go", "shown_again", "begun_anew"):
+        last = LastHit()
+        last.hit(text, END)
+        assert last.found(text) is None
+        {"let_go": partial(last.let_go, text), "shown_again": partial(last.shown_again, HARMLESS, text)}.get(
+            end, last.begun_anew
+        )()
+        assert last.rows == b"" and last.found(b"") is None, end
+
+
 def test_no_row_is_none_and_a_long_answer_is_not_kept() -> None:
     last = LastHit()
     last.hit(READ, END)
-    last.shown_again(HARMLESS)
+    last.shown_again(HARMLESS, READ)
     assert last.found_text(last.command) == FOUND_NONE
     last.hit(READ, bytes(MOST_FOUND + 1))
-    last.shown_again(HARMLESS)
+    last.shown_again(HARMLESS, READ)
     assert last.found_text(last.command) == "" and last.command == HARMLESS
 
 
