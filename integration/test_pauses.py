@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from unittest.mock import patch
@@ -24,7 +24,9 @@ from integration.orm_statements.judge import Place, Session, session
 from integration.orm_statements.kinds import is_select, why_not_deterministic
 from integration.orm_statements.record import made
 from integration.orm_statements.script import SCRIPTS, Script, Step, read
+from proxy.api import CacheInfo
 from proxy.auto_cache import AutoCache
+from proxy.made_cache import Made
 from tests.support.waiting import until
 
 SCRIPT_NAMES = ("django", "sqlalchemy")
@@ -42,6 +44,16 @@ NIGHTLY = (
     "DELETE FROM posts_tags WHERE post_id = 3",
 )
 """What is written while nobody asks, to the tables of most reads."""
+
+
+DIRECT_US, HIT_US, MISS_US = 300.0, 20.0, 400.0
+count = Made.count
+
+
+def counted_as_measured(made: Made, info: CacheInfo, decay: float, now: float) -> None:
+    """As if a read took these times, however busy the machine is: by them it is judged whether a cache pays."""
+    made.direct_us = DIRECT_US
+    count(made, replace(info, hit_p50_us=HIT_US, miss_p50_us=MISS_US), decay, now)
 
 
 @dataclass
@@ -119,10 +131,6 @@ async def warm(site: Site, clock: Clock, auto: AutoCache, proxy: Proxy) -> float
     return found.rate
 
 
-@pytest.mark.skipif(
-    os.environ.get("UPWELL_WHOLE") != "1",
-    reason="whether a cache pays is measured: it is asked on a quiet machine, with UPWELL_WHOLE=1",
-)
 @pytest.mark.parametrize("writes", [(), NIGHTLY], ids=["nothing is written", "writes go on"])
 def test_after_ten_minutes_the_second_read_of_each_kind_is_a_hit_again(
     mysql: Server, origin: str, tmp_path: Path, writes: tuple[str, ...]
@@ -135,6 +143,7 @@ def test_after_ten_minutes_the_second_read_of_each_kind_is_a_hit_again(
         async with proxy_beside(mysql, origin, tmp_path, **options) as proxy:
             auto = proxy.app.router.auto_cache
             assert auto is not None
+            auto.load = None  # how busy this machine is
             scripts = [read(SCRIPTS / f"{name}.jsonl") for name in SCRIPT_NAMES]
             places = (
                 Place(mysql.host, mysql.port, origin, mysql.user, mysql.password),
@@ -173,5 +182,5 @@ def test_after_ten_minutes_the_second_read_of_each_kind_is_a_hit_again(
                 for one in pair:
                     one.client.close()
 
-    with patch("proxy.app.monotonic", clock):
+    with patch("proxy.app.monotonic", clock), patch.object(Made, "count", counted_as_measured):
         run(scenario)
