@@ -66,6 +66,10 @@ class Life:
                 self.fallen.append(f"{sample} fell from {self.most[sample]} to {value} behind {behind}")
             self.most[sample] = max(value, self.most.get(sample, 0.0))
 
+    def hits(self) -> set[str]:
+        """Names of caches that were hit: more than there are in OWN where both kinds were."""
+        return {dict(labels)["cache"] for (name, labels), value in self.most.items() if value and "cache_hits" in name}
+
     async def step(self) -> None:
         action = self.random.choice(ACTIONS)
         await getattr(self, action)()
@@ -127,17 +131,14 @@ def test_nothing_that_is_counted_falls_in_a_busy_life(mysql: Server, database: s
             for _ in range(STEPS):
                 await life.step()
                 await asyncio.sleep(0)
-            while not auto.counters["automatic_caches_dropped"]:  # a life in which chance has dropped none goes on
-                for action in ("ask", "look", "forget"):
+            # A life in which chance has dropped none, or none of a kind was hit, goes on.
+            while not auto.counters["automatic_caches_dropped"] or len(life.hits()) <= len(OWN):
+                for action in ("create", "read", "ask", "look", "ask", "ask", "forget"):
                     await getattr(life, action)()
                     await proxy.app.catalog.settled()
                     await life.scrape(action)
             assert not life.fallen, "\n".join(life.fallen[:20])
             counters = (await proxy.client.status()).counters
             assert counters["evicted"] > 0 and counters["automatic_caches_dropped"] > 0 and counters["resets"] >= 0
-            hits = {
-                dict(labels)["cache"] for (name, labels), value in life.most.items() if value and "cache_hits" in name
-            }
-            assert len(hits) >= 4, "caches of both kinds were hit"
 
     run(scenario)
