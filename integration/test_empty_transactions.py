@@ -112,8 +112,8 @@ def test_a_new_transaction_sees_what_was_committed_meanwhile(beside: Beside) -> 
     [
         ("SELECT COUNT(*) FROM item",),
         ("UPDATE item SET n = n WHERE id = 1",),
-        ("BEGIN",),
-        ("BEGIN", READ.format(1)),
+        ("BEGIN", "SELECT COUNT(*) FROM item"),
+        ("START TRANSACTION READ WRITE", READ.format(1)),
         ("SET TRANSACTION READ ONLY",),
         ("SAVEPOINT a",),
         ("SELECT 1",),

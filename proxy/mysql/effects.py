@@ -99,6 +99,7 @@ class Effects:
     hides_tables: bool  # temporary tables may come or go
     sets_roles: bool
     sets_clock: bool  # it sets `timestamp`
+    numbers: bool  # it sets `gtid_next`
     tracks: frozenset[str]  # the variables session_track_... that it sets
     explained: bool  # as `OfKind.explained`
     unsettles: bool  # what the session may do must be asked anew
@@ -149,6 +150,7 @@ def effects_of(statement: Statement) -> Effects:
         hides_tables=hides_tables,
         sets_roles="role" in settings,
         sets_clock="timestamp" in settings,
+        numbers="gtid_next" in settings,
         tracks=tracks,
         explained=of_kind.explained,
         unsettles=unsettles,

@@ -12,17 +12,19 @@ from proxy.mysql.last_hit import FOUND_NONE
 from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS, COM_QUERY
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.quick_path import NO_ATTRIBUTES
-from proxy.mysql.reads import lacks_own_writes, unable
+from proxy.mysql.reads import begins_here, ends_here, lacks_own_writes, unable
 from proxy.mysql.relay import Relay
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, nobody_is_told
 from proxy.mysql.routes import NO_CACHE, Route
 from proxy.mysql.session_context import SessionContext
 from proxy.mysql.session_rules import Sent, after, ends_shown
 from proxy.mysql.set_names import Names, names_of
+from proxy.mysql.statement_kind import READS_ONLY
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.upstream import Upstream
 
 ENDED_HERE = "nothing of the transaction has reached MySQL"
+BEGUN_HERE = "MySQL is told that the transaction has begun once it must answer in it"
 RECENT = 1.0
 """Seconds after which a transaction that the stream brought is visible at MySQL, as far as nothing is asked."""
 VISIBLE_SOON = 0.05
@@ -79,7 +81,7 @@ class PassThrough:
         if not self._upstream.alive:
             relay.lose()
             return
-        if not route.effects.bounds:
+        if not route.effects.bounds or state.begun_by:  # COMMIT AND CHAIN begins another one like it
             self._upstream.begin()
         if context.shown.answers or context.last_hit.asked_by(route):
             self._before(route)
@@ -141,16 +143,27 @@ class PassThrough:
             self._upstream.wrote_unlogged(schema=False)  # it was prepared: MySQL 9.7 writes no event of its end
         self._upstream.answered()
 
-    def end_here(self, data: bytes) -> None:
-        """COMMIT and ROLLBACK of a transaction of hits alone: MySQL has seen nothing of it."""
-        context, state = self._context, self._state
+    def bound_here(self, data: bytes, route: Route) -> bool:
+        """Answers BEGIN, where MySQL need not know of it yet, and COMMIT and ROLLBACK of a transaction of which MySQL
+        has seen nothing. Whether it was one of these."""
+        context, state, statement = self._context, self._state, route.statement
+        if route.effects.ends_only and ends_here(state):
+            state.begun, state.begun_by = 0, ""
+            why = ENDED_HERE
+            self._shared.system.count("empty_transactions")
+        elif statement.kind is StatementKind.BEGIN and begins_here(state, statement.options):
+            state.begin_here(reads_only=READS_ONLY in statement.options)
+            why = BEGUN_HERE
+        else:
+            return False
         context.shown.clear()
-        context.last_hit.let_go(self._upstream.text_of(context.last_hit.command))
-        context.last_hit.ended_here(data)
-        context.note("answered", "", ENDED_HERE)
-        self._shared.system.count("empty_transactions")
-        state.begun = 0
+        hit = context.last_hit
+        if hit.command or not state.begun:  # MySQL's own BEGIN will stand before what asks about the statement before
+            hit.let_go(self._upstream.text_of(hit.command))
+            hit.ended_here(data)
+        context.note("answered", "", why)
         self._upstream.ok(state.status)
+        return True
 
     # -- what MySQL must do before -------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ Once the transaction has written or locked rows, all of it is MySQL's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -27,6 +27,7 @@ from proxy.mysql.recoding import MOST as MOST_RECODED
 from proxy.mysql.recoding import ONE_BYTE, Recode, recoded
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.shown import SHOWN_BYTES, SHOWN_KEYS, Command, Said, Shown
+from proxy.mysql.statement_kind import READS_ONLY
 
 AGAIN = "the REPEATABLE READ transaction was shown this before"
 UNCHANGED = "in a REPEATABLE READ transaction: unchanged since the state that it was shown"
@@ -47,6 +48,8 @@ READ_OTHERWISE = "this session's sql_mode changes what a double quote or a backs
 ROW_LIMIT = "sql_select_limit is {} in this session, and the answer has more rows, or is a long one"
 MOST_LOOKED_AT = 256 * 1024  # bytes of an answer whose characters or rows are looked at: about 1 ms
 OTHER_CACHES = "the cache was planned again, or dropped, while the read waited"
+TRANSACTION_INFO = "session_track_transaction_info"
+BEGINS_LATER = frozenset({READS_ONLY})  # options of START TRANSACTION that are as good later
 COMMITTED = frozenset({"READ-COMMITTED", "READ-UNCOMMITTED"})
 NOTHING = GtidSet.empty()
 
@@ -362,17 +365,29 @@ def one_state(state: SessionState, shown: Shown) -> bool:
 
 def ends_here(state: SessionState) -> bool:
     """Whether COMMIT and ROLLBACK have nothing to end at MySQL, and would do nothing else there."""
+    return state.vacant and _bounds_here(state) and state.values.get("completion_type") == "NO_CHAIN"
+
+
+def begins_here(state: SessionState, options: Set[str]) -> bool:
+    """Whether BEGIN, or START TRANSACTION with these options, can wait until MySQL must know of the transaction: it
+    would do nothing there but begin one, and that opens no snapshot."""
     return (
-        state.vacant
-        and state.known
-        and not (state.in_transaction or state.one_shot or state.locks or state.unsettled or state.saved)
-        and state.values.get("completion_type") == "NO_CHAIN"
+        _bounds_here(state)
+        and options <= BEGINS_LATER
+        and not (state.begun or state.locked or state.misflagged or state.beyond or state.numbered)
+    )
+
+
+def _bounds_here(state: SessionState) -> bool:
+    told = state.client_tracks.get(TRANSACTION_INFO, "OFF").upper() != "OFF" or state.tracks_changed
+    return state.known and not (
+        state.in_transaction or state.one_shot or state.locks or state.unsettled or state.saved or told
     )
 
 
 def hit_rule(state: SessionState) -> str:
     """Which rule let a hit through: the reason that EXPLAIN LAST STATEMENT gives."""
-    if state.autocommit and not state.in_transaction:
+    if not state.transactional:
         return ""
     if state.values.get("transaction_isolation", "") in COMMITTED:
         return "in a READ COMMITTED transaction that has not written"

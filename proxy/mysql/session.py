@@ -48,10 +48,10 @@ from proxy.mysql.packets import (
 from proxy.mysql.pass_through import PassThrough
 from proxy.mysql.prepared import MOST_UNSEEN, PreparedStatement, text_at
 from proxy.mysql.quick_path import QuickPath
-from proxy.mysql.reads import READ_OTHERWISE, ends_here
+from proxy.mysql.reads import READ_OTHERWISE
 from proxy.mysql.relay import Relay
 from proxy.mysql.responses import NO_STATUS, Kind, Outcome
-from proxy.mysql.routes import NO_CACHE, SKIPPED
+from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
 from proxy.mysql.session_context import context_of
 from proxy.mysql.shared import Looked, Shared
 from proxy.mysql.statement_kind import Kind as StatementKind
@@ -246,11 +246,16 @@ class Session:
             self.relay.fail(shared.forced(why))
         elif entry.steer is Steer.SKIP:
             self.passing.statement(data, route, SKIPPED)
-        elif more or not (route.effects.ends_only and ends_here(self.state)):
+        elif more or not self._bound_here(data, route):
             noted = text if entry.cache is None else None
             self.passing.statement(data, route, why, cache=entry.cache or instead or "", noted=noted)
-        else:
-            self.passing.end_here(data)
+
+    def _bound_here(self, data: bytes, route: Route) -> bool:
+        """As `PassThrough.bound_here`."""
+        if not self.passing.bound_here(data, route):
+            return False
+        self.quick.invalidate()  # what was at hand was for reads of no transaction
+        return True
 
     def _look(self, data: bytes, text: bytes) -> Looked:
         """What is known of the text of a command."""
@@ -325,6 +330,8 @@ class Session:
             return
         if self.state.changes_marks(text):
             route = self.shared.large
+        if why == NO_CACHE and not statement.parameters and self._bound_here(data, route):
+            return
         name, noted = cache.name if cache is not None else "", text if why == NO_CACHE else None
         self.passing.statement(data, route, why, cache=name, noted=noted)
 

@@ -42,7 +42,10 @@ def after(state: SessionState, effects: Effects, sent: Sent, outcome: Outcome) -
     if not failed and effects.bounds:
         state.touched = state.wrote = False  # they were the transaction's before
         state.vacant = effects.ends_only and not state.in_transaction
-        state.begun = 0
+        state.begun, state.begun_by = 0, ""
+        state.beyond = False
+    state.beyond |= effects.calls_unknown
+    state.numbered |= effects.numbers
     if effects.touches and (state.in_transaction or (failed and (sent.transactional or effects.error_hides))):
         state.touched = True
         state.wrote |= effects.locks

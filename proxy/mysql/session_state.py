@@ -137,7 +137,12 @@ class SessionState:
     # It is off, and MySQL's flags say that it is on, as they do in a session that began with it off until it is set.
     misflagged: bool = False
     in_transaction: bool = False
-    begun: int = 0  # the flags of a transaction that has begun with hits, of which MySQL knows nothing
+    begun: int = 0  # the flags of a transaction that has begun here, with a hit or a BEGIN: MySQL knows nothing of it
+    begun_by: str = ""  # what MySQL is sent for the client's BEGIN, once it must know
+    # Something has been executed that may be no statement of a transaction that is known here (XA), since MySQL has
+    # last begun or ended one.
+    beyond: bool = False
+    numbered: bool = False  # it has set `gtid_next`
     saved: bool = False  # a savepoint may have been set while MySQL had begun no transaction: BEGIN would end it
     kind_changed: bool = False  # the answer tells that the kind of transactions was changed
     unsettled: bool = False  # perhaps in one: MySQL takes it over at the next COMMIT, or before
@@ -180,6 +185,7 @@ class SessionState:
             and self.autocommit
             and not (
                 self.in_transaction
+                or self.begun
                 or self.unsettled
                 or self.hiding
                 or self.locks
@@ -205,8 +211,17 @@ class SessionState:
     def begin_with_hit(self) -> None:
         """A cache answers a read: at MySQL it would begin a transaction where autocommit is off."""
         if not (self.autocommit or self.in_transaction or self.begun):
-            reads_only = self.values.get(READ_ONLY, "").upper() in ("1", "ON")
-            self.begun = STATUS_IN_TRANS | (STATUS_IN_TRANS_READONLY if reads_only else 0)
+            self._begin(reads_only=False)
+
+    def begin_here(self, *, reads_only: bool) -> None:
+        """The client's BEGIN is answered without MySQL. Requires: `reads.begins_here`."""
+        self.begun_by = "START TRANSACTION READ ONLY" if reads_only else "BEGIN"
+        self._begin(reads_only=reads_only)
+        self.vacant = True
+
+    def _begin(self, *, reads_only: bool) -> None:
+        reads_only |= self.values.get(READ_ONLY, "").upper() in ("1", "ON")
+        self.begun = STATUS_IN_TRANS | (STATUS_IN_TRANS_READONLY if reads_only else 0)
 
     @property
     def unlogged(self) -> bool:
@@ -221,7 +236,7 @@ class SessionState:
     @property
     def transactional(self) -> bool:
         """Whether the next read is one of a transaction."""
-        return self.in_transaction or not self.autocommit
+        return self.in_transaction or self.begun != 0 or not self.autocommit
 
     # -- what MySQL tells ----------------------------------------------------------------------------------------------
 
@@ -238,8 +253,9 @@ class SessionState:
         self.in_transaction = bool(status & STATUS_IN_TRANS)
         if not self.in_transaction:
             self.touched = self.wrote = False
+        if self.in_transaction or (self.autocommit and not self.begun_by):
+            self.begun, self.begun_by = 0, ""
         if self.in_transaction or self.autocommit:
-            self.begun = 0
             self.saved = False
 
     def on_trackers(self, state: bytes) -> None:
@@ -392,7 +408,8 @@ class SessionState:
         self.own_clock, self.renewed, self.names = False, True, None
         self.not_hidden.clear()
         self.one_shot = ""
-        self.begun = 0
+        self.begun, self.begun_by = 0, ""
+        self.beyond = self.numbered = False
         self.touched = self.wrote = self.saved = self.unsettled = False
         self.client_tracks = {}
         self.set_tracks.clear()

@@ -190,9 +190,10 @@ def _begin(tokens: Sequence[Token]) -> Statement:
     return Statement(Kind.BEGIN) if _words(tokens) in ("BEGIN", "BEGIN WORK") else ANYTHING
 
 
+READS_ONLY = "read only"
 _BEGIN_OPTIONS = {
     "WITH CONSISTENT SNAPSHOT": "consistent snapshot",
-    "READ ONLY": "read only",
+    "READ ONLY": READS_ONLY,
     "READ WRITE": "read write",
 }
 

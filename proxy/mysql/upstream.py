@@ -139,13 +139,14 @@ class Upstream:
         self.server.send(data, Exchange(Kind.RESULT, done, visible=False))
 
     def begin(self) -> None:
-        """Has MySQL begin the transaction that has begun with hits, before it answers anything in it: it refuses some
+        """Has MySQL begin the transaction that has begun here, before it answers anything in it: it refuses some
         statements there, and its flags tell of it."""
         state = self.state
         if state.begun:
             state.flags |= state.begun
-            state.begun, state.in_transaction = 0, True
-            self.run("BEGIN", self._absorbed)
+            begin = state.begun_by or "BEGIN"
+            state.begun, state.begun_by, state.in_transaction = 0, "", True
+            self.run(begin, self._absorbed)
 
     def _absorbed(self, outcome: Outcome) -> None:
         """The session's state has it already."""
