@@ -92,6 +92,7 @@ def test_prepared_is_answered_as_the_text(beside: Beside, kind: str) -> None:
         assert (made.columns, made.parameters, made.error) == (0, 0, False)
         assert client.execute(made.id)[4] == 0
         client.query("SELECT id, n FROM item WHERE id = 1")
+        beside.until(lambda: not beside.shared.fills)  # SHOW CACHES tells of keys and memory
         for sql in TABLES:
             statement = client.prepare(sql)
             wanted = table(client, client.query(sql), binary=False)

@@ -21,7 +21,7 @@ from proxy.api import Answer, Served
 from proxy.mysql.announced import FIRST, SEVERAL, definitions_in
 from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.grants import NO_RIGHT
-from proxy.mysql.packets import Malformed
+from proxy.mysql.packets import PLAIN_STATUS, Malformed
 from proxy.mysql.pass_through import PassThrough
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.quick_path import HeadOfRows, QuickPath
@@ -57,7 +57,6 @@ from proxy.mysql.upstream import Upstream
 from sqltypes.errors import SourceDown, SourceError, UnknownCache, UpwellError
 from sqltypes.expression import Value
 
-PLAIN_STATUS = 2  # autocommit, and in no transaction: what stored answers end with
 BROUGHT_SOON = 0.05  # seconds that the stream may take to bring what misses have shown
 ASK_AGAIN = 1.0  # seconds from one question whether what was shown still comes to the next
 PATIENT = 0.1  # seconds that a transaction with tables open at MySQL waits for a fill

@@ -10,10 +10,10 @@ their last 8 bytes: they are answered where the socket's bytes arrive.
  a hit the long way, where no other read of the kind       | and its    | emptied
  could be another answer for what the session is like      | kind       |
  a quick hit by an execution's last 8 bytes, alone in what | kept       | and its kind; of more than 100 only that one
- was received                                              |            |
+ was received, in no transaction                           |            |
  another quick hit                                         | kept       | kept; emptied where types change, or where it
                                                            |            | was not alone
- another command                                           | kept       | emptied
+ another command, BEGIN and COMMIT answered here too       | kept       | emptied
  one that MySQL answers, a task, the end of the session    | emptied    | emptied
  the client's socket takes no more, or takes more again    | kept       | emptied
  caches, accounts or rights change                         | emptied when the next command is looked at
@@ -22,18 +22,21 @@ their last 8 bytes: they are answered where the socket's bytes arrive.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
-from proxy.api import Lookup, SessionCache
+from planner.clock import MAY_HAVE
+from proxy.api import Lookup, ParameterValue, SessionCache
 from proxy.mysql.last_hit import MOST_FOUND
-from proxy.mysql.packets import COM_QUERY, COM_STMT_EXECUTE
-from proxy.mysql.prepared import CURSOR, LONGLONG
-from proxy.mysql.reads import MOST_LOOKED_AT
-from proxy.mysql.rows import end_size
+from proxy.mysql.packets import COM_QUERY, COM_STMT_EXECUTE, PLAIN_STATUS
+from proxy.mysql.prepared import CURSOR, LONGLONG, PreparedStatement
+from proxy.mysql.reads import COMMITTED, MOST_LOOKED_AT, SERIALIZABLE, Transactions
+from proxy.mysql.rows import end_size, with_status
 from proxy.mysql.session_context import SessionContext
 from proxy.mysql.shared import Looked
+from proxy.mysql.shown import QuickHit
+from sqltypes.expression import Value
 
 # What stands before the value of an execution's only parameter whose type was sent before, with and without
 # CLIENT_QUERY_ATTRIBUTES: how many parameters there are, which are NULL, that no types follow.
@@ -42,9 +45,12 @@ HOT = 100  # kinds of execution of one session; clients choose their bytes
 NO_ATTRIBUTES = b"\0\1"
 
 PLAIN, BY_BYTES, LIST = 0, 1, 2
-Found = tuple[bytes, SessionCache, Any, int]
-"""What stands before the rows, the cache, the key, and whether the key is the command's last 8 bytes, or not a key but
-the parameters, lists among them."""
+
+Bound = tuple[PreparedStatement, object, tuple[Value, ...]]
+Found = tuple[bytes, SessionCache, Any, int, Sequence[ParameterValue], bytes, Bound | None]
+"""What a command asks for: what stands before the rows; the cache; the key; whether that is the command's last 8 bytes,
+or not a key but the parameters, lists among them; the values of the cache's parameters; the text as it was sent;
+what is bound to it, as in `QuickHit`. A plain tuple: one is made for each hit."""
 
 
 class Hot(NamedTuple):
@@ -66,10 +72,10 @@ class QuickPath:
     """What is at hand of one session's hits.
 
     Invariants:
-    1. A kind is in `kinds`, with what stands before the rows of its answers, only while the session is `plain`, may
+    1. A kind is in `kinds`, with what stands before the rows of its answers, only while the session is `calm`, may
        read the cache, and nothing has gone to MySQL since that it answers.
     2. What is in `hot`, by the bytes before the integer, is what `answer` would find for the same bytes, had nothing
-       changed in the system.
+       changed in the system. There is something only outside of transactions.
     """
 
     def __init__(self, context: SessionContext) -> None:
@@ -140,28 +146,68 @@ class QuickPath:
                 return None
             if found is None:
                 return None
-            head, cache, key, way = found
+            head, cache, key, way = found[:4]
             body = cache.stored(key) if way != LIST else cache.stored_list(key)
         except Exception as error:  # noqa: BLE001 - an edge: the long way answers
             self._shared.note_fault("a quick hit", error, command=repr(data[:2000]))
             self.invalidate()
             return None
-        if body is None:
-            return None
         plain = head.__class__ is bytes
-        if not plain and len(body) <= self._end:
+        if body is None or (not plain and len(body) <= self._end):
             return None
         outside = self._state.outside
         if outside is not None and (len(body) > MOST_LOOKED_AT or outside.search(body) is not None):
             return None
-        if way == BY_BYTES and alone and plain and outside is None:
-            self._heat(data, cache, head)
+        state = self._state
+        if state.begun or state.flags != PLAIN_STATUS:
+            if state.transactional and not self._may_follow(found, body):
+                return None
+            answer = self._with_status(head, body)
+        else:
+            answer = head + body
+            if way == BY_BYTES and alone and plain and outside is None:
+                self._heat(data, cache, head)
         last_hit = self._last_hit
         last_hit.command = data
         last_hit.rows = body if len(body) <= MOST_FOUND else b""
         last_hit.cache = cache
         last_hit.moment = system.moment
+        return answer
+
+    def _with_status(self, head: bytes, body: bytes) -> bytes:
+        """The answer with the session's flags."""
+        body = with_status(body, self._state.status, eof=self._context.eof)
+        if self._context.eof:  # the packet behind the column definitions has them too
+            head = head[:-2] + body[-2:]
         return head + body
+
+    def _may_follow(self, found: Found, body: bytes) -> bool:
+        """Whether a read of a transaction may be given what is the answer now, which is noted then."""
+        state, shown, shared = self._state, self._context.shown, self._shared
+        if not state.under_way:
+            shown.clear()
+        isolation = state.values.get("transaction_isolation", "")
+        mode = shared.transactions
+        if mode is Transactions.OFF or isolation == SERIALIZABLE:
+            return False
+        if isolation not in COMMITTED or shown.any:
+            head, cache, _, _, values, text, bound = found
+            if mode is Transactions.STRICT or MAY_HAVE.search(text) is not None:
+                return False
+            sequence = shared.sequence()
+            if not shown.follows(sequence):
+                return False
+            target = bound[0].target if bound is not None else None
+            rights = shared.grants.version[1], state.identity, state.rights
+            shown.give(
+                QuickHit(
+                    cache, cache.generation, values, head, body, text, bound, target,
+                    state.database, state.announces, rights,
+                ),
+                sequence, shared.position(),
+            )  # fmt: skip
+        state.begin_with_hit()
+        return True
 
     def _heat(self, data: bytes, cache: SessionCache, head: bytes) -> None:
         """The next executions like this one take the shortest way."""
@@ -181,26 +227,36 @@ class QuickPath:
         if statement.reals:
             pass  # whether MySQL compares as DOUBLE is for the long way to say
         elif target.plain_int and statement.types == LONGLONG == statement.kinds and data[14:-8] == self._no_types:
-            return head, target.cache, int.from_bytes(data[-8:], "little", signed=True), BY_BYTES
+            value = int.from_bytes(data[-8:], "little", signed=True)
+            return (
+                head,
+                target.cache,
+                value,
+                BY_BYTES,
+                (value,),
+                statement.text,
+                (statement, LONGLONG, (value,)),
+            )
         elif target.list_end:
             values = statement.longs(data, target.list_end)
             if values is None:
                 return None
             statement.last = data[4:]
-            return head, target.cache, (values,), LIST
+            bound: Bound = statement, statement.types, values
+            return head, target.cache, (values,), LIST, (values,), statement.text, bound
         if self._state.narrow and self._state.misreads(data[9:]):
             return None
         known = target.keys.get((statement.types, data[9:]))
         if known is None:
             return None
-        key, types, kinds = known
-        if kinds != statement.kinds:
+        if known.kinds != statement.kinds:
             return None
         statement.last, statement.rebound = data[4:], True
-        if types != statement.types:
-            statement.types = types
+        if known.types != statement.types:
+            statement.types = known.types
             self.cool()
-        return head, target.cache, key, PLAIN
+        bound = statement, statement.types, known.given
+        return head, target.cache, known.key, PLAIN, known.values, statement.text, bound
 
     def _text_key(self, data: bytes) -> Found | None:
         if not self._context.attributes:
@@ -211,7 +267,7 @@ class QuickPath:
             return None
         if (self._state.narrow or self._state.marks) and self._is_misread(text):
             return None
-        looked = None
+        looked, sent = None, text
         if not self._state.mode_hint:
             entry, values = self._shared.texts.find(text, self._state.database)
             route = entry.attached
@@ -227,13 +283,13 @@ class QuickPath:
         if values:
             first = values[0]
             if first.__class__ is int and cache.plain_int:
-                return head, cache, first, PLAIN
+                return head, cache, first, PLAIN, values, sent, None
             if cache.lists and tuple in map(type, values):
-                return head, cache, values, LIST
+                return head, cache, values, LIST, values, sent, None
         key = route.keys.get(text)
         if key is None:
             key = route.learn(text, cache, values)
-        return None if key is None else (head, cache, key, PLAIN)
+        return None if key is None else (head, cache, key, PLAIN, values, sent, None)
 
     def _is_misread(self, text: bytes) -> bool:
         """Whether MySQL may read it otherwise than where caches are filled."""
@@ -242,4 +298,5 @@ class QuickPath:
     def check_invariants(self) -> None:
         """Raises AssertionError. For tests."""
         assert self.kinds or not self.hot, "a hot execution of a kind that is not at hand"
-        assert not self.kinds or self._state.plain, "a kind is at hand, and the session is not plain"
+        assert not self.kinds or self._state.calm, "a kind is at hand, and the session is not calm"
+        assert not self.hot or self._state.plain, "a hot execution, and the session is not plain"

@@ -50,6 +50,7 @@ MOST_LOOKED_AT = 256 * 1024  # bytes of an answer whose characters or rows are l
 OTHER_CACHES = "the cache was planned again, or dropped, while the read waited"
 TRANSACTION_INFO = "session_track_transaction_info"
 BEGINS_LATER = frozenset({READS_ONLY})  # options of START TRANSACTION that are as good later
+SERIALIZABLE = "SERIALIZABLE"
 COMMITTED = frozenset({"READ-COMMITTED", "READ-UNCOMMITTED"})
 NOTHING = GtidSet.empty()
 
@@ -271,7 +272,7 @@ def unable(state: SessionState) -> str:
     if not state.known:
         return ""
     if state.transactional:
-        if state.values.get("transaction_isolation", "") == "SERIALIZABLE":
+        if state.values.get("transaction_isolation", "") == SERIALIZABLE:
             return "in a SERIALIZABLE transaction"
         if state.wrote:
             return "in a transaction that has written"
@@ -288,11 +289,11 @@ def transaction_rule(
     if mode is Transactions.OFF:
         return "in a transaction, and --transactions=off"
     isolation = state.values.get("transaction_isolation", "")
-    if isolation == "SERIALIZABLE":
+    if isolation == SERIALIZABLE:
         return "in a SERIALIZABLE transaction"
     if state.wrote:
         return "the transaction may have written or locked rows"
-    if isolation in COMMITTED and not shown.answers:  # which are of a transaction that began in REPEATABLE READ
+    if isolation in COMMITTED and not shown.any:  # which are of a transaction that began in REPEATABLE READ
         return ""
     if mode is Transactions.STRICT:
         return "in a REPEATABLE READ transaction, and --transactions=strict"
@@ -358,9 +359,7 @@ def beyond_limit(state: SessionState, body: bytes) -> str:
 
 def one_state(state: SessionState, shown: Shown) -> bool:
     """Whether all that the transaction is shown must be one state."""
-    return state.transactional and (
-        bool(shown.answers) or state.values.get("transaction_isolation", "") not in COMMITTED
-    )
+    return state.transactional and (shown.any or state.values.get("transaction_isolation", "") not in COMMITTED)
 
 
 def ends_here(state: SessionState) -> bool:

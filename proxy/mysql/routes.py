@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import cast
+from typing import NamedTuple, cast
 
 from proxy.api import ParameterValue, SessionCache, SessionSystem
 from proxy.mysql.announced import Announced
@@ -119,6 +119,17 @@ class Compared:
         )
 
 
+class Learned(NamedTuple):
+    """Of an execution that was a hit. `types`, `kinds`: of the statement behind it. `values`: of the cache's
+    parameters; `given`: what was bound."""
+
+    key: Key
+    types: Types
+    kinds: tuple[int, ...]
+    values: tuple[ParameterValue, ...]
+    given: tuple[Value, ...]
+
+
 @dataclass(slots=True, eq=False)
 class Target:
     """What a prepared statement is for, as of a version of the caches. `cache` None: for no cache, and `why`."""
@@ -135,8 +146,8 @@ class Target:
     dates: tuple[bool, ...] = ()  # of the cache's parameters, whether it is compared with a date or time
     compared: Compared = field(default_factory=Compared)
     sent: frozenset[int] = frozenset()  # those of the statement's parameters whose type no column tells
-    # Of executions that were hits: by the types bound before and the bytes, the key, and the types and kinds then.
-    keys: dict[tuple[Types, bytes], tuple[Key, Types, tuple[int, ...]]] = field(default_factory=dict)
+    # Of executions that were hits, by the types bound before and the bytes.
+    keys: dict[tuple[Types, bytes], Learned] = field(default_factory=dict)
 
     def learn(
         self,
@@ -154,7 +165,7 @@ class Target:
         if key is not None:
             if len(self.keys) >= KEYS:
                 self.keys.clear()
-            self.keys[before, payload] = key, statement.types, statement.kinds
+            self.keys[before, payload] = Learned(key, statement.types, statement.kinds, tuple(values), tuple(given))
 
     def resolved_otherwise(self, statement: PreparedStatement) -> str:
         """Why MySQL may have resolved a statement in another way than the cache's query; "" if it has not."""

@@ -51,7 +51,7 @@ from proxy.mysql.quick_path import QuickPath
 from proxy.mysql.reads import READ_OTHERWISE
 from proxy.mysql.relay import Relay
 from proxy.mysql.responses import NO_STATUS, Kind, Outcome
-from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
+from proxy.mysql.routes import NO_CACHE, SKIPPED
 from proxy.mysql.session_context import context_of
 from proxy.mysql.shared import Looked, Shared
 from proxy.mysql.statement_kind import Kind as StatementKind
@@ -246,16 +246,9 @@ class Session:
             self.relay.fail(shared.forced(why))
         elif entry.steer is Steer.SKIP:
             self.passing.statement(data, route, SKIPPED)
-        elif more or not self._bound_here(data, route):
+        elif more or not self.passing.bound_here(data, route):
             noted = text if entry.cache is None else None
             self.passing.statement(data, route, why, cache=entry.cache or instead or "", noted=noted)
-
-    def _bound_here(self, data: bytes, route: Route) -> bool:
-        """As `PassThrough.bound_here`."""
-        if not self.passing.bound_here(data, route):
-            return False
-        self.quick.invalidate()  # what was at hand was for reads of no transaction
-        return True
 
     def _look(self, data: bytes, text: bytes) -> Looked:
         """What is known of the text of a command."""
@@ -330,7 +323,7 @@ class Session:
             return
         if self.state.changes_marks(text):
             route = self.shared.large
-        if why == NO_CACHE and not statement.parameters and self._bound_here(data, route):
+        if why == NO_CACHE and not statement.parameters and self.passing.bound_here(data, route):
             return
         name, noted = cache.name if cache is not None else "", text if why == NO_CACHE else None
         self.passing.statement(data, route, why, cache=name, noted=noted)

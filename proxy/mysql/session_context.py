@@ -10,6 +10,7 @@ from proxy.mysql.handshake import LoggedIn
 from proxy.mysql.last_hit import LastHit
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, CLIENT_SESSION_TRACK
 from proxy.mysql.prepared import PreparedStatement
+from proxy.mysql.reads import hit_rule
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.shared import Shared
 from proxy.mysql.shown import Shown
@@ -50,7 +51,8 @@ class SessionContext:
         """What EXPLAIN LAST STATEMENT tells."""
         cache = self.last_hit.cache
         if cache is not None:
-            return LastStatement(Served.HIT.value, cache.name, "", self.shared.system.position_at(self.last_hit.moment))
+            position = self.shared.system.position_at(self.last_hit.moment)
+            return LastStatement(Served.HIT.value, cache.name, hit_rule(self.state), position)
         return LastStatement(*self.last) if self.last is not None else None
 
     def begin_anew(self) -> None:

@@ -180,28 +180,29 @@ class SessionState:
     @property
     def plain(self) -> bool:
         """Whether nothing but variables can stand in the way of a hit."""
-        return (
-            self.known
-            and self.autocommit
-            and not (
-                self.in_transaction
-                or self.begun
-                or self.unsettled
-                or self.hiding
-                or self.locks
-                or self.locked
-                or self.one_shot
-                or self.token
-                or self.shown
-                or self.passed
-            )
+        return self.autocommit and not (self.in_transaction or self.begun) and self.calm
+
+    @property
+    def calm(self) -> bool:
+        """Whether nothing can but variables, and what a transaction was shown."""
+        return self.known and not (
+            self.touched
+            or self.wrote
+            or self.unsettled
+            or self.hiding
+            or self.locks
+            or self.locked
+            or self.one_shot
+            or self.token
+            or self.shown
+            or self.passed
         )
 
     @property
     def uniform(self) -> bool:
-        """Whether a read may be a hit whatever its rows are, if another one of its kind may and it has no characters
-        that the session's character sets lack."""
-        return self.plain and self.row_limit is None
+        """Whether a read may be a hit whatever its rows are, if another one of its kind may, it has no characters that
+        the session's character sets lack, and its transaction's rules let it."""
+        return self.calm and self.row_limit is None
 
     @property
     def status(self) -> int:

@@ -14,11 +14,14 @@
  SETTLED | SETTLED        | SETTLED                | SETTLED      | SETTLED             | EMPTY
 
 `proxy/mysql/reads.py` has the rules by which reads are hits.
+
+A quick hit is only put on a list (`Shown.give`). It is filed once something asks what was shown: most transactions end
+before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import blake2b
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from proxy.mysql.routes import Target
     from sqltypes.expression import Value
 
+MOST_GIVEN = 100  # quick hits that are not filed yet: less than a millisecond's work
 SHOWN_KEYS, SHOWN_BYTES = 1000, 1 << 20
 """Of one transaction's answers that are remembered. What is read beyond them is MySQL's: they are looked at again after
 each event of the stream, 1,000 keys in 2 to 5 ms."""
@@ -41,9 +45,9 @@ Asked = tuple[SessionCache, int, tuple[ParameterValue, ...], tuple[object, ...]]
 after another one the columns are others."""
 
 
-def _asked(cache: SessionCache, parameters: Sequence[ParameterValue]) -> Asked:
+def _asked(cache: SessionCache, generation: int, parameters: Sequence[ParameterValue]) -> Asked:
     types = tuple(tuple(map(type, value)) if isinstance(value, tuple) else type(value) for value in parameters)
-    return cache, cache.generation, tuple(parameters), types
+    return cache, generation, tuple(parameters), types
 
 
 Command = tuple[bytes, object, str, object]
@@ -73,6 +77,32 @@ class Said:
         return self.target is not None and self.target.takes(statement, given)
 
 
+@dataclass(slots=True, eq=False)
+class QuickHit:
+    """A hit that was given, not filed yet. `generation`: of the cache. `values`: of the cache's parameters. `bound`: of
+    a prepared statement, it and the types and values that were bound to it. The rest as in `Command` and `Said`."""
+
+    cache: SessionCache
+    generation: int
+    values: Sequence[ParameterValue]
+    head: bytes
+    body: bytes
+    text: bytes
+    bound: tuple[PreparedStatement, object, tuple[Value, ...]] | None
+    target: Target | None
+    database: str
+    announces: object
+    rights: tuple[object, ...]
+
+    def command(self) -> Command:
+        bound = None if self.bound is None else (*self.bound[:2], repr(self.bound[2]))
+        return command_of(self.text, bound, self.database, self.announces)
+
+    def said(self) -> Said:
+        cache = self.cache
+        return Said(self.head, self.body, cache.name, cache.needs, cache.relations, self.rights, self.target)
+
+
 class Stage(Enum):
     """The states of `Shown`, as above."""
 
@@ -85,14 +115,36 @@ class Stage(Enum):
 class Shown:
     """What hits have shown one transaction, and where it stands."""
 
-    answers: dict[Asked, bytes] = field(default_factory=dict)  # what was shown
-    said: dict[Command, Said] = field(default_factory=dict)  # the same, by the command: it outlives its cache
+    _answers: dict[Asked, bytes] = field(default_factory=dict)  # what was shown, and is filed
+    _said: dict[Command, Said] = field(default_factory=dict)  # the same, by the command: it outlives its cache
+    _given: list[QuickHit] = field(default_factory=list)  # and what is not filed yet
+    _given_keys: int = 0
+    _given_size: int = 0  # bytes
     keys: int = 0  # of all answers
     size: int = 0  # of all answers, in bytes
     # The newest position, and its number, at which all of them are known to be the answers.
     position: str = ""
     sequence: int = 0
     settled: bool = False  # as the states say
+
+    @property
+    def answers(self) -> Mapping[Asked, bytes]:
+        """What was shown."""
+        if self._given:
+            self._file()
+        return self._answers
+
+    @property
+    def any(self) -> bool:
+        """Whether hits were given."""
+        return bool(self._answers or self._given)
+
+    @property
+    def said(self) -> Mapping[Command, Said]:
+        """What was said to which command."""
+        if self._given:
+            self._file()
+        return self._said
 
     @property
     def stage(self) -> Stage:
@@ -110,20 +162,48 @@ class Shown:
 
     def note(self, cache: SessionCache, parameters: Sequence[ParameterValue], body: bytes) -> None:
         """A hit was given, which is the answer at `sequence`."""
-        asked = _asked(cache, parameters)
-        if asked not in self.answers:
-            self.keys += keys_in(parameters)
+        self._note(_asked(cache, cache.generation, parameters), body)
+
+    def _note(self, asked: Asked, body: bytes) -> None:
+        if asked not in self._answers:
+            self.keys += keys_in(asked[2])
             self.size += len(body)
-        self.answers[asked] = body
+        self._answers[asked] = body
 
     def say(self, command: Command, said: Said) -> None:
         """It has been said. Of many ways to ask the same not all are remembered."""
-        if len(self.said) < SHOWN_KEYS:
-            self.said[command] = said
+        if len(self._said) < SHOWN_KEYS:
+            self._said[command] = said
+
+    def follows(self, sequence: int) -> bool:
+        """Whether a quick hit, which is the answer at `sequence`, may be given and put on the list."""
+        if not (self._answers or self._given):
+            return True
+        return (
+            sequence == self.sequence
+            and not self.settled
+            and len(self._given) < MOST_GIVEN
+            and self.keys + self._given_keys < SHOWN_KEYS
+            and self.size + self._given_size <= SHOWN_BYTES
+        )
+
+    def give(self, hit: QuickHit, sequence: int, position: str) -> None:
+        """A quick hit is given. Requires: `follows`."""
+        self.sequence, self.position = sequence, position
+        self._given.append(hit)
+        self._given_keys += keys_in(hit.values)
+        self._given_size += len(hit.body)
+
+    def _file(self) -> None:
+        given, self._given = self._given, []
+        self._given_keys = self._given_size = 0
+        for hit in given:
+            self._note(_asked(hit.cache, hit.generation, hit.values), hit.body)
+            self.say(hit.command(), hit.said())
 
     def again(self, cache: SessionCache, parameters: Sequence[ParameterValue]) -> bytes | None:
         """What was shown for this before."""
-        return self.answers.get(_asked(cache, parameters)) if self.answers else None
+        return self.answers.get(_asked(cache, cache.generation, parameters)) if self.answers else None
 
     def holds(self, sequence: int, position: str) -> bool:
         """Is every answer that was shown still the answer at the position of now? No where that cannot be told: a key
@@ -144,7 +224,19 @@ class Shown:
     def clear(self) -> None:
         """The transaction is over."""
         self.settled = False
-        if self.answers:
-            self.answers.clear()
-            self.said.clear()
+        if self._given:
+            self._given.clear()
+            self._given_keys = self._given_size = 0
+        if self._answers:
+            self._answers.clear()
+            self._said.clear()
             self.keys = self.size = 0
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError. For tests."""
+        assert len(self._given) <= MOST_GIVEN and len(self._said) <= SHOWN_KEYS
+        assert self.keys == sum(keys_in(parameters) for _, _, parameters, _ in self._answers)
+        assert (self._given_keys, self._given_size) == (
+            sum(keys_in(hit.values) for hit in self._given),
+            sum(len(hit.body) for hit in self._given),
+        )

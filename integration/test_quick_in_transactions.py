@@ -1,0 +1,140 @@
+"""Quick hits of transactions: in REPEATABLE READ all that hits show is one state, whatever is written meanwhile; in
+READ COMMITTED it is the newest. Every write changes all rows, so that each answer tells the state that it is of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from integration.mysql_server import Server
+from integration.proxy_thread import Beside, proxy_in_thread
+from integration.raw_client import RawClient
+from integration.served import last_served, read_until_hit
+from integration.test_own_sql_prepared import table
+from proxy.mysql.shown import MOST_GIVEN, Shown
+from tests.simulation.mutant import always, attribute
+
+ROWS = 5
+DATABASE = "quick_in_transactions"
+TABLES = (
+    "CREATE TABLE item (id INT PRIMARY KEY, state INT)",
+    "INSERT INTO item VALUES " + ", ".join(f"({n}, 0)" for n in range(ROWS)),
+)
+ONE = "SELECT state FROM item WHERE id = {}"
+LIST = "SELECT state FROM item WHERE id IN ({}, {}) ORDER BY id"
+ALL = "SELECT COUNT(DISTINCT state), MAX(state) FROM item WHERE id > {}"
+STEPS = 400
+
+
+@pytest.fixture(scope="module")
+def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
+    mysql.execute(f"DROP DATABASE IF EXISTS {DATABASE}", f"CREATE DATABASE {DATABASE}", f"USE {DATABASE}", *TABLES)
+    with proxy_in_thread(mysql, DATABASE, Path(tmp_path_factory.mktemp("state"))) as found:
+        with found.client() as client:
+            for text in (ONE.format("?"), "SELECT state FROM item WHERE id IN (?) ORDER BY id", ALL.format("?")):
+                assert client.query(f"CREATE CACHE FROM {text}")[4] == 0
+        yield found
+        found.at_rest()
+    mysql.execute(f"DROP DATABASE {DATABASE}")
+
+
+class Reader:
+    """A session that reads in transactions. `states`: what its transaction was shown, by who has answered."""
+
+    def __init__(self, beside: Beside, client: RawClient, seed: int) -> None:
+        self.beside = beside
+        self.client = client
+        self.random = Random(seed)
+        self.served: Counter[str] = Counter()
+        self.states: dict[str, set[int]] = {"hit": set(), "passed": set()}
+
+    def session(self) -> Any:
+        number = self.client.greeting.connection_id
+        return next(one for one in self.beside.shared.sessions if one.connection_id == number)
+
+    def warm(self) -> None:
+        for text in (ONE.format(1), LIST.format(1, 2), ALL.format(-1)):
+            read_until_hit(self.beside, self.client, self.client.query, text)
+
+    def read(self) -> None:
+        key, other = self.random.randrange(ROWS), self.random.randrange(ROWS)
+        text = self.random.choice([ONE.format(key), ONE.format(key), LIST.format(key, other), ALL.format(-1)])
+        _, rows = table(self.client, self.client.query(text), binary=False)
+        quick = self.beside.call(lambda: self.session().context.last_hit.cache is not None)
+        served = last_served(self.beside, self.client).split(" ")[0]
+        self.served["quick" if quick else served] += 1
+        found = {int(str(row[-1])) for row in rows}
+        assert all(row[0] == 1 for row in rows if len(row) == 2), "a mix within one answer"
+        self.states["passed" if served == "passed" else "hit"] |= found
+
+    def begin(self) -> None:
+        self.client.query("BEGIN")
+        self.states = {"hit": set(), "passed": set()}
+
+    def mixed(self) -> bool:
+        return any(len(found) > 1 for found in self.states.values())
+
+
+def life(beside: Beside, seed: int, level: str) -> tuple[Counter[str], int]:
+    """How reads were answered, and how many transactions were shown a mix by one that answers."""
+    random, state, mixes = Random(seed), 0, 0
+    beside.mysql.execute(f"UPDATE {DATABASE}.item SET state = 0")
+    beside.caught_up()
+    with beside.client() as client, beside.client() as another:
+        client.query(f"SET SESSION TRANSACTION ISOLATION LEVEL {level}")
+        reader = Reader(beside, client, seed)
+        reader.warm()
+        reader.begin()
+        for _ in range(STEPS):
+            match random.choice(["read"] * 15 + ["write", "end", "end"]):
+                case "read":
+                    reader.read()
+                    if level == "READ COMMITTED":
+                        assert reader.states["hit"] | reader.states["passed"] <= {state}
+                case "write":
+                    state += 1
+                    beside.mysql.execute(f"UPDATE {DATABASE}.item SET state = {state}")
+                    beside.caught_up()
+                    for key in range(ROWS):  # so that the bytes of the new state are at hand
+                        another.query(ONE.format(key))
+                    if level == "READ COMMITTED":
+                        reader.states = {"hit": set(), "passed": set()}
+                case "end":
+                    mixes += reader.mixed()
+                    client.query(random.choice(["COMMIT", "ROLLBACK"]))
+                    reader.warm()
+                    reader.begin()
+            beside.call(lambda: reader.session().context.shown.check_invariants())
+    return reader.served, mixes
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "READ COMMITTED"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_transaction_is_shown_two_states(beside: Beside, level: str, seed: int) -> None:
+    served, mixes = life(beside, seed, level)
+    assert mixes == 0
+    assert served["quick"] > STEPS / 4, served
+
+
+def test_a_quick_hit_of_another_state_would_be_found(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
+    attribute(Shown, "follows", always)(monkeypatch)
+    assert life(beside, 1, "REPEATABLE READ")[1] > 0
+
+
+def test_what_a_quick_hit_has_shown_is_shown_again(beside: Beside) -> None:
+    with beside.client() as client:
+        read_until_hit(beside, client, client.query, ONE.format(3))
+        client.query("BEGIN")
+        shown = [client.query(ONE.format(3)) for _ in range(MOST_GIVEN + 10)]
+        assert len(set(shown)) == 1
+        beside.mysql.execute(f"UPDATE {DATABASE}.item SET state = state + 1")
+        beside.caught_up()
+        assert client.query(ONE.format(3)) == shown[0]
+        assert last_served(beside, client).startswith("hit")
+        client.query("COMMIT")
+        assert client.query(ONE.format(3)) != shown[0]
