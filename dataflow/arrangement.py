@@ -137,6 +137,12 @@ class Arrangement(ABC):
         yield from ()
         return self.load(key, rows)
 
+    def note_size(self, entry: Entry, by: int) -> None:
+        """What finds rows of a held entry has grown by so many bytes; not where it is held no more."""
+        if self.entries.get(entry.key) is entry:
+            entry.size += by
+            self.memory.used += by
+
     def rows_in_parts(self, content: Any, most: int) -> Iterator[Iterable[Row]]:
         """`rows`, so many at a time."""
         yield self.rows(content)

@@ -26,6 +26,7 @@ from dataflow.operators.aggregate import (
 from dataflow.operators.answer import AnswerNode, AnswerWatch, Compared, Parts
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
+from dataflow.ranges import range_of
 from dataflow.reader import ReaderNode
 from dataflow.spellings import with_one_spelling
 from dataflow.whole_dates import dated_places, with_whole_dates
@@ -322,6 +323,7 @@ def reader_node(plan: QueryPlan, tag: int, nodes: Mapping[ArrangementPlan, Arran
         root_values=_params_row([param.index for param in root_params]),
         levels=tuple(levels),
         filter=_predicate(reader.filter, layout),
+        range=range_of(reader.filter, reader.alias, layout) if isinstance(reader.root, RowsArrangement) else None,
         grouping=grouping,
         having=_predicate(reader.having, shown),
         project=None if evict else compile_row([column.expr for column in reader.output], shown),

@@ -11,6 +11,7 @@ from typing import Any
 from dataflow.arrangement import UNBOUNDED, Arrangement, Entries
 from dataflow.entries import ENTRY_BYTES, Entry
 from dataflow.operators.aggregate import VALUES, Accumulator, State, add_value, empty_state, result
+from dataflow.ranges import Range
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key, Row, Value
 from sqltypes.spellings import SPELLINGS
@@ -62,6 +63,7 @@ class ReaderProgram:
     root_values: Callable[[Params], Row]
     levels: tuple[Level, ...]
     filter: Callable[[Row, Params], bool] | None
+    range: Range | None  # of the root's rows that can pass it
     grouping: Grouping | None
     having: Callable[[Row, Params], bool] | None
     project: Callable[[Row, Params], Row] | None  # None: the row is the answer's row already

@@ -15,10 +15,11 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from dataflow.arrangement import Entries
+from dataflow.arrangement import Arrangement, Entries
 from dataflow.derivation import Derivation, Hole, Level, Params, TooLong, fold, groups_of, keep_distinct
 from dataflow.entries import Entry, Held, Linking, add_dependent, release
 from dataflow.operators.aggregate import State
+from dataflow.ranges import Range
 from dataflow.reader import ReaderNode
 from sqltypes.expression import Key, Row
 
@@ -224,7 +225,10 @@ def derived(reader: ReaderNode, params: Params, levels: Sequence[Entries]) -> St
     if entry is None:
         return reader.derive(params, levels)
     found = Derivation(deps=[entry])
-    for part in program.root.rows_in_parts(entry.content, AT_ONCE):
+    if program.range is not None and levels is reader.held_levels:
+        yield from in_range(program.root, entry, program.range)
+    rows = program.range.rows(entry.content, params) if program.range is not None else None
+    for part in parts(rows) if rows is not None else program.root.rows_in_parts(entry.content, AT_ONCE):
         found.rows += part
         yield
     for number, level in enumerate(program.levels):
@@ -233,6 +237,16 @@ def derived(reader: ReaderNode, params: Params, levels: Sequence[Entries]) -> St
             found.blind = number + 1 < len(program.levels)
             break
     return found
+
+
+def in_range(root: Arrangement, entry: Entry, range_: Range) -> Steps[None]:
+    """Puts a held entry's rows in the order in which the range is looked up, where that is worth it."""
+    if not range_.is_worth(entry):
+        return
+    content = entry.content
+    size = yield from content.put_in_order(range_.column)
+    if entry.content is content:
+        root.note_size(entry, size)
 
 
 def _joined(

@@ -92,11 +92,15 @@ class ReaderNode:
             found.holes.append(Hole(-1, key, program.root_values(params)))
             found.blind = bool(program.levels)
             return found
-        if program.levels and most < UNBOUNDED and entry.size - ENTRY_BYTES > most * ROW_BYTES:
-            raise TooLong  # as `weight`: before its rows are listed
-        self.memory.derived += 1 + (entry.size - ENTRY_BYTES) // ROW_BYTES
+        weight = self._weight(entry, params)
+        if program.levels and most < UNBOUNDED and weight > most:
+            raise TooLong  # before its rows are listed
+        self.memory.derived += 1 + weight
         found.deps.append(entry)
-        found.rows = list(program.root.rows(entry.content)) if program.levels else program.root.rows(entry.content)  # type: ignore[assignment]  # an iterable is enough
+        rows = program.range.rows(entry.content, params) if program.range is not None else None
+        if rows is None:
+            rows = program.root.rows(entry.content)  # type: ignore[assignment]  # an iterable is enough
+        found.rows = list(rows) if program.levels else rows  # type: ignore[arg-type,assignment]
         for number, level in enumerate(program.levels):
             try:
                 found.rows = expand(found, found.rows, number, level, levels[number + 1], params, {None: ()}, most)
@@ -168,9 +172,13 @@ class ReaderNode:
         return self.finish_passed(joined, keys[0][1])
 
     def weight(self, params: Params, levels: Sequence[Entries]) -> int:
-        """How many rows the key's root has, about."""
+        """How many rows of the key's root must be looked at, about."""
         entry = levels[0].get(self.program.root_key(params))
-        return (entry.size - ENTRY_BYTES) // ROW_BYTES if entry is not None else 0
+        return self._weight(entry, params) if entry is not None else 0
+
+    def _weight(self, entry: Entry, params: Params) -> int:
+        count = self.program.range.count(entry.content, params) if self.program.range is not None else None
+        return count if count is not None else (entry.size - ENTRY_BYTES) // ROW_BYTES
 
     def answer_ahead(self, params: Params) -> tuple[list[Row], GtidSet] | None:
         """One key's answer from an entry ahead of the position, and the lower bound of what it reflects beyond the

@@ -11,14 +11,15 @@ from typing import Any
 
 from dataflow.arrangement import Entries, LinearArrangement, Locate, Memory
 from dataflow.entries import Entry, touch
+from dataflow.operators.bag import Bag
 from planner.plan import RowsArrangement
 from sqltypes.expression import Key, Row
 
-LARGE = 48  # rows from which a bag is a dict row -> count: removal from a list is linear
+LARGE = 48  # rows from which a bag is a `Bag`: removal from a list is linear
 
 
 class RowsNode(LinearArrangement):
-    """Content: a list of rows, or for large bags of distinguishable rows a dict row -> count."""
+    """Content: a list of rows, or for large bags of distinguishable rows a `Bag`."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class RowsNode(LinearArrangement):
     def _replace(self, entries: Entries, entry: Entry, gone: Row, come: Row) -> None:
         """A row stays under its key; where it can, it keeps its place, too."""
         content = entry.content
-        if not self._exact or content.__class__ is dict:
+        if not self._exact or content.__class__ is Bag:
             if gone != come or not self._exact:
                 self._remove(entries, entry, gone)
                 if entry.content is not None:
@@ -69,55 +70,49 @@ class RowsNode(LinearArrangement):
 
     def _remove(self, entries: Entries, entry: Entry, row: Row) -> None:
         content = entry.content
-        if content.__class__ is dict:
-            count = content.get(row, 0)
-            if count > 1:
-                content[row] = count - 1
-            elif count == 1:
-                del content[row]
+        size = self._weigh(row)
+        try:
+            if content.__class__ is Bag:
+                size += content.take(row)
+            elif self._exact:
+                content.remove(row)
             else:
-                self.fail(entries, entry, "removed_row_not_held")
-                return
-        else:
-            try:
-                if self._exact:
-                    content.remove(row)
-                else:
-                    del content[_place(content, row)]
-            except ValueError:
-                self.fail(entries, entry, "removed_row_not_held")
-                return
-        self._resize(entries, entry, -self._weigh(row))
+                del content[_place(content, row)]
+        except (ValueError, KeyError):
+            self.fail(entries, entry, "removed_row_not_held")
+            return
+        self._resize(entries, entry, -size)
         touch(entry)
 
     def _add(self, entries: Entries, entry: Entry, row: Row) -> None:
         content = entry.content
-        if content.__class__ is dict:
-            content[row] = content.get(row, 0) + 1
+        size = self._weigh(row)
+        if content.__class__ is Bag:
+            size += content.add(row)
         else:
             content.append(row)
             if len(content) > LARGE and self._exact:
-                entry.content = _counted(content)
-        self._resize(entries, entry, self._weigh(row))
+                entry.content = Bag(content)
+        self._resize(entries, entry, size)
         touch(entry)
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
         size = sum(self._weigh(row) for row in rows)
-        return self.new_entry(key, _counted(rows) if len(rows) > LARGE and self._exact else rows, size)
+        return self.new_entry(key, Bag(rows) if len(rows) > LARGE and self._exact else rows, size)
 
     def load_in_parts(self, key: Key, rows: list[Row], most: int) -> Generator[None, None, Entry]:
-        counts: dict[Row, int] = {}
+        counts = Bag()
         size = 0
         for first in range(0, len(rows), most):
             some = rows[first : first + most]
             size += sum(self._weigh(row) for row in some)
             if self._exact:
-                _count(some, counts)
+                counts.add_all(some)
             yield
         return self.new_entry(key, counts if len(rows) > LARGE and self._exact else rows, size)
 
     def rows_in_parts(self, content: Any, most: int) -> Iterator[Iterable[Row]]:
-        if content.__class__ is not dict:
+        if content.__class__ is not Bag:
             yield content
             return
         items = list(content.items())
@@ -128,8 +123,8 @@ class RowsNode(LinearArrangement):
         return content.copy()
 
     def rows(self, content: Any) -> Iterable[Row]:
-        if content.__class__ is dict:
-            return [row for row, count in content.items() for _ in range(count)]
+        if content.__class__ is Bag:
+            return content.all()
         return content  # type: ignore[no-any-return]  # a list of rows
 
 
@@ -140,14 +135,3 @@ def _place(rows: list[Row], row: Row) -> int:
         if held == row and repr(held) == shown:
             return at
     raise ValueError(shown)
-
-
-def _counted(rows: Iterable[Row]) -> dict[Row, int]:
-    counts: dict[Row, int] = {}
-    _count(rows, counts)
-    return counts
-
-
-def _count(rows: Iterable[Row], counts: dict[Row, int]) -> None:
-    for row in rows:
-        counts[row] = counts.get(row, 0) + 1
