@@ -147,6 +147,6 @@ def test_a_row_that_is_left_out_is_missed(beside: Beside, monkeypatch: pytest.Mo
         beside.until(lambda: any(bag.orders for bag in _bags(beside)))
         plain = Bag.between
         monkeypatch.setattr(Bag, "between", lambda *given: plain(*given)[1:])
-        beside.mysql.execute(f"UPDATE {DATABASE}.item SET small = small + 1 WHERE id = 1500")
+        beside.mysql.execute(f"INSERT INTO {DATABASE}.item (id) VALUES (5000)")
         beside.caught_up()
         assert answer(through, text, (100, 200)) != answer(direct, text, (100, 200))
