@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
+from dataflow.arrangement import Arrangement
 from dataflow.entries import Entry
 from dataflow.operators.bag import Bag
 from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef, Row
@@ -23,6 +24,7 @@ from sqltypes.implementations import comparison_key
 from sqltypes.schema import INTEGER_TYPES, SqlType
 
 WORTH = 200  # distinct rows from which a range is looked up
+SHORT = 4000  # rows that are put in order in one step
 MOST = 20_000  # rows that are listed in one step
 _EXACT = INTEGER_TYPES | {"decimal"}
 _LOWER, _UPPER = frozenset({">", ">=", "="}), frozenset({"<", "<=", "="})
@@ -68,6 +70,12 @@ class Range:
 
     def _is_ready(self, content: Any) -> bool:
         return content.__class__ is Bag and self.column in content.orders
+
+    def put_in_order(self, root: Arrangement, entry: Entry) -> None:
+        """Puts a held entry's rows in order, where that is worth it and short."""
+        content = entry.content
+        if self.is_worth(entry) and len(content) <= SHORT:
+            root.note_size(entry, content.put_in_order_now(self.column))
 
     def is_worth(self, entry: Entry) -> bool:
         """Whether the entry's rows should be put in order."""

@@ -92,6 +92,8 @@ class ReaderNode:
             found.holes.append(Hole(-1, key, program.root_values(params)))
             found.blind = bool(program.levels)
             return found
+        if program.range is not None and levels is self.held_levels:
+            program.range.put_in_order(program.root, entry)
         weight = self._weight(entry, params)
         if program.levels and most < UNBOUNDED and weight > most:
             raise TooLong  # before its rows are listed

@@ -101,6 +101,13 @@ class Bag(dict[Row, int]):
         rows = list(self.orders[at].irange_key(low, high))
         return self._each(rows) if self.repeated else rows
 
+    def put_in_order_now(self, at: int) -> int:
+        """Makes this order at once; how many bytes it takes."""
+        if at in self.orders or at in self._making:
+            return 0
+        order = self.orders[at] = SortedKeyList((row for row in self if row[at] is not None), key=itemgetter(at))
+        return len(order) * ORDER_BYTES
+
     def put_in_order(self, at: int) -> Generator[None, None, int]:
         """Makes this order in steps, while changes may come; how many bytes it takes. 0: somebody else makes it, or too
         much has changed."""
