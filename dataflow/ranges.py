@@ -3,9 +3,7 @@
     filter            ->  range_of  ->  Range(column, lows, highs)
     Range, parameters ->  some of a `Bag`'s rows, among which are all that pass the filter
 
-The filter is still applied to each of them. So all that counts is that none is left out: the column and what it is
-compared with compare in Python as the filter compares them, and no row that is left out could raise an error that MySQL
-may raise, too.
+The filter is still applied to each of them. So all that counts is that none is left out (`sqltypes/bounds.py`).
 """
 
 from __future__ import annotations
@@ -18,20 +16,14 @@ from typing import Any
 from dataflow.arrangement import Arrangement
 from dataflow.entries import Entry
 from dataflow.operators.bag import Bag
-from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef, Row
-from sqltypes.functions import COMPARISONS
-from sqltypes.implementations import comparison_key
-from sqltypes.schema import INTEGER_TYPES, SqlType
+from sqltypes.bounds import LOWER, UPPER, bounds_of
+from sqltypes.expression import Expr, Literal, ParamRef, Row
 
 WORTH = 200  # distinct rows from which a range is looked up
 SHORT = 4000  # rows that are put in order in one step
 MOST = 20_000  # rows that are listed in one step
-_EXACT = INTEGER_TYPES | {"decimal"}
-_LOWER, _UPPER = frozenset({">", ">=", "="}), frozenset({"<", "<=", "="})
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
-_PLAIN = COMPARISONS | {"and", "or", "not", "in", "is_null", "is_true", "is_false", "between"}
 Params = tuple[Any, ...]
-Bound = Callable[[Params], Any]
+Limit = Callable[[Params], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +32,8 @@ class Range:
     them: no row passes."""
 
     column: int
-    lows: tuple[Bound, ...]
-    highs: tuple[Bound, ...]
+    lows: tuple[Limit, ...]
+    highs: tuple[Limit, ...]
 
     def _bounds(self, params: Params) -> tuple[Any, Any] | None:
         lows, highs = [low(params) for low in self.lows], [high(params) for high in self.highs]
@@ -85,61 +77,23 @@ class Range:
 
 def range_of(filter_: Expr | None, alias: str, layout: Mapping[tuple[str, str], int]) -> Range | None:
     """The range that a filter leaves of the rows of `alias`, whose columns stand first in `layout`."""
-    parts = _conjuncts(filter_) if filter_ is not None else []
-    if not all(_is_plain(part) for part in parts):
-        return None
-    lows: dict[int, list[Bound]] = {}
-    highs: dict[int, list[Bound]] = {}
-    for part in parts:
-        for column, op, bound in _bounds_of(part):
-            if column.source == alias:
-                at = layout[column.source, column.name.lower()]
-                if op in _LOWER:
-                    lows.setdefault(at, []).append(bound)
-                if op in _UPPER:
-                    highs.setdefault(at, []).append(bound)
+    lows: dict[int, list[Limit]] = {}
+    highs: dict[int, list[Limit]] = {}
+    for column, op, to in bounds_of(filter_):
+        if column.source == alias:
+            at = layout[column.source, column.name.lower()]
+            if op in LOWER:
+                lows.setdefault(at, []).append(_limit(to))
+            if op in UPPER:
+                highs.setdefault(at, []).append(_limit(to))
     if not lows and not highs:
         return None
     best = min({*lows, *highs}, key=lambda at: ((at not in lows) + (at not in highs), at))  # one with both ends first
     return Range(best, tuple(lows.get(best, ())), tuple(highs.get(best, ())))
 
 
-def _conjuncts(expr: Expr) -> list[Expr]:
-    if isinstance(expr, Call) and expr.op == "and":
-        return [part for arg in expr.args for part in _conjuncts(arg)]
-    return [expr]
-
-
-def _is_plain(expr: Expr) -> bool:
-    """Whether no row can make it raise."""
-    return not isinstance(expr, Call) or (expr.op in _PLAIN and all(map(_is_plain, expr.args)))
-
-
-def _bounds_of(expr: Expr) -> list[tuple[ColumnRef, str, Bound]]:
-    """What a condition says of a column: how it compares with what."""
-    if not isinstance(expr, Call):
-        return []
-    if expr.op == "between":
-        one, low, high = expr.args
-        return _bound(one, ">=", low) + _bound(one, "<=", high)
-    if expr.op not in _TURNED:
-        return []
-    left, right = expr.args
-    return _bound(left, expr.op, right) or _bound(right, _TURNED[expr.op], left)
-
-
-def _bound(column: Expr, op: str, to: Expr) -> list[tuple[ColumnRef, str, Bound]]:
-    if not isinstance(column, ColumnRef) or not _compare_alike(column.type, to.type):
-        return []
+def _limit(to: Literal | ParamRef) -> Limit:
     if isinstance(to, ParamRef):
-        return [(column, op, itemgetter(to.index))]
-    if isinstance(to, Literal):
-        value = to.value
-        return [(column, op, lambda params: value)]
-    return []
-
-
-def _compare_alike(one: SqlType, other: SqlType) -> bool:
-    if comparison_key(one, ordered=True) is not None or comparison_key(other, ordered=True) is not None:
-        return False
-    return one.name == other.name or (one.name in _EXACT and other.name in _EXACT)
+        return itemgetter(to.index)
+    value = to.value
+    return lambda params: value

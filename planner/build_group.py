@@ -21,6 +21,7 @@ from planner.logical import (
 )
 from planner.plan import Aggregate, AggregateArrangement, AggregateFunction, OrderTerm, Reader
 from planner.support import because
+from sqltypes.bounds import bounds_of
 from sqltypes.build import literal
 from sqltypes.expression import ColumnRef, Expr, columns_of
 from sqltypes.functions import call
@@ -109,7 +110,8 @@ def single_table_groups(
     arguments = [aggregate.argument for aggregate in block.aggregates if aggregate.argument is not None]
     plain = all(isinstance(expr, ColumnRef) for expr in block.group)
     if reading.residual or not plain or any(parameters_of(argument) for argument in arguments):
-        if not reading.pins:
+        # Without a key it is a look at all rows each time, but for a range of them.
+        if not reading.pins and not bounds_of(conjunction(reading.residual)):
             raise NotMaintained(because("group_expression"))
         return None
     check_lists(block)
