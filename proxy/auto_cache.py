@@ -49,6 +49,7 @@ RISES_APART = 10.0  # from one such beginning to the next: where they come and g
 LEAST_BUSY, LEAST_RATE = 0.5, 500.0  # of the loop, statements a second: so that it tells something what one takes
 MOSTLY, PATIENCE = 0.5, 4.0  # where so much of the reads are hits, a cache is judged so many times later
 REPEATED = 0.95
+MOST_HELD = 20_000  # keys of a small table that are filled together; how many it has is an estimate
 MUCH = 10.0  # times what a hit saves the loop: with so much of MySQL's time a cache is kept
 LATENESS = 3.0  # of a read's time so many times the loop's lateness may have been spent waiting for the loop
 MOST_BARRED = 1000
@@ -105,6 +106,10 @@ class Caches(Protocol):
 
     async def drop_automatic(self, name: str) -> None:
         """Raises UnknownCache where there is none of that name, or it is somebody's own."""
+        ...
+
+    def hold_all(self, name: str, most: int) -> None:
+        """Fills all keys of a cache, where they are at most so many, behind what is read."""
         ...
 
 
@@ -341,14 +346,16 @@ class AutoCache:
         for entry in self._wanting(now):
             if planned == most or not await self._room(now):
                 return
-            if self.proxied.is_refused(entry) or (self.was_short and not self._comes_again(entry)):
+            if self.proxied.is_refused(entry) or (self.was_short and self._asks_anew(entry)):
                 continue
             planned += 1
             try:
                 best = await self._best(entry)
                 judgement = await self.proxied.judged(best)
-                if judgement.cacheable and not self.proxied.cached_as(best):
-                    await self._create(entry, best.shape, now)
+                if not judgement.cacheable or self.proxied.cached_as(best):
+                    continue
+                if not self.was_short or self._comes_again(entry) or judgement.small:
+                    await self._create(entry, best.shape, now, hold=judgement.small and not self._comes_again(entry))
             except NO_SOURCE:
                 return
             except UpwellError as error:
@@ -359,6 +366,12 @@ class AutoCache:
         """Whether nearly each read asks what was asked lately: few keys are to be filled then, while nobody has time
         for it. Where keys are not known, they may."""
         return entry.keyed < entry.recent / 2 or entry.repeated >= entry.keyed * REPEATED
+
+    def _asks_anew(self, entry: ProxiedQuery) -> bool:
+        """Whether its keys are too many to be filled while nobody has time for it. Not those of a small table, which
+        are filled together."""
+        known = entry.judgement
+        return not self._comes_again(entry) and known is not None and not known.small
 
     async def _best(self, entry: ProxiedQuery) -> ProxiedQuery:
         """The shape that serves most: where it sets a session's sql_mode, on which the answers do not depend, the one
@@ -385,7 +398,7 @@ class AutoCache:
         busy = reads * entry.p50_us / 1000
         if busy < policy.least_busy_ms:
             return f"not worth it: {busy:.1f} ms of MySQL's in the last minute, {policy.least_busy_ms:g} are needed"
-        if self.was_short and not self._comes_again(entry):
+        if self.was_short and self._asks_anew(entry):
             return f"not now: Upwell is short of time, and {1 - entry.repeated / entry.keyed:.0%} of the reads ask anew"
         if not self._has_room():
             return "not now: automatic caches have their number, or their memory"
@@ -430,7 +443,8 @@ class AutoCache:
         held = sum(made.bytes for made in self._made.values())
         return len(self._made) < self.policy.most and held <= self.policy.memory * ROOM_SHARE
 
-    async def _create(self, entry: ProxiedQuery, sql: str, now: float) -> None:
+    async def _create(self, entry: ProxiedQuery, sql: str, now: float, *, hold: bool) -> None:
+        """`hold`: all its keys are filled now, as its reads would ask for one after the other."""
         why = f"asked {entry.recent:.0f} times in a minute, MySQL took {entry.p50_us / 1000:.2f} ms each time"
         info = await self.caches.create_cache("", sql, entry.database, MadeBy(Origin.AUTOMATIC, reason=why))
         if info.existed:
@@ -439,6 +453,8 @@ class AutoCache:
         self._made[info.name] = Made(entry, now, entry.p50_us, worth=worth, read_at=now, woke=now)
         if self.budget is not None:
             self.budget.open(info.name, worth)
+        if hold:
+            self.caches.hold_all(info.name, MOST_HELD)
         self._ways.changed(now)
         entry.recent = 0.0  # those were the reads for which it was made
         self.counters["automatic_caches_made"] += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from contextlib import aclosing, suppress
 from itertools import islice
 from time import monotonic
@@ -91,16 +91,16 @@ class Bulk:
         return list(self._filling.values())
 
     async def fill(
-        self, name: str, keys: Sequence[Sequence[ParameterValue]] | None, by: FillBy
+        self, name: str, keys: Sequence[Sequence[ParameterValue]] | None, by: FillBy, *, most: int = MOST_KEYS
     ) -> AsyncGenerator[FillProgress, None]:
-        """As `System.fill`."""
+        """As `System.fill`. `most`: keys that are listed."""
         cache = self._catalog.get(name)
         if name in self._filling:
             raise CannotFill(f"cache {name!r} is being filled already")
         progress = FillProgress(name, by)
         self._filling[name] = progress
         started = monotonic()
-        work = asyncio.get_running_loop().create_task(self._fill(cache, keys, by, progress))
+        work = asyncio.get_running_loop().create_task(self._fill(cache, keys, by, progress, most))
         try:
             while not work.done():
                 await asyncio.wait([work], timeout=TOLD_EVERY)
@@ -136,13 +136,24 @@ class Bulk:
             (*parameters[:at], values[first : first + OF_A_LIST], *parameters[at + 1 :])
             for first in range(0, len(values), OF_A_LIST)
         ]
-        task = asyncio.get_running_loop().create_task(self._fill_behind(cache.name, keys))
+        self._begin_behind(self._fill_behind(cache.name, keys))
+
+    def hold_all(self, name: str, most: int) -> None:
+        """Fills all keys of a cache, where they are at most so many. Nobody waits for it."""
+        if name not in self._filling and len(self._behind) < MOST_BEHIND:
+            self._begin_behind(self._fill_behind(name, None, most))
+
+    def _begin_behind(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._behind.add(task)
         task.add_done_callback(self._behind.discard)
 
-    async def _fill_behind(self, name: str, keys: Sequence[Sequence[ParameterValue]]) -> None:
+    async def _fill_behind(
+        self, name: str, keys: Sequence[Sequence[ParameterValue]] | None, most: int = MOST_KEYS
+    ) -> None:
+        by = FillBy.SIZE if keys is not None else FillBy.DIRECT
         with suppress(UpwellError):  # whoever reads one of the keys is told
-            async with aclosing(self.fill(name, keys, FillBy.SIZE)) as going_on:
+            async with aclosing(self.fill(name, keys, by, most=most)) as going_on:
                 async for _ in going_on:
                     pass
 
@@ -227,14 +238,19 @@ class Bulk:
         log.error("audit_differs", cache=told.cache, keys=count, first=told.different[:5])
 
     async def _fill(
-        self, cache: NamedCache, asked: Sequence[Sequence[ParameterValue]] | None, by: FillBy, progress: FillProgress
+        self,
+        cache: NamedCache,
+        asked: Sequence[Sequence[ParameterValue]] | None,
+        by: FillBy,
+        progress: FillProgress,
+        most: int,
     ) -> None:
         for _ in range(PLANS):
             progress.keys = progress.held = progress.left = 0
             found = await planned(cache)
             try:
                 if asked is None:
-                    await self._fill_all(cache, found, by, progress)
+                    await self._fill_all(cache, found, by, progress, most)
                 else:
                     await self._fill_some(cache, found, asked, by, progress)
                 return
@@ -242,14 +258,14 @@ class Bulk:
                 log.info("fill_begins_anew", cache=cache.name, why="the cache was planned again")
         raise CannotFill(f"cache {cache.name!r} was planned again {PLANS} times meanwhile: {self._held(progress)}")
 
-    async def _fill_all(self, cache: NamedCache, found: Planned, by: FillBy, progress: FillProgress) -> None:
+    async def _fill_all(self, cache: NamedCache, found: Planned, by: FillBy, progress: FillProgress, most: int) -> None:
         plan = found.plan
         if why := why_not_listed(plan):
             raise CannotFill(f"the keys of cache {cache.name!r} cannot be listed: {why}; give them (--keys)")
         progress.stage = "listing keys"
         sql = listing_sql(plan)
-        if (count := await self._count(f"SELECT COUNT(*) FROM ({sql}) AS k", plan.database)) > MOST_KEYS:
-            raise CannotFill(f"cache {cache.name!r} has {count:,} keys: one fill takes {MOST_KEYS:,} at most")
+        if (count := await self._count(f"SELECT COUNT(*) FROM ({sql}) AS k", plan.database)) > most:
+            raise CannotFill(f"cache {cache.name!r} has {count:,} keys: one fill takes {most:,} at most")
         try:
             _, rows = await self._executor.query(sql, plan.database, answer_limit=LISTING_BYTES)
         except AnswerTooLarge as error:

@@ -24,6 +24,7 @@ from planner.fingerprint import Fingerprint
 from planner.matcher import QueryMatcher
 from planner.plan import Caution, QueryPlan
 from planner.scan import tokens_at_most
+from planner.whole import is_small
 from proxy.api import BY_GRPC, MadeBy, Origin
 from proxy.auditor import Auditor
 from proxy.collations import load_collations
@@ -186,7 +187,8 @@ class Catalog:
             return Judgement(False, f"{error.reason}: {error.message}", schema)
         plan = planned.plan
         notes = [note for note in plan.notes if note.startswith(("not maintained", "evict mode"))]
-        return Judgement(True, "; ".join([plan.mode.value, *notes]), schema, plan.sql, planned.needs)
+        reason = "; ".join([plan.mode.value, *notes])
+        return Judgement(True, reason, schema, plan.sql, planned.needs, is_small(plan))
 
     def is_current(self, judgement: Judgement) -> bool:
         """Whether no DDL statement has come since."""

@@ -43,13 +43,14 @@ NO_SOURCE = (SourceDown, Overloaded, DeadlinePassed)
 class Judgement:
     """Whether a shape can be cached. `reason`: of the refusal, or the mode that the cache would have. `schema`: the
     number of schema changes that it knows of. `normalised`: the query as the planner spells it. `needs`: the session
-    variables on which its answers depend."""
+    variables on which its answers depend. `small`: as `planner.whole.is_small`."""
 
     cacheable: bool
     reason: str
     schema: int = 0
     normalised: str = ""
     needs: frozenset[str] = frozenset()
+    small: bool = False
 
 
 class Judge(Protocol):

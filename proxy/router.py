@@ -372,6 +372,11 @@ class Router:
         if self.bulk is not None:
             self.bulk.want(cache, parameters)
 
+    def hold_all(self, name: str, most: int) -> None:
+        """As `Bulk.hold_all`."""
+        if self.bulk is not None:
+            self.bulk.hold_all(name, most)
+
     async def fill_first(self, name: str, keys: Sequence[Sequence[ParameterValue]]) -> bool:
         return self.bulk is not None and await self.bulk.fill_first(name, keys)
 

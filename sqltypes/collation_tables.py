@@ -15,7 +15,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 from sqltypes.errors import UnprovenString
@@ -23,6 +23,8 @@ from sqltypes.errors import UnprovenString
 DATA = Path(__file__).parent / "data"
 NO_PAD = frozenset({"utf8mb4_0900_ai_ci"})
 BEYOND = 0x100000
+SHORT = 200  # characters: the sort keys of such strings are remembered
+MOST_KNOWN = 16_384
 Weight = tuple[int, ...]
 
 
@@ -83,6 +85,8 @@ class Weights:
         self.contractions = sorted((text for text in self._entries if len(text) > 1), key=len, reverse=True)
         longest_first = "|".join(map(re.escape, self.contractions))
         self._contraction = re.compile(longest_first) if longest_first else None
+        # The rows of a table that is read often are sorted again and again.
+        self._known_sort_key = lru_cache(MOST_KNOWN)(self._sort_key)
 
     def _weights(self, point: int) -> Weight:
         found = self._entries.get(chr(point))
@@ -119,6 +123,9 @@ class Weights:
 
     def sort_key(self, text: str) -> str:
         """The weights of any string as characters, trailing spaces included."""
+        return self._known_sort_key(text) if len(text) <= SHORT else self._sort_key(text)
+
+    def _sort_key(self, text: str) -> str:
         return self._spell(text, self._sort_spelling, chr)
 
     def _spell(self, text: str, table: dict[int, str], character: Callable[[int], str]) -> str:

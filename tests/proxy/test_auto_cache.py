@@ -45,6 +45,7 @@ class FakeCaches:
     failing: UpwellError | None = None
     made: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)  # whole
 
     def automatic(self) -> Sequence[Counted]:
         return list(self.by_name.values())
@@ -66,6 +67,9 @@ class FakeCaches:
         if name not in self.by_name:
             raise UnknownCache(name)
         self.dropped.append(self.by_name.pop(name).figures.sql)
+
+    def hold_all(self, name: str, most: int) -> None:
+        self.held.append(self.by_name[name].figures.sql)
 
     def figures(self, sql: str = SLOW) -> CacheInfo:
         (found,) = [cache.figures for cache in self.by_name.values() if cache.figures.sql == sql]
@@ -689,6 +693,25 @@ def test_a_short_loop_makes_caches_only_where_nearly_each_read_asks_again(keys: 
     keyed(rig, keys)
     busy(rig, 5, 100.0)
     assert bool(rig.caches.made) is is_made
+
+
+def test_a_short_loop_makes_one_of_a_small_table_and_holds_all_of_it() -> None:
+    rig = Rig()
+    rig.judge.small.add(SLOW)
+    busy(rig, 3, 100.0)
+    keyed(rig, 4000)
+    assert "yet" in rig.auto.why_not(rig.proxied.entry(SLOW, "shop"))
+    busy(rig, 5, 100.0)
+    assert rig.caches.made == rig.caches.held == [SLOW]
+
+
+def test_of_a_small_table_not_all_is_held_where_the_same_is_asked_again() -> None:
+    rig = Rig()
+    rig.judge.small.add(SLOW)
+    busy(rig, 3, 100.0)
+    keyed(rig, 100)
+    busy(rig, 5, 100.0)
+    assert rig.caches.made == [SLOW] and rig.caches.held == []
 
 
 def test_a_loop_that_has_time_makes_them_all_the_same() -> None:
