@@ -1,4 +1,8 @@
-"""A session's questions about itself, answered without MySQL where that is sure (`questions.py`)."""
+"""A session's questions about itself, answered without MySQL where that is sure (`questions.py`).
+
+MySQL resolves the text of a prepared statement once. So its executions are answered here only where the session is what
+it was as the text was prepared (`PreparedStatement.asked_as`).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Callable, Hashable
 
 from proxy.mysql.last_hit import Warned
 from proxy.mysql.pass_through import PassThrough
+from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.questions import Question, reply_of
 from proxy.mysql.relay import Relay
 from proxy.mysql.responses import Exchange, Kind, Outcome
@@ -14,6 +19,7 @@ from proxy.mysql.session_context import SessionContext
 from proxy.mysql.upstream import Upstream
 
 ASKED_OF_SESSION = "what the session asks about itself is known"
+PLAIN_EXECUTION = b"\0\1\0\0\0"  # no cursor, once; no parameters follow
 Watched = Callable[[Callable[[Outcome], None]], Exchange]
 
 
@@ -47,7 +53,48 @@ class AnsweredHere:
             self._passing.statement(data, route, why, noted=noted, watched=watched)
         return True
 
-    def _key(self, question: Question) -> Hashable | None:
+    def prepared(self, statement: PreparedStatement) -> None:
+        """MySQL has prepared it, in the session as it is."""
+        shared = self._context.shared
+        asks = shared.route(statement.text, statement.database).asks
+        question = shared.questions.asked_by(statement.text) if asks else None
+        if question is not None and not question.found and not question.shows:
+            statement.asked_as = self._context.state.known_whole
+
+    def look_execution(self, statement: PreparedStatement, data: bytes, route: Route, why: str) -> bool:
+        """As `look`, of an execution (its packet with the header). Where it is not known what the session is like, that
+        is asked first, which takes as long as the execution would."""
+        if statement.asked_as is None or data[9:] != PLAIN_EXECUTION:
+            return False
+        if self._context.state.known or not self._upstream.alive:
+            return self._look_execution(statement, data, route, why)
+        self._relay.start(self._look_refreshed(statement, data, route, why))
+        return True
+
+    async def _look_refreshed(self, statement: PreparedStatement, data: bytes, route: Route, why: str) -> None:
+        await self._upstream.refresh()
+        if not self._look_execution(statement, data, route, why):
+            context = self._context
+            route = context.shared.large if context.state.changes_marks(statement.text) else route
+            self._passing.statement(data, route, why, noted=statement.text)
+
+    def _look_execution(self, statement: PreparedStatement, data: bytes, route: Route, why: str) -> bool:
+        state, text = self._context.state, statement.text
+        question = self._context.shared.questions.asked_by(text)
+        key = self._key(question) if question is not None else None
+        if question is None or key is None or state.known_whole != statement.asked_as:
+            return False
+        if state.changes_marks(text) or statement.failed or statement.cursor:
+            return False
+        key = (*key, "prepared")
+        if self._answers(data, text, key, None):
+            statement.note_looked()
+        else:
+            watched = self._watched(text, key, question)
+            self._passing.statement(data, route, why, noted=text, watched=watched)
+        return True
+
+    def _key(self, question: Question) -> tuple[Hashable, ...] | None:
         """What the session is like; None where MySQL must be asked."""
         state = self._context.state
         if state.one_shot or state.unsettled or not self._upstream.alive:
@@ -57,7 +104,7 @@ class AnsweredHere:
         whole = state.known_whole
         return None if whole is None else (whole, self._connection_id if question.own else 0)
 
-    def _answers(self, data: bytes, text: bytes, key: Hashable, number: int | None) -> bool:
+    def _answers(self, data: bytes, text: bytes, key: tuple[Hashable, ...], number: int | None) -> bool:
         context = self._context
         reply = context.shared.questions.find(key, text)
         if reply is None:
@@ -71,7 +118,7 @@ class AnsweredHere:
         context.shared.system.count("session_questions")
         return True
 
-    def _watched(self, text: bytes, key: Hashable, question: Question) -> Watched:
+    def _watched(self, text: bytes, key: tuple[Hashable, ...], question: Question) -> Watched:
         """Learns from MySQL's answer, where the session is behind it as it was."""
         shared, eof = self._context.shared, self._context.eof
 
@@ -84,7 +131,7 @@ class AnsweredHere:
                     shared.note_fault("an answer about the session", error, text=repr(text)[:2000])
                     reply = None
                 done(outcome)
-                if reply is not None and self._key(question) == key:
+                if reply is not None and self._key(question) == key[:2]:
                     shared.questions.learn(key, text, reply)
 
             exchange = Exchange(Kind.RESULT, ended, collected=True)

@@ -6,7 +6,7 @@ https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_execute
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Hashable, Iterator, Sequence, Set
 from itertools import chain, compress, repeat
 from operator import le, or_
 from typing import TYPE_CHECKING
@@ -68,6 +68,8 @@ class PreparedStatement:
         # Session variables that were not as in the sessions that fill caches when MySQL resolved the text, or executed
         # it: where a table has changed, it resolves it anew.
         self.differed: frozenset[str] = frozenset()
+        # What the session was like when MySQL resolved it, where it asks about that alone (`questions.py`).
+        self.asked_as: Hashable | None = None
         # As the parameters were bound last.
         self.types: tuple[int, ...] | None = None  # None before the first execution
         self.told: tuple[int, ...] | None = None  # as MySQL was told last

@@ -288,6 +288,7 @@ class Session:
             statement.misread, statement.differed = misread, differed
             if self.state.known:
                 statement.announced = announced
+            self._answered.prepared(statement)
             self.statements[statement.id] = statement
 
         self.upstream.forward(data, Kind.PREPARED, after)
@@ -315,6 +316,8 @@ class Session:
             self.reads.look(read)
             return
         if why == NO_CACHE and not statement.failed and self.reads.says_again(data, text, statement, given):
+            return
+        if why == NO_CACHE and not target.forced and self._answered.look_execution(statement, data, route, why):
             return
         if target.forced:
             if len(statement.unseen) > MOST_UNSEEN:
