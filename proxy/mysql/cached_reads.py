@@ -21,6 +21,7 @@ from proxy.api import Answer, Served
 from proxy.mysql.announced import FIRST, SEVERAL, definitions_in
 from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.grants import NO_RIGHT
+from proxy.mysql.interruption import KILLED, RAISE, TOO_LONG, Interrupted, Waiting, time_limit
 from proxy.mysql.packets import PLAIN_STATUS, Malformed
 from proxy.mysql.pass_through import PassThrough
 from proxy.mysql.prepared import PreparedStatement
@@ -82,6 +83,7 @@ class CachedReads:
         self._upstream = upstream
         self._passing = passing
         self._quick = quick
+        self.waiting = Waiting()
 
     def look(self, read: CachedRead) -> None:
         """Answers, at once where nothing must be asked or waited for."""
@@ -104,6 +106,9 @@ class CachedReads:
         """What a read needs that is no hit at once. A fault of ours leaves it to MySQL."""
         try:
             await steps()
+        except Interrupted:
+            self._upstream.forward(self._upstream.query(RAISE), Kind.RESULT, lambda _: None)
+            self._context.note(Served.PASSED.value, read.cache.name, KILLED)
         except (SourceError, SourceDown, Malformed):  # MySQL's own
             raise
         except Exception as error:
@@ -198,7 +203,7 @@ class CachedReads:
     async def _own_writes(self, read: CachedRead) -> None:
         read.waited = True
         self._shared.system.count("session_write_waits")
-        if not await self._shared.reached(self._state.token):
+        if not await self.waiting.on(self._shared.reached(self._state.token)):
             await forget_lost(self._upstream)
 
     async def _ask_shown(self, read: CachedRead) -> None:
@@ -209,7 +214,8 @@ class CachedReads:
 
     async def _until_shown(self, read: CachedRead) -> None:
         state = self._state
-        if state.behind is not None or not await self._shared.system.reached(state.shown, BROUGHT_SOON):
+        reached = self._shared.system.reached
+        if state.behind is not None or not await self.waiting.on(reached(state.shown, BROUGHT_SOON)):
             read.behind = True
             await self._is_behind()
 
@@ -431,19 +437,27 @@ class CachedReads:
             demand = system.demand_after(state.token)
         try:
             filling = read.cache.fill(read.values, demand, read.own_text(), wait=read.forced)
-            return await (self._while_patient(filling) if state.touched else filling)
+            limit = time_limit(read.sent, state.values.get("max_execution_time", ""))
+            if state.touched:
+                filling = self._while_patient(filling, PATIENT, FILL_IS_LATE)
+            if limit is not None:
+                filling = self._while_patient(filling, limit, TOO_LONG)
+            return await self.waiting.on(filling)
         except UnknownCache:  # dropped while the read waited
             return OTHER_CACHES
         except UpwellError as error:  # limits of ours: without them MySQL would have answered
             return f"{error.reason}: {error.message}"
 
-    async def _while_patient(self, filling: Coroutine[None, None, Answer | str]) -> Answer | str:
-        """A DDL statement may be waiting for the transaction, and the fill for the DDL statement: a deadlock that MySQL
-        cannot see, for the fill has another connection. It goes on for who comes next."""
+    async def _while_patient(
+        self, filling: Coroutine[None, None, Answer | str], seconds: float, late: str
+    ) -> Answer | str:
+        """What is filled by then, or `late`: it goes on for who comes next. A DDL statement may be waiting for the
+        transaction, and the fill for the DDL statement: a deadlock that MySQL cannot see, for the fill has another
+        connection. Or MySQL would give up by itself."""
         task = asyncio.get_running_loop().create_task(filling)
         self._shared.keep_fill(task)
-        await asyncio.wait((task,), timeout=PATIENT)
-        return task.result() if task.done() else FILL_IS_LATE
+        await asyncio.wait((task,), timeout=seconds)
+        return task.result() if task.done() else late
 
     def _note_shown(self, answer: Answer) -> None:
         """The answer has shown what the position lacks."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 
 from proxy.api import ParameterValue, Served
+from proxy.mysql.interruption import killed_query
 from proxy.mysql.last_hit import FOUND_NONE
 from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS, COM_QUERY
 from proxy.mysql.prepared import PreparedStatement
@@ -45,6 +46,7 @@ class Passing:
     cache: str
     values: Sequence[ParameterValue] | None
     why: str  # MySQL answers it
+    victim: int | None  # whose statement it kills
 
 
 class PassThrough:
@@ -93,8 +95,9 @@ class PassThrough:
             self._before_resolving(route)
         names = self._names(data) if route.effects.recodes else None
         sent = Sent(state.transactional, state.autocommit, state.in_transaction, state.known, names)
+        victim = killed_query(self._text(data)) if route.statement.kind is StatementKind.KILL else None
         key = 0 if noted is None else hash((noted, data[9:])) if executed is not None else hash(noted)
-        self._passing = Passing(route, noted, sent, executed, key, perf_counter_ns(), cache, values, why)
+        self._passing = Passing(route, noted, sent, executed, key, perf_counter_ns(), cache, values, why, victim)
         state.vacant = False
         # A text too large to be looked at, or one whose cache is being planned again, may be a cached read.
         state.passed |= cache != "" or route is shared.large or (why is NO_CACHE and shared.system.rebuilding())
@@ -107,11 +110,15 @@ class PassThrough:
 
     def _names(self, data: bytes) -> Names | None:
         """Of a lone SET NAMES; None for other commands."""
+        return names_of(self._text(data))
+
+    def _text(self, data: bytes) -> bytes:
+        """Of a COM_QUERY without attributes; b"" of other commands."""
         if data[4] != COM_QUERY:
-            return None
+            return b""
         if not self._context.attributes:
-            return names_of(data[5:])
-        return names_of(data[7:]) if data[5:7] == NO_ATTRIBUTES else None
+            return data[5:]
+        return data[7:] if data[5:7] == NO_ATTRIBUTES else b""
 
     def _passed(self, outcome: Outcome) -> None:
         """MySQL has answered the statement."""
@@ -120,6 +127,8 @@ class PassThrough:
         route, sent, failed = passing.route, passing.sent, outcome.status == NO_STATUS
         effects = route.effects
         self._relay.free()
+        if passing.victim is not None and not failed:
+            self._shared.interrupt(passing.victim)
         if passing.executed is not None:
             passing.executed.answered(failed=failed)
         if state.token and outcome.state:

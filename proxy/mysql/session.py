@@ -157,6 +157,9 @@ class Session:
         """The gate is to ask for them at the next read."""
         self.quick.invalidate()
 
+    def interrupt(self) -> None:
+        self.reads.waiting.interrupt()
+
     # -- commands ------------------------------------------------------------------------------------------------------
 
     def handle(self, data: bytes) -> None:

@@ -68,17 +68,17 @@ ZONE_AS_SET = "time_zone as set"
 """That of its time zone as it was set, which may be SYSTEM."""
 TRACKED = (
     *ALWAYS, *SOMETIMES, ROW_LIMIT, "autocommit", "transaction_isolation", READ_ONLY, "completion_type",
-    "wait_timeout", LOG_BIN, TIMESTAMP, *QUESTIONED, *TRACKS,
+    "wait_timeout", "max_execution_time", LOG_BIN, TIMESTAMP, *QUESTIONED, *TRACKS,
 )  # fmt: skip
 WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
 ASKED = (
     *ALWAYS, *SOMETIMES, ROW_LIMIT, "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout",
-    "max_allowed_packet", OTHERS, LOG_BIN, AUTOCOMMIT, TIMESTAMP, *TRACKS,
+    "max_allowed_packet", "max_execution_time", OTHERS, LOG_BIN, AUTOCOMMIT, TIMESTAMP, *TRACKS,
 )  # fmt: skip
 ANSWERED = frozenset({
     *SOMETIMES, "sql_mode", "character_set_client", "character_set_connection", "character_set_results",
     "max_join_size", "sql_buffer_result", ROW_LIMIT, "transaction_isolation", READ_ONLY, "completion_type",
-    "wait_timeout", "max_allowed_packet", LOG_BIN,
+    "wait_timeout", "max_allowed_packet", "max_execution_time", LOG_BIN,
 }) - {"default_collation_for_utf8mb4"}  # fmt: skip
 """Those of ASKED of which clients may be told the value, because that itself is asked for."""
 OF_THE_SERVER = "of the server"

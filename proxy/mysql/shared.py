@@ -93,6 +93,10 @@ class Member(Protocol):
         """What the account may do is to be asked anew."""
         ...
 
+    def interrupt(self) -> None:
+        """KILL QUERY has come for it."""
+        ...
+
 
 class Looked(NamedTuple):
     """What is known of a text. `text`: as a session that fills caches would be sent it. `instead`: the cache that the
@@ -247,6 +251,12 @@ class Shared:
             route, steer = self.route(statement.text, statement.database), steering(statement.text)
             target = known[key] = target_of(statement, route, self.system, eof=eof, steer=steer, text=now)
         return target
+
+    def interrupt(self, connection_id: int) -> None:
+        """MySQL has accepted a KILL QUERY for the session of this number."""
+        for member in self.sessions:
+            if member.connection_id == connection_id:
+                member.interrupt()
 
     def asks_clock(self, statement: PreparedStatement) -> bool:
         return self.route(statement.text, statement.database).by_clock

@@ -1,0 +1,77 @@
+"""KILL QUERY, and how long a statement may take, of reads that wait for something beside the session's own connection.
+
+What MySQL executes in the client's session it interrupts itself. It knows nothing of a read that waits here, for a fill
+or for the stream. So the proxy looks at the KILL QUERY statements that go through it: where MySQL has accepted one, the
+session of that number gives up waiting. MySQL is then told to raise the error itself, in the client's session, so that
+the error and what SHOW WARNINGS says behind it are MySQL's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from planner.scan import is_keyword, scan
+from sqltypes.errors import ParseError
+
+T = TypeVar("T")
+RAISE = "SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = 1317, MESSAGE_TEXT = 'Query execution was interrupted'"
+KILLED = "KILL QUERY has come while the read waited"
+TOO_LONG = "the read may take no longer (max_execution_time), as far as it is MySQL that counts"
+LONGEST_KILL = 1000  # bytes of a text that is looked at
+_LIMIT = re.compile(rb"\bMAX_EXECUTION_TIME\s*\(\s*(\d{1,10})\s*\)", re.IGNORECASE)
+
+
+class Interrupted(Exception):
+    """KILL QUERY has come."""
+
+
+def killed_query(text: bytes) -> int | None:
+    """The number of the connection whose statement a KILL QUERY is for; None of other texts."""
+    if len(text) > LONGEST_KILL:
+        return None
+    try:
+        tokens = scan(text.decode())
+    except (ParseError, UnicodeDecodeError):
+        return None
+    while tokens and tokens[-1].text == ";":
+        tokens = tokens[:-1]
+    if len(tokens) != 3 or not (is_keyword(tokens[0], "KILL") and is_keyword(tokens[1], "QUERY")):
+        return None
+    number = tokens[2].text
+    return int(number) if tokens[2].kind == "number" and number.isdecimal() else None
+
+
+def time_limit(text: bytes, value: str) -> float | None:
+    """Seconds that a SELECT may take; None: as long as it needs. `value`: of the session's max_execution_time."""
+    found = _LIMIT.search(text)
+    milliseconds = int(found[1]) if found is not None else int(value) if value.isdigit() else 0
+    return milliseconds / 1000 if milliseconds else None
+
+
+class Waiting:
+    """What one session waits for."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[object] | None = None
+        self._interrupted = False
+
+    async def on(self, coming: Awaitable[T]) -> T:
+        """Waits. Raises Interrupted."""
+        self._task = task = asyncio.current_task()
+        try:
+            return await coming
+        except asyncio.CancelledError:
+            if not self._interrupted or task is None or task.uncancel():
+                raise
+            raise Interrupted from None
+        finally:
+            self._task, self._interrupted = None, False
+
+    def interrupt(self) -> None:
+        """Where something is waited for, that ends. Nothing else does, then or later."""
+        if self._task is not None and not self._interrupted:
+            self._interrupted = True
+            self._task.cancel()
