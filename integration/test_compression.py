@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 import zlib
@@ -10,9 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from integration import test_same_bytes as plain
 from integration.compressed_client import CompressedClient, without_numbers
+from integration.grpc_app import proxy_beside
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import Ended, RawClient, bound
@@ -29,6 +32,7 @@ from proxy.mysql.packets import (
     packet,
 )
 from proxy.mysql.wires import SOCKET_HIGH
+from tests.support.step_times import StepTimes, step_times
 
 ALGORITHMS = {
     "zlib": {"algorithm": CLIENT_COMPRESS},
@@ -44,6 +48,7 @@ MUCH = (
     " SELECT /*+ SET_VAR(cte_max_recursion_depth=1000000) */ n, REPEAT('row ', 20), SHA2(n, 256) FROM numbers"
 )
 HEADER = 7
+LIMIT = 0.008  # seconds of the loop: what takes longest takes 0.003
 
 
 @pytest.fixture(scope="module")
@@ -306,6 +311,35 @@ UNREADABLE: dict[str, Callable[[CompressedClient], bytes]] = {
 }
 
 
+def streamed(data: bytes) -> bytes:
+    """A frame of zstd's that does not say how long it is."""
+    compressor = zstandard.ZstdCompressor(level=3).compressobj()
+    return compressor.compress(data) + compressor.flush()
+
+
+PASSED_OVER = b"\x5a\x2a\x4d\x18\5\0\0\0hello"  # a frame of zstd's without data
+HALF = len(Q) // 2
+OF_ZSTD: dict[str, Callable[[CompressedClient], bytes]] = {
+    "two": lambda client: frame(client.packed(Q[:HALF]) + client.packed(Q[HALF:]), 0, len(Q)),
+    "two of unknown sizes": lambda _: frame(streamed(Q[:HALF]) + streamed(Q[HALF:]), 0, len(Q)),
+    "one that is empty": lambda client: frame(client.packed(b"") + client.packed(Q), 0, len(Q)),
+    "one that is passed over": lambda client: frame(PASSED_OVER + client.packed(Q) + PASSED_OVER, 0, len(Q)),
+    "a checksum": lambda _: frame(zstandard.ZstdCompressor(write_checksum=True).compress(Q) + PASSED_OVER, 0, len(Q)),
+}
+UNREADABLE_ZSTD: dict[str, Callable[[CompressedClient], bytes]] = {
+    "less than announced": lambda client: frame(client.packed(Q), 0, len(Q) + 1),
+    "two, more announced": lambda client: frame(client.packed(Q) * 2, 0, 2 * len(Q) + 1),
+    "two, one announced": lambda client: frame(client.packed(Q) * 2, 0, len(Q)),
+    "the second cut off": lambda client: frame(client.packed(Q[:HALF]) + client.packed(Q[HALF:])[:-3], 0, len(Q)),
+    "something behind": lambda client: frame(client.packed(Q) + b"xyzw", 0, len(Q)),
+    "without its first bytes": lambda client: frame(client.packed(Q)[4:], 0, len(Q)),
+    "a wrong checksum": lambda _: frame(
+        zstandard.ZstdCompressor(write_checksum=True).compress(Q)[:-1] + b"\0", 0, len(Q)
+    ),
+    "passed over, cut off": lambda client: frame(client.packed(Q) + PASSED_OVER[:-1], 0, len(Q)),
+}
+
+
 def bytes_until_quiet(client: CompressedClient) -> tuple[bytes, bool]:
     """(what comes, whether the end does) once the answer to a ping behind it could have come."""
     found = b""
@@ -319,14 +353,16 @@ def bytes_until_quiet(client: CompressedClient) -> tuple[bytes, bool]:
     return found, True
 
 
-@pytest.mark.parametrize("case", ANSWERED)
-@pytest.mark.parametrize("algorithm", ["zlib", "zstd"])
+ODD = [(algorithm, case) for algorithm in ("zlib", "zstd") for case in ANSWERED] + [("zstd", case) for case in OF_ZSTD]
+
+
+@pytest.mark.parametrize(("algorithm", "case"), ODD)
 def test_odd_frames_are_taken_or_refused_as_mysql_does(beside: Beside, algorithm: str, case: str) -> None:
     """Number and bytes of MySQL's refusals, too; and the first frame's number of an answer."""
     told = []
     for connect in (at_mysql, through):
         with connect(beside, **ALGORITHMS[algorithm]) as client:
-            client.socket.sendall(ANSWERED[case](client))
+            client.socket.sendall((ANSWERED | OF_ZSTD)[case](client))
             found, ended = bytes_until_quiet(client)
             told.append((inner_of(client, found), ended))
     assert told[0] == told[1]
@@ -345,15 +381,17 @@ def inner_of(client: CompressedClient, data: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-@pytest.mark.parametrize("case", UNREADABLE)
-@pytest.mark.parametrize("algorithm", ["zlib", "zstd"])
+BAD = [(algorithm, case) for algorithm in ("zlib", "zstd") for case in UNREADABLE]
+
+
+@pytest.mark.parametrize(("algorithm", "case"), BAD + [("zstd", case) for case in UNREADABLE_ZSTD])
 def test_what_cannot_be_decompressed_ends_the_session_in_words(beside: Beside, algorithm: str, case: str) -> None:
     """MySQL itself passes over such a frame, and lets the client wait. Its own error's number is what is told here."""
     with at_mysql(beside, **ALGORITHMS[algorithm]) as client:
-        client.socket.sendall(UNREADABLE[case](client))
+        client.socket.sendall((UNREADABLE | UNREADABLE_ZSTD)[case](client))
         assert bytes_until_quiet(client)[0] == b""
     with through(beside, **ALGORITHMS[algorithm]) as client:
-        client.socket.sendall(UNREADABLE[case](client))
+        client.socket.sendall((UNREADABLE | UNREADABLE_ZSTD)[case](client))
         ((number, told),) = inner_of(client, bytes_until_quiet(client)[0])
         assert number == 1
         assert told[4:] == b"\xff" + (1157).to_bytes(2, "little") + b"#08S01Couldn't uncompress communication packet"
@@ -374,6 +412,50 @@ def test_a_client_that_does_not_read_holds_little(beside: Beside, algorithm: str
         beside.until(lambda: relay.stalled is not None)
         assert beside.call(relay.client.transport.get_write_buffer_size) < 4 * SOCKET_HIGH
         assert client.note("all", client.result()) == wanted
+
+
+COSTLY: dict[str, tuple[str, Callable[[CompressedClient], bytes]]] = {
+    "blocks of nothing": ("zlib", lambda _: frame(b"\x78\x9c" + b"\0\0\0\xff\xff" * 3_300_000, 0, 100)),
+    "blocks of zstd's": ("zstd", lambda _: frame(b"\x28\xb5\x2f\xfd\0\x58" + bytes(16_500_000), 0, 100)),
+    "frames of zstd's": ("zstd", lambda client: frame(client.packed(b"") * 1_800_000, 0, 100)),
+    "few frames of zstd's": ("zstd", lambda client: frame(client.packed(b"") * 7000, 0, 100)),
+    "frames that are passed over": ("zstd", lambda _: frame((PASSED_OVER[:4] + bytes(4)) * 2_000_000, 0, 100)),
+    "a bomb": ("zstd", lambda client: frame(client.packed(bytes(1 << 28)), 0, LARGEST)),
+    "one that fills": ("zlib", lambda client: frame(client.packed(bytes(1 << 24)), 0, LARGEST)),
+    "empty frames": ("zlib", lambda _: b"".join(frame(b"", number & 255, 0) for number in range(100_000))),
+}
+
+
+@pytest.mark.parametrize("case", COSTLY)
+def test_no_frame_keeps_others_waiting(mysql: Server, database: str, tmp_path: Path, case: str) -> None:
+    """Measured is the processor's time of each step of the loop."""
+    algorithm, sent = COSTLY[case]
+
+    async def scenario(found: StepTimes) -> None:
+        async with proxy_beside(mysql, database, tmp_path) as proxy:
+            port = proxy.app.mysql_port
+            client = await asyncio.to_thread(
+                lambda: CompressedClient("127.0.0.1", port, database=database, **ALGORITHMS[algorithm])  # type: ignore[arg-type]
+            )
+            with client:
+                data = await asyncio.to_thread(sent, client)
+                found.doing = case
+
+                def send() -> None:
+                    with suppress(ConnectionError):
+                        client.socket.sendall(data)
+                        client.socket.shutdown(socket.SHUT_WR)
+                    with suppress(ConnectionError):
+                        while client.socket.recv(1 << 16):
+                            pass
+
+                await asyncio.to_thread(send)
+                found.doing = ""
+
+    with step_times() as found:
+        asyncio.run(scenario(found))
+    print(found.report())
+    assert found.most < LIMIT, found.report()
 
 
 def test_a_client_that_leaves_in_the_middle_of_a_frame(beside: Beside) -> None:

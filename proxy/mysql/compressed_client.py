@@ -153,7 +153,7 @@ class CompressedClient(asyncio.Protocol):
 
     def _take(self, body: memoryview, announced: int) -> bool:
         """What is in a frame; as `_hand_on`."""
-        if announced > AT_ONCE:
+        if max(announced, len(body)) > AT_ONCE and announced:  # very many bytes may become none
             self._inflating = True
             job = asyncio.get_running_loop().run_in_executor(None, unpacked, body, announced, self._compression)
             job.add_done_callback(self._inflated)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import threading
 import zlib
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import zstandard
@@ -23,6 +25,10 @@ Buffer = bytes | memoryview
 ZLIB_LEVEL = 6  # MySQL's
 LEVELS = range(1, 23)  # of zstd
 SLOW_LEVELS = range(10, 23)  # of zstd, which take a millisecond and more for a frame
+MOST_BLOCKS = 1024
+"""That are looked at in one of MySQL's frames. zstd itself makes blocks of 128 KiB, and 16 MB are the most in one."""
+SKIPPED, SKIPPED_BEHIND = 0x50, b"\x2a\x4d\x18"  # how zstd's frames without data begin
+BLOCK_KIND, REPEATED = 0b110, 0b010  # a block of one byte, which stands for many
 COMPRESSING = CLIENT_COMPRESS | CLIENT_ZSTD_COMPRESSION_ALGORITHM
 
 
@@ -87,13 +93,47 @@ def _inflated_zlib(data: Buffer, announced: int) -> bytes:
 
 
 def _inflated_zstd(data: Buffer, announced: int) -> bytes:
-    """At once, and not as a stream: so the size of the buffer is the limit, whatever zstd's own header says."""
-    if zstandard.frame_content_size(data) > announced:
-        raise Malformed("a frame has more than it announces")
-    found = zstandard.ZstdDecompressor().decompress(data, max_output_size=announced, allow_extra_data=False)
-    if len(found) != announced:
+    """Each of zstd's frames at once, and not as a stream: so the size of the buffer is the limit, whatever zstd's own
+    header says. MySQL takes several, and passes over those that have no data."""
+    found, inflater = [], zstandard.ZstdDecompressor()
+    with suppress(zstandard.ZstdError):  # nearly always there is one
+        if 0 < zstandard.frame_content_size(data) == announced:
+            return inflater.decompress(data, max_output_size=announced, allow_extra_data=False)
+    left = announced
+    for frame in _frames_of_zstd(data):
+        if zstandard.frame_content_size(frame) > left:
+            raise Malformed("a frame has more than it announces")
+        found.append(inflater.decompress(frame, max_output_size=left, allow_extra_data=False))
+        left -= len(found[-1])
+    if left:
         raise Malformed("a frame has less than it announces")
-    return found
+    return found[0] if len(found) == 1 else b"".join(found)
+
+
+def _frames_of_zstd(data: Buffer) -> Iterator[Buffer]:
+    """The frames with data, one behind the other, as zstd's own headers say where they end. Raises Malformed,
+    ZstdError."""
+    at, end, looks = 0, len(data), 0
+    while at < end:
+        start = at
+        if data[at + 1 : at + 4] == SKIPPED_BEHIND and data[at] & 0xF0 == SKIPPED:
+            at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
+        else:
+            at += zstandard.frame_header_size(data[at:])
+            last = False
+            while not last and at + 3 <= end and looks < MOST_BLOCKS:
+                looks += 1
+                block = int.from_bytes(data[at : at + 3], "little")
+                last, size = bool(block & 1), block >> 3
+                at += 3 + (1 if block & BLOCK_KIND == REPEATED else size)
+            if not last:
+                raise Malformed("a frame is cut off, or has very many blocks")
+            at += 4 if zstandard.get_frame_parameters(data[start:]).has_checksum else 0
+            if at <= end:
+                yield data[start:at]
+        looks += 1
+        if at > end or looks > MOST_BLOCKS:
+            raise Malformed("a frame is cut off, or has very many frames of zstd's")
 
 
 def framed(data: bytes, number: int, compression: Compression) -> bytes:

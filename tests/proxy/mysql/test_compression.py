@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -80,6 +81,39 @@ def test_a_zstd_header_that_lies_gets_no_memory() -> None:
     for header in (b"\x20\x05", b"\x00\x58"):  # of 5 bytes, and of an unknown size
         with pytest.raises(Malformed):
             unpacked(magic + header + block_of_zeros * 10_000, 100, ZSTD)
+
+
+FRAMES_OF_ZSTD = st.sampled_from([
+    lambda data: zstandard.ZstdCompressor(level=3).compress(data),
+    lambda data: zstandard.ZstdCompressor(level=3, write_checksum=True).compress(data),
+    lambda data: zstandard.ZstdCompressor(level=3, write_content_size=False).compress(data),
+    lambda data: b"\x50\x2a\x4d\x18" + len(data).to_bytes(4, "little") + data,
+])  # fmt: skip
+
+
+@given(
+    parts=st.lists(st.tuples(FRAMES_OF_ZSTD, st.one_of(st.binary(max_size=300), st.just(b"z" * 300_000))), min_size=1),
+    cut=st.integers(1, 5),
+)
+def test_frames_of_zstd_one_behind_the_other(parts: list[tuple[Callable[[bytes], bytes], bytes]], cut: int) -> None:
+    """Cut into frames as they were put together; the last one of them says nothing of what is missing."""
+    frames = [compress(data) for compress, data in parts]
+    wanted = b"".join(data for frame, (_, data) in zip(frames, parts, strict=True) if frame[1:4] != b"\x2a\x4d\x18")
+    whole = b"".join(frames)
+    if wanted:
+        assert unpacked(whole, len(wanted), ZSTD) == wanted
+        for broken in (whole[:-cut], whole + b"\x28\xb5\x2f\xfd"[:cut]):
+            with pytest.raises(Malformed):
+                unpacked(broken, len(wanted), ZSTD)
+
+
+@pytest.mark.parametrize("some", [b"\0\0\0", b"\1\0\0\x28\xb5\x2f\xfd\x20\0", b"\x50\x2a\x4d\x18" + bytes(4)])
+def test_very_many_blocks_and_frames_are_looked_at_no_longer(some: bytes) -> None:
+    many = b"\x28\xb5\x2f\xfd\x20\0" + some * 100_000
+    if some[0] == 0x50:
+        many = some * 100_000
+    with pytest.raises(Malformed, match="very many"):
+        unpacked(many, 100, ZSTD)
 
 
 @given(
