@@ -7,9 +7,11 @@
              WHERE JSON_EXTRACT(o.tags, '$') IS NOT NULL)
 
 Answers of such queries are held as MySQL gives them. So what counts is which columns it reads, that it may fail for
-what is no JSON, and of which type its own columns are, where others are compared with them. Columns of dates and times,
-of CHAR and of other character sets are not supported: what they become may depend on the session's modes. Nor is ERROR
-ON EMPTY or ON ERROR: whether the row that raises it is looked at MySQL's plan decides.
+what is no JSON, and of which type its own columns are, where others are compared with them. What a string becomes as
+DATE or DATETIME depends on the session's time zone, for it may have an offset, and on the modes about dates, as what
+FROM_UNIXTIME gives does that stands in the place of such a column; what becomes of a CHAR depends on the modes that any
+query of this kind needs. Columns of TIME, TIMESTAMP and YEAR, and of other character sets are not supported. Nor is
+ERROR ON EMPTY or ON ERROR: whether the row that raises it is looked at MySQL's plan decides.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _TYPES = {
     **dict.fromkeys(("BOOL", "BOOLEAN"), "SIGNED"),
     **dict.fromkeys(("DECIMAL", "DEC", "NUMERIC"), "DECIMAL"),
     **dict.fromkeys(("DOUBLE", "REAL"), "DOUBLE"),
-    **dict.fromkeys(("VARCHAR", "TEXT", "MEDIUMTEXT", "LONGTEXT"), "CHAR"),
+    **dict.fromkeys(("CHAR", "VARCHAR", "TEXT", "MEDIUMTEXT", "LONGTEXT"), "CHAR"),
+    **{name: name for name in ("DATE", "DATETIME")},
     "JSON": "JSON",
 }
 
@@ -48,11 +51,16 @@ def lateral(tokens: Sequence[Token], at: int) -> dict[int, str]:
             return {}
     except (_Unknown, IndexError):
         return {}
-    selected = ", ".join(f"CAST(NULL AS {type_}) AS {name}" for name, type_ in columns)
+    selected = ", ".join(f"CAST({_null(type_)} AS {type_}) AS {name}" for name, type_ in columns)
     found = dict.fromkeys(range(comma, end), "")
     found[at], found[at + 1] = "LATERAL", f"(SELECT {selected} WHERE JSON_EXTRACT("
     found[comma] = ", '$') IS NOT NULL"
     return found
+
+
+def _null(type_: str) -> str:
+    """Of which the session's time zone is needed, where a string becomes this."""
+    return "FROM_UNIXTIME(NULL)" if type_.startswith("DATE") else "NULL"
 
 
 def _end_of_argument(tokens: Sequence[Token], at: int) -> int:
@@ -96,7 +104,7 @@ def _column(tokens: Sequence[Token], at: int) -> tuple[str, int]:
     if type_ is None:
         raise _Unknown
     at += 1
-    if tokens[at].text == "(":
+    if tokens[at].text == "(" and type_ != "DATETIME":  # a stored function may have that name
         end = _end_of_brackets(tokens, at)
         digits = "".join(token.text for token in tokens[at:end])
         type_ += digits if type_ in ("DECIMAL", "CHAR") else ""

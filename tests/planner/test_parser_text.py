@@ -40,17 +40,21 @@ def given(sql: str) -> str:
         ("SELECT VALUES(a) FROM t", "SELECT VALUES(a) FROM t"),
         ("VALUES ROW(1", "SELECT 1"),
         (
-            "SELECT * FROM t, JSON_TABLE(f(t.a, 1), '$[*]' COLUMNS (n FOR ORDINALITY, `b c` VARCHAR(5) PATH '$.b'"
+            "SELECT * FROM t, JSON_TABLE(f(t.a, 1), '$[*]' COLUMNS (n FOR ORDINALITY, a DATE PATH '$.b',"
+            " b DATETIME PATH '$', c CHAR PATH '$', `b c` VARCHAR(5) PATH '$.b'"
             " DEFAULT '1' ON EMPTY NULL ON ERROR, e INT(3) UNSIGNED EXISTS PATH '$', NESTED '$.c' COLUMNS (d DECIMAL("
             "5, 2) PATH '$', NESTED PATH '$.e' COLUMNS (j JSON PATH '$')), x TEXT PATH '$')) AS j",
-            "SELECT * FROM t, LATERAL(SELECT CAST(NULL AS UNSIGNED) AS n, CAST(NULL AS CHAR(5)) AS `b c`, CAST(NULL AS"
+            "SELECT * FROM t, LATERAL(SELECT CAST(NULL AS UNSIGNED) AS n, CAST(FROM_UNIXTIME(NULL) AS DATE) AS a,"
+            " CAST(FROM_UNIXTIME(NULL) AS"
+            " DATETIME) AS b, CAST(NULL AS CHAR) AS c, CAST(NULL AS CHAR(5)) AS `b c`, CAST(NULL AS"
             " UNSIGNED) AS e, CAST(NULL AS DECIMAL(5,2)) AS d, CAST(NULL AS JSON) AS j, CAST(NULL AS CHAR) AS x WHERE"
             " JSON_EXTRACT(f(t.a, 1), '$') IS NOT NULL ) AS j",
         ),
         *(
             (f"SELECT * FROM JSON_TABLE({rest}) j", f"SELECT * FROM JSON_TABLE({rest}) j")
             for rest in (
-                "a, '$' COLUMNS (x DATE PATH '$')", "a, '$' COLUMNS (x CHAR(3) PATH '$')", "a, '$' COLUMNS (x INT)",
+                "a, '$' COLUMNS (x TIME PATH '$')", "a, '$' COLUMNS (x DATETIME(3) PATH '$')",
+                "a, '$' COLUMNS (x TIMESTAMP PATH '$')", "a, '$' COLUMNS (x INT)",
                 "a, '$' COLUMNS (x INT PATH '$' ERROR ON ERROR)", "a, ? COLUMNS (x INT PATH '$')", "a, '$'", "a",
                 "a, '$' COLUMNS (x TEXT COLLATE utf8mb4_bin PATH '$')", "a, '$' COLUMNS ()", "",
                 "a, '$' COLUMNS (x TEXT CHARACTER SET latin1 PATH '$')", "a, '$' COLUMNS (x INT PATH '$') b",
