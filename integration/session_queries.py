@@ -126,6 +126,7 @@ class Writer:
             lambda: f"({inner()} {self.of('+', '-', '*', '/', '%', 'DIV')} {inner()})",
             lambda: f"{self.of('LENGTH', 'CHAR_LENGTH', 'ASCII')}({self.string(depth + 1)})",
             lambda: f"{self.of('YEAR', 'MONTH', 'WEEK', 'YEARWEEK', 'DAYOFWEEK', 'TO_DAYS')}({self.date(depth + 1)})",
+            lambda: f"UNIX_TIMESTAMP({self.date(depth + 1)})",
             lambda: f"{self.of('HOUR', 'MINUTE', 'SECOND')}({self.of('c', lambda: self.date(depth + 1))})",
             lambda: f"EXTRACT({self.of('WEEK', 'YEAR', 'HOUR')} FROM {self.date(depth + 1)})",
             lambda: f"DATEDIFF({self.date(depth + 1)}, {self.date(depth + 1)})",

@@ -16,7 +16,8 @@ from integration.mysql_server import Server
 # What is computed from the second table's column, by that column's type.
 COMPUTED = {
     "v": "CONCAT(y.a) | y.a+0 | DATE(y.a) | COALESCE(y.a,'q') | CAST(y.a AS DATETIME(3)) | CAST(y.a AS TIME(3))"
-    " | CAST(y.a AS DECIMAL(8,2)) | CAST(y.a AS SIGNED) | CAST(y.a AS CHAR) | SUBSTRING_INDEX(y.a,'-',1)",
+    " | CAST(y.a AS DECIMAL(8,2)) | CAST(y.a AS SIGNED) | CAST(y.a AS CHAR) | SUBSTRING_INDEX(y.a,'-',1)"
+    " | UNIX_TIMESTAMP(y.a)",
     "i": "y.a+0 | CONCAT(y.a) | CAST(y.a AS DOUBLE) | CAST(y.a AS CHAR) | CAST(y.a AS JSON) | y.a/2 | NULLIF(y.a,0)"
     " | COALESCE(y.a,1.5) | GREATEST(y.a,1) | IF(y.k,y.a,'a') | -y.a | ROUND(y.a) | CAST(y.a AS DECIMAL(8,2))",
     "f": "y.a+0 | ROUND(y.a) | ROUND(y.a,1)",
@@ -25,8 +26,10 @@ COMPUTED = {
     "y": "y.a+0 | COALESCE(y.a,1) | CONCAT(y.a)",
     "b": "y.a+0 | COALESCE(y.a,1)",
     "dt": "DATE(y.a) | y.a+0 | CONCAT(y.a) | CAST(y.a AS DATETIME(3)) | y.a + INTERVAL 1 SECOND | COALESCE(y.a,'a')"
-    " | y.a + INTERVAL 0.5 SECOND | CAST(y.a AS JSON) | YEAR(y.a)",
-    "dt3": "CAST(y.a AS DATETIME) | COALESCE(y.a) | TIME(y.a) | DATE(y.a) | IF(y.k,y.a,NULL) | y.a - INTERVAL 1 DAY",
+    " | y.a + INTERVAL 0.5 SECOND | CAST(y.a AS JSON) | YEAR(y.a)"
+    " | UNIX_TIMESTAMP(y.a)",
+    "dt3": "UNIX_TIMESTAMP(y.a)"
+    " | CAST(y.a AS DATETIME) | COALESCE(y.a) | TIME(y.a) | DATE(y.a) | IF(y.k,y.a,NULL) | y.a - INTERVAL 1 DAY",
     "d": "CAST(y.a AS DATETIME) | y.a + INTERVAL 1 DAY | YEAR(y.a) | y.a+0 | COALESCE(y.a,'a') | COALESCE(y.a,1)",
     "tm": "y.a+0 | COALESCE(y.a) | CONCAT(y.a) | TIME_TO_SEC(y.a)",
     "tm3": "COALESCE(y.a)",

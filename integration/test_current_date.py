@@ -67,7 +67,7 @@ CONVERTS = (
         f"SELECT {name}(t) FROM a"
         for name in (
             *("YEAR", "MONTH", "DAY", "DAYOFMONTH", "DAYOFWEEK", "DAYOFYEAR", "WEEKDAY", "WEEK", "WEEKOFYEAR"),
-            *("YEARWEEK", "QUARTER", "LAST_DAY", "TO_DAYS", "TO_SECONDS", "DAYNAME", "MONTHNAME"),
+            *("YEARWEEK", "QUARTER", "LAST_DAY", "TO_DAYS", "TO_SECONDS", "UNIX_TIMESTAMP", "DAYNAME", "MONTHNAME"),
         )
     ),
     "SELECT DATE_FORMAT(t, '%Y-%m-%d %H:%i') FROM a",

@@ -5,15 +5,18 @@ TIMESTAMP'...' in its place asks, and that one can be cached as any other. `find
 
 | function | becomes |
 | --- | --- |
-| NOW(), CURRENT_TIMESTAMP, LOCALTIME, LOCALTIMESTAMP, UTC_TIMESTAMP | TIMESTAMP'...' |
+| NOW(), CURRENT_TIMESTAMP, LOCALTIME, LOCALTIMESTAMP, UTC_TIMESTAMP; with 0 in the brackets, too | TIMESTAMP'...' |
 | CURDATE(), CURRENT_DATE, UTC_DATE | DATE'...' |
-| DATE() of these | DATE'...' |
+| CURTIME(), CURRENT_TIME, UTC_TIME; TIME() of NOW() | TIME(TIMESTAMP'...') of one day |
+| DATE(), LAST_DAY() of a date or moment, CAST(... AS DATE) | DATE'...' |
+| TIMESTAMP() of these | TIMESTAMP'...' |
 | MONTH(), DAY(), DAYOFMONTH() of these | a number |
 | YEAR() of these, which gives a YEAR | YEAR(DATE'...') of its first day |
-| these plus or minus INTERVAL, also by DATE_ADD, DATE_SUB, ADDDATE, SUBDATE | as what is added to |
-| UNIX_TIMESTAMP(), plus or minus a whole number | a number |
+| DATE_FORMAT() of these, in a format of `_FORMAT` | a string |
+| these plus or minus INTERVAL, also by DATE_ADD, DATE_SUB, ADDDATE, SUBDATE, TIMESTAMPADD | as what is added to |
+| UNIX_TIMESTAMP(), also of these, plus or minus whole numbers | a number |
 
-NOW(6), SYSDATE(), CURTIME() and their like stay. So does a whole text in which one stands where a literal is something
+NOW(6), SYSDATE() and their like stay. So does a whole text in which one stands where a literal is something
 else than an expression of the same value:
 
 * in a select item: MySQL announces a column by what it is made of;
@@ -30,27 +33,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
+from math import prod
 
 from planner.scan import Token, is_keyword, scan, words
 
 MAY_HAVE = re.compile(
-    rb"\b(?:now|curdate|current_date|current_timestamp|localtime|localtimestamp|utc_timestamp|utc_date|unix_timestamp)\b",
+    rb"\b(?:now|cur(?:date|time)|current_(?:date|time|timestamp)|localtime(?:stamp)?|utc_(?:timestamp|date|time)"
+    rb"|unix_timestamp)\b",
     re.IGNORECASE,
 )
 """Texts without a match have no function of the clock that is understood."""
 MOST_DIGITS = 10  # of a number of units, or of seconds
 _OPERATORS = frozenset({"+", "-", "*", "/", "%", "^", "&", "|", "~", "<<", ">>", "!", "||"})
 _OPERATOR_WORDS = ("DIV", "MOD", "BINARY")
+_COMPARED = frozenset({"=", "<=>", "<", "<=", ">", ">=", "<>", "!="})
 _LOCAL = words("now current_timestamp localtime localtimestamp")
-_BARE = words("current_timestamp localtime localtimestamp utc_timestamp current_date utc_date")
+_BARE = words("current_timestamp localtime localtimestamp utc_timestamp current_date utc_date current_time utc_time")
 _DAYS = words("curdate current_date utc_date")
-_UTC = words("utc_timestamp utc_date")
+_TIMES = words("curtime current_time utc_time")
+_UTC = words("utc_timestamp utc_date utc_time")
+_NAMES = _LOCAL | _DAYS | _TIMES | _UTC
 _MOVED = {"date_add": 1, "adddate": 1, "date_sub": -1, "subdate": -1}
-_PARTS = {"year": "year", "month": "month", "day": "day", "dayofmonth": "day"}
+_BY_DAYS = words("adddate subdate")
+_PARTS = {
+    **{"year": "year", "month": "month", "day": "day", "dayofmonth": "day"},
+    **{"hour": "hour", "minute": "minute"},
+}
+_OF_A_DAY = words(
+    "datediff to_days week weekofyear yearweek weekday dayofweek dayofyear dayname monthname quarter last_day"
+)
+"""Functions to which only the date of what they are given matters."""
 _SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
 _DAYS_OF = {"DAY": 1, "WEEK": 7}
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+_NUMBER = re.compile(r"\d{1,10}|'-?\d{1,10}'", re.ASCII)
+_FORMAT = re.compile(r"'(?:%[YymdHisST]|[-: /.\d])*'", re.ASCII)
 EPOCH = datetime(1970, 1, 1)
+FIRST_YEAR, LAST_YEAR = 1971, 2037  # of which all servers have UNIX_TIMESTAMP()
 
 
 class Clock(Enum):
@@ -61,36 +80,55 @@ class Clock(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Plus or minus so many units; `number` is the token that says how many. `unit` "": seconds, of UNIX."""
+    """Plus or minus so many units; `numbers`: the tokens whose product says how many. `unit` "": seconds of UNIX."""
 
     sign: int
-    number: int
+    numbers: tuple[int, ...]
     unit: str = ""
 
 
-TO_DAY = Moved(0, 0)
-"""The time of day is cut off."""
+class To(Enum):
+    """What else is made of a moment."""
+
+    DAY = "the time of day is cut off"
+    LAST_DAY = "the last day of its month"
+    MOMENT = "a date with a time of day"
+    TIME = "the time of day"
+    UNIX = "seconds since 1970"
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One expression of the clock. `first`, `end`: its tokens. `part`: of the date."""
+    """One expression of the clock. `first`, `end`: its tokens. `part`: of the date; `format`: the token that has it;
+    `digits`: tokens that must be 0, for MySQL counts fractions of a second by them."""
 
     first: int
     end: int
     clock: Clock
-    moved: tuple[Moved, ...] = ()
+    steps: tuple[Moved | To, ...] = ()
     part: str = ""
+    format: int | None = None
+    digits: tuple[int, ...] = ()
+
+    @property
+    def is_unix(self) -> bool:
+        return self.clock is Clock.UNIX or To.UNIX in self.steps
 
     @property
     def is_number(self) -> bool:
         """Whether it becomes a number."""
-        return self.clock is Clock.UNIX or self.part not in ("", "year")
+        return self.is_unix or self.part not in ("", "year")
 
     @property
-    def numbers(self) -> tuple[int, ...]:
-        """The tokens of which `read` wants the values."""
-        return tuple(each.number for each in self.moved if each is not TO_DAY)
+    def is_moment(self) -> bool:
+        """Whether it is a date or a moment, of which more can be made."""
+        return not (self.is_unix or self.part or self.format is not None or To.TIME in self.steps)
+
+    @property
+    def texts(self) -> tuple[int, ...]:
+        """The tokens of which `read` wants the texts."""
+        moved = [number for each in self.steps if isinstance(each, Moved) for number in each.numbers]
+        return tuple(sorted({*moved, *self.digits, *(() if self.format is None else (self.format,))}))
 
 
 class Clause(Enum):
@@ -111,14 +149,20 @@ def finds(tokens: Sequence[Token]) -> list[Function] | None:
     while at < len(tokens):
         function = _expression(tokens, at)
         if function is None:
-            walk.token(tokens[at], tokens[at - 1].text == "." if at else False)
+            walk.token(tokens, at)
             at += 1
         elif _is_barred(tokens, function, walk.clause):
             return None
         else:
-            found.append(function)
+            found.append(_as_day(tokens, function) if walk.call in _OF_A_DAY else function)
             at = function.end
     return found
+
+
+def _as_day(tokens: Sequence[Token], function: Function) -> Function:
+    """Of an argument of which only the date matters: its literal is the same all day."""
+    alone = _text(tokens, function.first - 1) in ("(", ",") and _text(tokens, function.end) in (",", ")")
+    return replace(function, steps=(*function.steps, To.DAY)) if alone and function.is_moment else function
 
 
 def _is_barred(tokens: Sequence[Token], function: Function, clause: Clause) -> bool:
@@ -130,20 +174,23 @@ def _is_barred(tokens: Sequence[Token], function: Function, clause: Clause) -> b
 
 
 class _Clauses:
-    """In which clause the text is."""
+    """In which clause the text is. `call`: the function in whose brackets, "" where these are others."""
 
     def __init__(self) -> None:
         self.clause = Clause.OTHER
+        self.call = ""
         self._selects = False  # a SELECT stands in this bracket
-        self._outer: list[tuple[Clause, bool]] = []
+        self._outer: list[tuple[Clause, bool, str]] = []
 
-    def token(self, token: Token, after_dot: bool) -> None:
+    def token(self, tokens: Sequence[Token], at: int) -> None:
+        token, before = tokens[at], tokens[at - 1] if at else None
         if token.text == "(":
-            self._outer.append((self.clause, self._selects))
-            self._selects = False
+            self._outer.append((self.clause, self._selects, self.call))
+            called = before is not None and before.kind == "word" and before.end == token.start
+            self._selects, self.call = False, before.text.lower() if called and before is not None else ""
         elif token.text == ")":
-            self.clause, self._selects = self._outer.pop() if self._outer else (Clause.OTHER, False)
-        elif after_dot:
+            self.clause, self._selects, self.call = self._outer.pop() if self._outer else (Clause.OTHER, False, "")
+        elif before is not None and before.text == ".":
             return
         elif is_keyword(token, "SELECT"):
             self.clause, self._selects = Clause.ITEMS, True
@@ -157,20 +204,31 @@ class _Clauses:
 
 def _expression(tokens: Sequence[Token], at: int) -> Function | None:
     """The expression that begins there."""
-    found = _term(tokens, at)
+    found = _bracketed(tokens, at) if tokens[at].text == "(" else _term(tokens, at)
     if found is None or found.part or (at and _is_operator(tokens[at - 1])):
         return found
     while found.end + 1 < len(tokens) and tokens[found.end].text in ("+", "-"):
         sign = 1 if tokens[found.end].text == "+" else -1
-        if found.clock is Clock.UNIX:
-            further = found.end + 2 if _is_whole(tokens, found.end + 1) else 0
-            moved = Moved(sign, found.end + 1)
-        else:
+        if found.is_unix:
+            further, moved = _seconds(tokens, found.end + 1, sign)
+        elif found.is_moment:
             further, moved = _interval(tokens, found.end + 1, sign)
+        else:
+            break
         if not further or _binds_tighter(tokens, further):
             break
-        found = replace(found, end=further, moved=(*found.moved, moved))
+        found = replace(found, end=further, steps=(*found.steps, moved))
     return found
+
+
+def _bracketed(tokens: Sequence[Token], at: int) -> Function | None:
+    """One in brackets of its own, which are none of a call or a list."""
+    if not (at and tokens[at - 1].text in _COMPARED):
+        return None
+    inner = _expression(tokens, at + 1) if at + 1 < len(tokens) else None
+    if inner is None or _text(tokens, inner.end) != ")":
+        return None
+    return replace(inner, first=at, end=inner.end + 1)
 
 
 def _is_operator(token: Token) -> bool:
@@ -191,93 +249,196 @@ def _term(tokens: Sequence[Token], at: int) -> Function | None:
         return None
     name = token.text.lower()
     bracket = _text(tokens, at + 1) == "("
-    called = bracket and tokens[at + 1].start == token.end  # else it may be a function of the database's
-    if called and _text(tokens, at + 2) == ")":
-        if name == "unix_timestamp":
-            return Function(at, at + 3, Clock.UNIX)
-        return _of_no_argument(name, at, at + 3) if name in _LOCAL | _DAYS | _UTC else None
-    if not called:
-        return _of_no_argument(name, at, at + 1) if name in _BARE and not bracket else None
-    if name not in _MOVED and name not in _PARTS and name != "date":
-        return None
-    inner = _expression(tokens, at + 2) if at + 2 < len(tokens) else None
-    if inner is None or inner.part or inner.clock is Clock.UNIX:
-        return None
-    if name in _MOVED:
-        further, moved = _interval(tokens, inner.end + 1, _MOVED[name])
-        if _text(tokens, inner.end) != "," or not further or _text(tokens, further) != ")":
+    if not (bracket and tokens[at + 1].start == token.end):  # else it may be a function of the database's
+        return _of_clock(name, at, at + 1) if name in _BARE and not bracket else None
+    if name in _NAMES or (name == "unix_timestamp" and _text(tokens, at + 2) == ")"):
+        has_digits = name not in _DAYS and at + 2 < len(tokens) and tokens[at + 2].kind == "number"
+        behind = at + 3 if has_digits else at + 2
+        if _text(tokens, behind) != ")":
             return None
-        return replace(inner, first=at, end=further + 1, moved=(*inner.moved, moved))
-    if _text(tokens, inner.end) != ")":
+        return _of_clock(name, at, behind + 1, (at + 2,) if has_digits else ())
+    if name == "timestampadd":
+        return _of_timestampadd(tokens, at)
+    inner = _expression(tokens, at + 2) if name in _CALLS and at + 2 < len(tokens) else None
+    return None if inner is None or not inner.is_moment else _of_call(tokens, name, at, inner)
+
+
+_TO = {
+    **{"date": To.DAY, "last_day": To.LAST_DAY, "timestamp": To.MOMENT, "time": To.TIME, "unix_timestamp": To.UNIX},
+}
+_CALLS = frozenset({*_MOVED, *_PARTS, *_TO, "cast", "date_format"})
+
+
+def _of_call(tokens: Sequence[Token], name: str, at: int, inner: Function) -> Function | None:
+    """Of a function whose first argument is one of the clock."""
+    behind, steps, part, format_ = inner.end, inner.steps, "", None
+    if name in _MOVED:
+        if _text(tokens, behind) != ",":
+            return None
+        further, moved = _interval(tokens, behind + 1, _MOVED[name])
+        if not further and name in _BY_DAYS:
+            further, moved = _units(tokens, behind + 1, _MOVED[name], "DAY")
+        if not further:
+            return None
+        behind, steps = further, (*steps, moved)
+    elif name == "cast":
+        to = {"DATE": To.DAY, "DATETIME": To.MOMENT}.get(_text(tokens, behind + 1).upper())
+        if not is_keyword(tokens[behind], "AS") or to is None:
+            return None
+        behind, steps = behind + 2, (*steps, to)
+    elif name == "date_format":
+        format_ = behind + 1
+        if _text(tokens, behind) != "," or _text(tokens, format_)[:1] != "'":
+            return None
+        behind += 2
+    elif name in _PARTS:
+        part = _PARTS[name]
+    elif name == "time" and (inner.steps or inner.clock is Clock.UTC):  # of a date MySQL makes none
         return None
-    if name == "date":
-        return replace(inner, first=at, end=inner.end + 1, moved=(*inner.moved, TO_DAY))
-    return replace(inner, first=at, end=inner.end + 1, part=_PARTS[name])
+    else:
+        steps = (*steps, _TO[name])
+    if _text(tokens, behind) != ")":
+        return None
+    return replace(inner, first=at, end=behind + 1, steps=steps, part=part, format=format_)
 
 
-def _of_no_argument(name: str, first: int, end: int) -> Function:
-    clock = Clock.UTC if name in _UTC else Clock.LOCAL
-    return Function(first, end, clock, (TO_DAY,) if name in _DAYS else ())
+def _of_timestampadd(tokens: Sequence[Token], at: int) -> Function | None:
+    unit = _text(tokens, at + 2).upper()
+    if unit not in _UNITS or _text(tokens, at + 3) != ",":
+        return None
+    further, moved = _units(tokens, at + 4, 1, unit)
+    inner = _expression(tokens, further + 1) if further and _text(tokens, further) == "," else None
+    if inner is None or not inner.is_moment or _text(tokens, inner.end) != ")":
+        return None
+    return replace(inner, first=at, end=inner.end + 1, steps=(*inner.steps, moved))
+
+
+def _of_clock(name: str, first: int, end: int, digits: tuple[int, ...] = ()) -> Function:
+    if name == "unix_timestamp":
+        return Function(first, end, Clock.UNIX)
+    steps = (To.DAY,) if name in _DAYS else (To.TIME,) if name in _TIMES else ()
+    return Function(first, end, Clock.UTC if name in _UTC else Clock.LOCAL, steps, digits=digits)
+
+
+_UNITS = frozenset({*_SECONDS, *_DAYS_OF, *_MONTHS})
 
 
 def _interval(tokens: Sequence[Token], at: int, sign: int) -> tuple[int, Moved]:
     """(the token behind it, or 0 where there is none that is understood; what it adds)."""
-    if not (at + 2 < len(tokens) and is_keyword(tokens[at], "INTERVAL") and _is_whole(tokens, at + 1)):
-        return 0, Moved(sign, 0)
-    unit = tokens[at + 2].text.upper()
-    known = unit in _SECONDS or unit in _DAYS_OF or unit in _MONTHS
-    return (at + 3 if known else 0), Moved(sign, at + 1, unit)
+    if not (at < len(tokens) and is_keyword(tokens[at], "INTERVAL")):
+        return 0, Moved(sign, ())
+    further, moved = _units(tokens, at + 1, sign, "")
+    unit = _text(tokens, further).upper()
+    known = further and unit in _UNITS and _is_number(_text(tokens, further - 1), unit)
+    return (further + 1 if known else 0), replace(moved, unit=unit)
 
 
-def _is_whole(tokens: Sequence[Token], at: int) -> bool:
-    return at < len(tokens) and tokens[at].kind == "number" and is_number(tokens[at].text)
+def _units(tokens: Sequence[Token], at: int, sign: int, unit: str) -> tuple[int, Moved]:
+    """Of so many units, which may have a minus."""
+    if _text(tokens, at) == "-":
+        sign, at = -sign, at + 1
+    known = _is_number(_text(tokens, at), unit)
+    return (at + 1 if known else 0), Moved(sign, (at,), unit)
 
 
-def is_number(text: str) -> bool:
-    """Whether it is a number of units, or of seconds, that is understood."""
-    return text.isdecimal() and len(text) <= MOST_DIGITS
+def _seconds(tokens: Sequence[Token], at: int, sign: int) -> tuple[int, Moved]:
+    """Of whole numbers of seconds, multiplied with each other."""
+    numbers: list[int] = []
+    while at < len(tokens) and tokens[at].kind == "number" and tokens[at].text.isdecimal():
+        numbers.append(at)
+        at += 1
+        if _text(tokens, at) != "*":
+            return at, Moved(sign, tuple(numbers))
+        at += 1
+    return 0, Moved(sign, ())
 
 
 def _text(tokens: Sequence[Token], at: int) -> str:
-    return tokens[at].text if at < len(tokens) else ""
+    return tokens[at].text if 0 <= at < len(tokens) else ""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def read(function: Function, numbers: Sequence[int], local: datetime, utc: datetime) -> str | None:
-    """The literal that the function is when the clock says that; None where it is out of MySQL's range. `numbers`: the
-    values of its `numbers`. `local`, `utc`: whole seconds, without a zone."""
-    given = iter(numbers)
-    if function.clock is Clock.UNIX:
-        seconds = int((utc - EPOCH).total_seconds())
-        return str(seconds + sum(each.sign * next(given) for each in function.moved))
-    value, is_day = local if function.clock is Clock.LOCAL else utc, False
+def read(function: Function, texts: Sequence[str], local: datetime, utc: datetime) -> str | None:
+    """The literal that the function is when the clock says that; None where that is not understood, or out of MySQL's
+    range. `texts`: those of its `texts`. `local`, `utc`: whole seconds, without a zone."""
+    given = dict(zip(function.texts, texts, strict=True))
+    if any(given[token] != "0" for token in function.digits):
+        return None
+    value = local if function.clock is Clock.LOCAL else utc
+    kind = To.UNIX if function.clock is Clock.UNIX else To.MOMENT
+    seconds = int((utc - EPOCH).total_seconds())
     try:
-        for each in function.moved:
-            if each is TO_DAY:
-                value, is_day = value.replace(hour=0, minute=0, second=0), True
+        for each in function.steps:
+            if isinstance(each, Moved):
+                if not all(_is_number(given[token], each.unit) for token in each.numbers):
+                    return None
+                count = each.sign * prod(int(given[token].strip("'")) for token in each.numbers)
+                if kind is To.UNIX:
+                    seconds += count
+                else:
+                    value = _add(value, each.unit, count)
+                    kind = To.MOMENT if each.unit in _SECONDS else kind
+            elif each is To.UNIX:
+                seconds, kind = _unix(value - (local - utc)), each
             else:
-                value = _add(value, each, next(given))
-                is_day = is_day and each.unit not in _SECONDS
+                value, kind = _made(value, each)
     except (ValueError, OverflowError):
         return None
+    if kind is To.UNIX:
+        return str(seconds)
+    if function.format is not None:
+        return _formatted(value, given[function.format])
     if function.part == "year":
         return f"YEAR(DATE '{value.year}-01-01')"
     if function.part:
         return str(getattr(value, function.part))
-    return f"DATE '{value:%Y-%m-%d}'" if is_day else f"TIMESTAMP '{value:%Y-%m-%d %H:%M:%S}'"
+    return _LITERALS[kind].format(value)
 
 
-def _add(value: datetime, moved: Moved, number: int) -> datetime:
+_LITERALS = {
+    To.DAY: "DATE '{:%Y-%m-%d}'",
+    To.MOMENT: "TIMESTAMP '{:%Y-%m-%d %H:%M:%S}'",
+    To.TIME: f"TIME(TIMESTAMP '{EPOCH:%Y-%m-%d} {{:%H:%M:%S}}')",
+}
+
+
+def _is_number(text: str, unit: str) -> bool:
+    """Whether so many units are understood. With seconds of a string MySQL gives six digits of the fraction."""
+    return _NUMBER.fullmatch(text) is not None and not (unit == "SECOND" and text[0] == "'")
+
+
+def _unix(utc: datetime) -> int:
+    """Raises ValueError where MySQL's servers differ."""
+    if not FIRST_YEAR <= utc.year <= LAST_YEAR:
+        raise ValueError(utc)
+    return int((utc - EPOCH).total_seconds())
+
+
+def _made(value: datetime, to: To) -> tuple[datetime, To]:
+    if to is To.LAST_DAY:
+        value = value.replace(day=monthrange(value.year, value.month)[1])
+    if to in (To.DAY, To.LAST_DAY):
+        return value.replace(hour=0, minute=0, second=0), To.DAY
+    return value, to
+
+
+def _formatted(value: datetime, format_: str) -> str | None:
+    """By DATE_FORMAT(), in what means the same to `strftime`."""
+    if _FORMAT.fullmatch(format_) is None:
+        return None
+    return value.strftime(format_.replace("%i", "%M").replace("%s", "%S"))
+
+
+def _add(value: datetime, unit: str, count: int) -> datetime:
     """As MySQL does. Raises ValueError, OverflowError."""
-    count = moved.sign * number
-    if moved.unit in _SECONDS:
-        value += timedelta(seconds=count * _SECONDS[moved.unit])
-    elif moved.unit in _DAYS_OF:
-        value += timedelta(days=count * _DAYS_OF[moved.unit])
+    if unit in _SECONDS:
+        value += timedelta(seconds=count * _SECONDS[unit])
+    elif unit in _DAYS_OF:
+        value += timedelta(days=count * _DAYS_OF[unit])
     else:
-        months = value.year * 12 + value.month - 1 + count * _MONTHS[moved.unit]
+        months = value.year * 12 + value.month - 1 + count * _MONTHS[unit]
         year, month = divmod(months, 12)
         value = value.replace(year=year, month=month + 1, day=min(value.day, monthrange(year, month + 1)[1]))
     if value.year < 1000:  # of which MySQL and strftime do not write the same
@@ -285,12 +446,24 @@ def _add(value: datetime, moved: Moved, number: int) -> datetime:
     return value
 
 
+def _parameter(function: Function) -> str:
+    if function.part == "year":
+        return "YEAR(?)"
+    return "TIME(?)" if To.TIME in function.steps else "?"
+
+
+_SOME = datetime(2024, 6, 15, 12, 0, 0)
+
+
 def with_parameters(sql: str) -> str:
-    """The text with `?` for each function of the clock, as far as they are understood. Raises ParseError."""
+    """The text with `?` for each function of the clock, if all that are seen are understood. Raises ParseError."""
     if MAY_HAVE.search(sql.encode()) is None:
         return sql
     tokens = scan(sql)
-    for function in reversed(finds(tokens) or ()):
+    found = finds(tokens) or []
+    if any(read(each, [tokens[at].text for at in each.texts], _SOME, _SOME) is None for each in found):
+        return sql
+    for function in reversed(found):
         start, end = tokens[function.first].start, tokens[function.end - 1].end
-        sql = f"{sql[:start]}{'YEAR(?)' if function.part == 'year' else '?'}{sql[end:]}"
+        sql = f"{sql[:start]}{_parameter(function)}{sql[end:]}"
     return sql

@@ -40,7 +40,7 @@ _OF_A_DATE = classes(
 )
 _TIMES = classes("Time TimeFromParts")
 _DATES_BY_NAME = frozenset({"makedate", "from_days"})
-_OF_A_DATE_BY_NAME = frozenset({"weekday", "yearweek", "to_seconds", "to_days"})
+_OF_A_DATE_BY_NAME = frozenset({"weekday", "yearweek", "to_seconds", "to_days", "unix_timestamp"})
 _TIMES_BY_NAME = frozenset({"timediff", "sec_to_time", "maketime"})
 _DAY_BY_NAME = frozenset({"adddate", "subdate"})  # of days, where there is no INTERVAL
 _KEEPS_BY_NAME = frozenset({"addtime", "subtime"})

@@ -57,6 +57,7 @@ _FAMILIES = {
     **dict.fromkeys(
         words("to_seconds weekday yearweek json_length json_depth json_contains microsecond"), Family.INTEGER
     ),
+    "unix_timestamp": Family.DECIMAL,
     **dict.fromkeys(words("bit_and bit_or bit_xor interval strcmp json_valid regexp_like datediff"), Family.INTEGER),
     **dict.fromkeys(words("acos asin atan atan2 cos cot degrees pi power radians sin tan std"), Family.FLOAT),
     **dict.fromkeys(words("makedate from_days last_day"), Family.DATE),

@@ -95,10 +95,12 @@ EVICT_ONLY: dict[str, str] = {
 NONDETERMINISTIC = words(
     """
     rand uuid uuid_short sleep benchmark now sysdate curdate curtime current_date current_time current_timestamp
-    localtime localtimestamp utc_date utc_time utc_timestamp unix_timestamp random_bytes load_file master_pos_wait
+    localtime localtimestamp utc_date utc_time utc_timestamp random_bytes load_file master_pos_wait
     source_pos_wait wait_for_executed_gtid_set wait_until_sql_thread_after_gtids validate_password_strength
     """
 )
+_OF_NOW = frozenset({"unix_timestamp"})
+"""They are, too, where they have no argument."""
 SESSION_STATE = words(
     """
     last_insert_id connection_id current_user user session_user system_user database schema found_rows row_count
@@ -134,8 +136,8 @@ DETERMINISTIC = words(
     regexp_replace regexp_substr repeat replace reverse right round rpad rtrim sec_to_time second sha sha1 sha2
     sign sin soundex space sqrt std stddev stddev_pop stddev_samp str_to_date strcmp subdate substr substring
     substring_index subtime sum tan time time_format time_to_sec timediff timestamp timestampadd timestampdiff
-    to_base64 to_days to_seconds trim truncate ucase uncompress uncompressed_length unhex upper uuid_to_bin
-    var_pop var_samp variance week weekday weekofyear weight_string year yearweek
+    to_base64 to_days to_seconds trim truncate ucase uncompress uncompressed_length unhex unix_timestamp upper
+    uuid_to_bin var_pop var_samp variance week weekday weekofyear weight_string year yearweek
     st_astext st_geomfromtext st_x st_y st_distance st_contains st_within st_distance_sphere
     """
 )
@@ -163,7 +165,8 @@ def check_tokens(tokens: Sequence[Token]) -> None:
         called = index + 1 < len(tokens) and tokens[index + 1].text == "("
         if not called and name not in _BARE:
             continue
-        if name in NONDETERMINISTIC:
+        of_now = name in _OF_NOW and index + 2 < len(tokens) and tokens[index + 2].text == ")"
+        if of_now or name in NONDETERMINISTIC:
             raise refuse("nondeterministic", token.text)
         if name in SESSION_STATE:
             raise refuse("session_state", token.text)

@@ -19,8 +19,9 @@ LOG({i}, {n}); LOG10({n}); LOG2({n}); MICROSECOND({t}); MINUTE({t}); MOD({n}, {n
 ORD({s}); PERIOD_ADD(202401, {i}); PERIOD_DIFF({n}, 202401); PI(); POW({n}, {i}); POWER({n}, {i}); QUARTER({d})
 RADIANS({n}); REGEXP_INSTR({s}, '[a-b]'); REGEXP_LIKE({s}, '^a'); REGEXP_LIKE({s}, 'A', 'c'); ROUND({n})
 ROUND({n}, {i}); SECOND({t}); SIGN({n}); SIN({n}); SQRT({n}); STRCMP({s}, {s}); TAN({n}); TIME_TO_SEC({t})
-TIMESTAMPDIFF({u}, {d}, {d}); TO_DAYS({d}); TO_SECONDS({d}); TRUNCATE({n}, {i}); UNCOMPRESSED_LENGTH({b}); WEEK({d})
-WEEK({d}, {i}); WEEKDAY({d}); WEEKOFYEAR({d}); YEAR({d}); YEARWEEK({d}); YEARWEEK({d}, {i}); COERCIBILITY({v})
+TIMESTAMPDIFF({u}, {d}, {d}); TO_DAYS({d}); TO_SECONDS({d}); TRUNCATE({n}, {i}); UNCOMPRESSED_LENGTH({b})
+UNIX_TIMESTAMP({d}); WEEK({d}); WEEK({d}, {i}); WEEKDAY({d}); WEEKOFYEAR({d}); YEAR({d}); YEARWEEK({d})
+YEARWEEK({d}, {i}); COERCIBILITY({v})
 VALIDATE_PASSWORD_STRENGTH({s}); ST_X({g}); ST_Y({g}); ST_DISTANCE({g}, {g}); ST_CONTAINS({g}, {g})
 ST_WITHIN({g}, {g}); ST_DISTANCE_SPHERE({g}, {g}); {n} + {n}; {n} - {n}; {n} * {n}; {n} / {n}; {n} % {n}
 {n} DIV {n}; {n} MOD {n}; {n} & {n}; {n} | {n}; {n} ^ {n}; {n} << {i}; {n} >> {i}; ~{n}; -{n}; +{n}; (({n})); {c}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from planner.clock import Function, finds, is_number, read
+from planner.clock import Function, finds, read
 from planner.scan import scan
 from proxy.mysql.text_cuts import cut
 from sqltypes.errors import ParseError
@@ -20,12 +20,12 @@ LONGEST = 1 << 13  # bytes of a text
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a function stands: from a byte of one part to one of another. `numbers`: parts that it has."""
+    """Where a function stands: from a byte of one part to one of another. `texts`: parts of which it is made."""
 
     function: Function
     first: tuple[int, int]
     end: tuple[int, int]
-    numbers: tuple[int, ...]
+    texts: tuple[int, ...]
 
 
 class ClockTexts:
@@ -48,10 +48,8 @@ class ClockTexts:
             return None
         found = list(parts)
         for place in reversed(places):
-            numbers = [parts[part].decode() for part in place.numbers]
-            if not all(map(is_number, numbers)):
-                return None
-            literal = read(place.function, list(map(int, numbers)), local, utc)
+            texts = [parts[part].decode("utf-8", "replace") for part in place.texts]
+            literal = read(place.function, texts, local, utc)
             if literal is None:
                 return None
             (first, start), (last, end) = place.first, place.end
@@ -81,11 +79,11 @@ def _places(parts: Sequence[bytes]) -> tuple[_Place, ...] | None:
     for function in functions:
         first = _part_at(starts, tokens[function.first].start)
         last, end = _part_at(starts, tokens[function.end - 1].end - 1)
-        numbers = tuple(_part_at(starts, tokens[number].start) for number in function.numbers)
+        texts = tuple(_part_at(starts, tokens[token].start) for token in function.texts)
         inside = [part for part in range(first[0], last + 1) if part % 2]
-        if inside != [part for part, _ in numbers] or any(offset for _, offset in numbers):
-            return None  # a comment, or a number that is not cut by itself
-        found.append(_Place(function, first, (last, end + 1), tuple(part for part, _ in numbers)))
+        if inside != [part for part, _ in texts] or any(offset for _, offset in texts):
+            return None  # a comment, or a literal that is not cut by itself
+        found.append(_Place(function, first, (last, end + 1), tuple(part for part, _ in texts)))
     return tuple(found)
 
 
