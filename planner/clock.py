@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
@@ -360,30 +360,17 @@ def _text(tokens: Sequence[Token], at: int) -> str:
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def read(function: Function, texts: Sequence[str], local: datetime, utc: datetime) -> str | None:
+def read(
+    function: Function, texts: Sequence[str], local: datetime, utc: datetime, *, steady: bool = True
+) -> str | None:
     """The literal that the function is when the clock says that; None where that is not understood, or out of MySQL's
-    range. `texts`: those of its `texts`. `local`, `utc`: whole seconds, without a zone."""
+    range. `texts`: those of its `texts`. `local`, `utc`: whole seconds, without a zone. `steady`: at any other moment
+    the one is as far ahead of the other."""
     given = dict(zip(function.texts, texts, strict=True))
     if any(given[token] != "0" for token in function.digits):
         return None
-    value = local if function.clock is Clock.LOCAL else utc
-    kind = To.UNIX if function.clock is Clock.UNIX else To.MOMENT
-    seconds = int((utc - EPOCH).total_seconds())
     try:
-        for each in function.steps:
-            if isinstance(each, Moved):
-                if not all(_is_number(given[token], each.unit) for token in each.numbers):
-                    return None
-                count = each.sign * prod(int(given[token].strip("'")) for token in each.numbers)
-                if kind is To.UNIX:
-                    seconds += count
-                else:
-                    value = _add(value, each.unit, count)
-                    kind = To.MOMENT if each.unit in _SECONDS else kind
-            elif each is To.UNIX:
-                seconds, kind = _unix(value - (local - utc)), each
-            else:
-                value, kind = _made(value, each)
+        value, kind, seconds = _stepped(function, given, local, utc, steady=steady)
     except (ValueError, OverflowError):
         return None
     if kind is To.UNIX:
@@ -395,6 +382,32 @@ def read(function: Function, texts: Sequence[str], local: datetime, utc: datetim
     if function.part:
         return str(getattr(value, function.part))
     return _LITERALS[kind].format(value)
+
+
+def _stepped(
+    function: Function, given: Mapping[int, str], local: datetime, utc: datetime, *, steady: bool
+) -> tuple[datetime, To, int]:
+    """(the moment, what it is now, or seconds since 1970 where it is that). Raises ValueError, OverflowError."""
+    value = local if function.clock is Clock.LOCAL else utc
+    kind = To.UNIX if function.clock is Clock.UNIX else To.MOMENT
+    seconds = int((utc - EPOCH).total_seconds())
+    for each in function.steps:
+        if isinstance(each, Moved):
+            if not all(_is_number(given[token], each.unit) for token in each.numbers):
+                raise ValueError(given)
+            count = each.sign * prod(int(given[token].strip("'")) for token in each.numbers)
+            if kind is To.UNIX:
+                seconds += count
+            else:
+                value = _add(value, each.unit, count)
+                kind = To.MOMENT if each.unit in _SECONDS else kind
+        elif each is To.UNIX:
+            if not steady:
+                raise ValueError(value)
+            seconds, kind = _unix(value - (local - utc)), each
+        else:
+            value, kind = _made(value, each)
+    return value, kind, seconds
 
 
 _LITERALS = {

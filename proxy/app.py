@@ -32,7 +32,7 @@ from external_upquery.executor import Executor
 from external_upquery.schema_source import SchemaSource
 from external_upquery.upstream import Upstream, is_loopback, parse_upstream
 from planner.matcher import QueryMatcher
-from proxy import source_clock
+from proxy import source_clock, source_zones
 from proxy.access_log import AccessLog
 from proxy.access_writer import AccessWriter
 from proxy.api import WireFormat
@@ -62,6 +62,7 @@ from proxy.pump import Pump
 from proxy.router import Router
 from proxy.source_clock import SourceClock
 from proxy.source_watch import SourceWatch
+from proxy.source_zones import SourceZones
 from proxy.spark import SparkProcess
 from proxy.state import StateStore
 from proxy.warm_up import WarmUp
@@ -108,6 +109,7 @@ class App:
         self.prepared = PreparedWatch(lambda: ask(self.executor), self.stream)
         tolerance = self.config.mysql.clock_tolerance
         self.clock = SourceClock(lambda: source_clock.ask(self.executor), tolerance=tolerance)
+        self.zones = SourceZones(lambda *wanted: source_zones.ask(self.executor, *wanted))
 
     @property
     def system(self) -> Router:
@@ -349,7 +351,15 @@ def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> Mysql
     tls = None if settings.tls == "off" else server_context(settings.certificate, settings.key)
     logins = login_settings(upstream, tls, client_tls_required=settings.tls == "required")
     admission = Admission(upstream, app.router.answers)
-    shared = Shared(app.router, options, matcher, app.router.proxied, utc=app.clock.utc, lives=admission.lives)
+    shared = Shared(
+        app.router,
+        options,
+        matcher,
+        app.router.proxied,
+        utc=app.clock.utc,
+        zones=app.zones.ahead,
+        lives=admission.lives,
+    )
     return MysqlListener(shared, logins)
 
 
@@ -374,6 +384,7 @@ async def keep(app: App, gate: Gate) -> None:
         await app.watch.close()
         await app.prepared.close()
         await app.clock.close()
+        await app.zones.close()
         await app.router.clock_keys.close()
         if app.router.auto_cache is not None:
             await app.router.auto_cache.close()

@@ -34,8 +34,8 @@ class ClockTexts:
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, ...], tuple[_Place, ...] | None] = {}
 
-    def rewritten(self, text: bytes, local: datetime, utc: datetime) -> bytes | None:
-        """The text with literals; None where it stays as it is. `local`, `utc`: whole seconds, without a zone."""
+    def rewritten(self, text: bytes, local: datetime, utc: datetime, *, steady: bool = True) -> bytes | None:
+        """The text with literals; None where it stays as it is. `local`, `utc`, `steady`: as `read` has them."""
         if len(text) > LONGEST:
             return None
         parts = cut(text)
@@ -49,7 +49,7 @@ class ClockTexts:
         found = list(parts)
         for place in reversed(places):
             texts = [parts[part].decode("utf-8", "replace") for part in place.texts]
-            literal = read(place.function, texts, local, utc)
+            literal = read(place.function, texts, local, utc, steady=steady)
             if literal is None:
                 return None
             (first, start), (last, end) = place.first, place.end

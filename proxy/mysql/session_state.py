@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import NamedTuple
 
 from gtid_tracker.gtid import GtidSet
@@ -351,7 +350,8 @@ class SessionState:
         self.own_clock |= self.values.pop(TIMESTAMP) == OWN_CLOCK
         self.misflagged = is_off and self.autocommit
         self.values[ZONE_AS_SET] = self.values["time_zone"]
-        if self.values["time_zone"].upper() == "SYSTEM":
+        # By its letters alone: London's are GMT in winter, when the server has started, and an hour ahead in summer.
+        if self.values["time_zone"].upper() == "SYSTEM" and system_zone.upper() != "GMT":
             self.values["time_zone"] = system_zone
         number = int.from_bytes(definition[-12:-10], "little")
         if self.names is not None:
@@ -470,9 +470,13 @@ class SessionState:
         return (self._told, self.announces, self.identity, self.database, self.autocommit) if self._told else None
 
     @property
-    def ahead_of_utc(self) -> timedelta | None:
-        """How far the session's NOW() is ahead of MySQL's UTC; None where that is not known, or it has its own."""
-        return None if not self.known or self.own_clock else offset_of(self.values.get("time_zone", ""))
+    def zone(self) -> str | None:
+        """The time zone of the session's NOW(), one by an offset or UTC where that is known of it; None where it is not
+        known, or the session has a clock of its own."""
+        if not self.known or self.own_clock:
+            return None
+        zone = self.values.get("time_zone", "")
+        return zone if offset_of(zone) is not None else self.values.get(ZONE_AS_SET, "")
 
     def shown_state(self, state: bytes) -> bytes:
         """What of the trackers' information the client has asked for itself, by the statement that it is about at the

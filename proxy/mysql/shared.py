@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from time import monotonic
 from typing import NamedTuple, Protocol
 
@@ -37,6 +37,7 @@ from proxy.mysql.set_names import SetNames
 from proxy.mysql.statement_kind import ANYTHING, classify
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import LONGEST_OTHER, Entry, TextMatcher, is_large, steering
+from proxy.mysql.time_zones import offset_of
 from proxy.mysql.trackers import NewSessions
 from proxy.proxied import ProxiedQueries
 from sqltypes.errors import CannotForce, ParseError, UpwellError
@@ -120,11 +121,14 @@ class Shared:
         proxied: ProxiedQueries,
         clock: Callable[[], float] = monotonic,
         utc: Callable[[], datetime | None] = lambda: None,
+        zones: Callable[[str, datetime], timedelta | None] = lambda *_: None,
         lives: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        """`utc`: the whole second that MySQL's clock shows, None where that is not known. `lives`: whether MySQL, which
+        """`utc`: the whole second that MySQL's clock shows, None where that is not known. `zones`: how far a named time
+        zone's clocks are ahead then, likewise. `lives`: whether MySQL, which
         has closed a session's connection without a word, is still there; None: if it answers."""
         self.utc = utc
+        self._zones = zones
         self.lives = lives or system.answers
         self.clock_texts = ClockTexts()
         self.system = system
@@ -185,11 +189,15 @@ class Shared:
 
     def by_clock(self, text: bytes, state: SessionState) -> bytes | None:
         """A text with what MySQL's clock says in the place of its functions; None where that is not known."""
-        ahead = state.ahead_of_utc
-        utc = self.utc() if ahead is not None else None
-        if ahead is None or utc is None:
+        zone = state.zone
+        utc = self.utc() if zone is not None else None
+        if zone is None or utc is None:
             return None
-        return self.clock_texts.rewritten(text, utc + ahead, utc)
+        ahead = offset_of(zone)
+        if ahead is not None:
+            return self.clock_texts.rewritten(text, utc + ahead, utc)
+        ahead = self._zones(zone, utc)
+        return None if ahead is None else self.clock_texts.rewritten(text, utc + ahead, utc, steady=False)
 
     def _looked(self, text: bytes, database: str) -> Looked:
         entry, values = self.texts.find(text, database)
