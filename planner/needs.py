@@ -38,5 +38,9 @@ BY_WORD: dict[str, frozenset[str]] = {
 }
 SESSION_NEEDS = frozenset({COLLATION, BY_CODES, STRINGS, BYTES, AUTO_IS_NULL, PADDED, *DATE_MODES, *BY_WORD})
 """All variables that can be needed."""
-OF_OTHERS = frozenset({STRINGS, BYTES, PADDED, *DATE_MODES, *(name for name in BY_WORD if name.startswith(OF_MODE))})
+AS_READ = frozenset(OF_MODE + name for name in ("PIPES_AS_CONCAT", "HIGH_NOT_PRECEDENCE", "REAL_AS_FLOAT"))
+"""Modes by which MySQL reads a text, and nothing else: they count only where a word of it is read so."""
+OF_COMPUTED = frozenset({STRINGS, BYTES, PADDED, *DATE_MODES, f"{OF_MODE}NO_UNSIGNED_SUBTRACTION"})
 """Those that every query needs that computes: a row of the caches' own session is not believed there."""
+OF_OTHERS = OF_COMPUTED | AS_READ
+"""Those that every query needs whose views or generated columns compute: their texts are stored, and read by MySQL."""

@@ -16,10 +16,11 @@ not answered from it. What is here errs on the needing side: a variable is not n
 * The modes of sql_mode, each for itself. Those about dates: something becomes a date that is none, and may have zeros
   or be no day of the calendar, or is cast, or computed with. PAD_CHAR_TO_FULL_LENGTH: a CHAR column is named or
   starred, or there may be a temporary table, which may have one. The others: by the words whose meaning they change.
-  What ANSI_QUOTES changes is seen in the client's own text (`proxy/mysql/sql_modes.py`). All of them, and the character
-  set of strings, count for a query that computes, or reads a view or a generated column; where it only joins, groups
-  and adds up, the set of strings alone, unless it names a column of a type whose values a mode may change as they are
-  stored in a temporary table (`_STEADY`).
+  What ANSI_QUOTES changes is seen in the client's own text (`proxy/mysql/sql_modes.py`). Those by which MySQL computes,
+  and the character set of strings, count for a query that computes; all of them for one that reads a view or a
+  generated column, whose stored texts may be read by them. Where a query only joins, groups and adds up, it is the set
+  of strings alone, unless it names a column of a type whose values a mode may change as they are stored in a temporary
+  table (`_STEADY`).
 * The others: by the words for what they change.
 
 Literals and conversions inside of views are looked at as if they stood in the query. That parameters are of the types
@@ -36,7 +37,7 @@ from sqlglot import exp
 from planner.as_sent import SAMPLES, with_sample
 from planner.hints import SETTABLE
 from planner.names import Catalogue, view_columns
-from planner.needs import BYTES, OF_MODE, OF_OTHERS, SESSION_NEEDS, STRINGS
+from planner.needs import BYTES, OF_COMPUTED, OF_MODE, OF_OTHERS, SESSION_NEEDS, STRINGS
 from planner.needs_finder import Finder, is_star
 from planner.parse import ParsedQuery, parse
 from planner.plan import QueryPlan
@@ -99,11 +100,13 @@ def _needs(query: ParsedQuery, plan: QueryPlan, snapshot: SchemaSnapshot) -> fro
     for text in texts:
         finder.tree(text.tree, shown=text is query)
     generated = any(column.generated for table in plan.tables for column in table.columns)
-    if len(texts) > 1 or generated or not _only(query.tree, _COMBINED):  # MySQL may compute something in a session
+    if len(texts) > 1 or generated:
         return frozenset(finder.needs | OF_OTHERS)
+    if not _only(query.tree, _COMBINED):  # MySQL may compute something in a session
+        return frozenset(finder.needs | OF_COMPUTED)
     types = _named_types(query.tree, plan.tables)
     if not (_only(query.tree, _PLAIN) and len(list(query.tree.find_all(exp.Table))) == 1):
-        finder.needs |= {STRINGS, BYTES} if types <= _STEADY else OF_OTHERS
+        finder.needs |= {STRINGS, BYTES} if types <= _STEADY else OF_COMPUTED
     if types <= _OF_BYTES and not _shows_strings(query.tree):  # all strings are compared as bytes
         return frozenset(finder.needs - {STRINGS, BYTES})
     strings = any(token.kind == "string" for found in tokens for token in found)

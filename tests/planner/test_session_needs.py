@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from planner.api import plan_evict, plan_query
-from planner.needs import BY_CODES, BYTES, OF_MODE, OF_OTHERS, SESSION_NEEDS, STRINGS
+from planner.needs import AS_READ, BY_CODES, BYTES, OF_COMPUTED, OF_MODE, OF_OTHERS, SESSION_NEEDS, STRINGS
 from planner.session_needs import session_needs
 from sqltypes.schema import SchemaSnapshot, Table, View
 from tests.support.goldens import PLANS, sample_queries, snapshot
@@ -64,7 +64,7 @@ def modes(sql: str) -> set[str]:
 
 
 PADDED = {"PAD_CHAR_TO_FULL_LENGTH"}
-ALL = {name.removeprefix(OF_MODE) for name in OF_OTHERS if name.startswith(OF_MODE)}
+ALL = {name.removeprefix(OF_MODE) for name in OF_COMPUTED if name.startswith(OF_MODE)}
 
 
 @pytest.mark.parametrize(
@@ -212,9 +212,23 @@ def test_which_modes_a_plain_query_needs(sql: str, needed: set[str]) -> None:
         "SELECT BIT_COUNT('a') FROM t WHERE id = ?",
     ],
 )
-def test_what_computes_or_stores_dates_needs_all_modes_and_sets(sql: str) -> None:
-    """MySQL computes, converts, and stores in temporary tables by them."""
-    assert all_needs(sql) >= OF_OTHERS
+def test_what_computes_or_stores_dates_needs_the_sets_and_modes_of_that(sql: str) -> None:
+    """MySQL computes, converts, and stores in temporary tables by them. Modes by which it only reads texts do not
+    count."""
+    assert all_needs(sql) >= OF_COMPUTED
+    assert all_needs(sql).isdisjoint(AS_READ)
+
+
+@pytest.mark.parametrize(
+    ("sql", "needed"),
+    [
+        ("SELECT YEAR(at) || id FROM t WHERE id = ?", "PIPES_AS_CONCAT"),
+        ("SELECT id FROM t WHERE NOT YEAR(at) = 2024", "HIGH_NOT_PRECEDENCE"),
+        ("SELECT CAST(price AS REAL) FROM t WHERE id = ?", "REAL_AS_FLOAT"),
+    ],
+)
+def test_modes_by_which_a_text_is_read_count_by_its_words(sql: str, needed: str) -> None:
+    assert all_needs(sql) & AS_READ == {OF_MODE + needed}
 
 
 @pytest.mark.parametrize(
