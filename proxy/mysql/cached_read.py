@@ -32,6 +32,7 @@ class CachedRead:
     target: Target | None = None  # of a prepared statement
     given: tuple[Value, ...] = ()  # what the client has bound to it
     sent: bytes = b""
+    marks: bytes = b""  # that were read as the session's sql_mode has it, and are written otherwise in `text`
     announced: Announced | None = None
     head: bytes = b""  # of the answer that is given
     shown: bytes = b""  # that answer, in the session's character set of results

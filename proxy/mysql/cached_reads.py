@@ -45,6 +45,7 @@ from proxy.mysql.reads import (
     hit_rule,
     in_results,
     one_state,
+    reads_otherwise,
     said_again,
 )
 from proxy.mysql.recoding import characters_query, recode_by
@@ -150,7 +151,7 @@ class CachedReads:
         system = shared.system
         cache = route.opened(system, entry.cache, binary=False, eof=eof)
         other = CachedRead(read.data, system.caches_version, cache, values, text, read.database, route, route)
-        other.sent, other.forced = read.sent, read.forced
+        other.sent, other.forced, other.marks = read.sent, read.forced, read.marks
         return other
 
     def pass_read(self, read: CachedRead, why: str) -> None:
@@ -163,7 +164,7 @@ class CachedReads:
             return
         watched = None if read.announced is None else lambda done: self.watched(read, done)
         noted, route = read.wanted or (None, read.route)
-        if self._state.changes_marks(read.text):
+        if reads_otherwise(read, self._state):
             route = self._shared.large
         self._passing.statement(
             read.data, route, why, cache=read.cache.name, values=read.values, noted=noted, watched=watched

@@ -260,14 +260,15 @@ class QuickPath:
 
     def _text_key(self, data: bytes) -> Found | None:
         if not self._context.attributes:
-            text = data[5:]
+            sent = data[5:]
         elif data[5:7] == NO_ATTRIBUTES:
-            text = data[7:]
+            sent = data[7:]
         else:
             return None
-        if (self._state.narrow or self._state.marks) and self._is_misread(text):
+        text = self._filled(sent) if self._state.narrow or self._state.marks else sent
+        if text is None:
             return None
-        looked, sent = None, text
+        quoted, looked = text is not sent, None
         if not self._state.mode_hint:
             entry, values = self._shared.texts.find(text, self._state.database)
             route = entry.attached
@@ -275,7 +276,7 @@ class QuickPath:
             looked = self._shared.find(text, self._state, eof=self._context.eof)
             text, entry, values, route, _ = looked
         head = self.kinds.get(route)
-        if head is None or route is None or entry.cache is None:
+        if head is None or route is None or entry.cache is None or (quoted and route.spelled):
             if route is not None:
                 self.looked = data, looked or Looked(text, entry, values, route)
             return None
@@ -291,9 +292,9 @@ class QuickPath:
             key = route.learn(text, cache, values)
         return None if key is None else (head, cache, key, PLAIN, values, sent, None)
 
-    def _is_misread(self, text: bytes) -> bool:
-        """Whether MySQL may read it otherwise than where caches are filled."""
-        return self._state.misreads(text) or self._state.changes_marks(text)
+    def _filled(self, text: bytes) -> bytes | None:
+        """A text as sessions that fill caches would be sent it; None where that is not known."""
+        return None if self._state.misreads(text) else self._state.as_filled(text)
 
     def check_invariants(self) -> None:
         """Raises AssertionError. For tests."""

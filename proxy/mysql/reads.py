@@ -45,6 +45,7 @@ NOT_TOLD = "MySQL does not tell what its answers may have shown the session"
 ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
 NARROW = "the session's character sets lack characters of the text or its values: they have those of"
 READ_OTHERWISE = "this session's sql_mode changes what a double quote or a backslash of the text means"
+NAMED_BY_QUOTES = "double quotes make names in this session, and a column is named by the letters of such a text"
 ROW_LIMIT = "sql_select_limit is {} in this session, and the answer has more rows, or is a long one"
 MOST_LOOKED_AT = 256 * 1024  # bytes of an answer whose characters or rows are looked at: about 1 ms
 OTHER_CACHES = "the cache was planned again, or dropped, while the read waited"
@@ -144,7 +145,7 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
         return _ASK[Step.REFRESH]
     if read.replanned:
         return Pass(OTHER_CACHES)
-    reason = refusal(state, cache.needs) or (_misread(read, state) if state.marks or state.narrow else "")
+    reason = refusal(state, cache.needs) or (_misread(read, state) if state.marks or read.marks or state.narrow else "")
     if reason:
         return Pass(reason)
     if read.announced is None and not hides(state, cache):
@@ -169,9 +170,14 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
 
 def _misread(read: CachedRead, state: SessionState) -> str:
     """Why MySQL reads the text otherwise than where caches are filled; "" if it does not."""
-    if state.changes_marks(read.text):
+    if reads_otherwise(read, state):
         return READ_OTHERWISE
     return f"{NARROW} {state.narrow}" if state.narrow and state.misreads(read.text, read.values) else ""
+
+
+def reads_otherwise(read: CachedRead, state: SessionState) -> bool:
+    """Whether MySQL may read marks of the text as it was sent otherwise than it was looked up."""
+    return read.marks != state.marks and (read.marks != b"" or state.changes_marks(read.sent))
 
 
 def _columns(read: CachedRead, announced: Announced) -> Verdict:

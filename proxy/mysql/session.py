@@ -48,7 +48,7 @@ from proxy.mysql.packets import (
 from proxy.mysql.pass_through import PassThrough
 from proxy.mysql.prepared import MOST_UNSEEN, PreparedStatement, text_at
 from proxy.mysql.quick_path import QuickPath
-from proxy.mysql.reads import READ_OTHERWISE
+from proxy.mysql.reads import NAMED_BY_QUOTES, READ_OTHERWISE
 from proxy.mysql.relay import Relay
 from proxy.mysql.responses import NO_STATUS, Kind, Outcome
 from proxy.mysql.routes import NO_CACHE, SKIPPED
@@ -214,18 +214,28 @@ class Session:
     # -- texts ---------------------------------------------------------------------------------------------------------
 
     def _query(self, data: bytes) -> None:
-        text, shared, database = data[5:], self.shared, self.state.database
+        sent = data[5:]
         if self.context.attributes:
             try:
-                text = text[text_at(text) :]
+                sent = sent[text_at(sent) :]
             except Malformed as reason:
-                self.passing.statement(data, shared.large, str(reason))
+                self.passing.statement(data, self.shared.large, str(reason))
                 return
-        if self.state.marks and self.state.known and self.state.changes_marks(text):
-            self.passing.statement(data, shared.large, READ_OTHERWISE)
+        marks = self.state.marks if self.state.known and self.state.changes_marks(sent) else b""
+        filled = self.state.as_filled(sent) if marks else sent
+        if filled is None:
+            self.passing.statement(data, self.shared.large, READ_OTHERWISE)
             return
-        sent = text
-        text, entry, values, route, (instead, differing) = self._look(data, text)
+        looked = self._look(data, filled)
+        if marks and looked.route.spelled:
+            self.passing.statement(data, looked.route, NAMED_BY_QUOTES)
+            return
+        self._asked(data, sent, marks, looked)
+
+    def _asked(self, data: bytes, sent: bytes, marks: bytes, looked: Looked) -> None:
+        """A text was sent. `marks`: of it, that were read as the session's sql_mode has it."""
+        text, entry, values, route, (instead, differing) = looked
+        shared, database = self.shared, self.state.database
         if route.is_command and self._own_sql.runs(text):
             return
         self.state.clock_asked |= route.by_clock and not self.state.known
@@ -234,10 +244,10 @@ class Session:
             system = shared.system
             cache = route.opened(system, entry.cache, binary=False, eof=self.context.eof)
             read = CachedRead(data, system.caches_version, cache, values, text, database, route, route)
-            read.sent, read.forced = sent, entry.steer is Steer.FORCE
+            read.sent, read.marks, read.forced = sent, marks, entry.steer is Steer.FORCE
             self.reads.look(read)
             return
-        if self.state.changes_marks(text):  # perhaps: for a cached read MySQL would be asked
+        if not marks and self.state.changes_marks(text):  # perhaps: for a cached read MySQL would be asked
             route = shared.large
         why = (differing or NO_CACHE) if entry.cache is None else MORE
         again = entry.cache is None and entry.steer is not Steer.SKIP and not more

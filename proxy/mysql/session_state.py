@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gtid_tracker.gtid import GtidSet
+from proxy.mysql.ansi_quotes import with_backticks
 from proxy.mysql.bound_values import Undecoded
 from proxy.mysql.packets import (
     STATUS_AUTOCOMMIT,
@@ -54,7 +55,7 @@ from proxy.mysql.session_variables import (
     untracked,
 )
 from proxy.mysql.set_names import DEFAULT, SET_BY_NAMES, Names, SetNames
-from proxy.mysql.sql_modes import ALL_MARKS, marks_of, mode_hint, value_of
+from proxy.mysql.sql_modes import ALL_MARKS, QUOTES, marks_of, mode_hint, value_of
 from proxy.mysql.time_zones import offset_of
 from proxy.mysql.tracker_entries import (
     CHARACTERISTICS,
@@ -443,6 +444,13 @@ class SessionState:
             return False
         outside = _OUTSIDE[self.narrow].search
         return outside(text) is not None or any(outside(string.encode()) is not None for string in _strings(values))
+
+    def as_filled(self, text: bytes) -> bytes | None:
+        """A text as a session that fills caches would be sent it, as far as its marks go; None where that is not
+        known."""
+        if not self.changes_marks(text):
+            return text
+        return with_backticks(text) if self.marks == QUOTES and not self.misreads(text) else None
 
     def changes_marks(self, text: bytes) -> bool:
         """Whether MySQL may read marks in the text otherwise than where caches are filled: what it does is not known

@@ -20,6 +20,7 @@ from planner.scan import server_version, unwrap_version_comments
 from proxy.api import Answer, ParameterValue, SessionCache, SessionSystem
 from proxy.faults import is_fault
 from proxy.mysql.announced import AnnouncedTexts
+from proxy.mysql.ansi_quotes import named_by_quotes
 from proxy.mysql.clock_texts import ClockTexts
 from proxy.mysql.commands import LastStatement, may_be_command
 from proxy.mysql.grants import Grants
@@ -240,7 +241,8 @@ class Shared:
         noted = self._proxied.texts(sql, database) if statement.kind in READS else None
         by_clock = noted is not None and MAY_HAVE.search(text) is not None
         asks = statement.kind in QUESTIONS and not statement.tables and may_be_question(text)
-        return Route(statement, may_be_command(text), by_clock, asks, noted=noted)
+        spelled = noted is not None and "`" in short and named_by_quotes(short)
+        return Route(statement, may_be_command(text), by_clock, asks, spelled, noted=noted)
 
     def target(self, statement: PreparedStatement, *, eof: bool, now: bytes | None = None) -> Target:
         """What a prepared statement is for: one object for all sessions that have prepared this text. `now`: the text

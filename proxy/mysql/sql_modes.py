@@ -8,8 +8,8 @@ Most modes concern what is written. Of the others each counts for those queries 
  ANSI_QUOTES          | double quote | what stands around a name, not a string
  NO_BACKSLASH_ESCAPES | backslash    | itself, not as the beginning of an escape
 
-A session with such a mode is answered from caches where its text has none of these marks. With NO_BACKSLASH_ESCAPES it
-never is: drivers read the mode in the status flags of each answer.
+Where a text has such quotes it is looked up with backticks in their place (`ansi_quotes.py`). With NO_BACKSLASH_ESCAPES
+a session is never answered from caches: drivers read the mode in the status flags of each answer.
 
 Where one of the others counts, a cache of the same text that sets the session's modes may answer (`mode_hint`).
 """
@@ -33,6 +33,7 @@ do."""
 MARKS = {"ANSI_QUOTES": b'"', "NO_BACKSLASH_ESCAPES": b"\\"}
 """What stands in a text, and means something else in the mode."""
 ALL_MARKS = b"".join(MARKS.values())
+QUOTES = MARKS["ANSI_QUOTES"]
 
 
 _HINTED = SETTABLE & JUDGED | {FULL_GROUP}
