@@ -120,7 +120,9 @@ parse_query: Callable[[bytes], QueryTwin] = _PARSERS["QueryRequest"]
 
 def _decimal(text: str) -> Value:
     try:
-        number = Decimal(text if "_" not in text else "no number")  # Python takes 1_0
+        number = Decimal(
+            text if "_" not in text and text.isascii() else "no number"
+        )  # Python takes 1_0, and other digits
     except InvalidOperation:
         raise BadParameters(f"{text!r} is not a decimal: digits with an optional sign and point are accepted") from None
     if not number.is_finite():

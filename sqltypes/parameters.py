@@ -231,6 +231,11 @@ def _to_decimal(value: Any, kind: str, column: SqlType) -> Any:
             number = _safe_number(value)
             if number is not None:
                 return rescale(number, scale) if scale_of(number) <= scale else number
+        case "double" if (column.precision or 10) <= SAFE_DIGITS and (value or math.copysign(1, value) > 0):
+            # Of so few digits each number is another DOUBLE, in the same order, and Python writes it with these digits.
+            number = _decimal(Decimal(repr(value)))
+            if scale_of(number) <= scale:
+                return rescale(number, scale)
     elsewhere(kind, column, value)
 
 

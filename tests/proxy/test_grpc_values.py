@@ -51,6 +51,8 @@ BAD = {
     "a list inside a list": pb.Key(parameters=[pb.Value(list=pb.List(values=[many(2)]))]).SerializeToString(),
     "a value without a kind": pb.Key(parameters=[pb.Value(list=pb.List(values=[pb.Value()]))]).SerializeToString(),
     "a decimal that is none": pb.Key(parameters=[pb.Value(decimal="1e")]).SerializeToString(),
+    "a decimal with an underscore": pb.Key(parameters=[pb.Value(decimal="1_0")]).SerializeToString(),
+    "a decimal of other digits": pb.Key(parameters=[pb.Value(decimal="\uff11\uff10")]).SerializeToString(),
 }
 
 
