@@ -57,6 +57,10 @@ class Reader:
         number = self.client.greeting.connection_id
         return next(one for one in self.beside.shared.sessions if one.connection_id == number)
 
+    def was_quick(self) -> bool:
+        """Whether the last read was a quick hit."""
+        return self.beside.call(lambda: self.session().context.last_hit.cache is not None)
+
     def warm(self) -> None:
         for text in (ONE.format(1), LIST.format(1, 2), ALL.format(-1)):
             read_until_hit(self.beside, self.client, self.client.query, text)
@@ -65,7 +69,7 @@ class Reader:
         key, other = self.random.randrange(ROWS), self.random.randrange(ROWS)
         text = self.random.choice([ONE.format(key), ONE.format(key), LIST.format(key, other), ALL.format(-1)])
         _, rows = table(self.client, self.client.query(text), binary=False)
-        quick = self.beside.call(lambda: self.session().context.last_hit.cache is not None)
+        quick = self.was_quick()
         served = last_served(self.beside, self.client).split(" ")[0]
         self.served["quick" if quick else served] += 1
         found = {int(str(row[-1])) for row in rows}
@@ -138,3 +142,19 @@ def test_what_a_quick_hit_has_shown_is_shown_again(beside: Beside) -> None:
         assert last_served(beside, client).startswith("hit")
         client.query("COMMIT")
         assert client.query(ONE.format(3)) != shown[0]
+
+
+def test_a_miss_of_one_kind_leaves_the_others_quick(beside: Beside) -> None:
+    with beside.client() as client:
+        reader = Reader(beside, client, 1)
+        for _ in range(2):  # what MySQL has answered has made the kinds before it new ones
+            reader.warm()
+        client.query(ONE.format(1))
+        assert reader.was_quick()
+        client.query(ONE.format(1_000_000))  # nobody has asked for it before
+        assert last_served(beside, client).startswith("miss")
+        client.query(ALL.format(-1))
+        assert reader.was_quick()
+        client.query("SELECT 2 + 2")  # MySQL answers this
+        client.query(ALL.format(-1))
+        assert not reader.was_quick()

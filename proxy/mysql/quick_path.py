@@ -14,7 +14,9 @@ their last 8 bytes: they are answered where the socket's bytes arrive.
  another quick hit                                         | kept       | kept; emptied where types change, or where it
                                                            |            | was not alone
  another command, BEGIN and COMMIT answered here too       | kept       | emptied
- one that MySQL answers, a task, the end of the session    | emptied    | emptied
+ one that MySQL answers or is asked for, the session's end | emptied    | emptied
+ a task of which MySQL hears nothing in the session: a miss | set aside, | emptied
+                                                           | put back   |
  the client's socket takes no more, or takes more again    | kept       | emptied
  caches, accounts or rights change                         | emptied when the next command is looked at
  a fault on this path, rights that lapse                   | emptied    | emptied
@@ -80,6 +82,7 @@ class QuickPath:
 
     def __init__(self, context: SessionContext) -> None:
         self.kinds: dict[object, bytes] = {}
+        self._aside: dict[object, bytes] = {}  # `kinds` of before what is under way
         self.hot: dict[bytes, Hot] = {}
         # What was found out about the last text that was none of a kind at hand: the long way begins with it.
         self.looked: tuple[bytes, Looked] | None = None
@@ -100,9 +103,23 @@ class QuickPath:
         """A command does not take this path, or the client's socket takes no answer."""
         self.hot.clear()
 
+    def close(self) -> None:
+        """Something is under way: nothing is answered from here meanwhile."""
+        self.hot.clear()
+        if self.kinds:
+            self._aside, self.kinds = self.kinds, {}
+
+    def reopen(self, *, unheard: bool) -> None:
+        """It has ended. `unheard`: MySQL was sent nothing for it, so that what was at hand holds, where the session is
+        still such."""
+        if unheard and self._aside and self._state.calm:
+            self.kinds = {**self._aside, **self.kinds}
+        self._aside = {}
+
     def invalidate(self) -> None:
         """Nothing is at hand any more: what was may not hold behind what comes."""
         self.kinds.clear()
+        self._aside = {}
         self.hot.clear()
 
     def receiver(self, write: Callable[[bytes], None], long_way: Callable[[bytes], None]) -> Callable[[bytes], None]:

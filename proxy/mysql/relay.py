@@ -68,6 +68,7 @@ class Relay:
         self._whole = min(WHOLE, largest)
         self._writable = self._server_writable = True  # a socket takes bytes
         self._reading = True  # from the client
+        self._sent_before = -1  # as of when what is under way has begun, `ServerWire.sent`
         responses = Responses(
             self._forward_answer,
             self._on_farewell,
@@ -223,9 +224,11 @@ class Relay:
     # -- what is under way ---------------------------------------------------------------------------------------------
 
     def occupy(self) -> None:
-        """Something is under way. What was at hand of the session may not hold behind it."""
+        """Something is under way. What was at hand of the session may not hold behind it, if MySQL is sent anything."""
+        if not self.busy:
+            self._sent_before = self.server.sent
         self.busy = True
-        self._quick.invalidate()
+        self._quick.close()
 
     def free(self) -> None:
         """What was under way has ended."""
@@ -233,6 +236,8 @@ class Relay:
         self._note_free()
 
     def _note_free(self) -> None:
+        if not self.busy:
+            self._quick.reopen(unheard=self.server.sent == self._sent_before)
         if self.compressed is not None and not self.busy:
             asyncio.get_running_loop().call_soon(self.compressed.go_on)
 

@@ -87,7 +87,8 @@ class ClientWire(asyncio.Protocol):
 
 
 class ServerWire(asyncio.Protocol):
-    """MySQL's side. `alive`: until MySQL has ended the connection, or it is lost. `closed`: its socket is."""
+    """MySQL's side. `alive`: until MySQL has ended the connection, or it is lost. `closed`: its socket is. `sent`: how
+    often MySQL was sent something."""
 
     def __init__(
         self, owner: Owner, transport: asyncio.Transport, responses: Responses, below: asyncio.Transport | None = None
@@ -99,8 +100,12 @@ class ServerWire(asyncio.Protocol):
         self.responses = responses
         self.alive = True
         self.closed = False
-        self.write = transport.write
+        self.sent = 0
         transport.set_write_buffer_limits(SOCKET_HIGH)
+
+    def write(self, data: bytes) -> None:
+        self.sent += 1
+        self.transport.write(data)
 
     def data_received(self, data: bytes) -> None:
         try:
