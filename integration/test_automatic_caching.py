@@ -41,6 +41,7 @@ async def watching(mysql: Server, database: str, tmp_path: Path) -> AsyncIterato
         auto = proxy.app.router.auto_cache
         assert auto is not None
         auto.policy = replace(auto.policy, every=3600.0)
+        auto.load = None  # nor on how many statements this machine answers in a second
         yield proxy, auto
 
 
@@ -256,5 +257,27 @@ def test_show_caches_says_what_is_to_become_of_it(mysql: Server, database: str, 
                 await ask(proxy, 30)
             await auto.look()
             assert (await reason()).startswith("kept: ") and "reads in the last minute were hits" in await reason()
+
+    run(scenario)
+
+
+def test_statements_that_change_tables_are_counted_whether_the_tables_are_cached_or_not(
+    mysql: Server, database: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with watching(mysql, database, tmp_path) as (proxy, _):
+            await proxy.write(*STORIES, "CREATE TABLE other (id INT PRIMARY KEY)")
+            await proxy.client.create_cache(SHAPE, database=proxy.database)
+            await proxy.caught_up()
+            before = dict(proxy.app.stream.writes)
+            await proxy.write(
+                "UPDATE stories SET title = 'new' WHERE id < 3", "INSERT INTO other VALUES (1), (2)",
+                "BEGIN", "INSERT INTO other VALUES (3)", "DELETE FROM other WHERE id = 1", "COMMIT",
+                "DELETE FROM other WHERE id = 99",
+            )  # fmt: skip
+            await proxy.caught_up()
+            now = proxy.app.stream.writes
+            counted = {name: total - before.get(name, 0) for name, total in now.items()}
+            assert (counted[f"{database}.stories"], counted[f"{database}.other"]) == (1, 3)
 
     run(scenario)

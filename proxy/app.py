@@ -66,6 +66,7 @@ from proxy.source_zones import SourceZones
 from proxy.spark import SparkProcess
 from proxy.state import StateStore
 from proxy.warm_up import WarmUp
+from proxy.write_rates import WriteRates
 from vstream.binlog import BinlogSource
 
 log = structlog.get_logger("upwell")
@@ -262,6 +263,7 @@ def automatic(config: Config, router: Router, stream: BinlogSource) -> AutoCache
         load=load,
         statements=router.statements,
         late=lambda: router.lateness.lately if router.lateness is not None else 0.0,
+        writes=WriteRates(stream.writes),
     )
     router.proxied.why_not = made.why_not
     return made

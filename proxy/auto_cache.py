@@ -33,8 +33,9 @@ from proxy.api import CacheInfo, MadeBy, Origin
 from proxy.fill_budget import SAVED_US, FillBudget
 from proxy.loop_load import LoopLoad
 from proxy.made_cache import MINUTE, Made
-from proxy.proxied import NO_SOURCE, ProxiedQueries, ProxiedQuery
+from proxy.proxied import NO_SOURCE, Judgement, ProxiedQueries, ProxiedQuery
 from proxy.two_ways import TwoWays
+from proxy.write_rates import WriteRates
 from sqltypes.errors import UnknownCache, UpwellError
 
 log = structlog.get_logger("upwell.automatic")
@@ -49,6 +50,7 @@ RISES_APART = 10.0  # from one such beginning to the next: where they come and g
 LEAST_BUSY, LEAST_RATE = 0.5, 500.0  # of the loop, statements a second: so that it tells something what one takes
 MOSTLY, PATIENCE = 0.5, 4.0  # where so much of the reads are hits, a cache is judged so many times later
 REPEATED = 0.95
+OF_WRITES = 0.1  # statements that change the tables, for each read: more take the loop longer than hits save
 MOST_HELD = 20_000  # keys of a small table that are filled together; how many it has is an estimate
 MUCH = 10.0  # times what a hit saves the loop: with so much of MySQL's time a cache is kept
 LATENESS = 3.0  # of a read's time so many times the loop's lateness may have been spent waiting for the loop
@@ -152,6 +154,7 @@ class AutoCache:
     load: LoopLoad | None = None
     statements: Callable[[], int] = lambda: 0  # that were answered until now
     late: Callable[[], float] = lambda: 0.0  # seconds that the loop is late, lately
+    writes: WriteRates = field(default_factory=lambda: WriteRates({}))
     counters: dict[str, int] = field(
         default_factory=lambda: {"automatic_caches_made": 0, "automatic_caches_dropped": 0}
     )
@@ -229,6 +232,7 @@ class AutoCache:
             entry.recent = entry.recent * decay + entry.able - entry.marked
             entry.marked = entry.able
             entry.keyed, entry.repeated = entry.keyed * decay, entry.repeated * decay
+        await self.writes.look(decay)
         if now - looks.counted >= self.policy.count_every:
             looks.counted = now
             await self._count(now, decay_counts)
@@ -346,7 +350,10 @@ class AutoCache:
         for entry in self._wanting(now):
             if planned == most or not await self._room(now):
                 return
-            if self.proxied.is_refused(entry) or (self.was_short and self._asks_anew(entry)):
+            known = entry.judgement
+            if self.proxied.is_refused(entry) or (
+                self.was_short and known is not None and not self._pays_though_short(entry, known)
+            ):
                 continue
             planned += 1
             try:
@@ -354,7 +361,7 @@ class AutoCache:
                 judgement = await self.proxied.judged(best)
                 if not judgement.cacheable or self.proxied.cached_as(best):
                     continue
-                if not self.was_short or self._comes_again(entry) or judgement.small:
+                if not self.was_short or self._pays_though_short(entry, judgement):
                     await self._create(entry, best.shape, now, hold=judgement.small and not self._comes_again(entry))
             except NO_SOURCE:
                 return
@@ -367,11 +374,14 @@ class AutoCache:
         for it. Where keys are not known, they may."""
         return entry.keyed < entry.recent / 2 or entry.repeated >= entry.keyed * REPEATED
 
-    def _asks_anew(self, entry: ProxiedQuery) -> bool:
-        """Whether its keys are too many to be filled while nobody has time for it. Not those of a small table, which
-        are filled together."""
-        known = entry.judgement
-        return not self._comes_again(entry) and known is not None and not known.small
+    def _pays_though_short(self, entry: ProxiedQuery, judgement: Judgement) -> bool:
+        """Whether a cache is worth what it takes of a loop that is short of time: its keys are few, or are filled
+        together, as those of a small table are, and its tables are not changed too often."""
+        return (self._comes_again(entry) or judgement.small) and not self._is_written(entry, judgement)
+
+    def _is_written(self, entry: ProxiedQuery, judgement: Judgement) -> bool:
+        """Whether its tables are changed so often that the changes take more of the loop than hits save."""
+        return self.writes.of(judgement.tables) > OF_WRITES * entry.recent
 
     async def _best(self, entry: ProxiedQuery) -> ProxiedQuery:
         """The shape that serves most: where it sets a session's sql_mode, on which the answers do not depend, the one
@@ -398,7 +408,10 @@ class AutoCache:
         busy = reads * entry.p50_us / 1000
         if busy < policy.least_busy_ms:
             return f"not worth it: {busy:.1f} ms of MySQL's in the last minute, {policy.least_busy_ms:g} are needed"
-        if self.was_short and self._asks_anew(entry):
+        known = entry.judgement
+        if self.was_short and known is not None and not self._pays_though_short(entry, known):
+            if self._is_written(entry, known):
+                return "not now: Upwell is short of time, and the tables are changed too often for that"
             return f"not now: Upwell is short of time, and {1 - entry.repeated / entry.keyed:.0%} of the reads ask anew"
         if not self._has_room():
             return "not now: automatic caches have their number, or their memory"

@@ -188,7 +188,15 @@ class Catalog:
         plan = planned.plan
         notes = [note for note in plan.notes if note.startswith(("not maintained", "evict mode"))]
         reason = "; ".join([plan.mode.value, *notes])
-        return Judgement(True, reason, schema, plan.sql, planned.needs, is_small(plan))
+        return Judgement(
+            True,
+            reason,
+            schema,
+            plan.sql,
+            planned.needs,
+            is_small(plan),
+            frozenset(table.qualified for table in plan.tables),
+        )
 
     def is_current(self, judgement: Judgement) -> bool:
         """Whether no DDL statement has come since."""

@@ -43,7 +43,8 @@ NO_SOURCE = (SourceDown, Overloaded, DeadlinePassed)
 class Judgement:
     """Whether a shape can be cached. `reason`: of the refusal, or the mode that the cache would have. `schema`: the
     number of schema changes that it knows of. `normalised`: the query as the planner spells it. `needs`: the session
-    variables on which its answers depend. `small`: as `planner.whole.is_small`."""
+    variables on which its answers depend. `small`: as `planner.whole.is_small`. `tables`: that it reads, by
+    their qualified names."""
 
     cacheable: bool
     reason: str
@@ -51,6 +52,7 @@ class Judgement:
     normalised: str = ""
     needs: frozenset[str] = frozenset()
     small: bool = False
+    tables: frozenset[str] = frozenset()
 
 
 class Judge(Protocol):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -76,6 +76,11 @@ class BinlogSource:
         self._known: Known | None = None  # what the server told of itself at the last login
         self._broken_at: tuple[Gtid | None, int | None] | None = None
         self._told: tuple[Finding, ...] = ()
+
+    @property
+    def writes(self) -> Mapping[str, int]:
+        """How many statements have changed rows of a table until now, by its qualified name."""
+        return self._assembler.tables.writes
 
     @property
     def position(self) -> GtidSet:

@@ -8,6 +8,7 @@ so.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Set
 
 import structlog
@@ -57,6 +58,7 @@ class TableDecoders:
 
     def __init__(self) -> None:
         self.by_id: dict[bytes, MappedTable] = {}
+        self.writes: Counter[str] = Counter()  # statements that have changed rows, by the table's qualified name
         self.charsets: Mapping[int, str] = {}  # collation id -> character set, as the server lists them
         self.followers: frozenset[str] = frozenset()  # those wanted whose rows foreign keys change
         self._wanted: dict[tuple[str, str], tuple[Table, frozenset[int]]] = {}

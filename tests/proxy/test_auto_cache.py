@@ -13,6 +13,7 @@ from proxy.auto_cache import AT_ONCE, AutoCache, Policy
 from proxy.fill_budget import FillBudget
 from proxy.loop_load import LoopLoad
 from proxy.proxied import ProxiedQueries, ProxiedQuery
+from proxy.write_rates import WriteRates
 from sqltypes.errors import Overloaded, SourceDown, UnknownCache, UnsupportedQuery, UpwellError
 from tests.support.fake_system import FakeJudge
 
@@ -88,6 +89,7 @@ class Rig:
         self.late = 0.0
         self.used = 0.0  # seconds that the loop's thread has run or waited for a core
         self.statements = 0
+        self.writes: dict[str, int] = {}  # by table
         self.budget = FillBudget()
         self.load = LoopLoad(lambda: self.used, lambda: self.now)
         self.auto = AutoCache(
@@ -100,6 +102,7 @@ class Rig:
             load=self.load,
             statements=lambda: self.statements,
             late=lambda: self.late,
+            writes=WriteRates(self.writes),
         )
 
     def passed(self, times: int = 1, us: float = 5000.0, sql: str = SLOW) -> ProxiedQuery:
@@ -703,6 +706,19 @@ def test_a_short_loop_makes_one_of_a_small_table_and_holds_all_of_it() -> None:
     assert "yet" in rig.auto.why_not(rig.proxied.entry(SLOW, "shop"))
     busy(rig, 5, 100.0)
     assert rig.caches.made == rig.caches.held == [SLOW]
+
+
+@pytest.mark.parametrize(("written", "is_made"), [(300, True), (3000, False)])
+def test_a_short_loop_makes_none_of_tables_that_are_changed_often(written: int, is_made: bool) -> None:
+    rig = Rig()
+    rig.judge.tables = frozenset({"shop.t"})
+    busy(rig, 3, 100.0)
+    keyed(rig, 100)
+    rig.writes["shop.t"] = written
+    busy(rig, 5, 100.0)
+    assert bool(rig.caches.made) is is_made
+    if not is_made:
+        assert "changed too often" in rig.auto.why_not(rig.proxied.entry(SLOW, "shop"))
 
 
 def test_of_a_small_table_not_all_is_held_where_the_same_is_asked_again() -> None:

@@ -142,11 +142,12 @@ class FakeDemand:
 
 class FakeJudge:
     """Plans shapes: those of `refused` are not cacheable, for the reason there. `small`: those of a small table.
-    `asked`: what it was asked for."""
+    `tables`: that each reads. `asked`: what it was asked for."""
 
     def __init__(self) -> None:
         self.refused: dict[str, str] = {}
         self.small: set[str] = set()
+        self.tables: frozenset[str] = frozenset()
         self.asked: list[str] = []
         self.failing: UpwellError | None = None
         self.schema = 0
@@ -157,7 +158,9 @@ class FakeJudge:
         if self.failing is not None:
             raise self.failing
         reason = self.refused.get(sql)
-        return Judgement(reason is None, reason or "maintain", self.schema, sql, small=sql in self.small)
+        return Judgement(
+            reason is None, reason or "maintain", self.schema, sql, small=sql in self.small, tables=self.tables
+        )
 
     def is_current(self, judgement: Judgement) -> bool:
         return judgement.schema == self.schema

@@ -137,6 +137,7 @@ def same_both_ways(shapes: Sequence[str], piece: int) -> Side:
     assert [getattr(e, "size", 0) for e in received.given] == [getattr(e, "size", 0) for e in single.given]
     assert received.position.freeze() == single.position.freeze()
     assert received.assembler.committed_at == single.assembler.committed_at
+    assert received.assembler.tables.writes == single.assembler.tables.writes
     assert received.assembler.gtid == single.assembler.gtid
     return received
 

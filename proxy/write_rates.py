@@ -1,0 +1,35 @@
+"""How often tables were changed lately."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+AT_ONCE = 1000  # tables that are looked at in one step
+
+
+class WriteRates:
+    """`recent`: statements of the last minute that changed rows of a table, weighed by age, of those that were."""
+
+    def __init__(self, total: Mapping[str, int]) -> None:
+        """`total`: all such statements until now, by the table's qualified name."""
+        self.recent: dict[str, float] = {}
+        self._total = total
+        self._marked: dict[str, int] = dict(total)
+
+    async def look(self, decay: float) -> None:
+        """Takes what has come since the last look. `decay`: what is left of the weight of what was there then."""
+        for name in list(self.recent):
+            self.recent[name] *= decay
+            if self.recent[name] < 1e-3:
+                del self.recent[name]
+        for number, (name, total) in enumerate(list(self._total.items()), 1):
+            come, self._marked[name] = total - self._marked.get(name, 0), total
+            if come:
+                self.recent[name] = self.recent.get(name, 0.0) + come
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    def of(self, tables: frozenset[str]) -> float:
+        """Of all of these."""
+        return sum(self.recent.get(table, 0.0) for table in tables)
