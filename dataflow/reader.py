@@ -296,7 +296,19 @@ class ReaderNode:
         if held.bodies is not None and held.bodies[format_] is not None:
             return False
         deps = held.deps
-        return held.key in self.long or len(deps) > MANY_DEPS or sum([entry.size for entry in deps]) > LARGE_BYTES
+        if held.key in self.long or len(deps) > MANY_DEPS:
+            return True
+        size = sum([entry.size for entry in deps])
+        return size > LARGE_BYTES and size - self._spared(held) > LARGE_BYTES
+
+    def _spared(self, held: Held) -> int:
+        """Of the bytes that a key is derived from, those of rows that are not looked at."""
+        range_, params = self.program.range, self.params_of(held)
+        entry = self.held_levels[0].get(self.program.root_key(params)) if range_ is not None else None
+        count = range_.count(entry.content, params) if range_ is not None and entry is not None else None
+        if entry is None or count is None:
+            return 0
+        return entry.size - entry.size * count // max(1, len(entry.content))
 
     def rows_of(self, held: Held, params: Params) -> list[Row] | None:
         """The answer's rows, to be encoded; None if a hole was met. They are the answer as long as `bodies` is the list
