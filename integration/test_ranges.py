@@ -15,6 +15,7 @@ from dataflow.operators.bag import Bag
 from dataflow.ranges import Range
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
+from proxy.mysql.rows import BINARY
 
 DATABASE = "ranges"
 ROWS = 2000
@@ -150,3 +151,15 @@ def test_a_row_that_is_left_out_is_missed(beside: Beside, monkeypatch: pytest.Mo
         beside.mysql.execute(f"INSERT INTO {DATABASE}.item (id) VALUES (5000)")
         beside.caught_up()
         assert answer(through, text, (100, 200)) != answer(direct, text, (100, 200))
+
+
+def test_a_range_that_nobody_has_asked_for_is_a_hit_at_once(beside: Beside) -> None:
+    text = "SELECT id, name FROM item WHERE id >= %s AND id < %s ORDER BY name, id"
+    router = beside.proxy.app.router
+    with connected(beside.port) as through:
+        answer(through, f"CREATE CACHE wide FROM {text.replace('%s', '?')}", ())
+        for key in range(30):  # and it has earned its trust
+            answer(through, text, (key, key + 20))
+        cache = beside.call(lambda: router.open_cache("wide", BINARY))
+        assert beside.call(lambda: cache.hit((700, 720))) is not None
+        assert beside.call(lambda: cache.hit((0, ROWS))) is None, "all rows are looked at in steps"
