@@ -26,12 +26,13 @@ from dataflow.derivation import Params, TooLong
 from dataflow.entries import Entry, Held, Linking
 from dataflow.large_answers import Holes, answered, derived
 from dataflow.messages import Ddl, OwnAnswer, Statement, Transaction, UpqueryAnswer, UpqueryRequest
-from dataflow.operators.answer import AnswerEntry
+from dataflow.operators.answer import AnswerEntry, AnswerNode
+from dataflow.operators.standing import reach
 from dataflow.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
 from planner.plan import AnswerArrangement
-from planner.upquery_sql import FOUND_ROWS, answer_sql, semijoin_sql
+from planner.upquery_sql import FOUND_ROWS, answer_sql, crossing_sqls, semijoin_sql
 from sqltypes.errors import EvaluationError, InvariantViolated, SourceError, UpwellError
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn
@@ -149,6 +150,7 @@ class Fill:
     checks: list[tuple[Check, Read]] = field(default_factory=list)  # one for each text
     proved: set[str] = field(default_factory=set)  # the texts whose answers agree
     doubts: list[Read] = field(default_factory=list)  # whose answers are to be compared; those that went away, too
+    reaches: bool = False  # behind each answer it is asked how far that reaches
     changed: bool = False  # something was received after the snapshot that concerns its tables
     # What `prepare` has done; it is of the answer as it came, and forgotten when that is brought forward.
     _pinned: list[Held] = field(default_factory=list)  # keys that stay until those who wait were told
@@ -185,11 +187,16 @@ class Fill:
         self.generations = tuple(node.generation for node in reader.nodes)
         statements: list[Statement] = []
         if isinstance(plan.reader.root, AnswerArrangement):
+            root = reader.nodes[0]
+            self.reaches = isinstance(root, AnswerNode) and root.reaches and not exact
             for params in self.whole.values():
                 values = reader.program.root_values(params)
                 self.asks.append(Ask(0, {reader.program.root_key(params): values}))
                 asked = answer_sql(plan.reader.root, values)
-                if plan.reader.root.counts:  # right behind it
+                if self.reaches:
+                    crossings = crossing_sqls(plan.reader.root, values)
+                    statements += [Statement(*asked), *map(Statement, crossings)]
+                elif plan.reader.root.counts:  # right behind it
                     statements += [Statement(asked.sql, asked.before), Statement(FOUND_ROWS, after=asked.after)]
                 else:
                     statements.append(Statement(*asked))
@@ -300,6 +307,11 @@ class Fill:
         counts: Sequence[list[Row]] = ()
         if isinstance(root, AnswerArrangement) and root.counts:
             results, columns, counts = results[::2], columns[::2], results[1::2]
+        told: list[Sequence[list[Row]]] = []
+        if isinstance(root, AnswerArrangement) and self.reaches:
+            step = 1 + len(root.crossings)
+            told = [results[at + 1 : at + step] for at in range(0, len(results), step)]
+            results, columns = results[::step], columns[::step]
         if columns and self.reader.on_columns is not None and evict:
             for announced, rows in zip(columns, results, strict=True):
                 if rows:  # without, MySQL may not have computed them as it would
@@ -313,6 +325,8 @@ class Fill:
                     entry = loaded[key] = yield from node.load_in_parts(key, rows, ROWS_AT_ONCE)
                     if counts and isinstance(entry, AnswerEntry):
                         entry.found = _count_in(counts[number])
+                    if told and isinstance(root, AnswerArrangement) and isinstance(entry, AnswerEntry):
+                        entry.reach_to(reach(root.crossings, ask.keys[key], map(_next_in, told[number])))
             else:
                 loaded = {}
                 yield from node.load_in_steps(rows, ask.keys, loaded)
@@ -462,6 +476,13 @@ def _count_in(rows: list[Row]) -> int:
     if len(rows) != 1 or not isinstance(count := rows[0][0], int):
         raise InvariantViolated("the source did not tell FOUND_ROWS()")
     return count
+
+
+def _next_in(rows: list[Row]) -> Value:
+    """What a crossing is. Raises InvariantViolated."""
+    if len(rows) != 1 or len(rows[0]) != 1:
+        raise InvariantViolated("the source did not tell how far an answer reaches")
+    return rows[0][0]
 
 
 def stays() -> None:

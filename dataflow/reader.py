@@ -33,7 +33,7 @@ from dataflow.derivation import (
     keep_distinct,
 )
 from dataflow.entries import ENTRY_BYTES, Entry, Held, relink, unlinked
-from dataflow.operators.answer import AnswerEntry
+from dataflow.operators.answer import AnswerEntry, AnswerNode
 from dataflow.remains import Item
 from gtid_tracker.gtid import GtidSet
 from planner.plan import AnswerArrangement, QueryPlan
@@ -243,6 +243,15 @@ class ReaderNode:
         """What FOUND_ROWS() is behind the key's answer at the position, of a query that counts; None: not known."""
         entry = self.held_levels[0].get(self.program.root_key(params))
         return entry.found if isinstance(entry, AnswerEntry) and entry.cut is None else None
+
+    def standing(self, params: Params) -> Params | None:
+        """The parameters of a key that is held at the position, whose answer is that of these, too; None where they
+        have their own, or there is none."""
+        root = self.nodes[0]
+        if not isinstance(root, AnswerNode) or not root.reaches:
+            return None
+        key = self.program.root_key(params)
+        return None if key in root.entries else root.standing(key, self.program.root_values(params))
 
     def refresh(self, held: Held, params: Params, most: int | None = None) -> list[Row] | None:
         """Derives a held key's answer again and stores its encodings' places; None if a hole was met (the key stays,

@@ -252,14 +252,16 @@ def _evicted(
     if query.modes is not None and any(parameter.type.name in TEMPORAL_TYPES for parameter in described):
         analysis.caution = Caution.TABLES  # a mode may say which date a text is
     key = range(len(described))
+    inputs, types = analysis.inputs(key), tuple(parameter.type for parameter in described)
     root = AnswerArrangement(
         query.template,
         catalogue.database,
-        tuple(parameter.type for parameter in described),
+        types,
         tuple(parameter.list for parameter in described),
-        analysis.inputs(key),
+        inputs,
         why=why,
         counts=query.counts,
+        crossings=() if query.counts or any(query.lists) else analysis.crossings(types),
     )
     parts = tuple(
         KeyPart(

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from planner.by_plan import ByPlan
+from planner.crossings import Crossed
 from planner.expressions import Collected, Expressions, Parameters, split_and
 from planner.keys import Name, equality_of, name_of, pin_of
 from planner.logical import NotMaintained, fresh_alias, parameters_of, to_own
@@ -29,7 +30,7 @@ from planner.looked_up import Sides
 from planner.names import Catalogue, Scope, derived_entry, named_tables, table_entry
 from planner.occurrence import Occurrence
 from planner.parse import parameter_number
-from planner.plan import AnswerInput, Caution, own
+from planner.plan import AnswerInput, Caution, Crossing, own
 from planner.raising import may_raise
 from planner.resolve import Around, Ctes, argument, ctes_before, first_part, names_itself, note_around, with_ctes
 from planner.rewrites.outer_to_inner import rejects_missing
@@ -38,7 +39,7 @@ from sqltypes import build
 from sqltypes.errors import UnknownName, UnsupportedQuery
 from sqltypes.expression import Call, ColumnRef, Expr, columns_of, sources_of
 from sqltypes.functions import BOOLEANS
-from sqltypes.schema import NULL, Table, View
+from sqltypes.schema import NULL, SqlType, Table, View
 
 NONE: Mapping[str, list[ColumnRef]] = {}
 Facts = dict[Name, int]  # column -> the parameter that it equals wherever its row matters
@@ -57,6 +58,7 @@ class Analysis:
     aliases: set[str] = field(default_factory=set)
     visited: list[exp.Expr] = field(default_factory=list)  # what stands in a FROM, as far as it was entered
     sides: Sides = field(default_factory=Sides)
+    crossed: Crossed = field(default_factory=Crossed)
 
     def query(self, tree: exp.Query) -> None:
         """Analyses the whole query; parameters get their types on the way."""
@@ -98,6 +100,10 @@ class Analysis:
                 self.occurrences[alias] = occurrence = Occurrence(alias, table, True)
                 occurrence.use_all()
         return tuple(dict.fromkeys(self._input(occurrence, key) for occurrence in self.occurrences.values()))
+
+    def crossings(self, types: Sequence[SqlType]) -> tuple[Crossing, ...]:
+        """`types`: of the parameters, which are the answer's key in this order. Requires: `inputs` was asked before."""
+        return tuple(self.crossed.crossings(self.occurrences, types)) if self.caution is Caution.NONE else ()
 
     def _input(self, occurrence: Occurrence, key: Sequence[int]) -> AnswerInput:
         table = occurrence.table
@@ -255,6 +261,7 @@ class _Select:
             self._walk.analysis.caution = Caution.TABLES
         inner: dict[str, Table | None] = {each.alias: each.table for each in self._own if each.outer}
         self._by_plan.concat_of_one_row(raw, self._facts, inner | dict.fromkeys(self._outer_queries))
+        self._walk.analysis.crossed.note(self._tree, [expr for expr, _, _ in typed if expr is not None])
         self._count([(expr, only) for expr, _, only in typed if expr is not None])
         for expr, node, only in typed:
             if expr is None:

@@ -139,7 +139,9 @@ def _arrangement(number: int, arrangement: Arrangement) -> list[str]:
     lines = [f"arrangement {number}: {arrangement_text(arrangement)}"]
     if isinstance(arrangement, AnswerArrangement):
         behind = f"; {FOUND_ROWS}" if arrangement.counts else ""
-        return [*lines, *map(_input, arrangement.inputs), f"  upquery: {fill_template(arrangement)}{behind}"]
+        lines += [*map(_input, arrangement.inputs), f"  upquery: {fill_template(arrangement)}{behind}"]
+        fields = [f"?{number + 1}" for number in range(len(arrangement.key_types))]
+        return [*lines, *(f"  holds up to: {crossing.sql.format(*fields)}" for crossing in arrangement.crossings)]
     if isinstance(arrangement, AggregateArrangement):
         rest = [name for name in arrangement.group if name not in arrangement.key]
         lines.append(f"  keeps {', '.join(filter(None, [*rest, _aggregates(arrangement.aggregates), 'COUNT(*)']))}")

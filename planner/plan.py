@@ -152,6 +152,15 @@ class AnswerInput:
     used: tuple[Expr, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """The part of the key at this position may grow up to what this SELECT gives (NULL: for ever), and the answer stays
+    the same (`planner/crossings.py`). `sql`: as that of the answer."""
+
+    position: int
+    sql: str
+
+
 @dataclass(frozen=True)
 class AnswerArrangement:
     """Evict mode: the answers of the query itself, by the values of its key parameters.
@@ -159,7 +168,8 @@ class AnswerArrangement:
     `sql` is the client's own text with str.format fields (`{0}`, `{1}`, ...; literal braces doubled) where parameters
     stand. The field's number is the position in the key. `columns` are the answer's. A key part of a list parameter
     holds the whole list as a tuple. `counts`: it has SQL_CALC_FOUND_ROWS, and what FOUND_ROWS() is behind it is held
-    beside its rows.
+    beside its rows. `crossings`: up to where the same answer is that of other keys, which is asked for where somebody
+    counts on it.
     """
 
     sql: str
@@ -170,6 +180,7 @@ class AnswerArrangement:
     columns: tuple[ResultColumn, ...] = field(default=(), compare=False)
     why: str = ""  # why not maintained
     counts: bool = False
+    crossings: tuple[Crossing, ...] = ()
 
     def __hash__(self) -> int:
         """Of the text alone: a plan is hashed several times when it is installed, and may read hundreds of tables."""

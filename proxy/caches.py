@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from bulk.access_rows import HIT
 from dataflow.derivation import TooLong
+from dataflow.operators.answer import AnswerNode
 from dataflow.reader import ReaderNode
 from planner.plan import AnswerArrangement
 from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, ListLookup, Lookup, ParameterValue, Served
@@ -111,6 +112,10 @@ class OpenCache:
 
     def note_by_clock(self) -> None:
         self._cache.by_clock = True
+        reader = self._cache.reader
+        root = reader.nodes[0] if reader is not None else None
+        if isinstance(root, AnswerNode):
+            root.ask_reaches()
 
     @property
     def generation(self) -> int:
@@ -225,7 +230,7 @@ class OpenCache:
         reader = self.ready()
         if reader is None or self.too_many(parameters):
             return None
-        return self.held_body(reader, self.bind(parameters), given=given)
+        return self.held_body(reader, self.bind_held(reader, parameters), given=given)
 
     def proved(self, parameters: Sequence[ParameterValue]) -> bool:
         """Is the answer held, and nothing of it to be compared before it is given?"""
@@ -244,7 +249,7 @@ class OpenCache:
         reader, trust = self.reader, self._cache.trust
         if body is None or reader is None:
             return None
-        binding = self.bind(parameters)
+        binding = self.bind_held(reader, parameters)
         until = reader.memory.derived + reader.most_derived
         for key, params in binding.keys:
             since = None
@@ -385,7 +390,7 @@ class OpenCache:
         if self.too_many(parameters):
             return self._hit_long(reader, parameters)
         started = perf_counter_ns() if cache.hits >= cache.look_at else 0
-        binding = self.bind(parameters)
+        binding = self.bind_held(reader, parameters)
         body = self.held_body(reader, binding)
         if body is not None:
             cache.hits += 1
@@ -426,6 +431,13 @@ class OpenCache:
             return Binding([(value, params)], params)
         assert self._binder is not None
         return self._binder.bind(parameters)
+
+    def bind_held(self, reader: ReaderNode, parameters: Sequence[ParameterValue]) -> Binding:
+        """As `bind`, for a hit: of another key where the answer that is held for that is this key's, too. Good for this
+        step alone."""
+        binding = self.bind(parameters)
+        standing = reader.standing(binding.keys[0][1]) if len(binding.keys) == 1 else None
+        return binding if standing is None else Binding([(reader.key_of(standing), standing)], standing)
 
     def held_body(self, reader: ReaderNode, binding: Binding, *, given: bool = True) -> bytes | None:
         """The stored answer, which is about to be given, or is only looked at."""

@@ -9,6 +9,8 @@ Invariants:
    held entries whose keys have it, those ahead of the position included. From `ANY` it leads to those that have more
    than MOST_COMBINATIONS: whatever the values are, a change concerns them. Entries with many places that are held no
    more may be there, too, until `tidy` has taken them out (`dataflow/remains.py`).
+2. `_standing[rest]` is the last entry, held or ahead of the position, that has a reach and whose key has these other
+   parts; none that has gone.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from typing import Any, cast
 from dataflow.arrangement import UNBOUNDED, Arrangement, Entries, Memory
 from dataflow.entries import ENTRY_BYTES, Entry, Held, row_bytes, touch
 from dataflow.messages import Pair
+from dataflow.operators.standing import Reach
 from dataflow.remains import Item
 from planner.plan import AnswerArrangement
 from sqltypes.expression import Key, Row, Value
@@ -31,6 +34,7 @@ from sqltypes.values import identical
 MOST_COMBINATIONS = 4000
 """Of the values of a key's parts that one table tells: to enter so many into the index takes 1 or 2 ms. A key with
 more is emptied by each change that passes the table's filter."""
+REACH_BYTES = 400  # what is known of other keys, and a place in a dict
 PLACE_BYTES, CHOICE_BYTES = 140, 65  # a place in the index; a value in a set of them. Measured
 MOST_AT_ONCE = 5_000  # keys that one change makes holes: 3 ms. Where it concerns more, all keys become holes
 FEW = 16  # places that are taken out of the index at once
@@ -62,15 +66,22 @@ class AnswerWatch:
 class AnswerEntry(Entry):
     """`choices`: for each set of parts that a table tells their values, None where they have too many combinations. Of
     a key without lists it is None as a whole. `places`: in the index, if there are lists. `found`: what FOUND_ROWS()
-    was behind the rows, where the query counts."""
+    was behind the rows, where the query counts. `reach`: of which other keys it is the answer, where that was asked
+    for."""
 
-    __slots__ = ("choices", "found", "places")
+    __slots__ = ("choices", "found", "places", "reach")
 
     def __init__(self, owner: Arrangement, key: Key, content: list[Row], size: int) -> None:
         super().__init__(owner, key, content, size)
         self.choices: dict[Parts, Choices | None] | None = None
         self.places = 0
         self.found: int | None = None
+        self.reach: Reach | None = None
+
+    def reach_to(self, reach: Reach) -> None:
+        """Requires: called once, before it is held."""
+        self.reach = reach
+        self.size += REACH_BYTES
 
 
 class AnswerNode(Arrangement):
@@ -91,6 +102,11 @@ class AnswerNode(Arrangement):
         self.most_at_once = MOST_AT_ONCE
         self._compared = compared  # for each set of parts that a watch tells, part by part
         self._index: dict[Parts, Index] = {parts: {} for parts in compared}
+        self.reaches = False  # whether it is asked for with the answers how far they reach
+        crossed = {crossing.position for crossing in plan.crossings}
+        self._is_crossed = bool(crossed)
+        self._others = tuple(at for at in range(len(plan.key_types)) if at not in crossed)
+        self._standing: dict[Row, AnswerEntry] = {}  # by the other parts of the key the last entry that has a reach
 
     @property
     def tables(self) -> frozenset[str]:
@@ -248,8 +264,33 @@ class AnswerNode(Arrangement):
                 elif there is not entry:
                     index[value] = {there: None, entry: None}
 
+        if isinstance(entry, AnswerEntry) and entry.reach is not None:
+            self._standing[self._rest(entry.key)] = entry
+
+    def ask_reaches(self) -> None:
+        """From now on it is asked for with the answers how far they reach, where that can be told."""
+        self.reaches = self._is_crossed
+
+    def _rest(self, key: Key) -> Row:
+        assert isinstance(key, tuple)
+        return tuple([key[at] for at in self._others])
+
+    def standing(self, key: Key, values: Row) -> Row | None:
+        """The values of a key that is held, whose answer is that of these, too. `key`: of the values."""
+        entry = self._standing.get(self._rest(key))
+        if entry is None or self.entries.get(entry.key) is not entry or entry.reach is None:
+            return None
+        return entry.reach.values if entry.reach.has(values) else None
+
+    def _stand_no_more(self, entry: Entry) -> None:
+        if isinstance(entry, AnswerEntry) and entry.reach is not None:
+            rest = self._rest(entry.key)
+            if self._standing.get(rest) is entry:
+                del self._standing[rest]
+
     def let_go(self) -> None:
         super().let_go()
+        self._standing = {}
         self.memory.remains.add([], *self._index.values())
         self._index = {parts: {} for parts in self._compared}
 
@@ -260,6 +301,7 @@ class AnswerNode(Arrangement):
             entry = self.entries.pop(key, None)
             if entry is not None:
                 touch(entry)
+                self._stand_no_more(entry)
                 entry.content = None
                 items.append(entry)
         self.memory.count("evicted_by_change", len(items))
@@ -273,6 +315,7 @@ class AnswerNode(Arrangement):
             yield from self._take_out(entry)
 
     def discard(self, entry: Entry) -> list[Held]:
+        self._stand_no_more(entry)
         if self.entries.get(entry.key) is not entry and self.ahead.get(entry.key) is not entry:
             return super().discard(entry)  # it was let go: the index is of those that came since
         if isinstance(entry, AnswerEntry) and entry.places > FEW:
@@ -335,6 +378,9 @@ class AnswerNode(Arrangement):
             assert held == expected, f"the index of parts {parts} is not that of what is held"
             left = [entry for _, entry in found if entry.content is None]
             assert not left or self.memory.remains, "the index has entries that nobody takes out"
+        for rest, standing in self._standing.items():
+            assert standing.reach is not None and standing.content is not None, "what is gone stands for keys"
+            assert self._rest(standing.key) == rest, "an answer stands for keys that are not its own"
 
 
 def _leave(index: Index, value: Any, entry: Entry) -> None:

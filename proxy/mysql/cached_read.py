@@ -59,6 +59,13 @@ class CachedRead:
         return MAY_HAVE.search(self.sent) is not None
 
     @property
+    def is_of_now(self) -> bool:
+        """Whether what the clock says stands in the place of functions of what was sent."""
+        if isinstance(self.kind, PreparedStatement):
+            return self.target is not self.kind.target
+        return self.sent is not self.text and self.by_clock
+
+    @property
     def replanned(self) -> bool:
         """Whether its cache has another plan than when the read came, or none. What becomes of others is no matter."""
         return self.generation != self.cache.generation

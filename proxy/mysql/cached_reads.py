@@ -88,7 +88,7 @@ class CachedReads:
 
     def look(self, read: CachedRead) -> None:
         """Answers, at once where nothing must be asked or waited for."""
-        if read.sent is not read.text and read.by_clock:
+        if read.is_of_now:
             read.cache.note_by_clock()
         verdict = self._gate(read)
         if verdict is HIT:

@@ -1,0 +1,58 @@
+"""Answers that are those of other keys, too: of parameters that have grown, but not up to where the answer becomes
+another one (`planner/crossings.py`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from planner.plan import Crossing
+from sqltypes.expression import Row, Value
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.\d{1,6})?)?", re.ASCII)
+_WHOLE = "0000-00-00 00:00:00.000000"
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """`values`: of the key that an answer was asked for; `ends`: by position the least value that it is not known for
+    any more, None where it is known for all that are greater."""
+
+    values: Row
+    ends: dict[int, Value]
+
+    def has(self, values: Sequence[Value]) -> bool:
+        """Whether the answer is that of these, too. Requires: the other parts of the key are equal."""
+        return all(_within(self.values[at], values[at], end) for at, end in self.ends.items())
+
+
+def reach(crossings: Iterable[Crossing], values: Row, told: Iterable[Value]) -> Reach:
+    """`told`: what each crossing's SELECT gave."""
+    ends: dict[int, Value] = {}
+    for crossing, end in zip(crossings, told, strict=True):
+        known = ends.setdefault(crossing.position, end)
+        if known is None or (end is not None and not _less(known, end)):
+            ends[crossing.position] = end
+    return Reach(values, ends)
+
+
+def _within(first: Value, value: Value, end: Value) -> bool:
+    if value == first:
+        return value is not None
+    return _less(first, value) and (end is None or _less(value, end))
+
+
+def _less(one: Value, other: Value) -> bool:
+    """Whether that is known."""
+    if type(one) is int and type(other) is int:
+        return one < other
+    first, second = _moment(one), _moment(other)
+    return first is not None and second is not None and first < second
+
+
+def _moment(value: Value) -> str | None:
+    """A date-time with all of its digits."""
+    if not isinstance(value, str) or _MOMENT.fullmatch(value) is None:
+        return None
+    return value + _WHOLE[len(value) :]

@@ -1,0 +1,161 @@
+"""Of which other keys an answer is the answer, too."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from dataflow.operators.answer import AnswerEntry, AnswerNode
+from dataflow.operators.standing import Reach, reach
+from planner.plan import Crossing
+from sqltypes.expression import Row, Value
+from tests.support.engine_rig import Rig
+
+QUERY = "SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS r FROM t WHERE k = ? AND v > ?"
+T = "2024-03-01 00:00:0"
+
+
+@pytest.mark.parametrize(
+    ("first", "value", "end", "has"),
+    [
+        (5, 5, 5, True),  # that is the key itself
+        (5, 7, 8, True),
+        (5, 8, 8, False),
+        (5, 4, 8, False),
+        (5, 2**70, None, True),
+        (None, None, None, False),
+        (None, 5, None, False),
+        (5, None, None, False),
+        (5, "7", 8, False),
+        (f"{T}1", f"{T}2", f"{T}3", True),
+        (f"{T}1", f"{T}2.999999", f"{T}3", True),
+        (f"{T}1.5", f"{T}1.500", None, False),  # not the same key, and not later
+        (f"{T}1", f"{T}3", f"{T}3.000", False),
+        (f"{T}1", f"{T}3.0001", f"{T}3.000", False),
+        ("2024-03-01", f"{T}1", f"{T}2", True),
+        (f"{T}1", "2024-03-02", f"{T}2", False),
+        (f"{T}1", f"{T}2", "0000-00-00 00:00:00", False),
+        (f"{T}1", "soon", None, False),
+    ],
+)
+def test_how_far_it_reaches(first: Value, value: Value, end: Value, has: bool) -> None:
+    assert Reach((first,), {0: end}).has((value,)) is has
+
+
+def test_of_several_ends_the_first_counts() -> None:
+    crossings = [Crossing(at, "") for at in (0, 1, 1, 1)]
+    found = reach(crossings, (1, 1), (None, 9, None, 5))
+    assert found.ends == {0: None, 1: 5}
+    assert found.has((100, 4)) and not found.has((100, 5)) and not found.has((0, 4))
+
+
+@pytest.fixture
+def node() -> AnswerNode:
+    (node,) = Rig(QUERY).readers[0].nodes
+    assert isinstance(node, AnswerNode)
+    node.ask_reaches()
+    assert node.reaches
+    return node
+
+
+def hold(node: AnswerNode, values: Row, end: Value) -> AnswerEntry:
+    entry = node.load(values, [(1, 1)])
+    assert isinstance(entry, AnswerEntry)
+    entry.reach_to(Reach(values, {1: end}))
+    node.insert(entry)
+    node.check_invariants()
+    return entry
+
+
+def test_the_last_answer_stands_for_later_keys_until_it_goes(node: AnswerNode) -> None:
+    hold(node, (1, 10), 20)
+    hold(node, (2, 10), None)
+    assert node.standing((1, 15), (1, 15)) == (1, 10)
+    assert node.standing((1, 20), (1, 20)) is None
+    assert node.standing((2, 99), (2, 99)) == (2, 10)
+    assert node.standing((3, 15), (3, 15)) is None
+    last = hold(node, (1, 20), 30)
+    assert node.standing((1, 25), (1, 25)) == (1, 20)
+    node.discard(last)
+    node.check_invariants()
+    assert node.standing((1, 25), (1, 25)) is None
+
+
+def test_a_change_takes_what_it_stands_for(node: AnswerNode) -> None:
+    for key in (1, 2, 3):
+        hold(node, (key, 10), None)
+    node.apply("test.t", [(None, (9, 1, 50))], node.entries)
+    node.check_invariants()
+    assert [node.standing((key, 15), (key, 15)) for key in (1, 2, 3)] == [None, (2, 10), (3, 10)]
+    node.let_go_of([(2, 10)])
+    node.check_invariants()
+    assert node.standing((2, 15), (2, 15)) is None and node.standing((3, 15), (3, 15)) == (3, 10)
+    node.let_go()
+    node.check_invariants()
+    assert node.standing((3, 15), (3, 15)) is None
+
+
+def test_nothing_stands_where_nobody_asked_how_far_it_reaches() -> None:
+    (reader,) = Rig(QUERY).readers
+    node = reader.nodes[0]
+    assert isinstance(node, AnswerNode) and not node.reaches
+    node.insert(node.load((1, 10), [(1, 1)]))
+    assert reader.standing((1, 15)) is None
+    assert node.standing((1, 15), (1, 15)) is None
+    without = Rig("SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS r FROM t WHERE k = ?").readers[0].nodes[0]
+    assert isinstance(without, AnswerNode)
+    without.ask_reaches()
+    assert not without.reaches
+
+
+def test_what_stands_for_a_key_is_its_answer_whatever_has_changed() -> None:
+    """Random rows, changes, reads whose second parameter grows, and evictions."""
+    stood = 0
+    for seed in range(30):
+        rng = random.Random(seed)
+        rig = Rig(QUERY)
+        (reader,), (node,) = rig.readers, rig.readers[0].nodes
+        assert isinstance(node, AnswerNode)
+        node.ask_reaches()
+        rows: dict[int, tuple[int, int, int]] = {}
+        now = 0
+        for _ in range(120):
+            kind = rng.random()
+            if kind < 0.25:
+                number = rng.randrange(12)
+                before = rows.pop(number, None)
+                if before is None or rng.random() < 0.5:
+                    rows[number] = (number, rng.randrange(2), rng.randrange(now - 5, now + 20))
+                rig.change(rig.next_gtid(), (before, rows.get(number)))
+            elif kind < 0.3 and reader.entries:
+                reader.drop(rng.choice(list(reader.entries.values())))
+            else:
+                now += rng.randrange(3)
+                params = (rng.randrange(2), now)
+                own = answer_of(rows, *params)
+                standing = reader.standing(params)
+                if standing is not None:
+                    stood += standing != params
+                    assert reader.answer([(reader.key_of(standing), standing)]) == own, (seed, params, standing)
+                else:
+                    filled(rig, rows, *params)
+                    assert rig.held(*params) == own
+            rig.engine.check_invariants()
+    assert stood > 500, stood
+
+
+def answer_of(rows: dict[int, tuple[int, int, int]], key: int, least: int) -> list[Row]:
+    found = sorted(number for number, k, v in rows.values() if k == key and v > least)
+    return [(number, at) for at, number in enumerate(found, 1)]
+
+
+def filled(rig: Rig, rows: dict[int, tuple[int, int, int]], key: int, least: int) -> None:
+    """A read, and its upquery answered with the next `v` of these rows behind it."""
+    rig.read(key, least)
+    for request in rig.asked():
+        _, crossing = request.statements
+        assert crossing.sql == f"SELECT MIN(`v`) FROM `test`.`t` WHERE `v` > {least} AND `k` IN ({key})"
+        following = min((v for _, k, v in rows.values() if k == key and v > least), default=None)
+        position = rig.engine.ring.position.freeze()
+        rig.answer(request, answer_of(rows, key, least), [(following,)], lower=position)
