@@ -62,6 +62,9 @@ QUERIES = (
     "SELECT id FROM p WHERE k = 1 AND u < (UNIX_TIMESTAMP()) ORDER BY id",
     "SELECT id FROM p WHERE k = 1 AND at > DATE_FORMAT(NOW(0), '%Y-%m-%d %H:%i:%s') ORDER BY id",
     "SELECT id FROM p WHERE k = 1 AND TIME(at) > CURTIME() ORDER BY id",
+    "SELECT id, at <= NOW() AS due, CASE WHEN fine < NOW() THEN 'old' END AS s FROM p WHERE k = 1 ORDER BY id",
+    "SELECT SUM(at > NOW() - INTERVAL 1 SECOND) AS n, COUNT(IF(ts < NOW(), 1, NULL)) AS m FROM p WHERE k = 1",
+    "SELECT y, SUM(CASE WHEN da >= CURDATE() THEN u END) AS `s` FROM p WHERE YEAR(at) > 1 AND at < NOW() GROUP BY y",
     "SELECT id FROM p WHERE at <= NOW() ORDER BY at DESC, id LIMIT 4",
     "SELECT id, at <= DATE_ADD('2024-01-01', INTERVAL 5 DAY) AS old FROM p WHERE (at, id) < (NOW(), 5) ORDER BY id",
     "SELECT id, NOW() > '2024-01-01' AS later FROM p WHERE k = 1 AND at < NOW() ORDER BY id",
@@ -182,11 +185,11 @@ def compared_for_a_while(
 def test_an_answer_changes_when_mysqls_clock_says_so(beside: Beside, sql: str) -> None:
     with beside.client() as through, beside.direct() as direct:
         made = parse(through.query(f"CREATE CACHE clock FROM {sql}"), binary=False)
-        shown = "NOW() >" in sql
-        assert (made.errno != 0) is shown, made.message
+        assert not made.errno, made.message
         served = asked_for_a_while(beside, through, direct, sql)
         kinds = Counter({reason.split(" ")[0]: count for reason, count in served.items()})
-        assert shown or kinds["hit"] > 0.6 * served.total(), served
+        with_string = "NOW() >" in sql  # which MySQL reads as a date-time, and the cache's parameter is a string
+        assert not kinds["hit"] if with_string else kinds["hit"] > 0.6 * served.total(), served
         through.query("DROP CACHE clock")
 
 

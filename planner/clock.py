@@ -19,7 +19,8 @@ TIMESTAMP'...' in its place asks, and that one can be cached as any other. `find
 NOW(6), SYSDATE() and their like stay. So does a whole text in which one stands where a literal is something
 else than an expression of the same value:
 
-* in a select item: MySQL announces a column by what it is made of;
+* in a select item, for MySQL announces a column by what it is made of: but not where it is only compared, and the item
+  has a name by AS;
 * a number in ORDER BY or GROUP BY: it may be the position of a column;
 * in LIMIT, behind LIKE or ESCAPE, or in the frame of a window, where MySQL accepts no function, or not all that becomes
   one literal.
@@ -151,7 +152,7 @@ def finds(tokens: Sequence[Token]) -> list[Function] | None:
         if function is None:
             walk.token(tokens, at)
             at += 1
-        elif _is_barred(tokens, function, walk.clause):
+        elif _is_barred(tokens, function, walk.clause) and not _is_compared_in_item(tokens, function, walk):
             return None
         else:
             found.append(_as_day(tokens, function) if walk.call in _OF_A_DAY else function)
@@ -163,6 +164,21 @@ def _as_day(tokens: Sequence[Token], function: Function) -> Function:
     """Of an argument of which only the date matters: its literal is the same all day."""
     alone = _text(tokens, function.first - 1) in ("(", ",") and _text(tokens, function.end) in (",", ")")
     return replace(function, steps=(*function.steps, To.DAY)) if alone and function.is_moment else function
+
+
+def _is_compared_in_item(tokens: Sequence[Token], function: Function, walk: _Clauses) -> bool:
+    """Whether it stands in a select item that has a name of its own, and is only compared there."""
+    beside = (_text(tokens, function.first - 1), _text(tokens, function.end))
+    if walk.clause is not Clause.ITEMS or _COMPARED.isdisjoint(beside):
+        return False
+    if any(text in _OPERATORS or text.upper() in _OPERATOR_WORDS or text.upper() == "COLLATE" for text in beside):
+        return False
+    depth = walk.brackets
+    for at in range(function.end, len(tokens)):
+        depth += (tokens[at].text == "(") - (tokens[at].text == ")")
+        if depth < 0 or (depth == 0 and (tokens[at].text == "," or is_keyword(tokens[at], "FROM"))):
+            return is_keyword(tokens[at - 2], "AS") and tokens[at - 1].kind in ("word", "quoted")
+    return False
 
 
 def _is_barred(tokens: Sequence[Token], function: Function, clause: Clause) -> bool:
@@ -181,6 +197,16 @@ class _Clauses:
         self.call = ""
         self._selects = False  # a SELECT stands in this bracket
         self._outer: list[tuple[Clause, bool, str]] = []
+
+    @property
+    def brackets(self) -> int:
+        """How many are open within the SELECT."""
+        if self._selects:
+            return 0
+        for number, (_, selects, _) in enumerate(reversed(self._outer), 1):
+            if selects:
+                return number
+        return 0
 
     def token(self, tokens: Sequence[Token], at: int) -> None:
         token, before = tokens[at], tokens[at - 1] if at else None

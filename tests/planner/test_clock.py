@@ -81,6 +81,12 @@ def test_what_a_function_is(condition: str, literals: list[str | None]) -> None:
     "sql",
     [
         "SELECT NOW(), a FROM t",
+        "SELECT a, b < NOW() FROM t",
+        "SELECT a, b < NOW() + c AS d FROM t",
+        "SELECT a, (SELECT b < NOW() FROM u) AS c FROM t",
+        "SELECT a, IF(b < c, NOW(), d) AS d FROM t",
+        "SELECT a, -NOW() < b AS d FROM t",
+        "SELECT a, b < NOW() AS c, NOW() AS d FROM t",
         "SELECT a, (SELECT b FROM u WHERE c < 1) + NOW() FROM t",
         "SELECT EXTRACT(DAY FROM NOW()) AS day FROM t",
         "SELECT a FROM (SELECT CURDATE() AS today, a FROM t) x WHERE a < NOW()",
@@ -110,6 +116,21 @@ def test_where_a_literal_means_something_else(condition: str) -> None:
     sql = f"SELECT a, b, c FROM t WHERE {condition}"
     assert finds(scan(sql)) is None
     assert with_parameters(sql) == sql
+
+
+@pytest.mark.parametrize(
+    ("sql", "asked"),
+    [
+        ("SELECT a, b > NOW() AS late FROM t", "SELECT a, b > ? AS late FROM t"),
+        ("SELECT a, SUM(b >= CURDATE() - INTERVAL 1 DAY) AS `n`, c FROM t", "SELECT a, SUM(b >= ?) AS `n`, c FROM t"),
+        ("SELECT CASE WHEN b < NOW() THEN (a + 1) END AS s FROM t", "SELECT CASE WHEN b < ? THEN (a + 1) END AS s FROM t"),
+        ("SELECT a, (SELECT b < NOW() AS x FROM u) AS c FROM t", "SELECT a, (SELECT b < ? AS x FROM u) AS c FROM t"),
+        ("SELECT COUNT(IF(NOW() > b, 1, c)) AS n FROM t WHERE c < NOW()",
+         "SELECT COUNT(IF(? > b, 1, c)) AS n FROM t WHERE c < ?"),
+    ],
+)  # fmt: skip
+def test_in_a_select_item_it_may_be_compared(sql: str, asked: str) -> None:
+    assert with_parameters(sql) == asked
 
 
 def test_a_text_has_a_parameter_for_each() -> None:
