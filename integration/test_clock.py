@@ -16,7 +16,7 @@ import pytest
 
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
-from integration.oracle.trees import integer, payload
+from integration.oracle.trees import integer, moment, payload, string
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
@@ -65,6 +65,8 @@ QUERIES = (
     "SELECT id, at <= NOW() AS due, CASE WHEN fine < NOW() THEN 'old' END AS s FROM p WHERE k = 1 ORDER BY id",
     "SELECT SUM(at > NOW() - INTERVAL 1 SECOND) AS n, COUNT(IF(ts < NOW(), 1, NULL)) AS m FROM p WHERE k = 1",
     "SELECT y, SUM(CASE WHEN da >= CURDATE() THEN u END) AS `s` FROM p WHERE YEAR(at) > 1 AND at < NOW() GROUP BY y",
+    "SELECT id, TIMESTAMPDIFF(SECOND, at, NOW()) AS age, DATEDIFF(CURDATE(), da) AS d FROM p WHERE k = 1 ORDER BY id",
+    "SELECT IF(TIMESTAMPDIFF(SECOND, fine, NOW()) > 1, 'old', id) AS s FROM p WHERE k = 1 AND at < NOW() ORDER BY 1",
     "SELECT id FROM p WHERE at <= NOW() ORDER BY at DESC, id LIMIT 4",
     "SELECT id, at <= DATE_ADD('2024-01-01', INTERVAL 5 DAY) AS old FROM p WHERE (at, id) < (NOW(), 5) ORDER BY id",
     "SELECT id, NOW() > '2024-01-01' AS later FROM p WHERE k = 1 AND at < NOW() ORDER BY id",
@@ -405,6 +407,44 @@ def test_what_reads_like_one_literal_and_is_none(beside: Beside) -> None:
         for kind, texts in (("literal", CACHED_TEXTS), ("clocked", NOT_ONE_LITERAL)):
             for number in range(len(texts)):
                 through.query(f"DROP CACHE {kind}{number}")
+
+
+def test_a_time_that_is_shown_may_be_up_to_any_literal(beside: Beside) -> None:
+    """Those that MySQL announces otherwise, or reads otherwise, are its own."""
+    sql = "SELECT id, TIMESTAMPDIFF(SECOND, at, {0}) AS s, DATEDIFF({0}, da) AS d FROM p WHERE k = 1 ORDER BY id"
+    literals = (
+        *("TIMESTAMP '2024-01-01 10:00:00'", "TIMESTAMP '2024-01-01 10:00:00.5'", "DATE '2024-01-01'", "'2024-01-01'"),
+        *(
+            "'2024-01-01 10:00:00.25'",
+            "20240101",
+            "20240101101112.5",
+            "NULL",
+            "'a'",
+            "0",
+            "NOW()",
+            "NOW(3)",
+            "at",
+            "1e3",
+        ),
+    )
+    kinds: Counter[str] = Counter()
+    with beside.client() as through, beside.direct() as direct:
+        made = parse(through.query(f"CREATE CACHE spans FROM {sql.format('NOW()')}"), binary=False)
+        assert not made.errno, made.message
+        for _ in range(4):
+            for literal in literals:
+                text = sql.format(literal)
+                before, ours, after = (answer(client, text) for client in (direct, through, direct))
+                assert ours in (before, after), text
+                kinds[last_served(beside, through).split(" ")[0]] += 1
+        prepared = sql.replace("k = 1", "k = ?").format("?")
+        for bound in (string("2024-01-01"), moment("2024-01-01 00:00:01"), string("a"), integer(20240101)):
+            values = payload([bound, bound, integer(1)])
+            cached, own = executed(through, prepared, values), executed(direct, prepared, values)
+            for _ in range(3):
+                assert cached() == own(), bound
+        through.query("DROP CACHE spans")
+    assert kinds["hit"], kinds
 
 
 @pytest.mark.usefixtures("cached")

@@ -13,7 +13,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from planner.as_sent import MOMENTS, SAMPLES, TYPED, Sent, bounds, marked, with_sample
+from planner.as_sent import MOMENTS, SAMPLES, TYPED, Sent, bounds, is_shown, marked, with_sample
 from planner.binary_keys import require_strings
 from planner.bound import around
 from planner.build import build
@@ -26,7 +26,7 @@ from planner.hints import FULL_GROUP
 from planner.logical import NotMaintained
 from planner.names import Catalogue, view_columns
 from planner.padding import check_padding
-from planner.parse import ParsedQuery, parse
+from planner.parse import ParsedQuery, parameter_number, parse
 from planner.pinned import check_pinned
 from planner.plan import (
     AnswerArrangement,
@@ -220,9 +220,12 @@ def _analysed_as_sent(query: ParsedQuery, catalogue: Catalogue, caution: Caution
     pairs = list(catalogue.views(query.tree))
     renamed = [pair for view, parsed in pairs for pair in view_columns(view, parsed.tree)]
     kinds = Kinds(_tables(query, catalogue), [marks.tree, *(view.tree for _, view in pairs)], renamed)
+    shown = {parameter_number(node) for node in query.tree.find_all(exp.Placeholder) if is_shown(node)}
     for at in untyped:
         beside = tuple(found.sides.beside[at])
-        sent = Sent(beside, at in bounds(marks.tree), dated, around(marks.tree, at, kinds), query.lists[at])
+        sent = Sent(
+            beside, at in bounds(marks.tree), dated, around(marks.tree, at, kinds), query.lists[at], at in shown
+        )
         found.parameters.as_sent(at, sent)
     return found
 

@@ -54,13 +54,14 @@ class Around(IntEnum):
 class Sent:
     """What is asked of the literals of such a parameter. `beside`: what it is compared with; `bound`: it is one of
     BETWEEN, and so never NULL; `dated`: it may be DATE'...' or TIMESTAMP'...'; `around`: what stands beside it;
-    `list`: it is an IN-list's."""
+    `list`: it is an IN-list's; `shown`: it stands in a select item, and is one of these two."""
 
     beside: tuple[Beside, ...] = ()
     bound: bool = False
     dated: bool = True
     around: Around = Around.DATES
     list: bool = False
+    shown: bool = False
 
 
 TYPED = Sent()
@@ -86,11 +87,11 @@ _OFFSET = re.compile(r"[+-]\d{1,2}:\d\d\s*\Z", re.ASCII)  # of a date-time, whic
 
 
 def marked(tree: exp.Query, numbers: Collection[int]) -> exp.Query:
-    """A copy of the tree, in which these parameters are `AsSent`. Raises UnsupportedQuery where one is shown, or would
-    be a position as a literal."""
+    """A copy of the tree, in which these parameters are `AsSent`. Raises UnsupportedQuery where one is shown otherwise
+    than by the time between it and another date, or would be a position as a literal."""
     tree = tree.copy()
     for node in _found(tree, numbers):
-        if _is_shown(node):
+        if is_shown(node) and not isinstance(node.parent, SPANS):
             raise refuse("parameter_type", f"parameter {parameter_number(node) + 1}, which is shown")
         if isinstance(_around(node), exp.Ordered | exp.Order | exp.Group):
             raise refuse("parameter_type", f"parameter {parameter_number(node) + 1}, which may be a position")
@@ -177,6 +178,8 @@ def may_be_bound(value: Value, beside: Around) -> bool:
 
 
 def _literal_of(value: Value, sent: Sent) -> str:
+    if sent.shown and not isinstance(value, Moment):
+        raise ComparedElsewhere("a literal that is no date is given in a select item")
     if isinstance(value, bytes):
         raise ComparedElsewhere("a string of bytes is given where no column tells the type")
     if value is None and sent.bound:
@@ -214,7 +217,11 @@ def _around(node: exp.Expr) -> exp.Expr | None:
     return parent
 
 
-def _is_shown(node: exp.Expr) -> bool:
+SPANS = (exp.DateDiff, exp.TimestampDiff)
+"""Whose value MySQL announces alike, whatever dates they are given."""
+
+
+def is_shown(node: exp.Expr) -> bool:
     """Whether it stands in a select item: MySQL announces a column by what it is made of."""
     parent = node.parent
     while parent is not None:

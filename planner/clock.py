@@ -19,8 +19,8 @@ TIMESTAMP'...' in its place asks, and that one can be cached as any other. `find
 NOW(6), SYSDATE() and their like stay. So does a whole text in which one stands where a literal is something
 else than an expression of the same value:
 
-* in a select item, for MySQL announces a column by what it is made of: but not where it is only compared, and the item
-  has a name by AS;
+* in a select item, for MySQL announces a column by what it is made of: but not where it is only compared, or an
+  argument of DATEDIFF() or TIMESTAMPDIFF(), and the item has a name by AS;
 * a number in ORDER BY or GROUP BY: it may be the position of a column;
 * in LIMIT, behind LIKE or ESCAPE, or in the frame of a window, where MySQL accepts no function, or not all that becomes
   one literal.
@@ -64,6 +64,7 @@ _OF_A_DAY = words(
     "datediff to_days week weekofyear yearweek weekday dayofweek dayofyear dayname monthname quarter last_day"
 )
 """Functions to which only the date of what they are given matters."""
+_SPANS = words("datediff timestampdiff")
 _SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
 _DAYS_OF = {"DAY": 1, "WEEK": 7}
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
@@ -167,9 +168,11 @@ def _as_day(tokens: Sequence[Token], function: Function) -> Function:
 
 
 def _is_compared_in_item(tokens: Sequence[Token], function: Function, walk: _Clauses) -> bool:
-    """Whether it stands in a select item that has a name of its own, and is only compared there."""
+    """Whether it stands in a select item that has a name of its own, and is only compared there, or the end of a time
+    that is shown."""
     beside = (_text(tokens, function.first - 1), _text(tokens, function.end))
-    if walk.clause is not Clause.ITEMS or _COMPARED.isdisjoint(beside):
+    spanned = walk.call in _SPANS and beside[0] in ("(", ",") and beside[1] in (")", ",") and function.is_moment
+    if walk.clause is not Clause.ITEMS or (_COMPARED.isdisjoint(beside) and not spanned):
         return False
     if any(text in _OPERATORS or text.upper() in _OPERATOR_WORDS or text.upper() == "COLLATE" for text in beside):
         return False

@@ -82,6 +82,10 @@ def test_what_a_function_is(condition: str, literals: list[str | None]) -> None:
     [
         "SELECT NOW(), a FROM t",
         "SELECT a, b < NOW() FROM t",
+        "SELECT a, DATEDIFF(NOW(), b) FROM t",
+        "SELECT a, DATEDIFF(b, UNIX_TIMESTAMP()) AS days FROM t",
+        "SELECT a, TIMESTAMPDIFF(DAY, b, c - NOW()) AS days FROM t",
+        "SELECT a, DATE_FORMAT(NOW(), b) AS days FROM t",
         "SELECT a, b < NOW() + c AS d FROM t",
         "SELECT a, (SELECT b < NOW() FROM u) AS c FROM t",
         "SELECT a, IF(b < c, NOW(), d) AS d FROM t",
@@ -123,7 +127,11 @@ def test_where_a_literal_means_something_else(condition: str) -> None:
     [
         ("SELECT a, b > NOW() AS late FROM t", "SELECT a, b > ? AS late FROM t"),
         ("SELECT a, SUM(b >= CURDATE() - INTERVAL 1 DAY) AS `n`, c FROM t", "SELECT a, SUM(b >= ?) AS `n`, c FROM t"),
-        ("SELECT CASE WHEN b < NOW() THEN (a + 1) END AS s FROM t", "SELECT CASE WHEN b < ? THEN (a + 1) END AS s FROM t"),
+        ("SELECT CASE WHEN b < NOW() THEN (a + 1) END AS s FROM t",
+         "SELECT CASE WHEN b < ? THEN (a + 1) END AS s FROM t"),
+        ("SELECT a, TIMESTAMPDIFF(YEAR, b, CURDATE()) + 1 AS age FROM t",
+         "SELECT a, TIMESTAMPDIFF(YEAR, b, ?) + 1 AS age FROM t"),
+        ("SELECT a, DATEDIFF(NOW(), b) AS days FROM t", "SELECT a, DATEDIFF(?, b) AS days FROM t"),
         ("SELECT a, (SELECT b < NOW() AS x FROM u) AS c FROM t", "SELECT a, (SELECT b < ? AS x FROM u) AS c FROM t"),
         ("SELECT COUNT(IF(NOW() > b, 1, c)) AS n FROM t WHERE c < NOW()",
          "SELECT COUNT(IF(? > b, 1, c)) AS n FROM t WHERE c < ?"),
