@@ -96,14 +96,14 @@ class PreparedStatement:
         self.unshown = False  # settings by which it is resolved have changed, before MySQL was shown what hits answered
         # MySQL has answered with an error, and goes on so where it could not convert a string for a column.
         self.failed = False
-        self.looked = False  # a cache may have answered an execution
+        # A cache may have answered executions since MySQL has executed it without a cursor. Where MySQL resolves it
+        # anew as it opens a cursor, it answers the next execution in a broken way (9.7).
+        self.behind = False
+        self.pieces = False  # the execution that MySQL is to answer takes some
         # Of its cursor.
         self.cursor = False  # MySQL may have one open
         self.closed = False  # MySQL would have closed it at an execution that was a hit
         self.stale = False  # so it was as the execution was sent that MySQL answers
-        # MySQL has executed it without one. Where a cursor is the first that it sees, it answers the next execution in
-        # a broken way (9.7).
-        self.ran = False
         self.long_data = False  # sent since the last execution or reset
 
     @property
@@ -164,18 +164,18 @@ class PreparedStatement:
         commands. Requires: what it binds has been noted."""
         unseen, last, self.unseen, self.last = self.unseen, self.last, [], b""
         cursor = len(data) > 9 and bool(data[9] & CURSOR)
-        first = cursor and not self.ran
-        if unseen and data and (unseen[-1][0][4:] == data[4:] or (self._binds_all(data) and not first)):
+        if unseen and data and (unseen[-1][0][4:] == data[4:] or self._binds_all(data)):
             unseen.pop()
         found = [self._typed(*one) for one in unseen]
-        if first and self.looked and not self.parameters:
-            found = [packet(b"\x17%b\0\1\0\0\0" % self.id, 0)]
+        if cursor and self.behind and not self.pieces:  # the same without a cursor
+            plain = packet(data[4:9] + bytes((data[9] & ~CURSOR,)) + data[10:], 0)
+            found.append(plain if self.types is None else self._typed(plain, self.types))
         if not data and self.rebound and last and self.types is not None:
             found.append(self._typed(packet(last, 0), self.types))
         if found:  # MySQL closes its cursor there
             self.cursor = self.closed = False
         if data:
-            self.ran |= bool(found) or not cursor
+            self.behind &= cursor and not found
             self.stale, self.cursor, self.closed = self.closed, cursor, False
         return found
 
@@ -198,7 +198,7 @@ class PreparedStatement:
     def note_looked(self) -> None:
         """A cache may answer the execution that comes."""
         self.closed = self.cursor
-        self.looked = True
+        self.behind = True
 
     def recode(self) -> None:
         """The session's character set becomes another one: strings are read in the one in which types were bound."""
