@@ -8,12 +8,14 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
+from integration.oracle.trees import NULL, Spelled, decimal, double, integer, payload, string
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.random_queries import RandomQuery, random_query
 from integration.random_tables import first_rows, one_write, random_tables
@@ -21,7 +23,9 @@ from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from integration.test_settings_that_change_answers import KINDS, both, do, shown
 from planner.hints import SETTABLE, hint_of, with_hint
+from planner.scan import scan
 from proxy.long_sql import substituted
+from proxy.mysql.packets import lenenc
 
 DATABASE = "answers_in_modes"
 Answer = Callable[[RawClient, str], object]
@@ -122,6 +126,97 @@ def test_random_queries(beside: Beside, mysql: Server) -> None:
     assert not wrong, f"{len(wrong)}\n" + "\n".join(wrong[:5])
     print(served)
     assert served["hit"] > 0.3 * served.total(), served
+
+
+def test_random_queries_prepared(beside: Beside, mysql: Server) -> None:
+    """Each statement is prepared in a session of its mode, kept or closed behind its execution."""
+    wrong: list[str] = []
+    served: Counter[str] = Counter()
+    for seed in range(SEED, SEED + ROUNDS):
+        rng = random.Random(seed)
+        tables = random_tables(rng)
+        names = [table.name for table in tables]
+        loose = "SET sql_mode = 'ALLOW_INVALID_DATES'"
+        mysql.execute(f"USE {DATABASE}", loose, *(f"DROP TABLE IF EXISTS {name}" for name in names))
+        mysql.execute(f"USE {DATABASE}", loose, *(table.ddl() for table in tables), *first_rows(rng, tables))
+        for mode in MODES.values():
+            queries = [random_query(rng, tables) for _ in range(12)]
+            texts = [each for query in queries for each in (query.sql, hinted(query.sql, mode))]
+            with cached(beside, *texts), both(beside, "OK at the end") as pair:
+                do(pair, f"SET sql_mode = '{mode}'")
+                kept: dict[str, list[int]] = {}
+                for _ in range(2):
+                    for query in queries:
+                        sql, given = as_bound(query.sql, values(query, rng))
+                        if sql not in kept or rng.random() < 0.3:
+                            kept[sql] = [client.prepare(sql).id for client in pair]
+                        for _ in range(3):
+                            told = [executed(client, id_, given) for client, id_ in zip(pair, kept[sql], strict=True)]
+                            how = last_served(beside, pair[1])
+                            served[how.split(" ")[0]] += 1
+                            if told[0] != told[1]:
+                                texts_of = [each.text for each in given]
+                                wrong.append(f"{mode!r}: {sql} {texts_of} {how}\n  {told[0]}\n  {told[1]}")
+                    for change in [one_write(rng, rng.choice(tables)) for _ in range(4)]:
+                        mysql.execute(f"USE {DATABASE}", loose, change)
+                    beside.caught_up()
+    assert not wrong, f"{len(wrong)}\n" + "\n".join(wrong[:5])
+    print(served)
+    assert served["hit"] > 0.2 * served.total(), served
+
+
+def as_bound(sql: str, given: Sequence[object]) -> tuple[str, list[Spelled]]:
+    """The text with a mark for each value, and the values as they are bound."""
+    marks = [token for token in scan(sql) if token.kind == "param"]
+    bound: list[Spelled] = []
+    for token, value in reversed(list(zip(marks, given, strict=True))):
+        items = value if isinstance(value, tuple) else (value,)
+        bound = [*map(spelled, items), *bound]
+        sql = sql[: token.start] + ", ".join("?" * len(items)) + sql[token.end :]
+    return sql, bound
+
+
+def spelled(value: object) -> Spelled:
+    match value:
+        case None:
+            return NULL
+        case int():
+            return integer(value) if -(2**63) <= value < 2**63 else decimal(str(value))
+        case float():
+            return double(value)
+        case Decimal():
+            return decimal(str(value))
+        case bytes():
+            return Spelled(repr(value), 0xFC, lenenc(value))
+    return string(str(value))
+
+
+def executed(client: RawClient, statement: int, given: Sequence[Spelled]) -> object:
+    """As `rows`, of an execution."""
+    parameters = payload(list(given)) if given else b""
+    found = parse(client.execute(statement, parameters), binary=True)
+    columns = found.columns if found.rows else [(column.name, column.type) for column in found.columns]
+    return found.errno or (columns, sorted(map(repr, found.rows)))
+
+
+def test_a_statement_is_resolved_by_the_mode_in_which_it_was_prepared(beside: Beside, mysql: Server) -> None:
+    """And by that of each execution at MySQL. Behind another mode it is MySQL's."""
+    sql = "SELECT id, DATE(t) AS d FROM z WHERE k = ? ORDER BY id"
+    given = [integer(1)]
+    loose, strict = "NO_ENGINE_SUBSTITUTION", "NO_ENGINE_SUBSTITUTION,NO_ZERO_DATE,NO_ZERO_IN_DATE"
+    with cached(beside, sql, hinted(sql, loose), hinted(sql, strict)), both(beside, "OK at the end") as pair:
+        for mode in (loose, strict, "DEFAULT", loose):
+            do(pair, f"SET sql_mode = {mode if mode == 'DEFAULT' else repr(mode)}")
+            ids = [client.prepare(sql).id for client in pair]
+            pair[0].execute(ids[0], payload(given))
+            read_until_hit(beside, pair[1], pair[1].execute, ids[1], payload(given))
+            for other in (loose, strict, "DEFAULT", mode):
+                do(pair, f"SET sql_mode = {other if other == 'DEFAULT' else repr(other)}")
+                for _ in range(3):
+                    told = [executed(client, id_, given) for client, id_ in zip(pair, ids, strict=True)]
+                    assert told[0] == told[1], (mode, other, last_served(beside, pair[1]))
+                if other != mode:
+                    assert last_served(beside, pair[1]).startswith("passed")
 
 
 def values(query: RandomQuery, rng: random.Random) -> tuple[object, ...]:

@@ -74,18 +74,30 @@ class Executions:
     def _target(self, statement: PreparedStatement) -> Target:
         """For which cache it is, as of now."""
         shared, target = self._shared, statement.target
-        if target is None or target.version != shared.system.caches_version:
-            target = statement.target = shared.target(statement, eof=self._eof)
+        hint = self._state.hint
+        if hint is None:  # not known: the gate asks
+            hint = statement.hinted
+        if target is None or target.version != shared.system.caches_version or statement.hinted != hint:
+            target = statement.target = self._in_its_mode(statement, hint)
+            statement.hinted = hint
             self._announce(statement, target)
         if not target.route.by_clock:
             return target
         now = shared.by_clock(statement.text, self._state)
         if now is None:
             return target
-        target = shared.target(statement, eof=self._eof, now=now)
+        target = self._in_its_mode(statement, hint, now)
         if (target.cache, target.version) != statement.headed:
             self._announce(statement, target)
         return target
+
+    def _in_its_mode(self, statement: PreparedStatement, hint: bytes, now: bytes | None = None) -> Target:
+        """The target of the text as it is or, where the session's sql_mode counts, of the one with this hint."""
+        plain = self._shared.target(statement, eof=self._eof, now=now)
+        assert plain is not None
+        if not hint or (plain.cache is not None and not self._state.differing(plain.cache.needs)):
+            return plain
+        return self._shared.target(statement, eof=self._eof, now=now, hint=hint) or plain
 
     def _announce(self, statement: PreparedStatement, target: Target) -> None:
         """The statement is for another cache than before."""

@@ -59,7 +59,8 @@ class PreparedStatement:
         self.attributes = attributes
         # What `answer` is of: SessionState.announces, caches' version.
         self.announced: tuple[Announces | None, int] = None, -1
-        self.target: Target | None = None  # of the text as it is, without what the clock says
+        self.target: Target | None = None  # of the text without what the clock says
+        self.hinted = b""  # the session's hint as of which that is
         self.headed: object = None  # the cache that `heads` are of, and the caches' version
         # What stands before the rows of an answer, by how the session is told of columns (`SessionState.announces`).
         self.heads: dict[object, Announced] = {}
@@ -70,6 +71,9 @@ class PreparedStatement:
         self.differed: frozenset[str] = frozenset()
         # What the session was like when MySQL resolved it, where it asks about that alone (`questions.py`).
         self.asked_as: Hashable | None = None
+        # With which hint the text means elsewhere what it did whenever MySQL may have resolved it (`mode_hint`); None:
+        # that was not always one.
+        self.hint: bytes | None = None
         # As the parameters were bound last.
         self.types: tuple[int, ...] | None = None  # None before the first execution
         self.told: tuple[int, ...] | None = None  # as MySQL was told last
@@ -184,6 +188,8 @@ class PreparedStatement:
         self.misread |= state.changes_marks(self.text)
         if state.narrow or state.differing(SESSION_NEEDS):
             self.differed |= state.differences(self.text)
+        if state.hint != self.hint:
+            self.hint = None
 
     def answered(self, *, failed: bool) -> None:
         """MySQL has answered an execution. One that fails may have left an older cursor open."""

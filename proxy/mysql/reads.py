@@ -46,6 +46,7 @@ ELSEWHERE = "prepared in another database than the session's, where MySQL cannot
 NARROW = "the session's character sets lack characters of the text or its values: they have those of"
 READ_OTHERWISE = "this session's sql_mode changes what a double quote or a backslash of the text means"
 NAMED_BY_QUOTES = "double quotes make names in this session, and a column is named by the letters of such a text"
+OTHER_MODE = "sql_mode is another in this session by now"
 ROW_LIMIT = "sql_select_limit is {} in this session, and the answer has more rows, or is a long one"
 MOST_LOOKED_AT = 256 * 1024  # bytes of an answer whose characters or rows are looked at: about 1 ms
 OTHER_CACHES = "the cache was planned again, or dropped, while the read waited"
@@ -145,7 +146,11 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
         return _ASK[Step.REFRESH]
     if read.replanned:
         return Pass(OTHER_CACHES)
-    reason = refusal(state, cache.needs) or (_misread(read, state) if state.marks or read.marks or state.narrow else "")
+    reason = (
+        refusal(state, cache.needs)
+        or _hinted_otherwise(read, state)
+        or (_misread(read, state) if state.marks or read.marks or state.narrow else "")
+    )
     if reason:
         return Pass(reason)
     if read.announced is None and not hides(state, cache):
@@ -173,6 +178,12 @@ def _misread(read: CachedRead, state: SessionState) -> str:
     if reads_otherwise(read, state):
         return READ_OTHERWISE
     return f"{NARROW} {state.narrow}" if state.narrow and state.misreads(read.text, read.values) else ""
+
+
+def _hinted_otherwise(read: CachedRead, state: SessionState) -> str:
+    """Why the cache of a prepared statement is none for this session's sql_mode; "" if it is one."""
+    target = read.target
+    return OTHER_MODE if target is not None and target.hint and target.hint != state.mode_hint else ""
 
 
 def reads_otherwise(read: CachedRead, state: SessionState) -> bool:

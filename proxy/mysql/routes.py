@@ -139,6 +139,8 @@ class Target:
     version: int
     why: str = ""
     forced: bool = False
+    text: bytes = b""  # as it is looked up
+    hint: bytes = b""  # that it has for the session's sql_mode
     cache: SessionCache | None = None
     template: tuple[object, ...] = ()
     same: bool = False  # the cache's parameters are the statement's, in order
@@ -179,6 +181,8 @@ class Target:
         if not self.compared.bits <= statement.numbers:
             return "MySQL has not been given a number for a BIT yet, by which it reads strings from then on"
         found = statement.differed.intersection((*ALWAYS, *self.cache.needs))
+        if not found and self.hint and statement.hint != self.hint:
+            found = frozenset({"sql_mode"})
         return f"{min(found)} was another when the statement was prepared" if found else ""
 
     def takes(self, statement: PreparedStatement, given: tuple[Value, ...]) -> bool:
@@ -245,35 +249,37 @@ def target_of(
     *,
     eof: bool,
     steer: Steer = Steer.NOT,
-    text: bytes | None = None,
+    text: bytes,
+    hint: bytes = b"",
 ) -> Target:
     """For which cache a prepared statement is. One whose cache fixes a constant where the statement has a parameter is
-    for none: MySQL answers it. `text`: the statement's, with what the clock says."""
-    version = system.caches_version
+    for none: MySQL answers it. `text`: the statement's, with what the clock says, and with the hint."""
+    target = Target(route, system.caches_version, text=text, hint=hint, forced=steer is Steer.FORCE)
     if steer is Steer.SKIP:
-        return Target(route, version, SKIPPED)
-    forced = steer is Steer.FORCE
+        target.why = SKIPPED
+        return target
     if statement.parameters > MOST_PARAMETERS:
-        return Target(route, version, f"more than {MOST_PARAMETERS} parameters", forced)
+        target.why = f"more than {MOST_PARAMETERS} parameters"
+        return target
     sentinels = tuple(Sentinel(index) for index in range(statement.parameters))
     try:
-        sql = (statement.text if text is None else text).decode()
+        found = system.match(text.decode(), statement.database, sentinels)
     except UnicodeDecodeError:
-        return Target(route, version, "the text is not valid UTF-8")
-    found = system.match(sql, statement.database, sentinels)
+        target.why = "the text is not valid UTF-8"
+        return target
     if found is None:
-        return Target(route, version, NO_CACHE, forced)
+        target.why = NO_CACHE
+        return target
     name, template = found
     cache = system.open_cache(name, FORMATS[True, eof])
     info = cache.info
     if info.mode == "evict" and any(_rounded(column.type) for column in info.columns):
-        return Target(route, version, "FLOAT and DOUBLE of an answer held as text have lost digits", forced)
-    same, dates = tuple(template) == sentinels, tuple(item.type.name in DATED for item in info.parameters)
-    compared = _compared_with(template, [item.type.name for item in info.parameters])
-    list_end = len(sentinels) if cache.lists and tuple(template) == (sentinels,) else 0
-    target = Target(
-        route, version, "", forced, cache, tuple(template), same, cache.plain_int, list_end, dates, compared
-    )
+        target.why = "FLOAT and DOUBLE of an answer held as text have lost digits"
+        return target
+    target.cache, target.template, target.plain_int = cache, tuple(template), cache.plain_int
+    target.same, target.dates = target.template == sentinels, tuple(item.type.name in DATED for item in info.parameters)
+    target.compared = _compared_with(template, [item.type.name for item in info.parameters])
+    target.list_end = len(sentinels) if cache.lists and target.template == (sentinels,) else 0
     untyped = [item for item, of in zip(template, info.parameters, strict=True) if not of.type.is_known]
     ones = [one for item in untyped for one in (item if isinstance(item, tuple) else (item,))]
     target.sent = frozenset(one.index for one in ones if isinstance(one, Sentinel))

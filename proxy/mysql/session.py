@@ -293,12 +293,13 @@ class Session:
         text, database, attributes = data[5:], self.state.database, self.context.attributes
         misread, differed = self.state.changes_marks(text), self.state.differences(text)
         announced = (self.state.announces, self.shared.system.caches_version)
+        hint = self.state.hint
 
         def after(outcome: Outcome) -> None:
             if outcome.error is not None:
                 return
             statement = PreparedStatement(text, database, outcome.payloads, attributes=attributes)
-            statement.misread, statement.differed = misread, differed
+            statement.misread, statement.differed, statement.hint = misread, differed, hint
             if self.state.known:
                 statement.announced = announced
             self._answered.prepared(statement)
@@ -341,7 +342,7 @@ class Session:
             route = self.shared.large
         if why == NO_CACHE and not statement.parameters and self.passing.bound_here(data, route):
             return
-        name, noted = cache.name if cache is not None else "", text if why == NO_CACHE else None
+        name, noted = cache.name if cache is not None else "", target.text if why == NO_CACHE else None
         self.passing.statement(data, route, why, cache=name, noted=noted)
 
     def _close_statement(self, data: bytes) -> None:

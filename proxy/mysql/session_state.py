@@ -199,6 +199,11 @@ class SessionState:
         )
 
     @property
+    def hint(self) -> bytes | None:
+        """With which a text means elsewhere what it means here (`mode_hint`); None where that is not known."""
+        return self.mode_hint if self.known else None
+
+    @property
     def uniform(self) -> bool:
         """Whether a read may be a hit whatever its rows are, if another one of its kind may, it has no characters that
         the session's character sets lack, and its transaction's rules let it."""

@@ -244,9 +244,12 @@ class Shared:
         spelled = noted is not None and "`" in short and named_by_quotes(short)
         return Route(statement, may_be_command(text), by_clock, asks, spelled, noted=noted)
 
-    def target(self, statement: PreparedStatement, *, eof: bool, now: bytes | None = None) -> Target:
+    def target(
+        self, statement: PreparedStatement, *, eof: bool, now: bytes | None = None, hint: bytes = b""
+    ) -> Target | None:
         """What a prepared statement is for: one object for all sessions that have prepared this text. `now`: the text
-        with what the clock says, which is another a second later."""
+        with what the clock says, which is another a second later; `hint`: that is to stand in it; None where it has no
+        place for that."""
         version = self.system.caches_version
         if version != self._targets_of:
             self._targets.clear()
@@ -255,11 +258,15 @@ class Shared:
         known, most = (self._targets, TARGETS) if now is None else (self._targets_by_clock, TARGETS_BY_CLOCK)
         if len(known) >= most:
             known.clear()
-        key = now or statement.text, statement.database, eof, statement.attributes
+        own = now or statement.text
+        text = with_hint(own, hint) if hint else own
+        if text is None:
+            return None
+        key = text, statement.database, eof, statement.attributes
         target = known.get(key)
         if target is None:
-            route, steer = self.route(statement.text, statement.database), steering(statement.text)
-            target = known[key] = target_of(statement, route, self.system, eof=eof, steer=steer, text=now)
+            route, steer = self.route(text if hint else statement.text, statement.database), steering(statement.text)
+            target = known[key] = target_of(statement, route, self.system, eof=eof, steer=steer, text=text, hint=hint)
         return target
 
     def interrupt(self, connection_id: int) -> None:
