@@ -218,7 +218,7 @@ class QuickPath:
             rights = shared.grants.version[1], state.identity, state.rights
             shown.give(
                 QuickHit(
-                    cache, cache.generation, values, head, body, text, bound, target,
+                    cache, cache.generation, cache.needs, cache.relations, values, head, body, text, bound, target,
                     state.database, state.announces, rights,
                 ),
                 sequence, shared.position(),

@@ -79,11 +79,14 @@ class Said:
 
 @dataclass(slots=True, eq=False)
 class QuickHit:
-    """A hit that was given, not filed yet. `generation`: of the cache. `values`: of the cache's parameters. `bound`: of
-    a prepared statement, it and the types and values that were bound to it. The rest as in `Command` and `Said`."""
+    """A hit that was given, not filed yet. `generation`, `needs`, `relations`: of the cache, as it was then. `values`:
+    of the cache's parameters. `bound`: of a prepared statement, it and the types and values that were bound to it. The
+    rest as in `Command` and `Said`."""
 
     cache: SessionCache
     generation: int
+    needs: frozenset[str]
+    relations: frozenset[tuple[str, str]]
     values: Sequence[ParameterValue]
     head: bytes
     body: bytes
@@ -99,8 +102,7 @@ class QuickHit:
         return command_of(self.text, bound, self.database, self.announces)
 
     def said(self) -> Said:
-        cache = self.cache
-        return Said(self.head, self.body, cache.name, cache.needs, cache.relations, self.rights, self.target)
+        return Said(self.head, self.body, self.cache.name, self.needs, self.relations, self.rights, self.target)
 
 
 class Stage(Enum):

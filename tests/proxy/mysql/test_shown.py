@@ -9,7 +9,7 @@ import pytest
 from proxy.mysql.reads import OPEN, Transactions, said_again, transaction_rule
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import PINNED_VALUES, switched_on
-from proxy.mysql.shown import SHOWN_KEYS, Said, Shown, Stage, command_of
+from proxy.mysql.shown import MOST_GIVEN, SHOWN_BYTES, SHOWN_KEYS, QuickHit, Said, Shown, Stage, command_of
 
 EMPTY, FOLLOWS, SETTLED = Stage.EMPTY, Stage.FOLLOWS, Stage.SETTLED
 EVENTS = ("hit", "looks", "opens", "differs", "end")
@@ -27,7 +27,10 @@ class Held:
     """A cache whose only answer is `body`."""
 
     def __init__(self) -> None:
+        self.name = "c"
         self.generation = 1
+        self.needs: frozenset[str] = frozenset({"time_zone"})
+        self.relations = frozenset({RELATION})
         self.body: bytes | None = b"rows"
 
     def peek(self, parameters: object) -> bytes | None:
@@ -142,3 +145,57 @@ def test_of_many_ways_to_ask_the_same_not_all_are_remembered() -> None:
     assert len(shown.said) == SHOWN_KEYS
     shown.clear()
     assert not shown.said
+
+
+# -- quick hits --------------------------------------------------------------------------------------------------------
+
+
+def given(cache: Any, number: int = 7, text: bytes = b"SELECT * FROM t WHERE id = 7") -> QuickHit:
+    return QuickHit(
+        cache, cache.generation, cache.needs, cache.relations, (number,), b"head", b"rows", text, None, None,
+        "d", (), ("rights",),
+    )  # fmt: skip
+
+
+def test_a_quick_hit_is_filed_as_it_was_when_it_was_given() -> None:
+    shown, cache = Shown(), Held()
+    assert shown.follows(1)
+    shown.give(given(cache), 1, "here")
+    assert shown.any and shown.stage is FOLLOWS and (shown.sequence, shown.position) == (1, "here")
+    cache.generation, cache.needs, cache.relations = 2, frozenset(), frozenset()  # it was dropped, or planned again
+    other = Shown()
+    cache.generation = 1
+    assert other.holds(1, "here")
+    other.note(cache, (7,), b"rows")  # type: ignore[arg-type]
+    assert shown.answers == other.answers
+    assert shown.said[COMMAND] == Said(
+        b"head", b"rows", "c", frozenset({"time_zone"}), frozenset({RELATION}), ("rights",)
+    )
+    shown.check_invariants()
+    shown.clear()
+    assert not shown.any and not shown.said
+
+
+@pytest.mark.parametrize(
+    "what", ["another event", "a snapshot of MySQL's", "many not filed", "many keys", "many bytes"]
+)
+def test_a_quick_hit_is_not_given(what: str) -> None:
+    shown, cache = Shown(), Held()
+    for number in range(MOST_GIVEN - 1):
+        shown.give(given(cache, number), 1, "here")
+    assert shown.follows(1)
+    sequence = 1
+    match what:
+        case "another event":
+            sequence = 2
+        case "a snapshot of MySQL's":
+            shown.at_mysql(1, "here", opens_snapshot=True)
+        case "many not filed":
+            shown.give(given(cache), 1, "here")
+        case "many keys":
+            for number in range(SHOWN_KEYS):
+                shown.note(cache, (number,), b"")  # type: ignore[arg-type]
+        case _:
+            shown.note(cache, (1,), bytes(SHOWN_BYTES))  # type: ignore[arg-type]
+    assert not shown.follows(sequence)
+    shown.check_invariants()
