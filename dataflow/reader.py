@@ -75,6 +75,12 @@ class ReaderNode:
         # The held entries by level, as `derive` takes them.
         self.held_levels: tuple[Entries, ...] = tuple(node.entries for node in self.nodes)
 
+    @property
+    def fills_whole(self) -> bool:
+        """Whether the next fill brings all rows of a table of which each read is given a range."""
+        whole = self.program.range is not None and not self.plan.reader.root_key and not self.program.levels
+        return whole and () not in self.nodes[0].entries and () not in self.nodes[0].ahead
+
     def params_of(self, held: Held) -> Params:
         """The parameters that a key is held for, or equal ones."""
         return held.params if held.params is not None else (held.key,)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from integration.grpc_app import proxy_beside, run
 from integration.mysql_server import Server
+from integration.proxy_thread import proxy_in_thread
+from integration.served import last_served
+from proxy.api import MadeBy, Origin
+from proxy.misses import WHOLE_FILL
+from proxy.mysql.rows import BINARY
 from tests.support.waiting import until
 
 TABLES = (
@@ -59,3 +65,27 @@ def test_what_is_small(mysql: Server, database: str, tmp_path: Path, sql: str, s
             assert judgement.small is small, judgement
 
     run(scenario)
+
+
+def test_nobody_waits_for_the_fill_of_a_whole_table(mysql: Server, database: str, tmp_path: Path) -> None:
+    """MySQL answers ranges meanwhile."""
+    range_ = "SELECT name FROM small WHERE id BETWEEN {} AND {}"
+    mysql.execute(f"USE {database}", *TABLES)
+    with proxy_in_thread(mysql, database, tmp_path, auto_cache="on") as beside:
+        router = beside.proxy.app.router
+        made_by = MadeBy(Origin.AUTOMATIC, reason="a test")
+        making = router.create_cache("ranges", range_.format("?", "?"), database, made_by)
+        asyncio.run_coroutine_threadsafe(making, beside.loop).result(60)
+        (named,) = beside.call(router.automatic)
+        opened = beside.call(lambda: router.open_cache("ranges", BINARY))
+        asked = asyncio.run_coroutine_threadsafe(opened.fill((1, 5), None, wait=False), beside.loop).result(60)
+        assert asked == WHOLE_FILL
+        beside.until(lambda: named.filling is not None and named.filling.done())
+        with beside.client() as client, beside.direct() as direct:
+            hits = 0
+            for key in range(1, 60):
+                text = range_.format(key, key + 5)
+                assert client.query(text) == direct.query(text)
+                hits += last_served(beside, client).startswith("hit")
+                beside.until(lambda: not beside.shared.fills)
+            assert hits > 40

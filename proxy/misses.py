@@ -4,6 +4,7 @@ Large answers that are held and not stored are hits, too, once they are derived,
 
 from __future__ import annotations
 
+import asyncio
 from asyncio import sleep
 from collections.abc import Sequence
 from contextlib import suppress
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from proxy.router import Router
     from proxy.trust import Trust
 
+WHOLE_FILL = "all rows of the table are being filled"
 NOT_FILLED = {
     "source_error": "MySQL refuses the query that fills the key",
     "source_down": "the query that fills the key does not reach MySQL",
@@ -84,7 +86,7 @@ class Misses:
         budget = self._router.budget
         if budget is None or not self._cache.is_automatic:
             return await self._filled(parameters, demand, text, wait=wait)
-        if not wait and (why := self._left(parameters)):
+        if not wait and (why := self._left(parameters) or self._filled_whole(parameters, text)):
             return why
         metered, filled = Metered(self._filled(parameters, demand, text, wait=wait)), 0.0
         try:
@@ -103,6 +105,18 @@ class Misses:
         why = budget.leaves(cache.name, tuple(parameters))
         cache.left += why != ""
         return why
+
+    def _filled_whole(self, parameters: Sequence[ParameterValue], text: str) -> str:
+        """Why a read of a range is MySQL's, "" if it is not: all rows of the table are filled at once, for which MySQL
+        takes longer than for the range."""
+        reader, cache = self._opened.ready(), self._cache
+        if reader is None or not reader.fills_whole:
+            return ""
+        if cache.filling is None or cache.filling.done():
+            filling = self.fill(parameters, None, text)
+            cache.filling = asyncio.get_running_loop().create_task(filling)
+            cache.filling.add_done_callback(_looked_at)
+        return WHOLE_FILL
 
     async def _filled(
         self, parameters: Sequence[ParameterValue], demand: Demand | None, text: str, *, wait: bool
@@ -478,3 +492,9 @@ class Misses:
             raise PassThrough(NOT_COMPARED)
         cache.hits += 1
         return Answer(Served.HIT, cache.columns, comparison.body, comparison.at, cache.name)
+
+
+def _looked_at(filling: asyncio.Task[object]) -> None:
+    """Nobody waits for it: the next read tells MySQL's reason, if it has failed."""
+    if not filling.cancelled():
+        filling.exception()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
@@ -42,6 +43,7 @@ class NamedCache:
     left: int = 0  # reads that no hit was at once, left to MySQL while the loop was short
     by_clock: bool = False  # it was asked by texts that say NOW() or the like
     work_us: float = 0.0  # of the loop, for such reads that were not; counted of automatic caches
+    filling: asyncio.Task[object] | None = None  # the fill of all its rows, for which no session waits
     generation: int = 0  # rises when the plan changes: opened caches look again
     dropped: bool = False
     trust: Trust | None = None  # None: every answer is believed
