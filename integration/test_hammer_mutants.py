@@ -131,6 +131,7 @@ def locks_do_not_count(patch: pytest.MonkeyPatch) -> None:
 
 def quick_hits_go_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QuickPath, "invalidate", lambda self: self.hot.clear())
+    patch.setattr(QuickPath, "close", lambda self: self.hot.clear())
 
 
 class Kept(dict[bytes, Any]):
