@@ -36,6 +36,7 @@ from external_upquery.login import PINNED
 from external_upquery.protocol import Answer, Done, ResultSet, query
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import CachedParser, GtidSet, parse_owned
+from planner.hints import collation_of
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.expression import Row
 
@@ -48,6 +49,7 @@ HISTORY = query(
 )
 SNAPSHOT = query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
 COMMIT = query("COMMIT")
+OWN_COLLATION = query(f"SET collation_connection={PINNED['collation_connection']}")
 NOTHING_OWNED = GtidSet.empty()
 
 # Whoever locks must let go: of a lock that does not come, of a statement that runs long, of a client that is gone (the
@@ -122,10 +124,15 @@ def _add(packets: list[bytes], statements: Sequence[Statement]) -> tuple[int, ..
     """The indices of their answers."""
     found = []
     for statement in statements:
+        collation = next(filter(None, map(collation_of, (statement.sql, *statement.before))), "")
+        if collation:
+            packets.append(query(f"SET collation_connection={collation}"))
         packets += map(query, statement.before)
         found.append(len(packets))
         packets.append(query(statement.sql))
         packets += map(query, statement.after)
+        if collation:
+            packets.append(OWN_COLLATION)
     return tuple(found)
 
 

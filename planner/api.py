@@ -66,6 +66,8 @@ def plan_query(sql: str, database: str, snapshot: SchemaSnapshot, *, brief: bool
     evicted = partial(_evicted, query, catalogue, brief=brief)
     if query.modes is not None:
         return evicted(because("sql_mode"))
+    if query.collation:
+        return evicted(because("collation"))
     if query.counts:
         return evicted(because("found_rows"))
     if query.rows:
@@ -242,7 +244,7 @@ def _check_sample(
 def _evicted(
     query: ParsedQuery, catalogue: Catalogue, why: str, caution: Caution = Caution.NONE, *, brief: bool
 ) -> QueryPlan:
-    if query.modes is not None:  # conditions are computed here as the default mode does
+    if query.modes is not None or query.collation:  # conditions are computed here as in the caches' own sessions
         caution = max(caution, Caution.KEYS)
     caution = Caution.TABLES if _misread(query, catalogue) else caution
     analysis = _analysed(query, catalogue, caution)

@@ -4,6 +4,10 @@ One sets sql_mode for its statement (`hint_of`). With it a query is another one:
 whoever asks. It is held in evict mode, for the engine computes as the default mode does. `mode_of` knows it behind the
 first SELECT, and in one spelling alone.
 
+No hint sets collation_connection, the collation of literals. So the name that one gives the query (`QB_NAME`) tells it:
+MySQL does nothing by it, and Upwell sets the variable where it sends such a text itself (`collation_of`). A client's
+own text with such a name is none for a cache (`MARK`).
+
 Others only say how MySQL is to find the rows (`PLANS`). They are left out of what is parsed. In evict mode they stay in
 the text that MySQL is sent.
 """
@@ -43,18 +47,32 @@ _SIZES = re.compile(
 _SELECT = re.compile(  # behind ordinary comments, but none right behind it
     rb"(?:\s|/\*(?![!+])[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+SELECT\b(?!\s*/\*)", re.IGNORECASE
 )
-_MODE = re.compile(r"/\*\+ SET_VAR\(sql_mode='([A-Z_,]+)'\) \*/")
+MARK = "upwell_collation_"
+_SETS = re.compile(rf"/\*\+(?: QB_NAME\({MARK}(\w+)\))?(?: SET_VAR\(sql_mode='([A-Z_,]+)'\))? \*/")
+_COLLATION = re.compile(  # of a text, or of one that is prepared
+    rf"(?:PREPARE \w+ FROM ')?(?:\s|/\*(?![!+])[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+SELECT /\*\+ QB_NAME\({MARK}(\w+)\)",
+    re.IGNORECASE,
+)
+SETS_MODE = b"SET_VAR(sql_mode="
+COLLATIONS = re.compile(r"utf8mb4_\w+")
+"""Those that can be set so: of other character sets than the caches' sessions have it, MySQL reads strings anew."""
 _HINT = re.compile(r"\s*([A-Za-z_]+)\s*(\([^()]*\))?")
 
 
-def hint_of(modes: frozenset[str]) -> str:
-    """What stands behind SELECT to set these modes, of which those that are not SETTABLE are left out.
+def hint_of(modes: frozenset[str] | None, collation: str = "") -> str:
+    """What stands behind SELECT to set these modes, of which those that are not SETTABLE are left out, and the
+    collation; None and "" where it sets none.
 
     >>> hint_of(frozenset({"STRICT_ALL_TABLES", "ANSI_QUOTES"}))
     " /*+ SET_VAR(sql_mode='STRICT_ALL_TABLES') */"
+    >>> hint_of(None, "utf8mb4_bin")
+    ' /*+ QB_NAME(upwell_collation_utf8mb4_bin) */'
     """
-    names = ",".join(sorted(modes & SETTABLE)) or FOR_NONE
-    return f" /*+ SET_VAR(sql_mode='{names}') */"
+    named = f" QB_NAME({MARK}{collation})" if collation else ""
+    if modes is not None:
+        names = ",".join(sorted(modes & SETTABLE)) or FOR_NONE
+        named += f" SET_VAR(sql_mode='{names}')"
+    return f" /*+{named} */" if named else ""
 
 
 def with_hint(text: bytes, hint: bytes) -> bytes | None:
@@ -64,13 +82,23 @@ def with_hint(text: bytes, hint: bytes) -> bytes | None:
     return None if found is None else text[: found.end()] + hint + text[found.end() :]
 
 
-def without_mode(sql: str) -> tuple[str, frozenset[str]] | None:
-    """The text without the hint that sets its modes, and these; None where it has none."""
+def collation_of(sql: str) -> str:
+    """The collation that a text tells by its name, also where it is prepared; "" where it tells none.
+
+    >>> collation_of("SELECT /*+ QB_NAME(upwell_collation_utf8mb4_bin) */ 'a' AS a FROM t")
+    'utf8mb4_bin'
+    """
+    found = _COLLATION.match(sql) if MARK in sql else None
+    return found[1] if found is not None and COLLATIONS.fullmatch(found[1]) else ""
+
+
+def without_mode(sql: str) -> tuple[str, frozenset[str] | None, str] | None:
+    """The text without the hint that sets its modes or its collation, and these; None where it has none."""
     tokens = scan(sql)
-    modes = mode_of(tokens)
-    if modes is None:
+    modes, collation = mode_of(tokens), collation_of(sql)
+    if modes is None and not collation:
         return None
-    return sql[: tokens[1].start].rstrip() + sql[tokens[1].end :], modes
+    return sql[: tokens[1].start].rstrip() + sql[tokens[1].end :], modes, collation
 
 
 def with_whole_groups(sql: str) -> str | None:
@@ -79,7 +107,7 @@ def with_whole_groups(sql: str) -> str | None:
         found = without_mode(sql)
     except ParseError:
         return None
-    if found is None or FULL_GROUP in found[1]:
+    if found is None or found[1] is None or FULL_GROUP in found[1]:
         return None
     given = with_hint(found[0].encode(), hint_of(found[1] | {FULL_GROUP}).encode())
     return None if given is None else given.decode()
@@ -89,8 +117,8 @@ def mode_of(tokens: Sequence[Token]) -> frozenset[str] | None:
     """The modes that the text sets for itself; None where it sets none."""
     if len(tokens) < 2 or not is_keyword(tokens[0], "SELECT"):
         return None
-    found = _MODE.fullmatch(tokens[1].text)
-    modes = frozenset(found[1].split(",")) if found is not None else None
+    found = _SETS.fullmatch(tokens[1].text)
+    modes = frozenset(found[2].split(",")) if found is not None and found[2] is not None else None
     return modes if modes is not None and modes <= SETTABLE else None
 
 

@@ -18,6 +18,7 @@ from planner.fingerprint import (
     fingerprint,
     outline,
 )
+from planner.hints import MARK
 from planner.plan import QueryPlan
 from planner.scan import ANY_VERSION, DEFAULT_VERSION, ServerVersion, unwrap_version_comments
 from sqltypes.errors import ParseError
@@ -52,6 +53,7 @@ class QueryMatcher:
         self.version = version
         self._by_shape: dict[tuple[str, str], list[_Candidate]] = {}
         self._shapes: dict[str, tuple[str, str]] = {}  # by the caches' names
+        self._told: set[str] = set()  # the names of those whose text tells its collation
         self._outline_of: dict[tuple[str, str], tuple[str, str]] = {}  # by `_by_shape`'s keys
         self._outlines: Counter[tuple[str, str]] = Counter()
         self._texts: OrderedDict[tuple[str, str], Fingerprint | None] = OrderedDict()
@@ -77,10 +79,13 @@ class QueryMatcher:
         candidates.append(_Candidate(name, found.slots, len(plan.parameters)))
         candidates.sort(key=lambda candidate: -sum(_fixes(slot) for slot in candidate.slots))
         self._shapes[name] = shape
+        if MARK in found.shape:
+            self._told.add(name)
 
     def remove(self, name: str) -> None:
         """Forgets the cache; unknown names are nothing to forget."""
         self.changed()
+        self._told.discard(name)
         at = self._shapes.pop(name, None)
         if at is None:
             return
@@ -93,6 +98,11 @@ class QueryMatcher:
         self._outlines[key] -= 1
         if not self._outlines[key]:
             del self._outlines[key]
+
+    @property
+    def tells_collations(self) -> bool:
+        """Whether the text of some cache tells the collation of its literals (`planner/hints.py`)."""
+        return bool(self._told)
 
     def changed(self) -> None:
         """What was learned of before may be wrong."""

@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 
 from planner.brackets import without_brackets
 from planner.fingerprint import Constant, ListSlot, Piece, Placeholder, normalised, pieces
-from planner.hints import mode_of, without_hints
+from planner.hints import collation_of, mode_of, without_hints
 from planner.json_table import is_json_table, lateral
 from planner.parser_text import is_values, replacements
 from planner.scan import (
@@ -43,7 +43,8 @@ PARSER_FAILS = (TypeError, AttributeError, ValueError, LookupError, RecursionErr
 class ParsedQuery:
     """`text`: the client's, version comments resolved. `lists`: for each parameter whether it is an IN-list.
     `template`: the text with `{n}` for each parameter. `item_names`: the source text of each item of the outermost
-    select list. `modes`: the sql_mode that the text sets for itself (`planner/hints.py`). `counts`: it has
+    select list. `modes`, `collation`: the sql_mode and the collation of literals that the text sets for itself
+    (`planner/hints.py`). `counts`: it has
     SQL_CALC_FOUND_ROWS, which the tree has not; `rows`: it has VALUES ROW()."""
 
     text: str
@@ -53,6 +54,7 @@ class ParsedQuery:
     template: str
     item_names: tuple[str, ...]
     modes: frozenset[str] | None = None
+    collation: str = ""
     counts: bool = False
     rows: bool = False
 
@@ -81,6 +83,7 @@ def parse(sql: str, version: ServerVersion) -> ParsedQuery:
         template,
         names,
         mode_of(tokens),
+        collation_of(text),
         counts=counts_found(tokens) is not None,
         rows=any(is_values(tokens, at) for at in range(len(tokens))),
     )

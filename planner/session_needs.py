@@ -37,7 +37,7 @@ from sqlglot import exp
 from planner.as_sent import SAMPLES, with_sample
 from planner.hints import SETTABLE
 from planner.names import Catalogue, view_columns
-from planner.needs import BYTES, OF_COMPUTED, OF_MODE, OF_OTHERS, SESSION_NEEDS, STRINGS
+from planner.needs import BY_CODES, BYTES, COLLATION, OF_COMPUTED, OF_MODE, OF_OTHERS, SESSION_NEEDS, STRINGS
 from planner.needs_finder import Finder, is_star
 from planner.parse import ParsedQuery, parse
 from planner.plan import QueryPlan
@@ -70,7 +70,9 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
     sent = [parameter.index for parameter in plan.parameters if not parameter.type.is_known]
     for sample in SAMPLES if sent else ():
         needs |= _needs(replace(query, tree=with_sample(query.tree, sent, sample)), plan, snapshot)
-    return needs if query.modes is None else needs - {OF_MODE + name for name in SETTABLE}
+    if query.modes is not None:
+        needs -= {OF_MODE + name for name in SETTABLE}
+    return needs - {COLLATION, BY_CODES} if query.collation else needs
 
 
 def _needs(query: ParsedQuery, plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:

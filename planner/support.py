@@ -65,6 +65,7 @@ REFUSED: dict[str, str] = {
 
 EVICT_ONLY: dict[str, str] = {
     "sql_mode": "the query sets the sql_mode under which MySQL computes it",
+    "collation": "the query tells the collation of its literals",
     "values": "rows that are written into the text are in no table",
     "partition": "rows are held by their columns, not by their partition",
     "found_rows": "the query counts its rows for FOUND_ROWS(), LIMIT or not",

@@ -28,7 +28,7 @@ import structlog
 
 from external_upquery.login import SQL_MODE
 from planner.hints import without_mode
-from planner.needs import OF_MODE
+from planner.needs import BY_CODES, COLLATION, OF_MODE
 from proxy.api import CacheInfo, MadeBy, Origin
 from proxy.fill_budget import SAVED_US, FillBudget
 from proxy.loop_load import LoopLoad
@@ -59,9 +59,12 @@ MOST_BARRED = 1000
 Shape = tuple[str, str]  # text, database
 
 
-def differing(modes: frozenset[str]) -> frozenset[str]:
-    """What of `session_needs` is another under these modes than under those that caches are filled with."""
-    return frozenset(OF_MODE + name for name in modes ^ frozenset(SQL_MODE.split(",")))
+def differing(modes: frozenset[str] | None, collation: str) -> frozenset[str]:
+    """What of `session_needs` is another under these modes and this collation, where they are set, than under those
+    that caches are filled with."""
+    pinned = frozenset(SQL_MODE.split(","))
+    other = frozenset(OF_MODE + name for name in (pinned if modes is None else modes) ^ pinned)
+    return other | {COLLATION, BY_CODES} if collation else other
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,15 +387,15 @@ class AutoCache:
         return self.writes.of(judgement.tables) > OF_WRITES * entry.recent
 
     async def _best(self, entry: ProxiedQuery) -> ProxiedQuery:
-        """The shape that serves most: where it sets a session's sql_mode, on which the answers do not depend, the one
-        without that. Raises what NO_SOURCE has."""
+        """The shape that serves most: where it sets a session's sql_mode or collation, on which the answers do not
+        depend, the one without that. Raises what NO_SOURCE has."""
         found = without_mode(entry.shape)
         if found is None:
             return entry
-        shape, modes = found
+        shape, modes, collation = found
         plain = self.proxied.entry(shape, entry.database)
         judgement = await self.proxied.judged(plain)
-        return plain if judgement.cacheable and judgement.needs.isdisjoint(differing(modes)) else entry
+        return plain if judgement.cacheable and judgement.needs.isdisjoint(differing(modes, collation)) else entry
 
     # -- what it has decided -----------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream
 from gtid_tracker.gtid import GtidSet
 from planner.explain import dot, explain
+from planner.hints import MARK
 from planner.matcher import QueryMatcher
 from proxy.access_log import AccessLog
 from proxy.api import (
@@ -294,7 +295,10 @@ class Router:
     def _matched(
         self, sql: str, database: str, parameters: Sequence[ParameterValue]
     ) -> tuple[str, tuple[ParameterValue, ...]] | None:
-        """As `match`; a text at which that fails is for no cache."""
+        """As `match`; a text at which that fails is for no cache, and so is one that tells its collation: where MySQL
+        is asked it would not have that."""
+        if MARK in sql:
+            return None
         try:
             return self._matcher.match(sql, database, parameters)
         except Exception as error:

@@ -95,7 +95,8 @@ class Executions:
         """The target of the text as it is or, where the session's sql_mode counts, of the one with this hint."""
         plain = self._shared.target(statement, eof=self._eof, now=now)
         assert plain is not None
-        if not hint or (plain.cache is not None and not self._state.differing(plain.cache.needs)):
+        shared, cache = self._shared, plain.cache
+        if not (shared.may_have(hint) if cache is None else hint and self._state.differing(cache.needs)):
             return plain
         return self._shared.target(statement, eof=self._eof, now=now, hint=hint) or plain
 

@@ -71,7 +71,7 @@ class PreparedStatement:
         self.differed: frozenset[str] = frozenset()
         # What the session was like when MySQL resolved it, where it asks about that alone (`questions.py`).
         self.asked_as: Hashable | None = None
-        # With which hint the text means elsewhere what it did whenever MySQL may have resolved it (`mode_hint`); None:
+        # With which hint the text means elsewhere what it did whenever MySQL may have resolved it (`hint_for`); None:
         # that was not always one.
         self.hint: bytes | None = None
         # As the parameters were bound last.

@@ -286,10 +286,10 @@ class QuickPath:
         if text is None:
             return None
         quoted, looked = text is not sent, None
-        if not self._state.mode_hint:
-            entry, values = self._shared.texts.find(text, self._state.database)
-            route = entry.attached
-        if self._state.mode_hint or (route is not None and route.by_clock):
+        entry, values = self._shared.texts.find(text, self._state.database)
+        route = entry.attached
+        hinted = self._state.mode_hint != b"" and route not in self.kinds
+        if hinted or (route is not None and route.by_clock):
             looked = self._shared.find(text, self._state, eof=self._context.eof)
             text, entry, values, route, _ = looked
         head = self.kinds.get(route)

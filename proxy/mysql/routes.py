@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import NamedTuple, cast
 
+from planner.hints import MARK
 from proxy.api import ParameterValue, SessionCache, SessionSystem
 from proxy.mysql.announced import Announced
 from proxy.mysql.bound_values import UNSIGNED
@@ -182,7 +183,7 @@ class Target:
             return "MySQL has not been given a number for a BIT yet, by which it reads strings from then on"
         found = statement.differed.intersection((*ALWAYS, *self.cache.needs))
         if not found and self.hint and statement.hint != self.hint:
-            found = frozenset({"sql_mode"})
+            found = frozenset({"sql_mode, or the collation of literals,"})
         return f"{min(found)} was another when the statement was prepared" if found else ""
 
     def takes(self, statement: PreparedStatement, given: tuple[Value, ...]) -> bool:
@@ -263,12 +264,16 @@ def target_of(
         return target
     sentinels = tuple(Sentinel(index) for index in range(statement.parameters))
     try:
-        found = system.match(text.decode(), statement.database, sentinels)
+        sql = text.decode()
+        found = system.match(sql, statement.database, sentinels)
     except UnicodeDecodeError:
         target.why = "the text is not valid UTF-8"
         return target
     if found is None:
         target.why = NO_CACHE
+        return target
+    if not hint and MARK in sql:
+        target.why = "the text tells a collation, as those of Upwell's own fills do"
         return target
     name, template = found
     cache = system.open_cache(name, FORMATS[True, eof])

@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine
 
 import structlog
 
+from planner.hints import MARK
 from proxy.mysql.answered_here import AnsweredHere
 from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.cached_reads import CachedReads
@@ -48,7 +49,7 @@ from proxy.mysql.packets import (
 from proxy.mysql.pass_through import PassThrough
 from proxy.mysql.prepared import MOST_UNSEEN, PreparedStatement, text_at
 from proxy.mysql.quick_path import QuickPath
-from proxy.mysql.reads import NAMED_BY_QUOTES, READ_OTHERWISE
+from proxy.mysql.reads import NAMED_BY_QUOTES, READ_OTHERWISE, TELLS
 from proxy.mysql.relay import Relay
 from proxy.mysql.responses import NO_STATUS, Kind, Outcome
 from proxy.mysql.routes import NO_CACHE, SKIPPED
@@ -63,6 +64,7 @@ log = structlog.get_logger("upwell.mysql")
 
 MAY_BE_CACHED = (StatementKind.READ, StatementKind.OTHER)
 MORE = "MySQL has a result for what stands behind the semicolon, too"
+TOLD = MARK.encode()
 TOO_LARGE = "the statement is too large to be looked at"
 STATEMENTS_OFF = b"\1\0"
 COMMANDS = {COM_QUERY: "a text", COM_STMT_EXECUTE: "an execution", COM_STMT_PREPARE: "a statement to prepare"}
@@ -227,8 +229,9 @@ class Session:
             self.passing.statement(data, self.shared.large, READ_OTHERWISE)
             return
         looked = self._look(data, filled)
-        if marks and looked.route.spelled:
-            self.passing.statement(data, looked.route, NAMED_BY_QUOTES)
+        told = TOLD in sent and not looked.route.is_command
+        if told or (marks and looked.route.spelled):
+            self.passing.statement(data, looked.route, TELLS if told else NAMED_BY_QUOTES)
             return
         self._asked(data, sent, marks, looked)
 

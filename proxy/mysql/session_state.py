@@ -55,7 +55,7 @@ from proxy.mysql.session_variables import (
     untracked,
 )
 from proxy.mysql.set_names import DEFAULT, SET_BY_NAMES, Names, SetNames
-from proxy.mysql.sql_modes import ALL_MARKS, QUOTES, marks_of, mode_hint, value_of
+from proxy.mysql.sql_modes import ALL_MARKS, QUOTES, hint_for, marks_of, value_of
 from proxy.mysql.time_zones import offset_of
 from proxy.mysql.tracker_entries import (
     CHARACTERISTICS,
@@ -200,7 +200,7 @@ class SessionState:
 
     @property
     def hint(self) -> bytes | None:
-        """With which a text means elsewhere what it means here (`mode_hint`); None where that is not known."""
+        """With which a text means elsewhere what it means here (`hint_for`); None where that is not known."""
         return self.mode_hint if self.known else None
 
     @property
@@ -326,7 +326,7 @@ class SessionState:
 
     def _note_limits(self) -> None:
         self.marks = marks_of(self.values["sql_mode"]) if "sql_mode" in self.values else ALL_MARKS
-        self.mode_hint = mode_hint(self.values["sql_mode"]) if "sql_mode" in self.values else b""
+        self.mode_hint = hint_for(self.values)
         limit = self.values.get(ROW_LIMIT, "")
         self.row_limit = int(limit) if limit.isdigit() and limit != PINNED_VALUES[ROW_LIMIT] else None
         waits = self.values.get("wait_timeout", "")
@@ -380,6 +380,7 @@ class SessionState:
         self.values.update(zip(SET_BY_NAMES, found.values, strict=True))
         self.judge_anew()
         self._note_announces(found.number)
+        self._note_limits()
         self.known = self.token_known
 
     def note_rights(self, *, login: bool = False, database: bool = False, roles: bool = False) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from gtid_tracker.gtid import GtidSet
 from planner.clock import MAY_HAVE
-from planner.hints import with_hint
+from planner.hints import SETS_MODE, with_hint
 from planner.long_lists import LONG, without_lists
 from planner.matcher import QueryMatcher
 from planner.scan import server_version, unwrap_version_comments
@@ -176,17 +176,23 @@ class Shared:
 
     def find(self, text: bytes, state: SessionState, *, eof: bool) -> Looked:
         """For which cache a text is in such a session: one of the text as it is, with what MySQL's clock says for its
-        functions, or, where the session's sql_mode counts, one of the text that sets this mode."""
+        functions, or, where the session's sql_mode or collation counts, one of the text that sets them."""
         looked = self._looked(text, state.database)
         if looked.route.by_clock and (now := self.by_clock(text, state)) is not None:
             text, looked = now, self._looked(now, state.database)
         if state.mode_hint and state.known and looked.route.noted is not None:
             name = looked.entry.cache
             why = "" if name is None else state.differing(looked.route.needs(self.system, name, eof=eof))
-            other = with_hint(text, state.mode_hint) if name is None or why else None
+            asked = why or (name is None and self.may_have(state.mode_hint))
+            other = with_hint(text, state.mode_hint) if asked else None
             if other is not None:
                 return self._looked(other, state.database)._replace(instead=(name, why))
         return looked
+
+    def may_have(self, hint: bytes) -> bool:
+        """Whether there may be a cache of a text with this hint where there is none of the text as it is. Most texts do
+        not depend on the collation: as long as none does that has a cache, it is not looked for."""
+        return SETS_MODE in hint or (hint != b"" and self._matcher.tells_collations)
 
     def by_clock(self, text: bytes, state: SessionState) -> bytes | None:
         """A text with what MySQL's clock says in the place of its functions; None where that is not known."""

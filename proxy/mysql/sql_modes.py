@@ -11,15 +11,16 @@ Most modes concern what is written. Of the others each counts for those queries 
 Where a text has such quotes it is looked up with backticks in their place (`ansi_quotes.py`). With NO_BACKSLASH_ESCAPES
 a session is never answered from caches: drivers read the mode in the status flags of each answer.
 
-Where one of the others counts, a cache of the same text that sets the session's modes may answer (`mode_hint`).
+Where one of the others counts, a cache of the same text that sets the session's modes may answer, and likewise
+of one that tells its collation (`hint_for`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from external_upquery.login import SQL_MODE
-from planner.hints import FULL_GROUP, SETTABLE, hint_of
+from external_upquery.login import PINNED, SQL_MODE
+from planner.hints import COLLATIONS, FULL_GROUP, SETTABLE, hint_of
 from planner.needs import BY_CODES, BYTES, COLLATION, OF_MODE, SESSION_NEEDS, STRINGS
 
 JUDGED = frozenset(name.removeprefix(OF_MODE) for name in SESSION_NEEDS if name.startswith(OF_MODE)) | {"ANSI_QUOTES"}
@@ -36,6 +37,7 @@ ALL_MARKS = b"".join(MARKS.values())
 QUOTES = MARKS["ANSI_QUOTES"]
 
 
+OWN_COLLATION = PINNED[COLLATION].strip("'")
 _HINTED = SETTABLE & JUDGED | {FULL_GROUP}
 
 
@@ -50,11 +52,15 @@ def marks_of(text: str) -> bytes:
     return b"".join(mark for mode, mark in MARKS.items() if mode in modes)
 
 
-def mode_hint(text: str) -> bytes:
-    """The hint by which a text is read as in a session with this value of sql_mode (`planner/hints.py`), where that can
-    change the answers of some; else nothing."""
-    modes, pinned = modes_of(text), modes_of(SQL_MODE)
-    return hint_of(modes).encode() if (modes ^ pinned) & _HINTED else b""
+def hint_for(values: Mapping[str, str]) -> bytes:
+    """The hint by which a text is read as in a session with these values of sql_mode and the collation of literals
+    (`planner/hints.py`), where they can change the answers of some; else nothing."""
+    if "sql_mode" not in values:
+        return b""
+    modes, collation = modes_of(values["sql_mode"]), values.get(COLLATION, "")
+    other = values.get("character_set_connection") == "utf8mb4" and COLLATIONS.fullmatch(collation) is not None
+    counts = bool((modes ^ modes_of(SQL_MODE)) & _HINTED)
+    return hint_of(modes if counts else None, collation if other and collation != OWN_COLLATION else "").encode()
 
 
 def value_of(name: str, values: Mapping[str, str]) -> str:

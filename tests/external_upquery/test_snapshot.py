@@ -94,6 +94,22 @@ def test_what_stands_before_and_behind_a_statement_gives_no_rows_of_its_own() ->
     assert plan(asked).rows == (6,)  # behind L, the snapshot, the locks and X
 
 
+def test_a_text_that_tells_a_collation_is_run_in_it_and_no_other_is() -> None:
+    told = "SELECT /*+ QB_NAME(upwell_collation_utf8mb4_bin) */ 'a' AS a FROM t"
+    bound = Statement("EXECUTE upwell USING @a", ("SET @a = 1", f"PREPARE upwell FROM '{told}'"))
+    first, second = Statement(told), Statement("SELECT 2")
+    sending = plan(UpqueryRequest(1, (first, second, bound), (), checks=(first,)))
+    on, off = "SET collation_connection=utf8mb4_bin", "SET collation_connection='utf8mb4_0900_ai_ci'"
+    around = (
+        "SELECT @@global.gtid_executed",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+        "SELECT @@server_uuid, @@global.gtid_owned, @@global.gtid_executed",
+    )
+    commands = [*around, on, told, off, "SELECT 2", on, *bound.before, bound.sql, off, on, told, off, "COMMIT"]
+    assert sending.packets == b"".join(map(query, commands)) and sending.count == len(commands)
+    assert [commands[at] for at in (*sending.rows, *sending.checks)] == [told, "SELECT 2", bound.sql, told]
+
+
 def test_source_at_rest_gives_one_set_for_both_readings() -> None:
     reader = BracketReader()
     sending = plan(request("SELECT x"))

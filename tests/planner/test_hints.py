@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.api import plan_query
-from planner.hints import SETTABLE, hint_of, mode_of, with_hint, with_whole_groups, without_mode
+from planner.hints import SETTABLE, collation_of, hint_of, mode_of, with_hint, with_whole_groups, without_mode
 from planner.lift import lifted
 from planner.needs import OF_MODE
 from planner.plan import AnswerArrangement, Mode
@@ -49,10 +49,45 @@ def test_where_the_hint_stands(text: str, wanted: str | None) -> None:
 def test_the_one_spelling_is_known_again() -> None:
     text = f"SELECT{HINT} id FROM t"
     assert mode_of(scan(text)) == MODES
-    assert without_mode(text) == ("SELECT id FROM t", MODES)
+    assert without_mode(text) == ("SELECT id FROM t", MODES, "")
     for other in ("SELECT id FROM t", "SELECT /*+ SET_VAR(sql_mode='') */ 1", "SELECT /*+ SET_VAR(sql_mode=ANSI) */ 1"):
         assert mode_of(scan(other)) is None and without_mode(other) is None
     assert mode_of(scan("SELECT /*+ SET_VAR(sql_mode='ANSI_QUOTES') */ 1")) is None, "a hint does not set it"
+
+
+NAMED = " /*+ QB_NAME(upwell_collation_utf8mb4_bin) */"
+
+
+@pytest.mark.parametrize(
+    ("modes", "collation", "hint"),
+    [
+        (None, "utf8mb4_bin", NAMED),
+        (None, "", ""),
+        (MODES, "utf8mb4_bin", f"{NAMED[:-3]} {HINT.removeprefix(' /*+ ')}"),
+    ],
+)
+def test_a_query_is_named_for_its_collation(modes: frozenset[str] | None, collation: str, hint: str) -> None:
+    text = f"SELECT{hint} id FROM t"
+    assert hint_of(modes, collation) == hint
+    assert collation_of(text) == collation and mode_of(scan(text)) == modes
+    assert without_mode(text) == (("SELECT id FROM t", modes, collation) if hint else None)
+    assert collation_of(f"/* of an ORM */ {text}") == collation
+    assert collation_of(f"PREPARE upwell FROM '{text.replace(chr(39), chr(92) + chr(39))}'") == collation
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT '{NAMED}' FROM t",
+        f"SELECT id FROM t WHERE EXISTS (SELECT{NAMED} 1 FROM t)",
+        "SELECT /*+ QB_NAME(upwell_collation_latin1_bin) */ id FROM t",
+        "SELECT /*+ QB_NAME(upwell_collation_) */ id FROM t",
+        "SELECT /*+ QB_NAME(other) */ id FROM t",
+        f"SET @upwell_0 = 'SELECT{NAMED}'",
+    ],
+)
+def test_what_tells_no_collation(text: str) -> None:
+    assert collation_of(text) == ""
 
 
 def test_whole_groups_are_asked_for_where_the_mode_has_them_not() -> None:

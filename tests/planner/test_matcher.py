@@ -29,6 +29,16 @@ def test_spacing_case_of_keywords_and_comments_do_not_matter() -> None:
     assert found.match("select  id\nfrom orders where customer_id=? -- mine", DATABASE, (7,)) == ("c0", (7,))
 
 
+def test_it_is_known_whether_some_text_tells_a_collation() -> None:
+    found = matcher("SELECT id FROM orders WHERE customer_id = ?")
+    assert not found.tells_collations
+    sql = "SELECT /*+ QB_NAME(upwell_collation_utf8mb4_bin) */ id FROM orders WHERE customer_id = ?"
+    found.add(plan_query(sql, DATABASE, SCHEMA), "told")
+    assert found.tells_collations and found.match(sql, DATABASE, (7,)) == ("told", (7,))
+    found.remove("told")
+    assert not found.tells_collations and found.match(sql, DATABASE, (7,)) is None
+
+
 def test_quotes_around_plain_names_do_not_matter() -> None:
     """As ORMs write them."""
     found = matcher("SELECT id, o.status FROM orders o WHERE customer_id = ?")

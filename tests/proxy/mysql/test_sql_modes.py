@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.mysql.session_variables import ALWAYS, MODES, PINNED_VALUES, same
-from proxy.mysql.sql_modes import ALL_MARKS, marks_of, value_of
+from proxy.mysql.sql_modes import ALL_MARKS, hint_for, marks_of, value_of
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,30 @@ def test_each_mode_counts_for_itself(mode: str, different: set[str]) -> None:
 def test_a_mode_that_is_not_known_may_change_anything() -> None:
     assert "sql_mode" in ALWAYS and not same("sql_mode", "MAXDB")
     assert not same("sql_mode", "NO_BACKSLASH_ESCAPES"), "drivers see it in the status flags of each answer"
+
+
+PINNED_MODES = PINNED_VALUES["sql_mode"]
+
+
+@pytest.mark.parametrize(
+    ("values", "hint"),
+    [
+        ({}, b""),
+        ({"sql_mode": PINNED_MODES}, b""),
+        ({"sql_mode": PINNED_MODES, "collation_connection": "utf8mb4_0900_ai_ci"}, b""),
+        (
+            {"sql_mode": PINNED_MODES, "collation_connection": "utf8mb4_bin"},
+            b" /*+ QB_NAME(upwell_collation_utf8mb4_bin) */",
+        ),
+        ({"sql_mode": PINNED_MODES, "collation_connection": "latin1_swedish_ci"}, b""),
+        (
+            {"sql_mode": "", "collation_connection": "utf8mb4_general_ci"},
+            b" /*+ QB_NAME(upwell_collation_utf8mb4_general_ci) SET_VAR(sql_mode='NO_ENGINE_SUBSTITUTION') */",
+        ),
+        ({"sql_mode": ""}, b" /*+ SET_VAR(sql_mode='NO_ENGINE_SUBSTITUTION') */"),
+    ],
+)
+def test_the_hint_tells_what_of_a_session_is_another(values: dict[str, str], hint: bytes) -> None:
+    sets = "utf8mb4" if values.get("collation_connection", "utf8mb4").startswith("utf8mb4") else "latin1"
+    assert hint_for({"character_set_connection": sets, **values}) == hint
+    assert b"QB_NAME" not in hint_for({**values, "character_set_connection": "utf8mb3"})
