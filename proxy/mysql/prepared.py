@@ -12,9 +12,10 @@ from operator import le, or_
 from typing import TYPE_CHECKING
 
 from planner.needs import SESSION_NEEDS
+from proxy.mysql.announces import Announces
 from proxy.mysql.bound_values import READERS, NotDecoded
 from proxy.mysql.packets import Malformed, packet, read_lenenc, read_lenenc_int
-from proxy.mysql.session_state import Announces, SessionState
+from proxy.mysql.session_state import SessionState
 from sqltypes.expression import Value
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from gtid_tracker.gtid import GtidSet
+from proxy.mysql.announces import NOBODY, Announces
 from proxy.mysql.ansi_quotes import with_backticks
 from proxy.mysql.bound_values import Undecoded
 from proxy.mysql.packets import (
@@ -34,7 +34,6 @@ from proxy.mysql.session_variables import (
     ASCII,
     ASKED,
     AUTOCOMMIT,
-    BINARY,
     BMP,
     LOG_BIN,
     OF_BMP,
@@ -75,29 +74,6 @@ OTHER_BYTES = {ASCII: re.compile(rb"[\xc2-\xf4][\x80-\xbf]"), BMP: re.compile(rb
 """Bytes of characters that such a set lacks, in an answer in utf8mb4, among which are lengths and numbers, too."""
 KEEP_ALIVE = 300.0
 """Seconds after which a session that lives by its hits is shown to MySQL to be in use, at the latest."""
-
-
-class Announces(NamedTuple):
-    """On what it depends how MySQL announces a result's columns to a session."""
-
-    eof: bool  # rows end with EOF
-    # The number of the character set of results: its name does not tell the collation, which a client may have chosen
-    # as it logged in.
-    character_set: int
-    collation: str  # collation_connection, which tells character_set_connection, too
-    client: str  # character_set_client
-    results: str  # character_set_results: without one the number is that of each column
-    # STRICT_TRANS_TABLES: which casts may give NULL; IGNORE_SPACE: whether the name of an expression ends with the
-    # space behind it.
-    sql_mode: str
-
-    @property
-    def as_bytes(self) -> bool:
-        """Whether all strings are announced as binary ones."""
-        return self.results == BINARY
-
-
-NOBODY = Announces(False, 0, "", "", "", "")
 
 
 @dataclass(slots=True)
