@@ -103,10 +103,11 @@ def _inflated_zstd(data: Buffer, announced: int) -> bytes:
     for frame in _frames_of_zstd(data):
         if zstandard.frame_content_size(frame) > left:
             raise Malformed("a frame has more than it announces")
-        found.append(inflater.decompress(frame, max_output_size=left, allow_extra_data=False))
+        # 0 would be no limit.
+        found.append(inflater.decompress(frame, max_output_size=max(1, left), allow_extra_data=False))
         left -= len(found[-1])
     if left:
-        raise Malformed("a frame has less than it announces")
+        raise Malformed("a frame has more or less than it announces")
     return found[0] if len(found) == 1 else b"".join(found)
 
 
