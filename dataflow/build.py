@@ -31,6 +31,7 @@ from dataflow.reader import ReaderNode
 from dataflow.spellings import with_one_spelling
 from dataflow.whole_dates import dated_places, with_whole_dates
 from dataflow.whole_strings import of_whole_strings
+from planner.crossings import steady
 from planner.fill_text import fill_text
 from planner.plan import (
     Aggregate,
@@ -333,6 +334,7 @@ def reader_node(plan: QueryPlan, tag: int, nodes: Mapping[ArrangementPlan, Arran
         else None,
         limit=_limit(reader.limit) if reader.limit is not None and not evict else None,
         limit_from_params=not evict and _limit_from_params(reader.limit),
+        compared={at: compile_predicate(expr, layout) for at, expr in steady(reader, plan.key).items()},
     )
     return ReaderNode(given, tag, program, _params_key(key_params, exact=evict), memory)
 

@@ -4,7 +4,7 @@ on some rows. `ReaderNode.derive` does all of it in one step, `dataflow/large_an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +71,8 @@ class ReaderProgram:
     order: Callable[[Row, Params], Any] | None
     limit: Callable[[Params], tuple[int | None, int]] | None  # (count, offset)
     limit_from_params: bool
+    # By parameter the comparison of it with a column, for those that are nothing else (`planner/crossings.py`).
+    compared: Mapping[int, Callable[[Row, Params], bool]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from dataflow.arrangement import ROWS_AT_ONCE, UNBOUNDED, Arrangement, Entries
+from dataflow.carried import drop_touched, replay
 from dataflow.check import Check, Finding
 from dataflow.demand import Demand
 from dataflow.derivation import Params, TooLong
@@ -27,7 +28,7 @@ from dataflow.entries import Entry, Held, Linking
 from dataflow.large_answers import Holes, answered, derived
 from dataflow.messages import Ddl, OwnAnswer, Statement, Transaction, UpqueryAnswer, UpqueryRequest
 from dataflow.operators.answer import AnswerEntry, AnswerNode
-from dataflow.operators.standing import reach
+from dataflow.operators.standing import Reach, reached
 from dataflow.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
@@ -307,11 +308,11 @@ class Fill:
         counts: Sequence[list[Row]] = ()
         if isinstance(root, AnswerArrangement) and root.counts:
             results, columns, counts = results[::2], columns[::2], results[1::2]
-        told: list[Sequence[list[Row]]] = []
+        reaches: list[Reach] = []
         if isinstance(root, AnswerArrangement) and self.reaches:
-            step = 1 + len(root.crossings)
-            told = [results[at + 1 : at + step] for at in range(0, len(results), step)]
-            results, columns = results[::step], columns[::step]
+            results, columns, reaches = reached(
+                root, [key for ask in self.asks for key in ask.keys.values()], results, columns
+            )
         if columns and self.reader.on_columns is not None and evict:
             for announced, rows in zip(columns, results, strict=True):
                 if rows:  # without, MySQL may not have computed them as it would
@@ -325,8 +326,8 @@ class Fill:
                     entry = loaded[key] = yield from node.load_in_parts(key, rows, ROWS_AT_ONCE)
                     if counts and isinstance(entry, AnswerEntry):
                         entry.found = _count_in(counts[number])
-                    if told and isinstance(root, AnswerArrangement) and isinstance(entry, AnswerEntry):
-                        entry.reach_to(reach(root.crossings, ask.keys[key], map(_next_in, told[number])))
+                    if reaches and isinstance(entry, AnswerEntry):
+                        entry.reach_to(reaches[number])
             else:
                 loaded = {}
                 yield from node.load_in_steps(rows, ask.keys, loaded)
@@ -423,9 +424,9 @@ class Fill:
                 entries.clear()
                 continue
             for record in doubtful:
-                conflicts += _drop_touched(node, entries, record)
+                conflicts += drop_touched(node, entries, record)
             for record in later:
-                self.changed |= _replay(node, entries, record)
+                self.changed |= replay(node, entries, record)
         return conflicts
 
     @property
@@ -478,45 +479,5 @@ def _count_in(rows: list[Row]) -> int:
     return count
 
 
-def _next_in(rows: list[Row]) -> Value:
-    """What a crossing is. Raises InvariantViolated."""
-    if len(rows) != 1 or len(rows[0]) != 1:
-        raise InvariantViolated("the source did not tell how far an answer reaches")
-    return rows[0][0]
-
-
 def stays() -> None:
     """The watch of a key that only stays."""
-
-
-def _drop_touched(node: Arrangement, entries: Entries, record: Record) -> int:
-    """Takes out what a transaction of Q concerns: it may or may not be in the answer."""
-    event = record.event
-    if isinstance(event, Ddl):
-        if not record.concerns(node):
-            return 0
-        dropped = len(entries)
-        entries.clear()
-        return dropped
-    dropped = 0
-    for change in event.changes:
-        if change.table in node.tables:
-            for key in list(node.touched(change.table, change.pairs, entries)):
-                dropped += entries.pop(key, None) is not None
-    return dropped
-
-
-def _replay(node: Arrangement, entries: Entries, record: Record) -> bool:
-    """Returns whether it is about the node's tables."""
-    event = record.event
-    if isinstance(event, Ddl):
-        if record.concerns(node):
-            entries.clear()
-        return record.concerns(node)
-    concerned = False
-    for change in event.changes:
-        if change.table in node.tables:
-            concerned = True
-            if entries:
-                node.apply(change.table, change.pairs, entries)
-    return concerned

@@ -34,6 +34,7 @@ from dataflow.derivation import (
 )
 from dataflow.entries import ENTRY_BYTES, Entry, Held, relink, unlinked
 from dataflow.operators.answer import AnswerEntry, AnswerNode
+from dataflow.operators.standing import is_not_later
 from dataflow.remains import Item
 from gtid_tracker.gtid import GtidSet
 from planner.plan import AnswerArrangement, QueryPlan
@@ -67,6 +68,7 @@ class ReaderNode:
         # Is told with which columns MySQL has answered an upquery whose rows are held as they are.
         self.on_columns: Callable[[tuple[ResultColumn, ...]], None] | None = None
         self.installed = True
+        self.lately: dict[Params, Params] = {}  # by the other parameters those that `between` told last
         self.key_is_value = _key_is_value(plan)  # of the only parameter
         self.watched = False  # whether a key of it was ever subscribed to
         self.tables: tuple[str, ...] = tuple(quoted(table) for table in plan.tables)  # for an upquery's metadata locks
@@ -259,6 +261,32 @@ class ReaderNode:
         key = self.program.root_key(params)
         return None if key in root.entries else root.standing(key, self.program.root_values(params))
 
+    def between(self, first: Params, last: Params) -> Params | None:
+        """Parameters whose answer, at the position, is that of all that are between these two, which differ in moments;
+        None where that is not known. Raises TooLong."""
+        program, root = self.program, self.nodes[0]
+        differing = [at for at, (one, other) in enumerate(zip(first, last, strict=True)) if one != other]
+        if isinstance(root, AnswerNode):
+            reached = root.reached(program.root_key(first), program.root_values(first), program.root_values(last))
+            return first if reached and root.reaches else None
+        if not all(at in program.compared and is_not_later(first[at], last[at]) for at in differing):
+            return None
+        found = self.derive(first, self.held_levels, self.memory.most_rows)
+        if found.holes:
+            return None
+        rows, compared = list(found.rows), [program.compared[at] for at in differing]
+        rest = tuple([None if at in differing else value for at, value in enumerate(first)])
+        before = self.lately.get(rest)
+        grown = before is not None and all(is_not_later(before[at], first[at]) for at in differing)
+        if grown and before is not None and _are_alike(rows, compared, before, last):
+            return before
+        if not _are_alike(rows, compared, first, last):
+            return None
+        if len(self.lately) >= MOST_LATELY:
+            self.lately.clear()
+        self.lately[rest] = first
+        return first
+
     def refresh(self, held: Held, params: Params, most: int | None = None) -> list[Row] | None:
         """Derives a held key's answer again and stores its encodings' places; None if a hole was met (the key stays,
         stale). `most`: as `derive` has it; a short step's. Raises TooLong."""
@@ -384,6 +412,7 @@ class ReaderNode:
         self.memory.remains.add(items)
 
 
+MOST_LATELY = 10_000
 MOST_FORMATS = 8  # of the wire
 MOST_ENCODED = 1000  # keys of one format that are remembered until its encoder stays
 LARGE_BYTES, MANY_DEPS = 200_000, 500  # of the entries below an answer, and how many of them
@@ -422,6 +451,13 @@ def held_bytes(reader: ReaderNode) -> int:
         count = max(len(entries), min(likely, len(owner.entries) + len(owner.ahead)))
         total += count * sum(entry.size for entry in entries) / len(entries)
     return int(total)
+
+
+def _are_alike(
+    rows: Sequence[Row], compared: Sequence[Callable[[Row, Params], bool]], first: Params, last: Params
+) -> bool:
+    """Whether each comparison says the same of each row at both ends, and so everywhere between them."""
+    return all(by(row, first) == by(row, last) for by in compared for row in rows)
 
 
 def _key_is_value(plan: QueryPlan) -> bool:

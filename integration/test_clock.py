@@ -20,7 +20,8 @@ from integration.oracle.trees import integer, moment, payload, string
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
-from planner.clock import finds, read
+from planner.clock import finds
+from planner.clock_literals import read
 from planner.scan import scan
 from proxy.api import Served
 from proxy.grpc_rows import FORMAT
@@ -143,6 +144,31 @@ def test_each_function_is_what_mysql_says(beside: Beside) -> None:
                     types = [answer.columns[number].type for number in (2 * at, 2 * at + 1)]
                     if row[2 * at] != row[2 * at + 1] or types[0] != types[1]:
                         wrong.append(f"{moment} {zone}: {text}: {row[2 * at]!r}, ours {literals[at]}, types {types}")
+    assert not wrong, f"{len(wrong)}\n" + "\n".join(wrong[:10])
+
+
+def test_each_function_with_a_fraction_is_what_mysql_says(beside: Beside) -> None:
+    forms = (
+        "{}", "{} - INTERVAL 1 DAY", "DATE_ADD({}, INTERVAL 1 MONTH)", "{} + INTERVAL '-3' HOUR", "TIMESTAMP({})",
+        "DATE({})", "YEAR({})", "HOUR({})", "DATE_FORMAT({}, '%Y-%m-%d %T')", "LAST_DAY({})", "CAST({} AS DATE)",
+        "TIMESTAMPADD(SECOND, -1, {})", "{} - INTERVAL 1 SECOND + INTERVAL 2 MINUTE",
+    )  # fmt: skip
+    names = ("NOW", "UTC_TIMESTAMP", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP")
+    utc, wrong = datetime.fromisoformat(MOMENTS[1]), []
+    with beside.direct() as direct:
+        for micros in (0, 1, 999_999, 500_000, 123_456):
+            seconds = int(utc.replace(tzinfo=UTC).timestamp())
+            direct.query(f"SET timestamp = {seconds}.{micros:06}, time_zone = '+05:30'")
+            for text in (form.format(f"{name}({digits})") for form in forms for name in names for digits in range(7)):
+                tokens = scan(f"SELECT x FROM t WHERE x > {text}")
+                (found,) = finds(tokens) or []
+                assert found.end == len(tokens), text
+                given = [tokens[place].text for place in found.texts]
+                literal = read(found, given, utc + timedelta(minutes=330), utc, micros=micros)
+                told = parse(direct.query(f"SELECT {text}, {literal}"), binary=False)
+                (row,) = map(told.cells, told.rows)
+                if row[0] != row[1] or told.columns[0].type != told.columns[1].type:
+                    wrong.append(f"{micros}: {text}: {row}, ours {literal}")
     assert not wrong, f"{len(wrong)}\n" + "\n".join(wrong[:10])
 
 

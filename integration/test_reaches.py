@@ -26,7 +26,8 @@ from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served
 from planner.api import plan_evict
-from planner.clock import EPOCH, finds, read
+from planner.clock import finds
+from planner.clock_literals import EPOCH, read
 from planner.plan import AnswerArrangement
 from planner.scan import scan
 from planner.upquery_sql import crossing_sqls

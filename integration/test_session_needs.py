@@ -24,7 +24,7 @@ from integration.random_queries import random_query, views
 from integration.random_tables import first_rows, random_tables
 from integration.session_queries import CREATE, FILLED, INSERT, OTHER_KINDS, VIEW, Writer, rows
 from planner.api import plan_evict
-from planner.clock import with_parameters
+from planner.clock_literals import with_parameters
 from planner.needs import BY_CODES, DATE_MODES, OF_MODE, STRINGS
 from planner.scan import scan
 from planner.session_needs import session_needs

@@ -17,7 +17,7 @@ from planner.as_sent import MOMENTS, SAMPLES, TYPED, Sent, bounds, is_shown, mar
 from planner.binary_keys import require_strings
 from planner.bound import around
 from planner.build import build
-from planner.clock import with_parameters
+from planner.clock_literals import with_parameters
 from planner.current_date import check_current_date
 from planner.distinct_order import check_distinct_order
 from planner.evict import Analysis

@@ -5,7 +5,7 @@ TIMESTAMP'...' in its place asks, and that one can be cached as any other. `find
 
 | function | becomes |
 | --- | --- |
-| NOW(), CURRENT_TIMESTAMP, LOCALTIME, LOCALTIMESTAMP, UTC_TIMESTAMP; with 0 in the brackets, too | TIMESTAMP'...' |
+| NOW(), CURRENT_TIMESTAMP, LOCALTIME, LOCALTIMESTAMP, UTC_TIMESTAMP; with digits, too | TIMESTAMP'...' |
 | CURDATE(), CURRENT_DATE, UTC_DATE | DATE'...' |
 | CURTIME(), CURRENT_TIME, UTC_TIME; TIME() of NOW() | TIME(TIMESTAMP'...') of one day |
 | DATE(), LAST_DAY() of a date or moment, CAST(... AS DATE) | DATE'...' |
@@ -16,8 +16,8 @@ TIMESTAMP'...' in its place asks, and that one can be cached as any other. `find
 | these plus or minus INTERVAL, also by DATE_ADD, DATE_SUB, ADDDATE, SUBDATE, TIMESTAMPADD | as what is added to |
 | UNIX_TIMESTAMP(), also of these, plus or minus whole numbers | a number |
 
-NOW(6), SYSDATE() and their like stay. So does a whole text in which one stands where a literal is something
-else than an expression of the same value:
+CURTIME(6), UNIX_TIMESTAMP(NOW(6)) and SYSDATE() stay. So does a whole text in which one stands where a literal is
+something else than an expression of the same value:
 
 * in a select item, for MySQL announces a column by what it is made of: but not where it is only compared, or an
   argument of DATEDIFF() or TIMESTAMPDIFF(), and the item has a name by AS;
@@ -29,14 +29,11 @@ else than an expression of the same value:
 from __future__ import annotations
 
 import re
-from calendar import monthrange
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from enum import Enum
-from math import prod
 
-from planner.scan import Token, is_keyword, scan, words
+from planner.scan import Token, is_keyword, words
 
 MAY_HAVE = re.compile(
     rb"\b(?:now|cur(?:date|time)|current_(?:date|time|timestamp)|localtime(?:stamp)?|utc_(?:timestamp|date|time)"
@@ -65,13 +62,10 @@ _OF_A_DAY = words(
 )
 """Functions to which only the date of what they are given matters."""
 _SPANS = words("datediff timestampdiff")
-_SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
-_DAYS_OF = {"DAY": 1, "WEEK": 7}
-_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
+DAYS_OF = {"DAY": 1, "WEEK": 7}
+MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _NUMBER = re.compile(r"\d{1,10}|'-?\d{1,10}'", re.ASCII)
-_FORMAT = re.compile(r"'(?:%[YymdHisST]|[-: /.\d])*'", re.ASCII)
-EPOCH = datetime(1970, 1, 1)
-FIRST_YEAR, LAST_YEAR = 1971, 2037  # of which all servers have UNIX_TIMESTAMP()
 
 
 class Clock(Enum):
@@ -102,7 +96,7 @@ class To(Enum):
 @dataclass(frozen=True, slots=True)
 class Function:
     """One expression of the clock. `first`, `end`: its tokens. `part`: of the date; `format`: the token that has it;
-    `digits`: tokens that must be 0, for MySQL counts fractions of a second by them."""
+    `digits`: the token that tells how many digits of the fraction it has."""
 
     first: int
     end: int
@@ -312,7 +306,8 @@ def _of_call(tokens: Sequence[Token], name: str, at: int, inner: Function) -> Fu
         behind, steps = further, (*steps, moved)
     elif name == "cast":
         to = {"DATE": To.DAY, "DATETIME": To.MOMENT}.get(_text(tokens, behind + 1).upper())
-        if not is_keyword(tokens[behind], "AS") or to is None:
+        rounds = to is To.MOMENT and inner.digits
+        if not is_keyword(tokens[behind], "AS") or to is None or rounds:
             return None
         behind, steps = behind + 2, (*steps, to)
     elif name == "date_format":
@@ -349,7 +344,7 @@ def _of_clock(name: str, first: int, end: int, digits: tuple[int, ...] = ()) -> 
     return Function(first, end, Clock.UTC if name in _UTC else Clock.LOCAL, steps, digits=digits)
 
 
-_UNITS = frozenset({*_SECONDS, *_DAYS_OF, *_MONTHS})
+_UNITS = frozenset({*SECONDS, *DAYS_OF, *MONTHS})
 
 
 def _interval(tokens: Sequence[Token], at: int, sign: int) -> tuple[int, Moved]:
@@ -358,7 +353,7 @@ def _interval(tokens: Sequence[Token], at: int, sign: int) -> tuple[int, Moved]:
         return 0, Moved(sign, ())
     further, moved = _units(tokens, at + 1, sign, "")
     unit = _text(tokens, further).upper()
-    known = further and unit in _UNITS and _is_number(_text(tokens, further - 1), unit)
+    known = further and unit in _UNITS and is_number(_text(tokens, further - 1), unit)
     return (further + 1 if known else 0), replace(moved, unit=unit)
 
 
@@ -366,7 +361,7 @@ def _units(tokens: Sequence[Token], at: int, sign: int, unit: str) -> tuple[int,
     """Of so many units, which may have a minus."""
     if _text(tokens, at) == "-":
         sign, at = -sign, at + 1
-    known = _is_number(_text(tokens, at), unit)
+    known = is_number(_text(tokens, at), unit)
     return (at + 1 if known else 0), Moved(sign, (at,), unit)
 
 
@@ -386,126 +381,6 @@ def _text(tokens: Sequence[Token], at: int) -> str:
     return tokens[at].text if 0 <= at < len(tokens) else ""
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-
-
-def read(
-    function: Function, texts: Sequence[str], local: datetime, utc: datetime, *, steady: bool = True
-) -> str | None:
-    """The literal that the function is when the clock says that; None where that is not understood, or out of MySQL's
-    range. `texts`: those of its `texts`. `local`, `utc`: whole seconds, without a zone. `steady`: at any other moment
-    the one is as far ahead of the other."""
-    given = dict(zip(function.texts, texts, strict=True))
-    if any(given[token] != "0" for token in function.digits):
-        return None
-    try:
-        value, kind, seconds = _stepped(function, given, local, utc, steady=steady)
-    except (ValueError, OverflowError):
-        return None
-    if kind is To.UNIX:
-        return str(seconds)
-    if function.format is not None:
-        return _formatted(value, given[function.format])
-    if function.part == "year":
-        return f"YEAR(DATE '{value.year}-01-01')"
-    if function.part:
-        return str(getattr(value, function.part))
-    return _LITERALS[kind].format(value)
-
-
-def _stepped(
-    function: Function, given: Mapping[int, str], local: datetime, utc: datetime, *, steady: bool
-) -> tuple[datetime, To, int]:
-    """(the moment, what it is now, or seconds since 1970 where it is that). Raises ValueError, OverflowError."""
-    value = local if function.clock is Clock.LOCAL else utc
-    kind = To.UNIX if function.clock is Clock.UNIX else To.MOMENT
-    seconds = int((utc - EPOCH).total_seconds())
-    for each in function.steps:
-        if isinstance(each, Moved):
-            if not all(_is_number(given[token], each.unit) for token in each.numbers):
-                raise ValueError(given)
-            count = each.sign * prod(int(given[token].strip("'")) for token in each.numbers)
-            if kind is To.UNIX:
-                seconds += count
-            else:
-                value = _add(value, each.unit, count)
-                kind = To.MOMENT if each.unit in _SECONDS else kind
-        elif each is To.UNIX:
-            if not steady:
-                raise ValueError(value)
-            seconds, kind = _unix(value - (local - utc)), each
-        else:
-            value, kind = _made(value, each)
-    return value, kind, seconds
-
-
-_LITERALS = {
-    To.DAY: "DATE '{:%Y-%m-%d}'",
-    To.MOMENT: "TIMESTAMP '{:%Y-%m-%d %H:%M:%S}'",
-    To.TIME: f"TIME(TIMESTAMP '{EPOCH:%Y-%m-%d} {{:%H:%M:%S}}')",
-}
-
-
-def _is_number(text: str, unit: str) -> bool:
+def is_number(text: str, unit: str) -> bool:
     """Whether so many units are understood. With seconds of a string MySQL gives six digits of the fraction."""
     return _NUMBER.fullmatch(text) is not None and not (unit == "SECOND" and text[0] == "'")
-
-
-def _unix(utc: datetime) -> int:
-    """Raises ValueError where MySQL's servers differ."""
-    if not FIRST_YEAR <= utc.year <= LAST_YEAR:
-        raise ValueError(utc)
-    return int((utc - EPOCH).total_seconds())
-
-
-def _made(value: datetime, to: To) -> tuple[datetime, To]:
-    if to is To.LAST_DAY:
-        value = value.replace(day=monthrange(value.year, value.month)[1])
-    if to in (To.DAY, To.LAST_DAY):
-        return value.replace(hour=0, minute=0, second=0), To.DAY
-    return value, to
-
-
-def _formatted(value: datetime, format_: str) -> str | None:
-    """By DATE_FORMAT(), in what means the same to `strftime`."""
-    if _FORMAT.fullmatch(format_) is None:
-        return None
-    return value.strftime(format_.replace("%i", "%M").replace("%s", "%S"))
-
-
-def _add(value: datetime, unit: str, count: int) -> datetime:
-    """As MySQL does. Raises ValueError, OverflowError."""
-    if unit in _SECONDS:
-        value += timedelta(seconds=count * _SECONDS[unit])
-    elif unit in _DAYS_OF:
-        value += timedelta(days=count * _DAYS_OF[unit])
-    else:
-        months = value.year * 12 + value.month - 1 + count * _MONTHS[unit]
-        year, month = divmod(months, 12)
-        value = value.replace(year=year, month=month + 1, day=min(value.day, monthrange(year, month + 1)[1]))
-    if value.year < 1000:  # of which MySQL and strftime do not write the same
-        raise ValueError(value)
-    return value
-
-
-def _parameter(function: Function) -> str:
-    if function.part == "year":
-        return "YEAR(?)"
-    return "TIME(?)" if To.TIME in function.steps else "?"
-
-
-_SOME = datetime(2024, 6, 15, 12, 0, 0)
-
-
-def with_parameters(sql: str) -> str:
-    """The text with `?` for each function of the clock, if all that are seen are understood. Raises ParseError."""
-    if MAY_HAVE.search(sql.encode()) is None:
-        return sql
-    tokens = scan(sql)
-    found = finds(tokens) or []
-    if any(read(each, [tokens[at].text for at in each.texts], _SOME, _SOME) is None for each in found):
-        return sql
-    for function in reversed(found):
-        start, end = tokens[function.first].start, tokens[function.end - 1].end
-        sql = f"{sql[:start]}{_parameter(function)}{sql[end:]}"
-    return sql

@@ -19,9 +19,9 @@ from sqlglot import exp
 
 from planner.occurrence import Occurrence
 from planner.parse import parameter_number
-from planner.plan import Crossing
+from planner.plan import Crossing, KeyPart, Reader
 from planner.sql_text import condition_sql, quoted_name, table_name
-from sqltypes.expression import Call, ColumnRef, Expr, ParamRef
+from sqltypes.expression import Call, ColumnRef, Expr, ParamRef, walk
 from sqltypes.schema import SqlType
 
 _ORDER = frozenset({"<", "<=", ">", ">="})
@@ -64,6 +64,32 @@ class Crossed:
             if all(each.column.source in occurrences for each in several):
                 for each in several:
                     yield Crossing(at, _next(at, each, occurrences[each.column.source]))
+
+
+def steady(reader: Reader, key: Sequence[KeyPart]) -> dict[int, Call]:
+    """Of a query that is maintained the parameters that are only compared with columns, in a condition on the joined
+    rows, and those comparisons. While these say the same of each row, the answer is the same."""
+    found: dict[int, list[_Compared]] = {}
+    otherwise: set[int] = {key[at].parameter for at in reader.root_key}
+    comparisons: dict[int, Call] = {}
+    if reader.filter is not None:
+        _walk(reader.filter, found, otherwise)
+        for expr in walk(reader.filter):
+            if isinstance(expr, Call) and expr.op in _ORDER:
+                comparisons.update((arg.index, expr) for arg in expr.args if isinstance(arg, ParamRef))
+    if reader.limit is not None:
+        bounds = (reader.limit.count, reader.limit.offset)
+        otherwise |= {bound.index for bound in bounds if isinstance(bound, ParamRef)}
+    others = [
+        *(expr for lookup in reader.lookups for expr in (*lookup.key, *(lookup.direct or ()), lookup.on)),
+        *(*reader.group, reader.having, *(aggregate.argument for aggregate in reader.aggregates)),
+        *(column.expr for column in reader.output),
+        *(term.expr for term in reader.order),
+    ]
+    for other in others:
+        if other is not None:
+            otherwise |= {node.index for node in walk(other) if isinstance(node, ParamRef)}
+    return {at: comparisons[at] for at, several in found.items() if len(several) == 1 and at not in otherwise}
 
 
 def _is_of(node: exp.Expr, select: exp.Select) -> bool:

@@ -356,6 +356,13 @@ class SessionCache(Cache, Protocol):
         """A text asks for it that says NOW() or the like: its keys are of moments."""
         ...
 
+    def between(
+        self, first: Sequence[ParameterValue], last: Sequence[ParameterValue]
+    ) -> Sequence[ParameterValue] | None:
+        """Parameters of which `hit`, in this step, has the answer of all that are between these two, which differ in
+        moments; None where that is not known. Raises nothing."""
+        ...
+
     def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> str:
         """MySQL announces the answers of this query, in this format, with these columns: rows are encoded for them from
         now on. `forms`: by which equal encodings are told. Why they cannot be, "" if they can."""

@@ -359,6 +359,7 @@ def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> Mysql
         matcher,
         app.router.proxied,
         utc=app.clock.utc,
+        micros=app.clock.micros,
         zones=app.zones.ahead,
         lives=admission.lives,
     )

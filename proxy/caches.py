@@ -117,6 +117,30 @@ class OpenCache:
         if isinstance(root, AnswerNode):
             root.ask_reaches()
 
+    def between(
+        self, first: Sequence[ParameterValue], last: Sequence[ParameterValue]
+    ) -> Sequence[ParameterValue] | None:
+        try:
+            return self._between(first, last)
+        except (UpwellError, TooLong):
+            return None
+
+    @guarded
+    def _between(
+        self, first: Sequence[ParameterValue], last: Sequence[ParameterValue]
+    ) -> Sequence[ParameterValue] | None:
+        reader = self.ready()
+        if reader is None or len(first) != len(last) or self._lists:
+            return None
+        (one, other) = (self.bind(values).keys for values in (first, last))
+        if len(one) != 1 or len(other) != 1:
+            return None
+        low, high = one[0][1], other[0][1]
+        found = reader.between(low, high)
+        if found is None:
+            return None
+        return [value if at == same else at for value, at, same in zip(first, found, low, strict=True)]
+
     @property
     def generation(self) -> int:
         return self._cache.generation

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from dataflow.reader import ReaderNode, held_bytes
-from planner.clock import with_parameters
+from planner.clock_literals import with_parameters
 from planner.plan import QueryPlan
 from proxy.api import BY_GRPC, CacheInfo, MadeBy, Origin, ParameterInfo
 from proxy.encoding import Encoding

@@ -20,6 +20,7 @@ EVERY = 1.0  # seconds between two questions
 WANTED = 10.0  # seconds: so long after the last that wanted to know MySQL is asked
 FRESH = 5.0  # seconds: an older answer says nothing, for the clock may have been set
 EPOCH = datetime(1970, 1, 1)
+ROUNDED = 2  # microseconds that are lost where seconds are added up
 QUESTION = "SELECT SYSDATE(6)"  # init_connect may have set the clock that NOW() shows to this session
 
 
@@ -64,6 +65,16 @@ class SourceClock:
         if second != self._utc[0]:
             self._utc = second, EPOCH + timedelta(seconds=second)
         return self._utc[1]
+
+    def micros(self) -> tuple[int, int] | None:
+        """Between which microseconds of the second that `utc` has told MySQL's clock is; None where it may be in
+        another one. Requires: in the same step."""
+        if self._tolerance:
+            return 0, 0
+        now, (second, _) = self._clock(), self._utc
+        least, most = (floor((now + ahead - second) * 1e6) for ahead in self._ahead)
+        least, most = least - ROUNDED, most + ROUNDED
+        return (least, most) if least >= 0 and most < 1_000_000 else None
 
     def tick(self) -> None:
         """To be called now and then: asks where it is due."""

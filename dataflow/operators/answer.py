@@ -282,6 +282,15 @@ class AnswerNode(Arrangement):
             return None
         return entry.reach.values if entry.reach.has(values) else None
 
+    def reached(self, key: Key, first: Row, last: Row) -> bool:
+        """Whether one answer that is held is that of both, and of all between them. `key`: of the first one."""
+        if any(first[at] != last[at] for at in self._others):
+            return False
+        entry = self.entries.get(key) or self._standing.get(self._rest(key))
+        if not isinstance(entry, AnswerEntry) or self.entries.get(entry.key) is not entry or entry.reach is None:
+            return False
+        return entry.reach.has(first) and entry.reach.has(last)
+
     def _stand_no_more(self, entry: Entry) -> None:
         if isinstance(entry, AnswerEntry) and entry.reach is not None:
             rest = self._rest(entry.key)

@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from planner.plan import Crossing
+from planner.plan import AnswerArrangement, Crossing
+from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Row, Value
+from sqltypes.schema import ResultColumn
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.\d{1,6})?)?", re.ASCII)
 _WHOLE = "0000-00-00 00:00:00.000000"
@@ -35,6 +37,29 @@ def reach(crossings: Iterable[Crossing], values: Row, told: Iterable[Value]) -> 
         if known is None or (end is not None and not _less(known, end)):
             ends[crossing.position] = end
     return Reach(values, ends)
+
+
+def is_not_later(one: Value, other: Value) -> bool:
+    """Whether that is known of two moments, or whole numbers."""
+    return (one == other and one is not None) or _less(one, other)
+
+
+Columns = Sequence[tuple[ResultColumn, ...]]
+
+
+def reached(
+    root: AnswerArrangement, keys: Sequence[Row], results: Sequence[list[Row]], columns: Columns
+) -> tuple[Sequence[list[Row]], Columns, list[Reach]]:
+    """The results of a fill that asks with each answer how far it reaches: those of the answers, their columns, and
+    that. Raises InvariantViolated."""
+    step = 1 + len(root.crossings)
+    found = []
+    for at, values in zip(range(0, len(results), step), keys, strict=True):
+        told = results[at + 1 : at + step]
+        if any(len(rows) != 1 or len(rows[0]) != 1 for rows in told):
+            raise InvariantViolated("the source did not tell how far an answer reaches")
+        found.append(reach(root.crossings, values, [rows[0][0] for rows in told]))
+    return results[::step], columns[::step], found
 
 
 def _within(first: Value, value: Value, end: Value) -> bool:

@@ -44,6 +44,7 @@ class CachedRead:
     asked: bool = False  # MySQL was asked what its answers have shown
     hidden: str = ""  # the temporary table that hides one of the query's
     refused: str = ""  # what MySQL has said of the text
+    upto: Sequence[ParameterValue] | None = None  # the clock is between `values` and these; None: it is known
     found: int | None = None  # what FOUND_ROWS() is behind the answer, of a query that counts
     # The text that might have a cache in the session's sql_mode, and its route.
     wanted: tuple[bytes, Route] | None = None

@@ -62,6 +62,7 @@ from sqltypes.expression import Value
 BROUGHT_SOON = 0.05  # seconds that the stream may take to bring what misses have shown
 ASK_AGAIN = 1.0  # seconds from one question whether what was shown still comes to the next
 PATIENT = 0.1  # seconds that a transaction with tables open at MySQL waits for a fill
+UNSURE = "of the clock more is asked than is known of it"
 NOT_COUNTED = "FOUND_ROWS() of the answer is not known"
 FILL_IS_LATE = "the transaction has tables open at MySQL, for which the fill may be waiting"
 NOT_AT_POSITION = "the fill is not at the position of what was shown"
@@ -90,6 +91,9 @@ class CachedReads:
         """Answers, at once where nothing must be asked or waited for."""
         if read.is_of_now:
             read.cache.note_by_clock()
+        if read.upto is not None and self._state.transactional:
+            self.pass_read(read, UNSURE)
+            return
         verdict = self._gate(read)
         if verdict is HIT:
             if not self._hit(read):
@@ -142,7 +146,7 @@ class CachedReads:
         state, shared, eof = self._state, self._shared, self._context.eof
         if not state.mode_hint or not state.known or read.kind is not read.route:
             return None
-        text, entry, values, route, (instead, _) = shared.find(read.text, state, eof=eof)
+        text, entry, values, route, (instead, _), _ = shared.find(read.text, state, eof=eof)
         if instead is None:
             return None
         if entry.cache is None:
@@ -307,8 +311,11 @@ class CachedReads:
             return True
         if self._state.shown:
             return False
+        values = read.values if read.upto is None else read.cache.between(read.values, read.upto)
+        if values is None:
+            return False
         try:
-            body = read.cache.hit(read.values)
+            body = read.cache.hit(values)
         except UpwellError as error:
             self.pass_read(read, f"{error.reason}: {error.message}")
             return True
@@ -402,6 +409,10 @@ class CachedReads:
         return True
 
     async def _miss(self, read: CachedRead) -> None:
+        if read.upto is not None:  # what is filled is of another moment by then
+            self._fill_beside(read)
+            self.pass_read(read, UNSURE)
+            return
         state = self._state
         answer = await self._filled(read)
         if not isinstance(answer, Answer):

@@ -5,17 +5,21 @@ Where such functions stand is found out once for all texts that have the same se
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from planner.clock import Function, finds, read
+from planner.clock import Function, finds
+from planner.clock_literals import read
 from planner.scan import scan
 from proxy.mysql.text_cuts import cut
 from sqltypes.errors import ParseError
 
 MOST_KNOWN = 2000  # lists of segments
 LONGEST = 1 << 13  # bytes of a text
+HAS_DIGITS = re.compile(rb"\(\s*[1-6]\s*\)")
+"""Texts without a match have no function with digits of a second's fraction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +38,10 @@ class ClockTexts:
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, ...], tuple[_Place, ...] | None] = {}
 
-    def rewritten(self, text: bytes, local: datetime, utc: datetime, *, steady: bool = True) -> bytes | None:
-        """The text with literals; None where it stays as it is. `local`, `utc`, `steady`: as `read` has them."""
+    def rewritten(
+        self, text: bytes, local: datetime, utc: datetime, *, steady: bool = True, micros: int | None = None
+    ) -> bytes | None:
+        """The text with literals; None where it stays as it is. The others: as `read` has them."""
         if len(text) > LONGEST:
             return None
         parts = cut(text)
@@ -49,7 +55,7 @@ class ClockTexts:
         found = list(parts)
         for place in reversed(places):
             texts = [parts[part].decode("utf-8", "replace") for part in place.texts]
-            literal = read(place.function, texts, local, utc, steady=steady)
+            literal = read(place.function, texts, local, utc, steady=steady, micros=micros)
             if literal is None:
                 return None
             (first, start), (last, end) = place.first, place.end

@@ -84,9 +84,9 @@ class Executions:
         if not target.route.by_clock:
             return target
         now = shared.by_clock(statement.text, self._state)
-        if now is None:
+        if now is None or now.first != now.last:
             return target
-        target = self._in_its_mode(statement, hint, now)
+        target = self._in_its_mode(statement, hint, now.first)
         if (target.cache, target.version) != statement.headed:
             self._announce(statement, target)
         return target

@@ -291,8 +291,9 @@ class QuickPath:
         hinted = self._state.mode_hint != b"" and route not in self.kinds
         if hinted or (route is not None and route.by_clock):
             looked = self._shared.find(text, self._state, eof=self._context.eof)
-            text, entry, values, route, _ = looked
-        head = self.kinds.get(route)
+            text, entry, values, route, *_ = looked
+        unsure = looked is not None and looked.upto is not None
+        head = None if unsure else self.kinds.get(route)
         if head is None or route is None or entry.cache is None or (quoted and route.spelled):
             if route is not None:
                 self.looked = data, looked or Looked(text, entry, values, route)

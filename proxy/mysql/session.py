@@ -237,7 +237,7 @@ class Session:
 
     def _asked(self, data: bytes, sent: bytes, marks: bytes, looked: Looked) -> None:
         """A text was sent. `marks`: of it, that were read as the session's sql_mode has it."""
-        text, entry, values, route, (instead, differing) = looked
+        text, entry, values, route, (instead, differing), upto = looked
         shared, database = self.shared, self.state.database
         if route.is_command and self._own_sql.runs(text):
             return
@@ -247,7 +247,8 @@ class Session:
             system = shared.system
             cache = route.opened(system, entry.cache, binary=False, eof=self.context.eof)
             read = CachedRead(data, system.caches_version, cache, values, text, database, route, route)
-            read.sent, read.marks, read.forced = sent, marks, entry.steer is Steer.FORCE
+            read.sent, read.marks, read.upto = sent, marks, upto
+            read.forced = entry.steer is Steer.FORCE
             self.reads.look(read)
             return
         if not marks and self.state.changes_marks(text):  # perhaps: for a cached read MySQL would be asked

@@ -21,7 +21,7 @@ from proxy.api import Answer, ParameterValue, SessionCache, SessionSystem
 from proxy.faults import is_fault
 from proxy.mysql.announced import AnnouncedTexts
 from proxy.mysql.ansi_quotes import named_by_quotes
-from proxy.mysql.clock_texts import ClockTexts
+from proxy.mysql.clock_texts import HAS_DIGITS, ClockTexts
 from proxy.mysql.commands import LastStatement, may_be_command
 from proxy.mysql.grants import Grants
 from proxy.mysql.long_texts import LONGEST_WRITE, is_write, write_outline
@@ -102,13 +102,22 @@ class Member(Protocol):
 
 class Looked(NamedTuple):
     """What is known of a text. `text`: as a session that fills caches would be sent it. `instead`: the cache that the
-    text as it is would be for, if there is one, and why it may not answer."""
+    text as it is would be for, if there is one, and why it may not answer. `upto`: the clock is between `values` and
+    these; None: it is known."""
 
     text: bytes
     entry: Entry[Route]
     values: tuple[ParameterValue, ...]
     route: Route
     instead: tuple[str | None, str] = (None, "")
+    upto: tuple[ParameterValue, ...] | None = None
+
+
+class Now(NamedTuple):
+    """A text with what the clock says: it says something between the two."""
+
+    first: bytes
+    last: bytes
 
 
 class Shared:
@@ -122,14 +131,17 @@ class Shared:
         proxied: ProxiedQueries,
         clock: Callable[[], float] = monotonic,
         utc: Callable[[], datetime | None] = lambda: None,
+        micros: Callable[[], tuple[int, int] | None] = lambda: None,
         zones: Callable[[str, datetime], timedelta | None] = lambda *_: None,
         lives: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        """`utc`: the whole second that MySQL's clock shows, None where that is not known. `zones`: how far a named time
+        """`utc`: the whole second that MySQL's clock shows, None where that is not known; `micros`: between which
+        microseconds of it that is. `zones`: how far a named time
         zone's clocks are ahead then, likewise. `lives`: whether MySQL, which
         has closed a session's connection without a word, is still there; None: if it answers."""
         self.utc = utc
         self._zones = zones
+        self._micros = micros
         self.lives = lives or system.answers
         self.clock_texts = ClockTexts()
         self.system = system
@@ -179,7 +191,9 @@ class Shared:
         functions, or, where the session's sql_mode or collation counts, one of the text that sets them."""
         looked = self._looked(text, state.database)
         if looked.route.by_clock and (now := self.by_clock(text, state)) is not None:
-            text, looked = now, self._looked(now, state.database)
+            if now.last != now.first:
+                return self._between(now, state.database)
+            text, looked = now.first, self._looked(now.first, state.database)
         if state.mode_hint and state.known and looked.route.noted is not None:
             name = looked.entry.cache
             why = "" if name is None else state.differing(looked.route.needs(self.system, name, eof=eof))
@@ -194,17 +208,30 @@ class Shared:
         not depend on the collation: as long as none does that has a cache, it is not looked for."""
         return SETS_MODE in hint or (hint != b"" and self._matcher.tells_collations)
 
-    def by_clock(self, text: bytes, state: SessionState) -> bytes | None:
+    def _between(self, now: Now, database: str) -> Looked:
+        """Of a text with fractions of a second, where MySQL's clock is known to be between two moments."""
+        first, last = self._looked(now.first, database), self._looked(now.last, database)
+        return first._replace(upto=last.values if last.entry is first.entry else ())
+
+    def by_clock(self, text: bytes, state: SessionState) -> Now | None:
         """A text with what MySQL's clock says in the place of its functions; None where that is not known."""
         zone = state.zone
         utc = self.utc() if zone is not None else None
         if zone is None or utc is None:
             return None
         ahead = offset_of(zone)
-        if ahead is not None:
-            return self.clock_texts.rewritten(text, utc + ahead, utc)
-        ahead = self._zones(zone, utc)
-        return None if ahead is None else self.clock_texts.rewritten(text, utc + ahead, utc, steady=False)
+        steady = ahead is not None
+        if ahead is None:
+            ahead = self._zones(zone, utc)
+        micros = self._micros() if HAS_DIGITS.search(text) else None
+        if ahead is None:
+            return None
+        least, most = micros or (None, None)
+        first = self.clock_texts.rewritten(text, utc + ahead, utc, steady=steady, micros=least)
+        if first is None or least == most:
+            return None if first is None else Now(first, first)
+        last = self.clock_texts.rewritten(text, utc + ahead, utc, steady=steady, micros=most)
+        return None if last is None else Now(first, last)
 
     def _looked(self, text: bytes, database: str) -> Looked:
         entry, values = self.texts.find(text, database)

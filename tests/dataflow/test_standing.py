@@ -82,6 +82,14 @@ def test_the_last_answer_stands_for_later_keys_until_it_goes(node: AnswerNode) -
     assert node.standing((1, 25), (1, 25)) is None
 
 
+def test_an_answer_reaches_from_one_key_to_another(node: AnswerNode) -> None:
+    hold(node, (1, 10), 20)
+    assert node.reached((1, 10), (1, 10), (1, 19)) and node.reached((1, 12), (1, 12), (1, 15))
+    assert not node.reached((1, 12), (1, 12), (1, 20)) and not node.reached((1, 9), (1, 9), (1, 12))
+    assert not node.reached((1, 12), (1, 12), (2, 15)), "the other parts are to be equal"
+    assert not node.reached((2, 12), (2, 12), (2, 15))
+
+
 def test_a_change_takes_what_it_stands_for(node: AnswerNode) -> None:
     for key in (1, 2, 3):
         hold(node, (key, 10), None)
@@ -159,3 +167,60 @@ def filled(rig: Rig, rows: dict[int, tuple[int, int, int]], key: int, least: int
         following = min((v for _, k, v in rows.values() if k == key and v > least), default=None)
         position = rig.engine.ring.position.freeze()
         rig.answer(request, answer_of(rows, key, least), [(following,)], lower=position)
+
+
+MAINTAINED = "SELECT COUNT(*) AS n, MAX(id) AS m FROM t WHERE k = ? AND NOT (v <= ? OR v = 3)"
+
+
+def test_of_what_is_maintained_the_rows_tell_whether_moments_matter() -> None:
+    """Whatever lies between two values of a parameter, the answer is the same, or nothing is told."""
+    rng = random.Random(1)
+    told = lately = 0
+    for _ in range(40):
+        rig = Rig(MAINTAINED)
+        (reader,) = rig.readers
+        rows: dict[int, tuple[int, int, int]] = {}
+        for now in range(60):
+            number = rng.randrange(8)
+            before = rows.pop(number, None)
+            rows[number] = (number, rng.randrange(2), now + rng.randrange(-3, 12))
+            rig.change(rig.next_gtid(), (before, rows[number]))
+            first, last = (1, now), (1, now + rng.randrange(4))
+            if reader.between(first, last) is None:
+                rig.fill_from(rows, *first)
+            found = reader.between(first, last)
+            answers = {repr(answer_to(rows, 1, value)) for value in range(now, last[1] + 1)}
+            if found is not None:
+                told += 1
+                lately += found != first
+                assert answers == {repr(reader.answer([(reader.key_of(found), found)]))}, (first, last, found)
+            else:
+                crossed = [v for _, k, v in rows.values() if k == 1 and now < v <= last[1]]
+                assert crossed, "nothing lies between"
+            rig.engine.check_invariants()
+    assert told > 1000 and lately > 300, (told, lately)
+
+
+def answer_to(rows: dict[int, tuple[int, int, int]], key: int, least: int) -> list[Row]:
+    found = [number for number, k, v in rows.values() if k == key and v > least and v != 3]
+    return [(len(found), max(found, default=None))]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, v > ? AS x FROM t WHERE k = ?",
+        "SELECT id FROM t WHERE k = ? AND v = ?",
+        "SELECT id FROM t WHERE k = ? AND id > ? AND v > 1 LIMIT ?",
+        "SELECT t.id FROM t LEFT JOIN w ON w.k = t.id AND w.v > ? WHERE t.k = ?",
+    ],
+)
+def test_nothing_is_told_of_parameters_that_are_more_than_compared(query: str) -> None:
+    rig = Rig(query)
+    (reader,) = rig.readers
+    for at in range(len(reader.plan.parameters)):
+        first = (1,) * len(reader.plan.parameters)
+        last = (*first[:at], 2, *first[at + 1 :])
+        if at not in reader.program.compared:
+            assert reader.between(first, last) is None
+    assert len(reader.program.compared) == query.count("id > ?")

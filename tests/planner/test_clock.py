@@ -6,7 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from planner.clock import MAY_HAVE, finds, read, with_parameters
+from planner.clock import MAY_HAVE, finds
+from planner.clock_literals import read, with_parameters
 from planner.scan import scan
 
 LOCAL, UTC = datetime(2024, 3, 31, 10, 0, 5), datetime(2024, 3, 31, 8, 0, 5)
@@ -75,6 +76,32 @@ def told(condition: str) -> list[str | None]:
 )  # fmt: skip
 def test_what_a_function_is(condition: str, literals: list[str | None]) -> None:
     assert told(condition) == literals
+
+
+@pytest.mark.parametrize(
+    ("expression", "literal"),
+    [
+        ("NOW(6)", "TIMESTAMP '2024-03-31 10:00:05.012345'"),
+        ("UTC_TIMESTAMP(3) - INTERVAL 1 DAY", "TIMESTAMP '2024-03-30 08:00:05.012'"),
+        ("DATE_ADD(CURRENT_TIMESTAMP(1), INTERVAL 1 MONTH)", "TIMESTAMP '2024-04-30 10:00:05.0'"),
+        ("TIMESTAMP(LOCALTIME(4))", "TIMESTAMP '2024-03-31 10:00:05.0123'"),
+        ("DATE(NOW(6))", "DATE '2024-03-31'"),
+        ("YEAR(NOW(6))", "YEAR(DATE '2024-01-01')"),
+        ("DATE_FORMAT(NOW(6), '%H:%i')", "'10:00'"),
+        ("NOW(0)", "TIMESTAMP '2024-03-31 10:00:05'"),
+        ("NOW(7)", None),
+        ("CAST(NOW(6) AS DATE)", "DATE '2024-03-31'"),
+        ("CURTIME(3)", None),
+        ("TIME(NOW(3))", None),
+        ("UNIX_TIMESTAMP(NOW(3))", None),
+    ],
+)
+def test_fractions_of_a_second(expression: str, literal: str | None) -> None:
+    tokens = scan(f"SELECT a FROM t WHERE a < {expression}")
+    (found,) = finds(tokens) or []
+    texts = [tokens[at].text for at in found.texts]
+    assert read(found, texts, LOCAL, UTC, micros=12345) == literal
+    assert read(found, texts, LOCAL, UTC) == (None if found.digits and texts[0] != "0" else literal)
 
 
 @pytest.mark.parametrize(
@@ -148,10 +175,17 @@ def test_a_text_has_a_parameter_for_each() -> None:
 
 
 def test_a_text_of_which_not_all_is_understood_has_none() -> None:
-    sql = "SELECT a FROM t WHERE c < NOW() AND d < NOW(6)"
+    assert with_parameters("SELECT a FROM t WHERE c < NOW() AND d < NOW(6)") == "SELECT a FROM t WHERE c < ? AND d < ?"
+    sql = "SELECT a FROM t WHERE c < NOW() AND d < NOW(7)"
     assert with_parameters(sql) == sql
 
 
 def test_texts_without_such_functions_are_told_quickly() -> None:
     assert MAY_HAVE.search(b"SELECT a FROM known WHERE nowhere = 1 AND curdates = 2") is None
     assert MAY_HAVE.search(b"select a from t where b<Now()") is not None
+
+
+def test_a_cast_that_rounds_stays() -> None:
+    assert with_parameters("SELECT a FROM t WHERE b < CAST(NOW(6) AS DATETIME)") == (
+        "SELECT a FROM t WHERE b < CAST(? AS DATETIME)"
+    )

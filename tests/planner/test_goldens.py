@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from planner.api import plan_evict, plan_query
-from planner.clock import with_parameters
+from planner.clock_literals import with_parameters
 from planner.explain import dot
 from planner.fingerprint import fingerprint
 from planner.plan import AnswerArrangement, Mode, QueryPlan, root_columns

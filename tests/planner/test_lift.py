@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from planner.api import plan_query
-from planner.clock import with_parameters
+from planner.clock_literals import with_parameters
 from planner.fingerprint import fingerprint
 from planner.lift import lifted
 from planner.matcher import QueryMatcher

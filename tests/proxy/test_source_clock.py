@@ -98,3 +98,20 @@ async def _asked_while_wanted() -> None:
     await asyncio.sleep(0)
     assert source.asked == 2
     await clock.close()
+
+
+def test_of_a_second_it_is_told_between_which_microseconds_it_is() -> None:
+    source = Source(ahead=500.25, takes=0.1)
+    source.look()
+    for at in (1002.0, 1002.3, 1002.6, 1002.69):
+        source.now = at
+        told, micros = source.clock.utc(), source.clock.micros()
+        assert told is not None and micros is not None
+        true = source.now + source.ahead - (told - EPOCH).total_seconds()
+        assert micros[0] <= true * 1e6 <= micros[1] and 100_000 <= micros[1] - micros[0] <= 100_010
+    assert source.clock.utc() is not None
+    source.now += 0.05  # a moment later it may be the next second
+    assert source.clock.micros() is None
+    source.clock = SourceClock(source.ask, lambda: source.now, tolerance=5)
+    source.look()
+    assert source.clock.utc() is not None and source.clock.micros() == (0, 0)

@@ -342,8 +342,8 @@ MUTANTS = (
         "events",
         "answers from before a DDL statement are not stored",
         all_of(
-            edit(dataflow.fill, "_replay", ("if record.concerns(node):", "if False:")),
-            edit(dataflow.fill, "_drop_touched", ("not record.concerns(node)", "True")),
+            edit(dataflow.fill, "replay", ("if record.concerns(node):", "if False:")),
+            edit(dataflow.fill, "drop_touched", ("not record.concerns(node)", "True")),
             edit(Fill, "bring_forward", ("if generation != node.generation or later is None:", "if later is None:")),
         ),
     ),
