@@ -131,9 +131,10 @@ def effects_of(statement: Statement) -> Effects:
     goes_back = kind is Kind.SAVEPOINT and bool(statement.options)
     hides_tables = unknown or any(part.temporary for part in of_parts)
     tracks = frozenset(name for name in settings if name.startswith("session_track"))
-    unsettles = sets is None or any(one.scope is Scope.OTHER for one in sets)
+    # What is called may set roles, of which no tracker tells.
+    unsettles = unknown or sets is None or any(one.scope is Scope.OTHER for one in sets)
     ddl = any(part.kind is Kind.DDL for part in parts)
-    simple = not (unknown or hides_tables or unsettles or tracks or ddl)
+    simple = not (hides_tables or unsettles or tracks or ddl)
     others_set = any(part.kind is Kind.SET for part in parts) and not settings <= OF_TRANSACTIONS
     table_locks = [part.table_locks for part in of_parts if part.table_locks is not None]
     return Effects(
@@ -155,7 +156,7 @@ def effects_of(statement: Statement) -> Effects:
         explained=of_kind.explained,
         unsettles=unsettles,
         resolves=not simple or others_set,
-        recodes=any(name.startswith(OF_CHARACTER_SETS) for name in settings) or unknown or unsettles,
+        recodes=any(name.startswith(OF_CHARACTER_SETS) for name in settings) or unsettles,
         single=of_kind.single,
         several=statement.parts != (),
         sets_only=statement.parts != ()

@@ -87,14 +87,15 @@ def _doubt(state: SessionState, effects: Effects, *, failed: bool) -> None:
         state.set_tracks |= effects.tracks
     # Of what may be called, procedures may switch the binlog off, and CALL ends with an OK packet or an error.
     state.hides_writes |= failed and effects.calls_unknown
+    if effects.calls_unknown or effects.sets_roles:
+        state.doubt_rights()
+        state.role_set = not effects.calls_unknown and (state.role_set or not failed)
     unknown_rows = effects.calls_unknown and state.eof and not effects.calls
     if unknown_rows or (failed and (effects.error_hides or effects.triggers)):
         state.known = state.token_known = False  # an error tells nothing, nor do rows that end with EOF
         state.marks = ALL_MARKS
     elif effects.unsettles:
         state.known = False
-        if effects.sets_roles and not failed:
-            state.note_rights(roles=True)
     state.hiding |= effects.hides_tables or (state.changed and not effects.explained)
     if state.hiding:
         state.not_hidden.clear()

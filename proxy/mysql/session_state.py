@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from gtid_tracker.gtid import GtidSet
 from proxy.mysql.announces import NOBODY, Announces
@@ -76,6 +77,9 @@ KEEP_ALIVE = 300.0
 """Seconds after which a session that lives by its hits is shown to MySQL to be in use, at the latest."""
 
 
+_doubts = count(1)  # of rights
+
+
 @dataclass(slots=True)
 class SessionState:
     """A session as far as MySQL has told of it."""
@@ -88,6 +92,7 @@ class SessionState:
     accounts: Callable[[], int] = int  # the version of accounts and their rights
     set_names: SetNames = field(default_factory=SetNames)  # what is known of it, for all sessions
     names: Names | None = None  # of a SET NAMES behind which MySQL has not been asked what the session is like
+    role_set: bool = False  # by SET ROLE, since MySQL was asked for the roles
     # As of which of them MySQL has read the session's rights: at the login, of its database, of its roles.
     rights: tuple[int, int, int] = (0, 0, 0)
     values: dict[str, str] = field(default_factory=dict)  # of its variables
@@ -325,7 +330,10 @@ class SessionState:
         identity = f"{account} {role}"
         if (identity, database) != (self.identity, self.database):
             known = self.identity != ""  # or it is as of the login
-            self.note_rights(database=known and database != self.database, roles=known and identity != self.identity)
+            self.note_rights(database=known and database != self.database)
+            if known and identity != self.identity and not self.role_set:
+                self._part_rights()  # a routine leaves the database's rights as they were with the roles before
+        self.role_set = False
         self.account, self.identity, self.database = account, identity, database
         self.values = {name: text or "" for name, text in zip(ASKED, row[5:], strict=True)}
         is_off = self.values.pop(AUTOCOMMIT) == "0"
@@ -359,12 +367,23 @@ class SessionState:
         self._note_limits()
         self.known = self.token_known
 
-    def note_rights(self, *, login: bool = False, database: bool = False, roles: bool = False) -> None:
+    def note_rights(self, *, login: bool = False, database: bool = False) -> None:
         """MySQL has just read these rights of the session."""
         now = self.accounts()
-        read = (login, login or database or roles, login or roles)
+        read = (login, login or database, login)
         first, second, third = (now if new else old for new, old in zip(read, self.rights, strict=True))
         self.rights = first, second, third
+
+    def doubt_rights(self) -> None:
+        """MySQL may have read the roles' rights anew, or not: SET ROLE does not where the roles stay as they are. What
+        it says to this session is no other session's to go by then, nor its own behind the next doubt."""
+        now = self.accounts()
+        if self.rights[1:] != (now, now):
+            self._part_rights()
+
+    def _part_rights(self) -> None:
+        doubt = -next(_doubts)
+        self.rights = self.rights[0], doubt, doubt
 
     def forget_values(self) -> None:
         """No variable has a value that is the caches', as far as is known."""

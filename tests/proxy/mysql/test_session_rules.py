@@ -15,6 +15,7 @@ from proxy.mysql.packets import STATUS_AUTOCOMMIT, STATUS_IN_TRANS, ErrorAnswer
 from proxy.mysql.responses import NO_STATUS, Outcome
 from proxy.mysql.session_rules import Sent, after, ends_shown
 from proxy.mysql.session_state import SessionState
+from proxy.mysql.session_variables import ASKED
 from proxy.mysql.statement_kind import classify
 
 ALONE, IN_ONE, OFF = STATUS_AUTOCOMMIT, STATUS_AUTOCOMMIT | STATUS_IN_TRANS, 0
@@ -102,8 +103,10 @@ def test_tables_are_locked_until_they_are_let_go() -> None:
 
 
 def test_what_mysql_does_not_tell_is_in_doubt() -> None:
-    assert left_by("SELECT f(1)", ALONE, ALONE).known, "an OK packet tells"
-    assert not left_by("SELECT f(1)", ALONE, ALONE, eof=True).known, "rows that end with EOF do not"
+    assert left_by("SELECT 1", ALONE, ALONE).known
+    assert not left_by("SELECT f(1)", ALONE, ALONE).known, "it may have set roles"
+    assert left_by("SELECT f(1)", ALONE, ALONE).token_known, "an OK packet tells"
+    assert not left_by("SELECT f(1)", ALONE, ALONE, eof=True).token_known, "rows that end with EOF do not"
     assert left_by("CREATE TEMPORARY TABLE x (id INT)", ALONE, ALONE, not_hidden={("d", "t")}).hiding
     assert not left_by("SET ROLE NONE", ALONE, ALONE).known
     assert left_by("SET @x = 1", ALONE, ALONE, changed=True).hiding is False
@@ -113,6 +116,26 @@ def test_what_mysql_does_not_tell_is_in_doubt() -> None:
     assert left_by("SELECT x FROM t", ALONE, ALONE, errno=1054).known
     assert left_by("SELECT 1", ALONE, ALONE, changed=True).hiding, "it changed what its text does not say"
     assert left_by("SET SESSION session_track_gtids = OFF", ALONE, ALONE).tracks_changed
+
+
+@pytest.mark.parametrize("sql", ["SET ROLE NONE", "SET ROLE r; SELECT 1", "CALL p()", "SELECT f(1)", "SET @x = f(1)"])
+@pytest.mark.parametrize("errno", [0, 1054])
+def test_where_roles_may_be_read_anew_rights_are_no_other_sessions(sql: str, errno: int) -> None:
+    """Where rights have changed since they were read: else they are what they were."""
+    then = FAILED if errno else ALONE
+    assert left_by(sql, ALONE, then, errno=errno, rights=(3, 3, 3), accounts=lambda: 3).rights == (3, 3, 3)
+    one, other = (left_by(sql, ALONE, then, errno=errno, rights=(3, 3, 3), accounts=lambda: 4) for _ in range(2))
+    assert one.rights[0] == other.rights[0] == 3, "global rights are read at the login"
+    assert not {3, 4}.intersection(one.rights[1:] + other.rights[1:]) and one.rights[1:] != other.rights[1:]
+    assert left_by("SELECT 1", ALONE, ALONE, rights=(3, 3, 3), accounts=lambda: 4).rights == (3, 3, 3)
+
+
+def test_roles_that_a_routine_has_set_are_no_other_sessions() -> None:
+    """MySQL goes on by the database's rights of the roles before."""
+    for sql, alike in (("SET ROLE NONE", True), ("CALL p()", False), ("SELECT f(1)", False)):
+        state = left_by(sql, ALONE, ALONE, identity="u r", account="u", rights=(3, 3, 3), accounts=lambda: 3)
+        state.learn(["x", "u", "NONE", "", "UTC", *("0" for _ in ASKED)], bytes(20))
+        assert state.identity == "u NONE" and (state.rights == (3, 3, 3)) == alike
 
 
 @pytest.mark.parametrize(
