@@ -117,6 +117,33 @@ def test_what_a_killed_session_waits_for_is_not_answered(beside: Beside) -> None
     client.close()
 
 
+TRANSACTIONS = {
+    "of hits": ("BEGIN", BY_ID.format(1)),
+    "autocommit off": ("SET autocommit = 0", BY_ID.format(1)),
+    "read at MySQL": ("BEGIN", "SELECT COUNT(*) FROM item", BY_ID.format(1)),
+    "written": ("BEGIN", BY_ID.format(1), "UPDATE item SET n = 99 WHERE id = 1", BY_ID.format(1)),
+    "read committed": ("SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "BEGIN", BY_ID.format(1)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("transaction", TRANSACTIONS)
+def test_a_transaction_that_is_killed_is_over(beside: Beside, transaction: str, way: str) -> None:
+    """It gets no hit either, and what it has written is no more, for hits of others, too."""
+    client, statement = reader(beside)
+    for text in TRANSACTIONS[transaction]:
+        client.query(text)
+    held = Held(beside)
+    kill(beside, client)
+    client.write(packet(WAYS[way](client, statement), 0))
+    held.release()
+    assert client.at_end(), "a hit in a transaction that MySQL has ended"
+    client.close()
+    with beside.client() as other:
+        found = read_until_hit(beside, other, other.query, BY_ID.format(1))[-1]
+        assert b"\x0210" in found, "10, as it was before"
+
+
 def test_a_kill_of_the_statement_alone_ends_no_session_that_has_none(beside: Beside) -> None:
     def script(client: RawClient) -> None:
         client.query(BY_ID.format(1))
