@@ -343,11 +343,16 @@ class LinearArrangement(Arrangement):
     def copied(self, content: Any) -> Any:
         """The content, so that what is done to one of the two leaves the other as it is."""
 
+    def spared(self, content: Any) -> int:
+        """Bytes of the content that a copy does without."""
+        return 0
+
     def draft(self, entry: Entry, largest: int) -> Entry:
         """A copy of a held entry that nobody holds; its `since` rises when it is changed. One of more than `largest`
         bytes has no content: it cannot be computed."""
-        content = self.copied(entry.content) if entry.size <= largest else None
-        draft = Entry(self, entry.key, content, entry.size)
+        size = entry.size - self.spared(entry.content)
+        content = self.copied(entry.content) if size <= largest else None
+        draft = Entry(self, entry.key, content, size)
         draft.since = -1
         return draft
 

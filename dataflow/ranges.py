@@ -20,7 +20,7 @@ from sqltypes.bounds import LOWER, UPPER, bounds_of
 from sqltypes.expression import Expr, Literal, ParamRef, Row
 
 WORTH = 200  # distinct rows from which a range is looked up
-SHORT = 4000  # rows that are put in order in one step
+SHORT = 4000  # distinct rows that are put in order in one step
 MOST = 20_000  # rows that are listed in one step
 Params = tuple[Any, ...]
 Limit = Callable[[Params], Any]
@@ -54,7 +54,7 @@ class Range:
         return found
 
     def count(self, content: Any, params: Params) -> int | None:
-        """How many `rows` has, but for equal ones."""
+        """How many `rows` has, or a few more (`Bag.count`)."""
         if not self._is_ready(content):
             return None
         bounds = self._bounds(params)

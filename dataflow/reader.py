@@ -351,7 +351,8 @@ class ReaderNode:
         count = range_.count(entry.content, params) if range_ is not None and entry is not None else None
         if entry is None or count is None:
             return 0
-        return entry.size - entry.size * count // max(1, len(entry.content))
+        total: int = entry.content.total
+        return entry.size - entry.size * count // max(1, total)
 
     def rows_of(self, held: Held, params: Params) -> list[Row] | None:
         """The answer's rows, to be encoded; None if a hole was met. They are the answer as long as `bodies` is the list

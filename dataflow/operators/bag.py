@@ -1,7 +1,8 @@
 """The content of a large key of a `RowsNode`: row -> count, and what finds the rows of a range without looking at all.
 
 Law: `orders[at]` has the distinct rows whose value at `at` is not NULL, by that value. Values of one column that are no
-strings compare in Python as in MySQL (`sqltypes.implementations.comparison_key`).
+strings compare in Python as in MySQL (`sqltypes.implementations.comparison_key`). Rows of one value stand by their
+hashes: very many may have it, and a row that goes must be found among them.
 
 Invariants:
 1. No count is below 1; `repeated` is how many rows there are beyond the distinct ones.
@@ -10,17 +11,18 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from operator import itemgetter
+from collections.abc import Callable, Generator, Iterable, Iterator
+from math import inf
 from typing import Any
 
 from sortedcontainers import SortedKeyList
 
 from sqltypes.expression import Row
 
-ORDER_BYTES = 40  # that a row takes in an order
+ORDER_BYTES = 110  # that a row takes in an order
 AT_ONCE = 500  # rows that are put in their place in a step
 MOST_WAITING = 10_000  # changes while an order is being made: then there will be none
+COUNTED = 1000  # distinct rows whose counts are added up at once
 
 
 class Bag(dict[Row, int]):
@@ -73,11 +75,21 @@ class Bag(dict[Row, int]):
         return size
 
     def copy(self) -> Bag:
+        """One without orders, which would be a long step. They can be made again."""
         other = Bag()
         other.update(self)
         other.repeated = self.repeated
-        other.orders = {at: order.copy() for at, order in self.orders.items()}
         return other
+
+    @property
+    def total(self) -> int:
+        """How many rows there are."""
+        return len(self) + self.repeated
+
+    @property
+    def order_size(self) -> int:
+        """How many bytes its orders take."""
+        return ORDER_BYTES * sum(map(len, self.orders.values()))
 
     def all(self) -> list[Row]:
         """Every row, as often as it is there."""
@@ -86,26 +98,46 @@ class Bag(dict[Row, int]):
     def _each(self, rows: Iterable[Row]) -> list[Row]:
         return [row for row in rows for _ in range(self[row])]
 
+    def in_parts(self, most: int) -> Iterator[list[Row]]:
+        """`all`, so many at a time."""
+        part: list[Row] = []
+        for row, count in list(self.items()):
+            left = count
+            while left:
+                some = min(left, most - len(part))
+                part += [row] * some
+                left -= some
+                if len(part) == most:
+                    yield part
+                    part = []
+        if part:
+            yield part
+
     # -- ranges --------------------------------------------------------------------------------------------------------
 
     def count(self, at: int, low: Any, high: Any) -> int:
-        """How many distinct rows `between` has. Requires: there is this order."""
+        """How many rows `between` has; at most so many, where it has many and some are there several times. Requires:
+        there is this order."""
         order = self.orders[at]
-        first = 0 if low is None else order.bisect_key_left(low)
-        last = len(order) if high is None else order.bisect_key_right(high)
-        return max(0, int(last - first))
+        first = 0 if low is None else order.bisect_key_left((low,))
+        last = len(order) if high is None else order.bisect_key_right((high, inf))
+        distinct = max(0, int(last - first))
+        if not self.repeated:
+            return distinct
+        return distinct + self.repeated if distinct > COUNTED else sum(map(self.__getitem__, order.islice(first, last)))
 
     def between(self, at: int, low: Any, high: Any) -> list[Row]:
         """The rows whose value at `at` is at least `low` and at most `high`; None: any. Requires: there is this
         order."""
-        rows = list(self.orders[at].irange_key(low, high))
+        least, most = None if low is None else (low,), None if high is None else (high, inf)
+        rows = list(self.orders[at].irange_key(least, most))
         return self._each(rows) if self.repeated else rows
 
     def put_in_order_now(self, at: int) -> int:
         """Makes this order at once; how many bytes it takes."""
         if at in self.orders or at in self._making:
             return 0
-        order = self.orders[at] = SortedKeyList((row for row in self if row[at] is not None), key=itemgetter(at))
+        order = self.orders[at] = SortedKeyList((row for row in self if row[at] is not None), key=_by(at))
         return len(order) * ORDER_BYTES
 
     def put_in_order(self, at: int) -> Generator[None, None, int]:
@@ -115,7 +147,7 @@ class Bag(dict[Row, int]):
             return 0
         waiting = self._making[at] = []
         try:
-            rows, order = list(self), SortedKeyList(key=itemgetter(at))
+            rows, order = list(self), SortedKeyList(key=_by(at))
             for first in range(0, len(rows), AT_ONCE):
                 order.update([row for row in rows[first : first + AT_ONCE] if row[at] is not None])
                 yield
@@ -138,5 +170,9 @@ class Bag(dict[Row, int]):
         assert all(count > 0 for count in self.values())
         assert self.repeated == sum(self.values()) - len(self)
         for at, order in self.orders.items():
-            assert list(order) == sorted(order, key=itemgetter(at))
+            assert list(order) == sorted(order, key=_by(at))
             assert set(order) == {row for row in self if row[at] is not None} and len(set(order)) == len(order)
+
+
+def _by(at: int) -> Callable[[Row], tuple[Any, int]]:
+    return lambda row: (row[at], hash(row))

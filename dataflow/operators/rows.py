@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 from dataflow.arrangement import Entries, LinearArrangement, Locate, Memory
-from dataflow.entries import Entry, touch
+from dataflow.entries import ENTRY_BYTES, Entry, touch
 from dataflow.operators.bag import Bag
 from planner.plan import RowsArrangement
 from sqltypes.expression import Key, Row
@@ -115,9 +115,10 @@ class RowsNode(LinearArrangement):
         if content.__class__ is not Bag:
             yield content
             return
-        items = list(content.items())
-        for first in range(0, len(items), most):
-            yield [row for row, count in items[first : first + most] for _ in range(count)]
+        yield from content.in_parts(most)
+
+    def spared(self, content: Any) -> int:
+        return content.order_size if content.__class__ is Bag else 0
 
     def copied(self, content: Any) -> Any:
         return content.copy()
@@ -126,6 +127,14 @@ class RowsNode(LinearArrangement):
         if content.__class__ is Bag:
             return content.all()
         return content  # type: ignore[no-any-return]  # a list of rows
+
+    def check_invariants(self) -> None:
+        super().check_invariants()
+        for key, entry in (*self.entries.items(), *self.ahead.items()):
+            size = ENTRY_BYTES + self.spared(entry.content) + sum(map(self._weigh, self.rows(entry.content)))
+            assert entry.size == size, f"{key!r} takes {size} bytes, and {entry.size} are counted"
+            if entry.content.__class__ is Bag:
+                entry.content.check_invariants()
 
 
 def _place(rows: list[Row], row: Row) -> int:

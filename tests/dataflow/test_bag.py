@@ -75,18 +75,61 @@ def test_a_range_has_the_rows_between(
             if isinstance(value := row[0], int) and (low is None or value >= low) and (high is None or value <= high)
         }
     )
-    assert bag.count(0, low, high) == len(found)
+    assert bag.count(0, low, high) == found.total()
 
 
 def test_a_copy_has_what_the_bag_has_and_goes_its_own_way() -> None:
     bag = Bag([(1, 1), (2, 1), (2, 1)])
-    made(bag, 0)
+    size = made(bag, 0)
     other = bag.copy()
+    assert bag.order_size == size and other.order_size == 0, "its orders would be a long step"
+    made(other, 0)
     other.take((2, 1))
     other.add((3, 3))
     bag.check_invariants()
     other.check_invariants()
     assert bag.between(0, 2, 3) == [(2, 1), (2, 1)] and other.between(0, 2, 3) == [(2, 1), (3, 3)]
+
+
+class Counting(int):
+    """Counts how often it is compared with another one."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counting.compared += 1
+        return int(self) == other
+
+    __hash__ = int.__hash__
+
+
+def test_a_row_of_a_value_that_very_many_have_is_found_at_once() -> None:
+    rows = [(Counting(n), 0) for n in range(3000)]
+    bag = Bag(rows)
+    bag.put_in_order_now(1)
+    Counting.compared = 0
+    for n in range(0, 3000, 30):
+        bag.take((Counting(n), 0))
+        bag.add((Counting(n), 0))
+    assert Counting.compared < 100 * 50
+    bag.check_invariants()
+
+
+def test_rows_count_as_often_as_they_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    bag = Bag([(n % 5, 0) for n in range(100)])
+    made(bag, 0)
+    assert bag.count(0, 1, 2) == len(bag.between(0, 1, 2)) == 40
+    assert bag.count(0, 7, 9) == 0
+    monkeypatch.setattr(bags, "COUNTED", 1)
+    assert bag.count(0, 1, 2) >= 40, "where that is long to count it is at most so many"
+    assert bag.count(0, 2, 2) == 20
+
+
+@given(st.lists(ROWS, max_size=20), st.integers(1, 5))
+def test_its_rows_come_in_parts_of_so_many(rows: list[Row], most: int) -> None:
+    parts = list(Bag(rows).in_parts(most))
+    assert Counter(row for part in parts for row in part) == Counter(rows)
+    assert all(0 < len(part) <= most for part in parts)
 
 
 def test_one_makes_an_order_and_who_comes_meanwhile_does_without() -> None:
