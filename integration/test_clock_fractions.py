@@ -10,12 +10,14 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
+from structlog.testing import capture_logs
 
+from dataflow.reader import ReaderNode
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
-from integration.served import last_served
+from integration.served import last_served, read_until_hit
 
 TABLES = (
     "CREATE TABLE p (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, at DATETIME(6), till DATETIME(3), KEY (k))",
@@ -76,6 +78,27 @@ def test_an_answer_changes_in_the_moment_in_which_mysqls_would(beside: Beside, m
     assert changed
     for sql, kinds in served.items():
         assert kinds["hit"] > (0.5 if gap > 0.5 or mode == "maintained" else 0) * kinds.total(), (sql, kinds)
+
+
+def test_a_fault_leaves_the_read_to_mysql(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = "SELECT id FROM p WHERE k = 1 AND at <= NOW(6) ORDER BY id"
+
+    def fails(*_: object) -> None:
+        raise TypeError("planted")
+
+    with beside.client() as through, beside.direct() as direct:
+        direct.query("INSERT INTO p (k, at) VALUES (1, '2020-01-01'), (1, '2100-01-01')")
+        beside.caught_up()
+        through.query(f"CREATE CACHE faulty FROM {sql}")
+        read_until_hit(beside, through, lambda: through.query(sql))
+        with capture_logs() as logs, monkeypatch.context() as patched:
+            patched.setattr(ReaderNode, "between", fails)
+            for _ in range(3):
+                assert answer(through, sql) == answer(direct, sql)
+                assert last_served(beside, through).startswith("passed")
+        assert any(log["event"] == "fault" for log in logs), logs
+        read_until_hit(beside, through, lambda: through.query(sql))
+        assert answer(through, sql) == answer(direct, sql)
 
 
 def test_what_is_more_than_compared_is_mysqls(beside: Beside) -> None:
