@@ -13,7 +13,7 @@ import pytest
 
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
-from integration.oracle.trees import NULL, Spelled, decimal, double, integer, payload, string
+from integration.oracle.trees import DATE, NULL, Spelled, decimal, double, integer, moment, payload, string
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served
@@ -31,6 +31,8 @@ BINDABLE = (
     Spelled("5", 0x8008, (5).to_bytes(8, "little")),
     *(double(1.5), double(2.0), decimal("1.5"), decimal("2"), decimal("1.50"), NULL, integer(2**64 - 1)),
     *map(string, STRINGS),
+    *(moment(text, DATE) for text in ("2024-01-01", "2020-02-29", "1999-01-01")),
+    *(moment(text) for text in ("2024-01-01 10:00:00", "2024-01-01 00:00:00", "2024-01-01 23:59:59.25")),
 )
 BOUND_OFTEN = [form for form in FORMS if "LIKE" in form or any(f"{x} = ?" in form for x in COMPUTED)]
 CRASHING = "DATEDIFF"  # MySQL 9.7 ends where 0 is bound to it
@@ -150,6 +152,9 @@ def test_each_form_bound_with_values_of_each_kind(beside: Beside, mysql: Server)
     ("condition", "hits", "passes"),
     [
         ("DATE(c) = ?", ("2024-01-01", "2024-01-01 00:00:00"), ("a", "2024-1-1", "20240101", "", 20240101)),
+        ("DATE(c) = ?", (moment("2024-01-01", DATE), moment("2024-01-01 10:00:00")), ()),
+        ("(c, id) > (?, 2)", (moment("2024-01-01 10:00:00"), moment("2024-01-01", DATE)), ()),
+        ("c >= ? - INTERVAL 1 DAY", (moment("2024-01-02 10:00:00"),), ()),
         ("YEAR(c) = ?", (2024, 1999, 24, "2024", 2024.0), ("2024.5",)),
         ("s LIKE CONCAT('%', ?, '%')", ("a", "1", "", 1, 1.5, "1.5"), ()),
         ("SUBSTRING(s, 1, 1) = ?", ("a", "ABC"), ()),
@@ -192,6 +197,8 @@ def test_null_and_a_value_of_another_type_behind_it_are_mysqls(beside: Beside) -
 
 def spelled(value: object) -> Spelled:
     match value:
+        case Spelled():
+            return value
         case str():
             return string(value)
         case int():

@@ -135,6 +135,8 @@ def key_of(value: Value, sent: Sent) -> str:
     if isinstance(value, Literal):
         return str(value)
     if isinstance(value, AsBound):
+        if sent.around is Around.DATES and _is_date(value.value) and not sent.list:
+            return _literal_of(value.value, sent)  # which MySQL takes for the same there, and not beside strings
         return BOUND + _bound_literal(value, sent)
     return _literal_of(value, sent)
 
@@ -163,11 +165,16 @@ def as_in_key(value: Value) -> Value:
 
 def _bound_literal(bound: AsBound, sent: Sent) -> str:
     value = bound.value
-    if value is None or isinstance(value, Moment):  # no variable is a date, and one that is NULL has another type
-        raise ComparedElsewhere("NULL or a date is bound where no column tells the type")
+    if value is None or isinstance(value, Moment):  # a variable that is NULL has another type, and none is a time
+        raise ComparedElsewhere("NULL, a time or no whole date is bound where no column tells the type")
     if sent.list or bound.unsigned or not may_be_bound(value, sent.around):
         raise ComparedElsewhere(BEFORE)
     return _literal_of(value, sent)
+
+
+def _is_date(value: Value) -> bool:
+    """Whether it is bound as a date or date-time, and one of the calendar: of others a literal is an error."""
+    return isinstance(value, Moment) and value.has_date and parse_datetime(value) is not None
 
 
 def may_be_bound(value: Value, beside: Around) -> bool:

@@ -54,6 +54,28 @@ def test_what_may_be_bound(value: Value, around: Around, fine: bool) -> None:
         key_of(AsBound(value), sent)
 
 
+@pytest.mark.parametrize(
+    ("value", "sent", "literal"),
+    [
+        ("2024-01-01", Sent(), "DATE'2024-01-01'"),
+        ("2024-01-01 10:00:00", Sent(), "TIMESTAMP'2024-01-01 10:00:00'"),
+        ("2024-02-31", Sent(), ""),  # a literal would be an error
+        ("0000-00-00 00:00:00", Sent(), ""),
+        ("10:00:00", Sent(), ""),
+        ("2024-01-01", Sent(around=Around.NUMBERS), ""),
+        ("2024-01-01", Sent(around=Around.TEXTS), ""),  # MySQL compares a string with it in another way
+        ("2024-01-01", Sent(list=True), ""),
+        ("2024-01-01", Sent(dated=False), ""),
+    ],
+)
+def test_a_date_that_is_bound_beside_dates_is_the_literal(value: str, sent: Sent, literal: str) -> None:
+    if literal:
+        assert key_of(AsBound(Moment(value)), sent) == literal == key_of(Moment(value), sent)
+        return
+    with pytest.raises(ComparedElsewhere):
+        key_of(AsBound(Moment(value)), sent)
+
+
 def test_a_number_without_a_sign_and_one_of_a_list_are_not() -> None:
     for bound, sent in ((AsBound(5, unsigned=True), ANY), (AsBound(5), Sent(around=Around.TEXTS, list=True))):
         with pytest.raises(ComparedElsewhere):
