@@ -261,6 +261,13 @@ class ReaderNode:
         key = self.program.root_key(params)
         return None if key in root.entries else root.standing(key, self.program.root_values(params))
 
+    def tells_between(self, places: Iterable[int]) -> bool:
+        """Whether `between` may tell anything where the parameters at these places differ."""
+        root = self.nodes[0]
+        return (
+            root.crosses(places) if isinstance(root, AnswerNode) else all(at in self.program.compared for at in places)
+        )
+
     def between(self, first: Params, last: Params) -> Params | None:
         """Parameters whose answer, at the position, is that of all that are between these two, which differ in moments;
         None where that is not known. Raises TooLong."""
@@ -269,7 +276,7 @@ class ReaderNode:
         if isinstance(root, AnswerNode):
             reached = root.reached(program.root_key(first), program.root_values(first), program.root_values(last))
             return first if reached and root.reaches else None
-        if not all(at in program.compared and is_not_later(first[at], last[at]) for at in differing):
+        if not self.tells_between(differing) or not all(is_not_later(first[at], last[at]) for at in differing):
             return None
         found = self.derive(first, self.held_levels, self.memory.most_rows)
         if found.holes:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from dataflow.large_answers import Steps
 from gtid_tracker.gtid import GtidSet
 from planner.as_sent import TYPED, Sent
+from proxy.between import Between
 from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from sqltypes.errors import ComparedElsewhere, EvaluationError, Fault
 from sqltypes.expression import Key, Row, Value
@@ -336,7 +337,7 @@ class System(Protocol):
         ...
 
 
-class SessionCache(Cache, Protocol):
+class SessionCache(Cache, Between, Protocol):
     """What the listener for MySQL's protocol asks of a cache beyond the others."""
 
     @property
@@ -354,13 +355,6 @@ class SessionCache(Cache, Protocol):
 
     def note_by_clock(self) -> None:
         """A text asks for it that says NOW() or the like: its keys are of moments."""
-        ...
-
-    def between(
-        self, first: Sequence[ParameterValue], last: Sequence[ParameterValue]
-    ) -> Sequence[ParameterValue] | None:
-        """Parameters of which `hit`, in this step, has the answer of all that are between these two, which differ in
-        moments; None where that is not known. Raises nothing."""
         ...
 
     def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> str:

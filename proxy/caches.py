@@ -125,6 +125,10 @@ class OpenCache:
         except (UpwellError, TooLong):
             return None
 
+    def tells_between(self, first: Sequence[ParameterValue], last: Sequence[ParameterValue]) -> bool:
+        differing = [at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other]
+        return self.reader is not None and len(first) == len(last) and self.reader.tells_between(differing)
+
     @guarded
     def _between(
         self, first: Sequence[ParameterValue], last: Sequence[ParameterValue]

@@ -106,6 +106,7 @@ class AnswerNode(Arrangement):
         crossed = {crossing.position for crossing in plan.crossings}
         self._is_crossed = bool(crossed)
         self._others = tuple(at for at in range(len(plan.key_types)) if at not in crossed)
+        self._others_set = frozenset(self._others)
         self._standing: dict[Row, AnswerEntry] = {}  # by the other parts of the key the last entry that has a reach
 
     @property
@@ -266,6 +267,10 @@ class AnswerNode(Arrangement):
 
         if isinstance(entry, AnswerEntry) and entry.reach is not None:
             self._standing[self._rest(entry.key)] = entry
+
+    def crosses(self, places: Iterable[int]) -> bool:
+        """Whether an answer may reach from one key to another that differs in these parts."""
+        return self._is_crossed and self._others_set.isdisjoint(places)
 
     def ask_reaches(self) -> None:
         """From now on it is asked for with the answers how far they reach, where that can be told."""

@@ -257,6 +257,8 @@ class CachedReads:
 
     def _fill_beside(self, read: CachedRead) -> None:
         """While MySQL answers the first read of a kind, so that the second one is a hit."""
+        if read.upto is not None and not read.cache.tells_between(read.values, read.upto):
+            return  # it would be no answer to anything
         if read.cache.peek(read.values) is None:
             filling = read.cache.fill(read.values, None, read.own_text())
             self._shared.keep_fill(asyncio.get_running_loop().create_task(filling))
