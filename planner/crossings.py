@@ -7,7 +7,8 @@ them. With several such parameters it is the same while each stays below its own
 answer, in the same snapshot; each change that may make it another one empties the answer, as it reads `c`.
 
 A parameter counts if it is compared with columns of base tables by <, <=, >, >= or BETWEEN alone, in WHERE or ON, and
-these are date-times, or whole numbers (seconds of UNIX). All of the analysis must be believed (`Caution`).
+these are date-times, or whole numbers (seconds of UNIX); and only where an index, or a small table, makes it cheap to
+ask. All of the analysis must be believed (`Caution`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from sqltypes.schema import SqlType
 
 _ORDER = frozenset({"<", "<=", ">", ">="})
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+FEW = 10_000  # rows of a table that are read in no time
 _MOMENTS = frozenset({"datetime", "timestamp"})
 
 
@@ -61,7 +63,8 @@ class Crossed:
         for at, several in sorted(self._found.items()):
             if at in self._otherwise or not all(_is_alike(each.column.type, types[at]) for each in several):
                 continue
-            if all(each.column.source in occurrences for each in several):
+            known = all(each.column.source in occurrences for each in several)
+            if known and all(_is_cheap(each, occurrences[each.column.source]) for each in several):
                 for each in several:
                     yield Crossing(at, _next(at, each, occurrences[each.column.source]))
 
@@ -114,6 +117,14 @@ def _is_alike(column: SqlType, parameter: SqlType) -> bool:
     if column.name != parameter.name:
         return False
     return column.name in _MOMENTS or (column.is_integer and column.name != "year")
+
+
+def _is_cheap(compared: _Compared, occurrence: Occurrence) -> bool:
+    """Whether MySQL need not read all of a large table for it."""
+    table = occurrence.table
+    leading = {name.lower() for index in table.indexes for name in index[:1]}
+    asked = {compared.column.name.lower(), *map(str.lower, occurrence.keys.values())}
+    return table.rows_estimate <= FEW or not leading.isdisjoint(asked)
 
 
 def _next(at: int, compared: _Compared, occurrence: Occurrence) -> str:
