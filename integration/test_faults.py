@@ -305,6 +305,7 @@ OF_QUESTIONS = (
         ((proxy.mysql.answered_here, "reply_of"),),
         error=InvariantViolated,
     ),
+    Edge("AnsweredHere.prepared", ((proxy.mysql.answered_here.AnsweredHere, "_prepared_question"),)),
 )
 OF_THE_FIRST_READ = {"OpenCache.encode_as", "OpenCache._peeked", "CachedReads.watched.<locals>.ended"}
 
@@ -437,7 +438,11 @@ def test_what_a_session_asks_about_itself_is_mysqls_where_we_fail(
 
     def differs(direct: RawClient, client: RawClient) -> bool:
         steps = [text.format(1), *asked, text.format(2), asked[0], asked[1]] * 3
-        return any(results(direct, direct.query(step)) != results(client, client.query(step)) for step in steps)
+        if any(results(direct, direct.query(step)) != results(client, client.query(step)) for step in steps):
+            return True
+        prepared = [(one, one.prepare(asked[1]).id) for one in (direct, client)]
+        executed = [[comparable(one, one.execute(id_)) for one, id_ in prepared] for _ in range(3)]
+        return any(wanted != found for wanted, found in executed)
 
     with beside.direct() as direct, beside.client() as client:
         assert client.query(f"CREATE CACHE counted FROM {text.format('?')}")[4] == 0

@@ -56,10 +56,18 @@ class AnsweredHere:
     def prepared(self, statement: PreparedStatement) -> None:
         """MySQL has prepared it, in the session as it is."""
         shared = self._context.shared
-        asks = shared.route(statement.text, statement.database).asks
-        question = shared.questions.asked_by(statement.text) if asks else None
+        try:
+            question = self._prepared_question(statement)
+        except Exception as error:  # noqa: BLE001 - an edge: MySQL has answered
+            shared.note_fault("a prepared question", error, text=repr(statement.text)[:2000])
+            return
         if question is not None and not question.found and not question.shows:
             statement.asked_as = self._context.state.known_whole
+
+    def _prepared_question(self, statement: PreparedStatement) -> Question | None:
+        shared = self._context.shared
+        asks = shared.route(statement.text, statement.database).asks
+        return shared.questions.asked_by(statement.text) if asks else None
 
     def look_execution(self, statement: PreparedStatement, data: bytes, route: Route, why: str) -> bool:
         """As `look`, of an execution (its packet with the header). Where it is not known what the session is like, that
