@@ -123,6 +123,40 @@ def test_a_begin_that_does_more_is_for_mysql(beside: Beside, name: str) -> None:
     same(beside, script, KINDS)
 
 
+ODD = (
+    *("{} /* /* x */", "{} /*", "{} /*!", "/*!50000{}*/", "/*!50000 {}*/", "{} /*!99999 x /* y */ */"),
+    *("{} /*! /* x */ */", "{};;", "{}; ;", "{}\0", "{} -- x", "{} --x", "{}; -- x", "{}\x0b", "({})"),
+    *("{} /*+ x */", "{} /*/"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_an_odd_text_is_what_it_is_at_mysql(beside: Beside, odd: str) -> None:
+    def script(client: RawClient) -> None:
+        if client.socket.getpeername()[1] == beside.port:
+            read_until_hit(beside, client, client.query, READ)
+        client.query("COMMIT")
+        client.transcript.clear()
+        for text in (ODD[0], odd):
+            for begin in BEGINS[2:]:
+                client.query(text.format(begin))
+                client.query(READ)
+                client.query("SHOW WARNINGS")
+                client.query("ROLLBACK")
+            for end in ENDS[:2]:
+                client.query("BEGIN")
+                client.query(READ)
+                client.query(text.format(end))
+                client.query(READ)
+                client.query("SHOW WARNINGS")
+                client.query("ROLLBACK")
+            client.query(text.format(READ))
+            client.query(text.format(READ))
+            client.query("SHOW WARNINGS")
+
+    same(beside, script, KINDS)
+
+
 def test_rows_that_it_has_written_are_rolled_back(beside: Beside) -> None:
     with beside.client() as client, beside.direct() as direct:
         read_until_hit(beside, client, client.query, READ)

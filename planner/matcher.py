@@ -20,7 +20,7 @@ from planner.fingerprint import (
 )
 from planner.hints import MARK
 from planner.plan import QueryPlan
-from planner.scan import ANY_VERSION, DEFAULT_VERSION, ServerVersion, unwrap_version_comments
+from planner.scan import ANY_VERSION, DEFAULT_VERSION, ServerVersion, is_warned_of, unwrap_version_comments
 from sqltypes.errors import ParseError
 from sqltypes.expression import Value
 
@@ -132,6 +132,8 @@ class QueryMatcher:
 
     def fingerprint(self, sql: str, database: str) -> Fingerprint:
         """The text's fingerprint, as this matcher takes it. Raises ParseError."""
+        if is_warned_of(sql):
+            raise ParseError("a version comment of which MySQL warns")
         if self.version is not None:
             return fingerprint(sql, database, self.version)
         if unwrap_version_comments(sql, DEFAULT_VERSION) != unwrap_version_comments(sql, ANY_VERSION):

@@ -126,6 +126,15 @@ def unwrap_version_comments(sql: str, version: ServerVersion) -> str:
     return "".join(out)
 
 
+_WARNED_OF = re.compile(r"/\*!(?:\d{5,6}(?!\s)|(?:[^*/]|\*(?!/)|/(?!\*))*+/\*)")
+
+
+def is_warned_of(sql: str) -> bool:
+    """Whether MySQL warns of a version comment: of one whose text is right behind the number, or that has a comment
+    inside; perhaps of others, too."""
+    return "/*!" in sql and _WARNED_OF.search(sql) is not None
+
+
 def _passed_over(sql: str, start: int) -> int:
     """The end of a version comment that is not read."""
     position = start

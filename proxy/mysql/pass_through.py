@@ -26,6 +26,7 @@ from proxy.mysql.upstream import Upstream
 
 ENDED_HERE = "nothing of the transaction has reached MySQL"
 BEGUN_HERE = "MySQL is told that the transaction has begun once it must answer in it"
+VERSION_COMMENT = b"/*!"  # MySQL may warn of it
 RECENT = 1.0
 """Seconds after which a transaction that the stream brought is visible at MySQL, as far as nothing is asked."""
 VISIBLE_SOON = 0.05
@@ -156,6 +157,8 @@ class PassThrough:
         """Answers BEGIN, where MySQL need not know of it yet, and COMMIT and ROLLBACK of a transaction of which MySQL
         has seen nothing. Whether it was one of these."""
         context, state, statement = self._context, self._state, route.statement
+        if VERSION_COMMENT in self._upstream.text_of(data):
+            return False
         if route.effects.ends_only and ends_here(state):
             state.begun, state.begun_by = 0, ""
             why = ENDED_HERE

@@ -216,7 +216,12 @@ def _moment_of(kind: str) -> Convert:
 
 def is_comment(cut_out: bytes) -> bool:
     """Whether it is a comment, and closed."""
-    return cut_out[0] == SLASH and cut_out[2:3] != b"+" and cut_out.endswith(b"*/") and len(cut_out) > 3
+    return cut_out[2:3] != b"+" and is_closed(cut_out)
+
+
+def is_closed(cut_out: bytes) -> bool:
+    """Whether it is a comment or a hint, and closed."""
+    return cut_out[0] == SLASH and cut_out.endswith(b"*/") and len(cut_out) > 3
 
 
 def numbers(items: bytes) -> tuple[Value, ...]:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from planner.fingerprint import Constant, Fingerprint, ListSlot, is_list, pieces
 from planner.matcher import ParameterValue
 from planner.scan import Token, without_comments
-from proxy.mysql.text_cuts import COMMENT, CONVERTERS, LISTS, SLASH, is_comment, kind_of, list_kind
+from proxy.mysql.text_cuts import COMMENT, CONVERTERS, LISTS, is_closed, is_comment, kind_of, list_kind
 
 _WITH_WORD = frozenset({"date", "timestamp"})  # kinds of literals that have a word before them
 MOST_FUNCTIONS, SHORT = 1024, 1000  # that are kept, letters of one
@@ -75,8 +75,8 @@ def values_of(roles: Sequence[Role], found: Fingerprint, parameters: Iterable[in
 
 
 def comments_only(parts: Iterable[int]) -> Values:
-    """No values, where comments or hints are at these places."""
-    checks = " and ".join(f"p[{part}][0] == {SLASH}" for part in parts)
+    """No values, where comments or hints are at these places, which are closed."""
+    checks = " and ".join(f"is_closed(p[{part}])" for part in parts)
     return _function.__wrapped__(f"() if {checks} else None")
 
 
@@ -112,6 +112,7 @@ def _name(role: Role) -> str:
 _NAMES: dict[str, object] = {
     "__builtins__": {},
     "tuple": tuple,
+    "is_closed": is_closed,
     "map": map,
     "is_comment": is_comment,
     **LISTS,
