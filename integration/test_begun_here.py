@@ -14,7 +14,7 @@ from integration.same_bytes import same
 from integration.served import last_served, read_until_hit
 from integration.test_begun_by_hits import BEHIND_HITS, KINDS, LEVELS, READ
 from integration.test_begun_by_hits import beside as begun_by_hits
-from proxy.mysql.packets import ERR
+from proxy.mysql.packets import COM_FIELD_LIST, COM_INIT_DB, ERR
 
 BEGINS = ("BEGIN", "begin work;", "START TRANSACTION", "/* pool */ START TRANSACTION READ ONLY")
 beside = begun_by_hits
@@ -154,6 +154,33 @@ def test_an_odd_text_is_what_it_is_at_mysql(beside: Beside, odd: str) -> None:
             client.query(text.format(READ))
             client.query("SHOW WARNINGS")
 
+    same(beside, script, KINDS)
+
+
+BETWEEN = ("", "SET @x = 1", "!fields", "!use", "SELECT 1/0", "SHOW WARNINGS", "NO SYNTAX", "DELETE FROM other WHERE id = 99")
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+def test_what_mysql_has_found_before_is_found_behind_it(beside: Beside, between: str) -> None:
+    def script(client: RawClient) -> None:
+        end = client.prepare("COMMIT").id
+        client.query("SELECT id FROM item WHERE id > 0 AND n > -5")
+        client.query("SELECT 1/0 UNION SELECT 2")
+        for _ in range(2):
+            client.query("BEGIN")
+            client.query("COMMIT")
+            client.query("START TRANSACTION READ ONLY")
+            client.execute(end)
+        if between == "!fields":
+            client.command(COM_FIELD_LIST, b"no_such_table\0")
+        elif between == "!use":
+            client.command(COM_INIT_DB, b"no_such_database")
+        elif between:
+            client.query(between)
+        client.query("SHOW WARNINGS")
+        client.query("SELECT FOUND_ROWS()")
+
+    beside.mysql.execute("UPDATE begun_by_hits.item SET n = n + 1 WHERE id = 3")  # and what is new must be waited for
     same(beside, script, KINDS)
 
 

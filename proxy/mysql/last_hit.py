@@ -13,6 +13,7 @@ ask for nothing but FOUND_ROWS() do not go to MySQL: `questions.py` answers them
  a command that is no statement, but COM_PING   | b""             | kept   | a SELECT that finds as many rows
  a new session on the connection                | b""             | kept   | a SELECT that finds as many rows
  any of these, and the hit has an offset        | b""             | b""    | nothing: it tells of what it has seen last
+ another statement, then BEGIN and COMMIT here  | `other`         | b""    | nothing: MySQL knows, `behind_hit` is False
  another statement                              | b""             | b""    | nothing: MySQL knows
 
 A hit that has SQL_CALC_FOUND_ROWS is held with its number: `rows` is a `Counted`, and no LIMIT of it matters.
@@ -75,6 +76,7 @@ class LastHit:
     # begins nothing was found, though MySQL has been asked about it.
     rows: bytes = NO_ROWS
     begins: bool = True  # the session: MySQL has answered nothing but SET in it
+    behind_hit: bool = True  # `other` is: else it stands behind a statement that MySQL has answered
 
     def hit(self, command: bytes, body: bytes, found: int | None = None) -> None:
         """A cache has answered the command. `found`: FOUND_ROWS(), of one that counts."""
@@ -93,6 +95,7 @@ class LastHit:
         """The hit's command may find other rows at MySQL, or no table: it is not run there. `text`: of that command."""
         self.let_go(text)
         self.command = self.other = harmless
+        self.behind_hit = True
 
     def let_go(self, text: bytes) -> None:
         """MySQL is not to run `command` any more, whose text this is. How many rows stood before an offset nobody here
@@ -102,8 +105,16 @@ class LastHit:
             self.rows = b""
         self.command = b""
 
-    def ended_here(self, command: bytes) -> None:
-        """A command that leaves FOUND_ROWS() alone was answered without a cache and without MySQL."""
+    @property
+    def is_unseen(self) -> bool:
+        """Whether MySQL has not seen the last hit, nor anything since."""
+        return self.command != b"" and (self.behind_hit or self.command != self.other)
+
+    def ended_here(self, command: bytes, text: bytes) -> None:
+        """A command that leaves FOUND_ROWS() alone was answered without a cache and without MySQL. `text`: of the one
+        before."""
+        self.behind_hit = self.is_unseen
+        self.let_go(text)
         self.command = self.other = command
 
     def asked_by(self, route: Route) -> bool:

@@ -171,8 +171,7 @@ class PassThrough:
         context.shown.clear()
         hit = context.last_hit
         if hit.command or not state.begun:  # MySQL's own BEGIN will stand before what asks about the statement before
-            hit.let_go(self._upstream.text_of(hit.command))
-            hit.ended_here(data)
+            hit.ended_here(data, self._upstream.text_of(hit.command))
         context.note("answered", "", why)
         self._upstream.ok(state.status)
         return True
@@ -183,7 +182,7 @@ class PassThrough:
         """What MySQL must do first, unseen by the client, so that the statement finds what it would find without
         Upwell."""
         hit, upstream, shared = self._context.last_hit, self._upstream, self._shared
-        if hit.command and shared.seconds_since_change() < RECENT:
+        if hit.is_unseen and shared.seconds_since_change() < RECENT:
             position = shared.position()
             upstream.run(f"DO WAIT_FOR_EXECUTED_GTID_SET('{position}', {VISIBLE_SOON})", _nothing)
         found = FOUND_NONE if hit.may_leave_none(route) and not self._state.one_shot else ""

@@ -97,7 +97,7 @@ def test_an_answer_that_counts_warnings_is_told_of() -> None:
 def test_an_end_that_mysql_does_not_see_leaves_the_rows() -> None:
     last = LastHit()
     last.hit(READ, TWO_ROWS)
-    last.ended_here(COMMIT)
+    last.ended_here(COMMIT, last.command)
     assert (last.command, last.found_text(last.command)) == (COMMIT, RUNS_TWO)
 
 
@@ -148,3 +148,16 @@ def test_a_session_that_begins_anew_is_told_of_the_one_before() -> None:
     last.begun_anew()
     assert last.asked_by(ASKS) and last.found_text(last.command) == RUNS_TWO
     assert not last.asked_by(Route(classify("SHOW WARNINGS"))), "that is forgotten"
+
+
+def test_an_end_behind_what_mysql_has_answered_hides_no_hit() -> None:
+    last = LastHit()
+    last.passed(Route(classify("SELECT 1")), failed=False, several=False)
+    for _ in range(2):
+        last.ended_here(COMMIT, last.command)
+        assert last.command and not last.is_unseen
+    last.hit(READ, TWO_ROWS)
+    assert last.is_unseen
+    for _ in range(2):
+        last.ended_here(COMMIT, last.command)
+        assert last.is_unseen
