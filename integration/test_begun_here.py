@@ -157,7 +157,9 @@ def test_an_odd_text_is_what_it_is_at_mysql(beside: Beside, odd: str) -> None:
     same(beside, script, KINDS)
 
 
-BETWEEN = ("", "SET @x = 1", "!fields", "!use", "SELECT 1/0", "SHOW WARNINGS", "NO SYNTAX", "DELETE FROM other WHERE id = 99")
+BETWEEN = (
+    "", "SET @x = 1", "!fields", "!use", "SELECT 1/0", "SHOW WARNINGS", "NO SYNTAX", "DELETE FROM other WHERE id = 99",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("between", BETWEEN)

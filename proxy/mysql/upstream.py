@@ -74,8 +74,8 @@ class Upstream:
             self.run_command(last_hit.command, self._absorbed)
             last_hit.let_go(self.text_of(last_hit.command))
         elif last_hit.command and kind is not Kind.PREPARED and data[4:5] not in _TELL_NOTHING:
-            # MySQL adds its error to what the statement before has left. A SELECT leaves nothing, as the hit has, and so
-            # does what ended a transaction here: then FOUND_ROWS() stays. BEGIN, which MySQL has been sent, does, too.
+            # MySQL adds its error to what the statement before has left. A SELECT leaves nothing, as the hit has, and
+            # so does what ended a transaction here: then FOUND_ROWS() stays. BEGIN, which MySQL was sent, does, too.
             if last_hit.is_unseen:
                 self.run("SELECT 1", self._absorbed)
             elif not self.state.in_transaction:
