@@ -478,9 +478,16 @@ def test_a_time_that_is_shown_may_be_up_to_any_literal(beside: Beside) -> None:
 def test_in_a_transaction_the_clock_goes_on(beside: Beside) -> None:
     """One state of the rows, and another moment for each statement."""
     with beside.client() as through, beside.direct() as direct:
-        read_until_hit(beside, through, lambda: through.query(BY_NOW))
         for client in (through, direct):
             client.query("SET SESSION transaction_isolation = 'REPEATABLE-READ'")
-            client.query("BEGIN")
-        served = asked_for_a_while(beside, through, direct, BY_NOW)
-        assert sum(count for reason, count in served.items() if reason.startswith("hit")) > 10, served
+        hits, tries = 0, 3  # one that begins as a second does has MySQL's snapshot before its first hit
+        while hits <= 10 and tries:
+            read_until_hit(beside, through, lambda: through.query(BY_NOW))
+            for client in (through, direct):
+                client.query("BEGIN")
+            served = asked_for_a_while(beside, through, direct, BY_NOW)
+            hits = sum(count for reason, count in served.items() if reason.startswith("hit"))
+            for client in (through, direct):
+                client.query("ROLLBACK")
+            tries -= 1
+        assert hits > 10, served

@@ -421,7 +421,7 @@ def test_what_mysql_answers_is_not_older_than_the_hit_before(own_mysql: OwnMySQL
                     pass
                 assert found[0] == found[1], statement
 
-    server = own_mysql("--loose-plugin-load-add=semisync_source.so", "--loose-rpl-semi-sync-source-timeout=40")
+    server = own_mysql("--loose-plugin-load-add=semisync_source.so", "--loose-rpl-semi-sync-source-timeout=15")
     if not server.execute("SHOW VARIABLES LIKE 'rpl_semi_sync_source_enabled'"):
         pytest.skip("this MySQL has no semi-synchronous replication")
     server.execute("CREATE DATABASE late")
