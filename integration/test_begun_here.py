@@ -14,7 +14,7 @@ from integration.same_bytes import same
 from integration.served import last_served, read_until_hit
 from integration.test_begun_by_hits import BEHIND_HITS, KINDS, LEVELS, READ
 from integration.test_begun_by_hits import beside as begun_by_hits
-from proxy.mysql.packets import COM_FIELD_LIST, COM_INIT_DB, ERR
+from proxy.mysql.packets import COM_FIELD_LIST, COM_INIT_DB, COM_STMT_RESET, ERR
 
 BEGINS = ("BEGIN", "begin work;", "START TRANSACTION", "/* pool */ START TRANSACTION READ ONLY")
 beside = begun_by_hits
@@ -183,6 +183,30 @@ def test_what_mysql_has_found_before_is_found_behind_it(beside: Beside, between:
         client.query("SELECT FOUND_ROWS()")
 
     beside.mysql.execute("UPDATE begun_by_hits.item SET n = n + 1 WHERE id = 3")  # and what is new must be waited for
+    same(beside, script, KINDS)
+
+
+@pytest.mark.parametrize("text", ["COMMIT", "ROLLBACK", "SELECT @@autocommit", READ])
+def test_pieces_of_a_parameter_that_it_has_not_are_an_error(beside: Beside, text: str) -> None:
+    def script(client: RawClient) -> None:
+        statement = client.prepare(text).id
+        for reset in (True, False):
+            for _ in range(3):
+                client.execute(statement)
+            client.long_data(statement, 0, b"x")
+            client.execute(statement)
+            for begin in BEGINS:
+                client.query(READ)
+                client.query(begin)
+                client.query(READ)
+                client.execute(statement)
+                client.query("SHOW WARNINGS")
+                client.query("ROLLBACK")
+            if reset:
+                client.command(COM_STMT_RESET, statement.to_bytes(4, "little"))
+        for _ in range(3):
+            client.execute(statement)
+
     same(beside, script, KINDS)
 
 

@@ -48,7 +48,7 @@ class Executions:
             statement.types = None
         except UpwellError as error:
             found.why = self._shared.note_fault("an execution", error, text=repr(statement.text)[:2000])
-        statement.pieces, statement.long_data = statement.long_data, False
+        statement.pieces, statement.long_data = statement.long_data, statement.refused
         return found
 
     def _bind(self, found: Execution, statement: PreparedStatement, data: bytes, *, again: bool) -> None:

@@ -109,7 +109,9 @@ class PreparedStatement:
         self.cursor = False  # MySQL may have one open
         self.closed = False  # MySQL would have closed it at an execution that was a hit
         self.stale = False  # so it was as the execution was sent that MySQL answers
-        self.long_data = False  # sent since the last execution or reset
+        # Whether such data was sent since the last execution or reset, and, since that, for a parameter that it has
+        # not: MySQL refuses it then.
+        self.long_data = self.refused = False
 
     @property
     def resolved(self) -> object:

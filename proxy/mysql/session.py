@@ -365,6 +365,7 @@ class Session:
         if statement is not None:
             self.upstream.show_now(statement)  # an execution would take the pieces
             statement.long_data = True
+            statement.refused |= int.from_bytes(data[9:11], "little") >= statement.parameters
 
     def _reset_statement(self, data: bytes) -> None:
         if self._own_sql.has(data):
@@ -372,7 +373,7 @@ class Session:
             return
         statement = self.upstream.statement_of(data)
         if statement is not None:
-            statement.long_data = statement.cursor = statement.closed = False
+            statement.long_data = statement.refused = statement.cursor = statement.closed = False
         self.upstream.forward(data, Kind.ONE, _nothing)
 
     def _fetch(self, data: bytes) -> None:
