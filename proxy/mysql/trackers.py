@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from gtid_tracker.gtid import GtidSet, parse_owned
+from proxy.mysql.grants import NO_RIGHT
 from proxy.mysql.packets import Malformed, read_lenenc_int
 from proxy.mysql.responses import Kind, Outcome
 from proxy.mysql.session_state import SessionState
@@ -31,6 +32,7 @@ ASK_TRACKS = question(*(f"@@session.{name}" for name in TRACKS))
 ASK_EXECUTED = question("@@GLOBAL.gtid_executed")
 ASK_COMING = question("@@GLOBAL.gtid_owned", "@@GLOBAL.gtid_executed")  # in this order
 NOT_IN_TRANSACTION = 1766  # MySQL's error: session_track_gtids cannot be set while one is under way
+HIDES_NONE = NO_RIGHT | {1049, 1146}  # MySQL's errors of a table that is no temporary one: the session may drop those
 DEADLOCK = 1213  # MySQL's error: the whole transaction is rolled back
 INTERRUPTED = 1317
 ROWS = 64  # answers to ASK that are remembered, of some 1.5 KiB each
@@ -156,15 +158,18 @@ def _row_as_before(payload: bytes) -> tuple[str | None, ...]:
 
 
 async def hidden_table(session: Asking, tables: frozenset[Table]) -> str:
-    """The name of a temporary table of the session that hides one of these; "" if there is none, which is remembered.
-    MySQL itself does not tell of those that CREATE TEMPORARY TABLE ... SELECT makes. Raises SourceDown, Malformed, and
-    as `unless_ended`."""
+    """The name of a temporary table of the session that hides one of these, or may; "" if there is none, which is
+    remembered. MySQL itself does not tell of those that CREATE TEMPORARY TABLE ... SELECT makes. Raises SourceDown,
+    Malformed, and as `unless_ended`."""
     state = session.state
     for schema, name in sorted(tables - state.not_hidden):
         quoted = ".".join(f"`{part.replace('`', '``')}`" for part in (schema, name))
         found = await session.server.ask(session.query(f"SHOW CREATE TABLE {quoted}"), Kind.RESULT)
         unless_ended(state, found)  # a view's row has four columns
-        if found.error is None and (only_row(found.payloads, 2, 4)[1] or "").startswith("CREATE TEMPORARY"):
+        if found.error is not None:
+            if found.error.errno not in HIDES_NONE:  # a HANDLER has it open, or the question was interrupted
+                return name
+        elif (only_row(found.payloads, 2, 4)[1] or "").startswith("CREATE TEMPORARY"):
             return name
         state.not_hidden.add((schema, name))
     return ""
