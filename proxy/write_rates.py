@@ -24,11 +24,14 @@ class WriteRates:
             if self.recent[name] < 1e-3:
                 del self.recent[name]
         for number, (name, total) in enumerate(list(self._total.items()), 1):
-            come, self._marked[name] = total - self._marked.get(name, 0), total
+            marked, self._marked[name] = self._marked.get(name, 0), total
+            come = total - marked if total >= marked else total  # it was forgotten, and counted anew
             if come:
                 self.recent[name] = self.recent.get(name, 0.0) + come
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
+        if len(self._marked) > 2 * len(self._total):
+            self._marked = dict(self._total)
 
     def of(self, tables: frozenset[str]) -> float:
         """Of all of these."""

@@ -157,7 +157,7 @@ class Assembler:
             except MALFORMED:
                 return 0
             message = Transaction(gtid, [TableChanges(mapped.name, pairs)], stamp, size)
-        self.tables.writes[mapped.name] += 1
+        self.tables.note_write(mapped.name)
         position.add(gtid)
         self.committed_at = stamp
         self.last = gtid, data[start + ev.HEADER : end - self._checksum_size]
@@ -287,7 +287,7 @@ class Assembler:
             mapped = self.tables.map(body)
         if self._announced.rows_end is not None:
             self._end_statement()
-        self.tables.writes[mapped.name] += 1
+        self.tables.note_write(mapped.name)
         self._seen.append(mapped)
         self._announced.tables.append(mapped)
 

@@ -20,6 +20,8 @@ from vstream.rows import RowDecoders, make_decoders
 
 _log = structlog.get_logger(__name__)
 
+MOST_COUNTED = 10_000  # tables whose changes are counted
+
 
 class MappedTable:
     """A table id's meaning. `decoders` None: not wanted, or untrusted for the reason in `untrusted`."""
@@ -117,6 +119,12 @@ class TableDecoders:
     def forget_ids(self) -> None:
         """A new binlog file or connection numbers its tables anew."""
         self.by_id.clear()
+
+    def note_write(self, name: str) -> None:
+        """A statement has changed rows of this table."""
+        if len(self.writes) >= MOST_COUNTED and name not in self.writes:
+            self.writes.clear()  # most are no more
+        self.writes[name] += 1
 
     def map(self, body: bytes) -> MappedTable:
         """Learns a TABLE_MAP event (its body). The caller has found that it differs from the last one of this id."""

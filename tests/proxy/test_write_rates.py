@@ -39,3 +39,12 @@ def test_many_tables_are_looked_at_in_steps() -> None:
 
     asyncio.run(scenario())
     assert turns > 3 and rates.of(frozenset(total)) == len(total)
+
+
+def test_what_was_forgotten_and_is_counted_anew_counts_as_new() -> None:
+    total = {"d.t": 5, **{f"d.x{n}": 1 for n in range(9)}}
+    rates = WriteRates(total)
+    total.clear()
+    total["d.t"] = 2
+    asyncio.run(rates.look(1.0))
+    assert rates.of(frozenset({"d.t"})) == 2 and set(rates._marked) == {"d.t"}

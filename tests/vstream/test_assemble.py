@@ -23,6 +23,7 @@ from tests.support.binlog_bytes import (
     unended,
     xid,
 )
+from vstream import decode
 from vstream.assemble import Assembler
 from vstream.broken import StreamBroken
 from vstream.decode import TableDecoders
@@ -415,3 +416,11 @@ def test_a_prepared_transaction_of_which_rows_are_missing_empties_their_table_as
     assert stream.feed(xa(1, 7, T.map())) == [Progress(id_of(1))]
     (given,) = stream.feed([gtid(2), query("XA COMMIT X'37',X'',1")])
     assert given == Ddl(id_of(2), LOST, frozenset({"d.t"}), schema=False)
+
+
+def test_changes_are_counted_of_so_many_tables_and_not_of_all_that_ever_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "MOST_COUNTED", 2)
+    tables = decode.TableDecoders()
+    for name in ("d.a", "d.b", "d.a", "d.c", "d.c"):
+        tables.note_write(name)
+    assert tables.writes == {"d.c": 2}
