@@ -126,7 +126,7 @@ def unwrap_version_comments(sql: str, version: ServerVersion) -> str:
     return "".join(out)
 
 
-_WARNED_OF = re.compile(r"/\*!(?:\d{5,6}(?!\s)|(?:[^*/]|\*(?!/)|/(?!\*))*+/\*)")
+_WARNED_OF = re.compile(r"/\*!(?:\d{5,6}+(?!\s)|(?:[^*/]|\*(?!/)|/(?!\*))*+/\*)")
 
 
 def is_warned_of(sql: str) -> bool:
