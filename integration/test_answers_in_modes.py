@@ -18,7 +18,7 @@ from integration.oracle.answers import parse
 from integration.oracle.trees import NULL, Spelled, decimal, double, integer, payload, string
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.random_queries import RandomQuery, random_query
-from integration.random_tables import first_rows, one_write, random_tables
+from integration.random_tables import RandomTable, first_rows, one_write, random_tables
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from integration.test_settings_that_change_answers import KINDS, both, do, shown
@@ -97,16 +97,23 @@ def differs(pair: Sequence[RawClient], sql: str, mode: str, answer: Answer = who
     return "" if direct == through else f"{mode!r}: {sql}\n  MySQL  {direct}\n  Upwell {through}"
 
 
+LOOSE = "SET sql_mode = 'ALLOW_INVALID_DATES'"
+
+
+def made_anew(mysql: Server, rng: random.Random) -> list[RandomTable]:
+    """Random tables with rows, in the place of those before."""
+    tables = random_tables(rng)
+    mysql.execute(f"USE {DATABASE}", LOOSE, *(f"DROP TABLE IF EXISTS {table.name}" for table in tables))
+    mysql.execute(f"USE {DATABASE}", LOOSE, *(table.ddl() for table in tables), *first_rows(rng, tables))
+    return tables
+
+
 def test_random_queries(beside: Beside, mysql: Server) -> None:
     wrong: list[str] = []
     served: Counter[str] = Counter()
     for seed in range(SEED, SEED + ROUNDS):
         rng = random.Random(seed)
-        tables = random_tables(rng)
-        names = [table.name for table in tables]
-        loose = "SET sql_mode = 'ALLOW_INVALID_DATES'"
-        mysql.execute(f"USE {DATABASE}", loose, *(f"DROP TABLE IF EXISTS {name}" for name in names))
-        mysql.execute(f"USE {DATABASE}", loose, *(table.ddl() for table in tables), *first_rows(rng, tables))
+        tables = made_anew(mysql, rng)
         for mode in MODES.values():
             queries = [random_query(rng, tables) for _ in range(12)]
             texts = [each for query in queries for each in (query.sql, hinted(query.sql, mode))]
@@ -119,7 +126,7 @@ def test_random_queries(beside: Beside, mysql: Server) -> None:
                         served[last_served(beside, pair[1]).split(" ")[0]] += 1
                     changes = [one_write(rng, rng.choice(tables)) for _ in range(4)]
                     for change in changes:
-                        mysql.execute(f"USE {DATABASE}", "SET sql_mode = 'ALLOW_INVALID_DATES'", change)
+                        mysql.execute(f"USE {DATABASE}", LOOSE, change)
                     beside.caught_up()
                     for sql in asked:
                         wrong += filter(None, [differs(pair, sql, mode, rows)])
@@ -134,11 +141,7 @@ def test_random_queries_prepared(beside: Beside, mysql: Server) -> None:
     served: Counter[str] = Counter()
     for seed in range(SEED, SEED + ROUNDS):
         rng = random.Random(seed)
-        tables = random_tables(rng)
-        names = [table.name for table in tables]
-        loose = "SET sql_mode = 'ALLOW_INVALID_DATES'"
-        mysql.execute(f"USE {DATABASE}", loose, *(f"DROP TABLE IF EXISTS {name}" for name in names))
-        mysql.execute(f"USE {DATABASE}", loose, *(table.ddl() for table in tables), *first_rows(rng, tables))
+        tables = made_anew(mysql, rng)
         for mode in MODES.values():
             queries = [random_query(rng, tables) for _ in range(12)]
             texts = [each for query in queries for each in (query.sql, hinted(query.sql, mode))]
@@ -158,7 +161,7 @@ def test_random_queries_prepared(beside: Beside, mysql: Server) -> None:
                                 texts_of = [each.text for each in given]
                                 wrong.append(f"{mode!r}: {sql} {texts_of} {how}\n  {told[0]}\n  {told[1]}")
                     for change in [one_write(rng, rng.choice(tables)) for _ in range(4)]:
-                        mysql.execute(f"USE {DATABASE}", loose, change)
+                        mysql.execute(f"USE {DATABASE}", LOOSE, change)
                     beside.caught_up()
     assert not wrong, f"{len(wrong)}\n" + "\n".join(wrong[:5])
     print(served)
@@ -240,7 +243,7 @@ def test_each_mode_has_its_answers(beside: Beside, mysql: Server, sql: str, mode
             "UPDATE z SET d = d + 0, s = 'a' WHERE id = 1",
         ):
             if change:
-                mysql.execute(f"USE {DATABASE}", "SET sql_mode = 'ALLOW_INVALID_DATES'", change)
+                mysql.execute(f"USE {DATABASE}", LOOSE, change)
                 beside.caught_up()
             for _ in range(3):
                 for two in (pair, others):

@@ -92,6 +92,20 @@ BEHIND_HITS: dict[str, tuple[Step, ...]] = {
 LEVELS = ("REPEATABLE READ", "READ COMMITTED")
 
 
+def go_on(client: RawClient, name: str, level: str, autocommit: int) -> None:
+    """What comes behind hits, what follows from it, and back to where the session was."""
+    for step in BEHIND_HITS[name]:
+        if isinstance(step, str):
+            client.query(step)
+        else:
+            step(client)
+    client.query(READ)
+    client.query("SELECT 2")
+    client.query("ROLLBACK")
+    client.query("SET SESSION TRANSACTION READ WRITE, ISOLATION LEVEL " + level)
+    client.query(f"SET autocommit = {autocommit}")
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", list(BEHIND_HITS))
 def test_behind_hits_as_behind_reads_at_mysql(beside: Beside, name: str, level: str) -> None:
@@ -107,15 +121,6 @@ def test_behind_hits_as_behind_reads_at_mysql(beside: Beside, name: str, level: 
             client.query(READ)
             if through:
                 assert last_served(beside, client).startswith("hit")
-            for step in BEHIND_HITS[name]:
-                if isinstance(step, str):
-                    client.query(step)
-                else:
-                    step(client)
-            client.query(READ)
-            client.query("SELECT 2")
-            client.query("ROLLBACK")
-            client.query("SET SESSION TRANSACTION READ WRITE, ISOLATION LEVEL " + level)
-            client.query("SET autocommit = 0")
+            go_on(client, name, level, autocommit=0)
 
     same(beside, script, KINDS)

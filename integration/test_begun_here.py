@@ -12,7 +12,7 @@ from integration.proxy_thread import Beside
 from integration.raw_client import RawClient
 from integration.same_bytes import same
 from integration.served import last_served, read_until_hit
-from integration.test_begun_by_hits import BEHIND_HITS, KINDS, LEVELS, READ
+from integration.test_begun_by_hits import BEHIND_HITS, KINDS, LEVELS, READ, go_on
 from integration.test_begun_by_hits import beside as begun_by_hits
 from proxy.mysql.packets import COM_FIELD_LIST, COM_INIT_DB, COM_STMT_RESET, ERR
 
@@ -85,16 +85,7 @@ def test_behind_it_as_behind_begin_at_mysql(beside: Beside, name: str, level: st
                 client.query(begin)
                 if hit:
                     client.query(READ)
-                for step in BEHIND_HITS[name]:
-                    if isinstance(step, str):
-                        client.query(step)
-                    else:
-                        step(client)
-                client.query(READ)
-                client.query("SELECT 2")
-                client.query("ROLLBACK")
-                client.query("SET SESSION TRANSACTION READ WRITE, ISOLATION LEVEL " + level)
-                client.query(f"SET autocommit = {autocommit}")
+                go_on(client, name, level, autocommit)
 
     same(beside, script, KINDS)
 

@@ -14,6 +14,7 @@ import contextlib
 import errno
 import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from external_upquery.upstream import Upstream
@@ -398,35 +399,33 @@ class _Speaks:
     """Says whose fault it is where something is lost or malformed within. It has no state, and so there is one of each:
     a login enters a dozen."""
 
+    def __init__(self, fault: Callable[[Lost | Malformed], UpwellError]) -> None:
+        self._fault = fault
+
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Lost | Malformed):
-            raise self.fault(error) from error
-
-    def fault(self, error: Lost | Malformed) -> UpwellError:
-        raise NotImplementedError
+            raise self._fault(error) from error
 
 
-class _ClientSpeaks(_Speaks):
-    def fault(self, error: Lost | Malformed) -> UpwellError:
-        if isinstance(error, Lost):
-            return ClientLeft(f"the client left before its login was over: {error}")
-        bad = MalformedRequest(f"bad handshake: {error}")
-        numbers = {OutOfOrder: 1156, TooLarge: 1153}
-        bad.errno = numbers.get(type(error), 1043)
-        return bad
+def _of_client(error: Lost | Malformed) -> UpwellError:
+    if isinstance(error, Lost):
+        return ClientLeft(f"the client left before its login was over: {error}")
+    bad = MalformedRequest(f"bad handshake: {error}")
+    numbers = {OutOfOrder: 1156, TooLarge: 1153}
+    bad.errno = numbers.get(type(error), 1043)
+    return bad
 
 
-class _MysqlSpeaks(_Speaks):
-    def fault(self, error: Lost | Malformed) -> UpwellError:
-        if isinstance(error, Lost):
-            return _source_down(2013, f"Lost connection to MySQL server during the login: {error}")
-        return _source_down(2027, f"MySQL sent what is no part of a login: {error}")
+def _of_mysql(error: Lost | Malformed) -> UpwellError:
+    if isinstance(error, Lost):
+        return _source_down(2013, f"Lost connection to MySQL server during the login: {error}")
+    return _source_down(2027, f"MySQL sent what is no part of a login: {error}")
 
 
-CLIENT_SPEAKS, MYSQL_SPEAKS = _ClientSpeaks(), _MysqlSpeaks()
+CLIENT_SPEAKS, MYSQL_SPEAKS = _Speaks(_of_client), _Speaks(_of_mysql)
 
 
 def _source_error(payload: bytes) -> SourceError:

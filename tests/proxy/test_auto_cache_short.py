@@ -205,13 +205,7 @@ def test_behind_a_second_of_it_what_is_asked_is_cached_if_the_loop_is_not_short(
         rig.used += 0.12
         rig.now += 0.25
         rig.statements += 100
-
-        async def tick() -> None:
-            rig.auto.tick()
-            while rig.auto.looking:
-                await asyncio.sleep(0)
-
-        asyncio.run(tick())
+        rig.tick()
     assert rig.caches.made == [SLOW]
 
 
@@ -234,11 +228,5 @@ def test_where_load_comes_and_goes_nothing_waits_for_that() -> None:
         rig.used += (0.05, 0.12)[number % 2]
         rig.now += 0.25
         rig.statements += (10, 140)[number % 2]
-
-        async def tick() -> None:
-            rig.auto.tick()
-            while rig.auto.looking:
-                await asyncio.sleep(0)
-
-        asyncio.run(tick())
+        rig.tick()
     assert rig.caches.made == [SLOW]

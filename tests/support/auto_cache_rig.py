@@ -121,6 +121,15 @@ class Rig:
             info.misses += int(misses * every / 60)
             await self._looks(self.now + every)
 
+    def tick(self) -> None:
+        """A tick, and the look that it begins."""
+        asyncio.run(self._tick())
+
+    async def _tick(self) -> None:
+        self.auto.tick()
+        while self.auto.looking:
+            await asyncio.sleep(0)
+
     def seconds(self, seconds: float) -> None:
         asyncio.run(self._looks(self.now + seconds))
 
