@@ -68,7 +68,7 @@ class Relay:
         self._whole = min(WHOLE, largest)
         self._writable = self._server_writable = True  # a socket takes bytes
         self._reading = True  # from the client
-        self._sent_before = -1  # as of when what is under way has begun, `ServerWire.sent`
+        self._sent_at_rest = -1  # `ServerWire.sent` as nothing was under way last
         responses = Responses(
             self._forward_answer,
             self._on_farewell,
@@ -225,8 +225,6 @@ class Relay:
 
     def occupy(self) -> None:
         """Something is under way. What was at hand of the session may not hold behind it, if MySQL is sent anything."""
-        if not self.busy:
-            self._sent_before = self.server.sent
         self.busy = True
         self._quick.close()
 
@@ -237,7 +235,8 @@ class Relay:
 
     def _note_free(self) -> None:
         if not self.busy:
-            self._quick.reopen(unheard=self.server.sent == self._sent_before)
+            sent, self._sent_at_rest = self._sent_at_rest, self.server.sent
+            self._quick.reopen(unheard=sent == self.server.sent)
         if self.compressed is not None and not self.busy:
             asyncio.get_running_loop().call_soon(self.compressed.go_on)
 

@@ -132,6 +132,7 @@ class LargeDraws:
         self._begun = self._rng.random() * BEGUN
         self.steps = self._rng.random() < LARGE
         self.short = self._rng.choice((0, 0, 1, 3)) if self.steps else 0
+        self.bags = random.Random(11 * seed + 5).choice((0, 1, 2, 2) if self.steps else (0, 0, 0, 1))
 
     def drawn(self, simulation: Simulation) -> Iterator[Action]:
         """What comes after a step: reads of what is held begin, and go on, while others look at the same caches."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 import dataflow.large_answers
 from dataflow.insertion import Insertion
 from dataflow.large_answers import RowsAt
+from dataflow.operators.bag import Bag
+from dataflow.ranges import Range
 from dataflow.reads import Reads
 from dataflow.state import State
 from dataflow.subscription import Subscriptions
@@ -15,6 +17,21 @@ from proxy.misses import Misses
 from tests.simulation.mutant import Mutant, edit
 
 STEPS = (
+    Mutant(
+        "steps",
+        "a row that comes is put in its place",
+        edit(Bag, "add", ("self._note(row, come=True) if self.orders or self._making else 0", "0")),
+    ),
+    Mutant(
+        "steps",
+        "what comes while rows are put in order is put in its place",
+        edit(Bag, "put_in_order", ("while waiting:", "while False:")),
+    ),
+    Mutant(
+        "steps",
+        "a range has what stands at its end",
+        edit(Range, "rows", ("content.between(self.column, *bounds)", "content.between(self.column, *bounds)[1:]")),
+    ),
     Mutant(
         "steps",
         "what is still to be inserted is brought forward",

@@ -87,6 +87,7 @@ class Schedule:
             sizes=sizes,
             steps=self._large.steps,
             short=self._large.short,
+            bags=self._large.bags,
         )
 
     def _sizes(self) -> tuple[int, ...]:

@@ -30,7 +30,7 @@ class Setup:
     engine. `ring`: its transactions and bytes. `caches`: which queries of `queries.QUERIES` are open at first. `few`:
     so many keys are taken out one by one (`dataflow/remains.py`). `sizes`: of `dataflow.large_change.Sizes`.
     `steps`: every answer is large, so that subscribers are told of it, and its entries go, in steps. `short`: but not
-    one of so many rows."""
+    one of so many rows. `bags`: each key's rows are put in order where a range of them is read; 2: in steps alone."""
 
     rows: dict[str, dict[int, Row]]
     ordered: bool
@@ -41,6 +41,7 @@ class Setup:
     sizes: tuple[int, ...] = ()
     steps: bool = False
     short: int = 0
+    bags: int = 0
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,6 @@ from dataflow.messages import (
     UpqueryRequest,
 )
 from gtid_tracker.gtid import GtidSet
-from planner import upquery_sql
 from proxy.app import stream_doubt
 from proxy.misses import Misses
 from proxy.router import Router
@@ -56,6 +55,7 @@ from tests.simulation.queries import Parameters, fill_types, query
 from tests.simulation.script import Action, Setup
 from tests.simulation.source import Change, Commit, ModelSource
 from tests.simulation.sql_side import DATABASE, State
+from tests.simulation.thresholds import Thresholds
 from tests.support.engine_rig import deliver
 from tests.support.in_steps import everything_in_steps
 
@@ -78,9 +78,7 @@ class Simulation:
 
     def __init__(self, setup: Setup, alter: Callable[[Results], None] | None = None) -> None:
         self.setup = setup
-        # Nothing beyond the limit is fetched: with few rows, too, some are not held.
-        self._topk = upquery_sql.TOPK_SLACK, upquery_sql.TOPK_SPARE
-        upquery_sql.TOPK_SLACK, upquery_sql.TOPK_SPARE = 1000, 0
+        self._thresholds = Thresholds(setup.bags)
         self.source = ModelSource(setup.rows, setup.ordered)
         self.source.locked = lambda: {table for flight in self.flights for table in flight.locked}
         self.at_position = State(setup.rows)
@@ -123,7 +121,7 @@ class Simulation:
         self._touched = False
 
     def close(self) -> None:
-        upquery_sql.TOPK_SLACK, upquery_sql.TOPK_SPARE = self._topk
+        self._thresholds.close()
         self.source.visible.close()
         self.at_position.close()
         self.checks.close()
