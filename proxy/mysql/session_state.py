@@ -14,14 +14,14 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 from gtid_tracker.gtid import GtidSet
 from proxy.mysql.announces import NOBODY, Announces
 from proxy.mysql.ansi_quotes import with_backticks
-from proxy.mysql.bound_values import Undecoded
+from proxy.mysql.lacking import OTHER_BYTES, lacks
 from proxy.mysql.packets import (
     STATUS_AUTOCOMMIT,
     STATUS_IN_TRANS,
@@ -70,9 +70,6 @@ from proxy.mysql.tracker_entries import (
     string_at,
 )
 
-_OUTSIDE = {ASCII: re.compile(rb"[\x80-\xff]"), BMP: re.compile(rb"[\xf0-\xff]")}  # bytes that no such text has
-OTHER_BYTES = {ASCII: re.compile(rb"[\xc2-\xf4][\x80-\xbf]"), BMP: re.compile(rb"[\xf0-\xf4][\x80-\xbf]")}
-"""Bytes of characters that such a set lacks, in an answer in utf8mb4, among which are lengths and numbers, too."""
 KEEP_ALIVE = 300.0
 """Seconds after which a session that lives by its hits is shown to MySQL to be in use, at the latest."""
 
@@ -441,10 +438,7 @@ class SessionState:
         """Whether MySQL may read a text, or strings that are bound beside it, otherwise than in the sessions that fill
         caches: what the session's character sets lack becomes `?`, or an error. `values`: strings, lists of them, and
         what is none."""
-        if not self.narrow:
-            return False
-        outside = _OUTSIDE[self.narrow].search
-        return outside(text) is not None or any(outside(string.encode()) is not None for string in _strings(values))
+        return self.narrow != "" and lacks(self.narrow, text, values)
 
     def as_filled(self, text: bytes) -> bytes | None:
         """A text as a session that fills caches would be sent it, as far as its marks go; None where that is not
@@ -491,16 +485,3 @@ class SessionState:
         """What of the trackers' information the client has asked for itself, by the statement that it is about at the
         latest. Raises Malformed."""
         return shown_entries(state, self.client_tracks)
-
-
-NO_ASCII = "\U0001f600"  # stands for what a session with another character set than UTF-8's may convert
-
-
-def _strings(values: Sequence[object]) -> Iterator[str]:
-    for value in values:
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, Undecoded):
-            yield NO_ASCII
-        elif isinstance(value, tuple):
-            yield from _strings(value)
