@@ -136,9 +136,8 @@ class Shared:
         lives: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         """`utc`: the whole second that MySQL's clock shows, None where that is not known; `micros`: between which
-        microseconds of it that is. `zones`: how far a named time
-        zone's clocks are ahead then, likewise. `lives`: whether MySQL, which
-        has closed a session's connection without a word, is still there; None: if it answers."""
+        microseconds of it that is. `zones`: how far a named time zone's clocks are ahead then, likewise. `lives`:
+        whether MySQL, which has closed a session's connection without a word, is still there; None: if it answers."""
         self.utc = utc
         self._zones = zones
         self._micros = micros
