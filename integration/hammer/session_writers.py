@@ -21,6 +21,7 @@ GONE = -1  # in the place of a version: the row is not there for a moment
 NO_SUCH_GRANT = 1147
 RESET = 0.05  # of the turns: a new session, on the same connection
 EXPLAINED = 0.4  # of the answers
+NEW_LOGIN = 0.3  # of the turns
 PATIENCE = 60.0  # seconds in which the stream must bring a change of rights
 
 
@@ -124,6 +125,11 @@ class RightsChanger(SessionWorker):
                 raise
 
     def turn(self) -> None:
+        """Now and then of a new session: whether MySQL has read rights anew is in doubt once they have changed behind
+        a login, and a doubt is one session's own."""
+        if self.rng.random() < NEW_LOGIN:
+            self.close()
+            self._connect()
         if self.rng.random() < 0.5:
             self._change(f"GRANT SELECT ON {DATABASE}.heads TO {THIRD}")
             self._allowed()
