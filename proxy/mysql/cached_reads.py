@@ -51,7 +51,7 @@ from proxy.mysql.reads import (
 from proxy.mysql.recoding import characters_query, recode_by
 from proxy.mysql.relay import Relay
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
-from proxy.mysql.rows import with_status
+from proxy.mysql.rows import joined
 from proxy.mysql.session_context import SessionContext
 from proxy.mysql.shown import Command, Said, command_of
 from proxy.mysql.trackers import forget_lost, hidden_table, learn_shown, only_row, unless_ended
@@ -486,11 +486,8 @@ class CachedReads:
         """Answers the command. `found`: as `LastHit.hit` has it."""
         self._state.begin_with_hit()
         status = self._state.status
-        if status != PLAIN_STATUS:
-            body = with_status(body, status, eof=self._context.eof)
-            if self._context.eof:  # the packet behind the column definitions has them too
-                head = head[:-2] + body[-2:]
-        self._relay.answer(head + body)
+        plain = status == PLAIN_STATUS
+        self._relay.answer(head + body if plain else joined(head, body, status, eof=self._context.eof))
         self._context.last_hit.hit(data, body, found)
 
     def _send(self, read: CachedRead, body: bytes) -> None:

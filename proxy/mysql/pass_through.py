@@ -13,20 +13,16 @@ from proxy.mysql.last_hit import FOUND_NONE
 from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS, COM_QUERY
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.quick_path import NO_ATTRIBUTES
-from proxy.mysql.reads import begins_here, ends_here, lacks_own_writes, unable
+from proxy.mysql.reads import lacks_own_writes, unable
 from proxy.mysql.relay import Relay
 from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome, nobody_is_told
 from proxy.mysql.routes import NO_CACHE, Route
 from proxy.mysql.session_context import SessionContext
 from proxy.mysql.session_rules import Sent, after, ends_shown
 from proxy.mysql.set_names import Names, names_of
-from proxy.mysql.statement_kind import READS_ONLY
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.upstream import Upstream
 
-ENDED_HERE = "nothing of the transaction has reached MySQL"
-BEGUN_HERE = "MySQL is told that the transaction has begun once it must answer in it"
-VERSION_COMMENT = b"/*!"  # MySQL may warn of it
 RECENT = 1.0
 """Seconds after which a transaction that the stream brought is visible at MySQL, as far as nothing is asked."""
 VISIBLE_SOON = 0.05
@@ -152,29 +148,6 @@ class PassThrough:
         if effects.one_phase and not failed and not (effects.single and sent.in_transaction):
             self._upstream.wrote_unlogged(schema=False)  # it was prepared: MySQL 9.7 writes no event of its end
         self._upstream.answered()
-
-    def bound_here(self, data: bytes, route: Route) -> bool:
-        """Answers BEGIN, where MySQL need not know of it yet, and COMMIT and ROLLBACK of a transaction of which MySQL
-        has seen nothing. Whether it was one of these."""
-        context, state, statement = self._context, self._state, route.statement
-        if VERSION_COMMENT in self._upstream.text_of(data):
-            return False
-        if route.effects.ends_only and ends_here(state):
-            state.begun, state.begun_by = 0, ""
-            why = ENDED_HERE
-            self._shared.system.count("empty_transactions")
-        elif statement.kind is StatementKind.BEGIN and begins_here(state, statement.options):
-            state.begin_here(reads_only=READS_ONLY in statement.options)
-            why = BEGUN_HERE
-        else:
-            return False
-        context.shown.clear()
-        hit = context.last_hit
-        if hit.command or not state.begun:  # MySQL's own BEGIN will stand before what asks about the statement before
-            hit.ended_here(data, self._upstream.text_of(hit.command))
-        context.note("answered", "", why)
-        self._upstream.ok(state.status)
-        return True
 
     # -- what MySQL must do before -------------------------------------------------------------------------------------
 

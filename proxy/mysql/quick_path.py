@@ -13,7 +13,8 @@ their last 8 bytes: they are answered where the socket's bytes arrive.
  was received, in no transaction                           |            |
  another quick hit                                         | kept       | kept; emptied where types change, or where it
                                                            |            | was not alone
- another command, BEGIN and COMMIT answered here too       | kept       | emptied
+ BEGIN and COMMIT, once they were answered here (`bounds`) | kept       | emptied
+ another command                                           | kept       | emptied
  one that MySQL answers or is asked for, the session's end | emptied    | emptied
  a task of which MySQL hears nothing in the session: a miss | set aside, | emptied
                                                            | put back   |
@@ -30,11 +31,12 @@ from typing import Any, NamedTuple
 
 from planner.clock import MAY_HAVE
 from proxy.api import Lookup, ParameterValue, SessionCache
+from proxy.mysql.bounds import LONGEST, Bounds
 from proxy.mysql.last_hit import MOST_FOUND
 from proxy.mysql.packets import COM_QUERY, COM_STMT_EXECUTE, PLAIN_STATUS
 from proxy.mysql.prepared import CURSOR, LONGLONG, PreparedStatement
 from proxy.mysql.reads import COMMITTED, MOST_LOOKED_AT, SERIALIZABLE, Transactions
-from proxy.mysql.rows import end_size, with_status
+from proxy.mysql.rows import end_size, joined
 from proxy.mysql.session_context import SessionContext
 from proxy.mysql.shared import Looked
 from proxy.mysql.shown import QuickHit
@@ -93,6 +95,7 @@ class QuickPath:
         self._last_hit = context.last_hit
         self._no_types = NO_TYPES[context.attributes]
         self._end = end_size(eof=context.eof)  # of an answer without rows
+        self.bounds = Bounds(context)
         self._version = -1  # of caches and accounts, as of which `kinds` is
 
     def remember(self, kind: object, head: bytes) -> None:
@@ -114,6 +117,8 @@ class QuickPath:
         still such."""
         if unheard and self._aside and self._state.calm:
             self.kinds = {**self._aside, **self.kinds}
+        if not unheard:
+            self.bounds.forget()
         self._aside = {}
 
     def invalidate(self) -> None:
@@ -121,6 +126,7 @@ class QuickPath:
         self.kinds.clear()
         self._aside = {}
         self.hot.clear()
+        self.bounds.forget()
 
     def receiver(self, write: Callable[[bytes], None], long_way: Callable[[bytes], None]) -> Callable[[bytes], None]:
         """What takes the client's bytes. A function, not a method, and no call between the socket and the cache: half
@@ -155,12 +161,11 @@ class QuickPath:
         if not self.kinds or int.from_bytes(data[:4], "little") != len(data) - 4:  # its number is 0
             return None
         try:
-            if data[4] == COM_STMT_EXECUTE:
-                found = self._prepared_key(data)
-            elif data[4] == COM_QUERY:
-                found = self._text_key(data)
-            else:
-                return None
+            bound = self.bounds.at_hand.get(data) if len(data) <= LONGEST else None
+            if bound is not None:
+                self.hot.clear()
+                return self.bounds.answer(data, bound)
+            found = self._find(data)
             if found is None:
                 return None
             head, cache, key, way = found[:4]
@@ -179,7 +184,7 @@ class QuickPath:
         if state.begun or state.flags != PLAIN_STATUS:
             if state.transactional and not self._may_follow(found, body):
                 return None
-            answer = self._with_status(head, body)
+            answer = joined(head, body, state.status, eof=self._context.eof)
         else:
             answer = head + body
             if way == BY_BYTES and alone and plain and outside is None:
@@ -191,12 +196,10 @@ class QuickPath:
         last_hit.moment = system.moment
         return answer
 
-    def _with_status(self, head: bytes, body: bytes) -> bytes:
-        """The answer with the session's flags."""
-        body = with_status(body, self._state.status, eof=self._context.eof)
-        if self._context.eof:  # the packet behind the column definitions has them too
-            head = head[:-2] + body[-2:]
-        return head + body
+    def _find(self, data: bytes) -> Found | None:
+        if data[4] == COM_STMT_EXECUTE:
+            return self._prepared_key(data)
+        return self._text_key(data) if data[4] == COM_QUERY else None
 
     def _may_follow(self, found: Found, body: bytes) -> bool:
         """Whether a read of a transaction may be given what is the answer now, which is noted then."""

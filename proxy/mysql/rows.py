@@ -434,6 +434,14 @@ def with_status(body: bytes, status: int, *, eof: bool) -> bytes:
     return body[:-2] + flags if eof else b"%b%b%b" % (body[:-4], flags, body[-2:])
 
 
+def joined(head: bytes, body: bytes, status: int, *, eof: bool) -> bytes:
+    """A whole answer with these status flags, in one copy. `head`, `body`: as for STATUS_AUTOCOMMIT alone."""
+    flags, rows = status.to_bytes(2, "little"), memoryview(body)
+    if eof:  # the packet behind the column definitions has them too
+        return b"".join((memoryview(head)[:-2], flags, rows[:-2], flags))
+    return b"".join((head, rows[:-4], flags, rows[-2:]))
+
+
 def head(definitions: Sequence[bytes], *, eof: bool, status: int = STATUS_AUTOCOMMIT) -> bytes:
     """What goes before the rows: the number of columns, their definitions (payloads as MySQL announced them), and for
     `eof` the packet that ends those, with these status flags."""

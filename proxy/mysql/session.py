@@ -52,7 +52,7 @@ from proxy.mysql.quick_path import QuickPath
 from proxy.mysql.reads import NAMED_BY_QUOTES, READ_OTHERWISE, TELLS
 from proxy.mysql.relay import Relay
 from proxy.mysql.responses import NO_STATUS, Kind, Outcome
-from proxy.mysql.routes import NO_CACHE, SKIPPED
+from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
 from proxy.mysql.session_context import context_of
 from proxy.mysql.shared import Looked, Shared
 from proxy.mysql.statement_kind import Kind as StatementKind
@@ -263,9 +263,16 @@ class Session:
             self.relay.fail(shared.forced(why))
         elif entry.steer is Steer.SKIP:
             self.passing.statement(data, route, SKIPPED)
-        elif more or not self.passing.bound_here(data, route):
+        elif more or not self._bound_here(data, route):
             noted = text if entry.cache is None else None
             self.passing.statement(data, route, why, cache=entry.cache or instead or "", noted=noted)
+
+    def _bound_here(self, data: bytes, route: Route) -> bool:
+        """Whether it was a BEGIN, COMMIT or ROLLBACK that is answered without MySQL."""
+        answer = self.quick.bounds.answer(data, route)
+        if answer is not None:
+            self.relay.answer(answer)
+        return answer is not None
 
     def _look(self, data: bytes, text: bytes) -> Looked:
         """What is known of the text of a command."""
@@ -344,13 +351,14 @@ class Session:
             return
         if self.state.changes_marks(text):
             route = self.shared.large
-        if why == NO_CACHE and not statement.parameters and self.passing.bound_here(data, route):
+        if why == NO_CACHE and not statement.parameters and self._bound_here(data, route):
             return
         name, noted = cache.name if cache is not None else "", target.text if why == NO_CACHE else None
         self.passing.statement(data, route, why, cache=name, noted=noted)
 
     def _close_statement(self, data: bytes) -> None:
         self.statements.pop(data[5:9], None)
+        self.quick.bounds.forget()
         if not self._own_sql.closes(data):
             self.relay.send_unanswered(data)
 
@@ -363,6 +371,7 @@ class Session:
     def _note_long_data(self, data: bytes) -> None:
         statement = self.upstream.statement_of(data)
         if statement is not None:
+            self.quick.bounds.forget()
             self.upstream.show_now(statement)  # an execution would take the pieces
             statement.long_data = True
             statement.refused |= int.from_bytes(data[9:11], "little") >= statement.parameters

@@ -8,12 +8,14 @@ from proxy.api import Served
 from proxy.mysql.commands import Command, LastStatement
 from proxy.mysql.handshake import LoggedIn
 from proxy.mysql.last_hit import LastHit
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, CLIENT_SESSION_TRACK
+from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, CLIENT_SESSION_TRACK, COM_STMT_EXECUTE
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.reads import hit_rule
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.shared import Shared
 from proxy.mysql.shown import Shown
+
+EXECUTES = bytes([COM_STMT_EXECUTE])
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -45,6 +47,11 @@ class SessionContext:
         """How a statement was answered that was no quick hit."""
         self.last_hit.cache = None
         self.last = served, cache, reason, position
+
+    def text_of(self, data: bytes) -> bytes:
+        """What holds the text of a command, b"" of none."""
+        executed = self.statements.get(data[5:9]) if data[4:5] == EXECUTES else None
+        return data if executed is None else executed.text
 
     @property
     def last_statement(self) -> LastStatement | None:

@@ -202,8 +202,7 @@ class Upstream:
 
     def text_of(self, data: bytes) -> bytes:
         """What holds the text of a command, b"" of none."""
-        executed = self.executed_by(data) if data else None
-        return data if executed is None else executed.text
+        return self._context.text_of(data)
 
     def for_mysql(self, data: bytes) -> bytes:
         """A command, the hits before which MySQL has not seen. Shows it those by whose types it goes on comparing."""

@@ -17,7 +17,7 @@ from dataflow.large_answers import at_once
 from external_upquery.protocol import Answers, ResultSet
 from proxy.mysql import rows as mysql_rows
 from proxy.mysql.packets import LARGEST, STATUS_IN_TRANS, STATUS_MORE_RESULTS, lenenc_int, read_lenenc
-from proxy.mysql.rows import FORMATS, ZEROFILL, OneRow, forms_of, head, with_status
+from proxy.mysql.rows import FORMATS, ZEROFILL, OneRow, forms_of, head, joined, with_status
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Row, Value
 from sqltypes.schema import ResultColumn, SqlType
@@ -388,3 +388,14 @@ def test_other_status_flags_leave_the_rest_as_it_is(eof: bool) -> None:
     assert payloads(changed, 4 if eof else 3)[:-1] == payloads(body, 4 if eof else 3)[:-1]
     assert changed.endswith(b"\xfe\0\0\x09\0" if eof else b"\xfe\0\0\x09\0\0\0")
     assert with_status(changed, 2, eof=eof) == body
+
+
+@EOF
+def test_an_answer_with_other_flags_is_put_together_in_one_copy(eof: bool) -> None:
+    columns = columns_of(VARCHAR)
+    body = encoded(columns, [("x",), (None,)], eof=eof)
+    status = STATUS_IN_TRANS | STATUS_MORE_RESULTS
+    one = head([b"a definition"], eof=eof) + body
+    whole = joined(head([b"a definition"], eof=eof), body, status, eof=eof)
+    assert whole == head([b"a definition"], eof=eof, status=status) + with_status(body, status, eof=eof)
+    assert joined(head([b"a definition"], eof=eof), body, 2, eof=eof) == one
