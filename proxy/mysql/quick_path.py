@@ -39,7 +39,7 @@ from proxy.mysql.reads import COMMITTED, MOST_LOOKED_AT, SERIALIZABLE, Transacti
 from proxy.mysql.rows import end_size, joined
 from proxy.mysql.session_context import SessionContext
 from proxy.mysql.shared import Looked
-from proxy.mysql.shown import QuickHit
+from proxy.mysql.shown import Kind
 from sqltypes.expression import Value
 
 # What stands before the value of an execution's only parameter whose type was sent before, with and without
@@ -86,6 +86,7 @@ class QuickPath:
         self.kinds: dict[object, bytes] = {}
         self._aside: dict[object, bytes] = {}  # `kinds` of before what is under way
         self.hot: dict[bytes, Hot] = {}
+        self._shown_kinds: dict[object, Kind] = {}  # of `kinds`, of those that a transaction was given
         # What was found out about the last text that was none of a kind at hand: the long way begins with it.
         self.looked: tuple[bytes, Looked] | None = None
         self._context = context
@@ -118,6 +119,7 @@ class QuickPath:
         if unheard and self._aside and self._state.calm:
             self.kinds = {**self._aside, **self.kinds}
         if not unheard:
+            self._shown_kinds.clear()
             self.bounds.forget()
         self._aside = {}
 
@@ -125,6 +127,7 @@ class QuickPath:
         """Nothing is at hand any more: what was may not hold behind what comes."""
         self.kinds.clear()
         self._aside = {}
+        self._shown_kinds.clear()
         self.hot.clear()
         self.bounds.forget()
 
@@ -211,23 +214,29 @@ class QuickPath:
         if mode is Transactions.OFF or isolation == SERIALIZABLE:
             return False
         if isolation not in COMMITTED or shown.any:
-            head, cache, _, _, values, text, bound = found
-            if mode is Transactions.STRICT or MAY_HAVE.search(text) is not None:
+            if mode is Transactions.STRICT or MAY_HAVE.search(found[5]) is not None:
                 return False
             sequence = shared.sequence()
             if not shown.follows(sequence):
                 return False
-            target = bound[0].target if bound is not None else None
-            rights = shared.grants.version[1], state.identity, state.rights
-            shown.give(
-                QuickHit(
-                    cache, cache.generation, cache.needs, cache.relations, values, head, body, text, bound, target,
-                    state.database, state.announces, rights,
-                ),
-                sequence, shared.position(),
-            )  # fmt: skip
+            shown.give((self._kind(found), found[4], body, found[5], found[6]), sequence, shared.position())
         state.begin_with_hit()
         return True
+
+    def _kind(self, found: Found) -> Kind:
+        """What this hit has in common with others that are given while `kinds` holds."""
+        head, cache, _, _, _, _, bound = found
+        target = bound[0].target if bound is not None else None
+        kind = self._shown_kinds.get((head, target or cache))
+        if kind is not None and kind.generation == cache.generation:
+            return kind
+        state = self._state
+        rights = self._shared.grants.version[1], state.identity, state.rights
+        needs, relations = cache.needs, cache.relations
+        self._shown_kinds[head, target or cache] = kind = Kind(
+            cache, cache.generation, needs, relations, head, target, state.database, state.announces, rights
+        )
+        return kind
 
     def _heat(self, data: bytes, cache: SessionCache, head: bytes) -> None:
         """The next executions like this one take the shortest way."""

@@ -330,7 +330,7 @@ class Session:
             self.passing.statement(data, self.shared.large, READ_OTHERWISE)
             return
         self.state.clock_asked |= not self.state.known and self.shared.asks_clock(statement)
-        asked = self._executions.look(statement, data, again=bool(self.context.shown.said))
+        asked = self._executions.look(statement, data, again=self.context.shown.any)
         target, why, given, text = asked.target, asked.why, asked.given, statement.text
         route, cache = target.route, target.cache
         if asked.values is not None and cache is not None:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from proxy.mysql.routes import Target
     from sqltypes.expression import Value
 
+    Values = tuple[Value, ...]
+
 MOST_GIVEN = 100  # quick hits that are not filed yet: less than a millisecond's work
 SHOWN_KEYS, SHOWN_BYTES = 1000, 1 << 20
 """Of one transaction's answers that are remembered. What is read beyond them is MySQL's: they are looked at again after
@@ -77,32 +79,33 @@ class Said:
         return self.target is not None and self.target.takes(statement, given)
 
 
-@dataclass(slots=True, eq=False)
-class QuickHit:
-    """A hit that was given, not filed yet. `generation`, `needs`, `relations`: of the cache, as it was then. `values`:
-    of the cache's parameters. `bound`: of a prepared statement, it and the types and values that were bound to it. The
-    rest as in `Command` and `Said`."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """What quick hits have in common that are given one after the other to reads of one kind. `generation`, `needs`,
+    `relations`: of the cache, as it is then. The rest as in `Command` and `Said`."""
 
     cache: SessionCache
     generation: int
     needs: frozenset[str]
     relations: frozenset[tuple[str, str]]
-    values: Sequence[ParameterValue]
     head: bytes
-    body: bytes
-    text: bytes
-    bound: tuple[PreparedStatement, object, tuple[Value, ...]] | None
     target: Target | None
     database: str
     announces: object
     rights: tuple[object, ...]
 
-    def command(self) -> Command:
-        bound = None if self.bound is None else (*self.bound[:2], repr(self.bound[2]))
-        return command_of(self.text, bound, self.database, self.announces)
 
-    def said(self) -> Said:
-        return Said(self.head, self.body, self.cache.name, self.needs, self.relations, self.rights, self.target)
+QuickHit = tuple[Kind, "Sequence[ParameterValue]", bytes, bytes, "tuple[PreparedStatement, object, Values] | None"]
+"""A hit that was given, not filed yet: its kind; the values of the cache's parameters; the rows; the text; of a
+prepared statement, it and the types and values that were bound to it. A plain tuple: one is made for each hit."""
+
+
+def _filed(hit: QuickHit) -> tuple[Asked, Command, Said]:
+    kind, values, body, text, bound = hit
+    told = None if bound is None else (*bound[:2], repr(bound[2]))
+    command = command_of(text, told, kind.database, kind.announces)
+    said = Said(kind.head, body, kind.cache.name, kind.needs, kind.relations, kind.rights, kind.target)
+    return _asked(kind.cache, kind.generation, values), command, said
 
 
 class Stage(Enum):
@@ -193,15 +196,16 @@ class Shown:
         """A quick hit is given. Requires: `follows`."""
         self.sequence, self.position = sequence, position
         self._given.append(hit)
-        self._given_keys += keys_in(hit.values)
-        self._given_size += len(hit.body)
+        self._given_keys += keys_in(hit[1])
+        self._given_size += len(hit[2])
 
     def _file(self) -> None:
         given, self._given = self._given, []
         self._given_keys = self._given_size = 0
         for hit in given:
-            self._note(_asked(hit.cache, hit.generation, hit.values), hit.body)
-            self.say(hit.command(), hit.said())
+            asked, command, said = _filed(hit)
+            self._note(asked, said.body)
+            self.say(command, said)
 
     def again(self, cache: SessionCache, parameters: Sequence[ParameterValue]) -> bytes | None:
         """What was shown for this before."""
@@ -211,8 +215,8 @@ class Shown:
         """Is every answer that was shown still the answer at the position of now? No where that cannot be told: a key
         that was evicted. Where it is, the transaction stands there."""
         if (
-            self.answers
-            and sequence != self.sequence
+            sequence != self.sequence
+            and self.answers
             and any(cache.peek(parameters) != body for (cache, _, parameters, _), body in self.answers.items())
         ):
             return False
@@ -239,6 +243,6 @@ class Shown:
         assert len(self._given) <= MOST_GIVEN and len(self._said) <= SHOWN_KEYS
         assert self.keys == sum(keys_in(parameters) for _, _, parameters, _ in self._answers)
         assert (self._given_keys, self._given_size) == (
-            sum(keys_in(hit.values) for hit in self._given),
-            sum(len(hit.body) for hit in self._given),
+            sum(keys_in(values) for _, values, *_ in self._given),
+            sum(len(body) for _, _, body, *_ in self._given),
         )
