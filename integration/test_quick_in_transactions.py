@@ -126,7 +126,7 @@ def test_no_transaction_is_shown_two_states(beside: Beside, level: str, seed: in
 
 
 def test_a_quick_hit_of_another_state_would_be_found(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
-    attribute(Shown, "follows", always)(monkeypatch)
+    attribute(Shown, "_goes_on", always)(monkeypatch)
     assert life(beside, 1, "REPEATABLE READ")[1] > 0
 
 

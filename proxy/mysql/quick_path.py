@@ -49,6 +49,7 @@ HOT = 100  # kinds of execution of one session; clients choose their bytes
 NO_ATTRIBUTES = b"\0\1"
 
 PLAIN, BY_BYTES, LIST = 0, 1, 2
+OFF, STRICT = Transactions.OFF, Transactions.STRICT
 
 Bound = tuple[PreparedStatement, object, tuple[Value, ...]]
 Found = tuple[bytes, SessionCache, Any, int, Sequence[ParameterValue], bytes, Bound | None]
@@ -185,7 +186,7 @@ class QuickPath:
             return None
         state = self._state
         if state.begun or state.flags != PLAIN_STATUS:
-            if state.transactional and not self._may_follow(found, body):
+            if (state.begun or state.transactional) and not self._may_follow(found, body):
                 return None
             answer = joined(head, body, state.status, eof=self._context.eof)
         else:
@@ -207,35 +208,36 @@ class QuickPath:
     def _may_follow(self, found: Found, body: bytes) -> bool:
         """Whether a read of a transaction may be given what is the answer now, which is noted then."""
         state, shown, shared = self._state, self._context.shown, self._shared
-        if not state.under_way:
+        if not (state.begun or state.in_transaction):
             shown.clear()
         isolation = state.values.get("transaction_isolation", "")
         mode = shared.transactions
-        if mode is Transactions.OFF or isolation == SERIALIZABLE:
+        if mode is OFF or isolation == SERIALIZABLE:
             return False
         if isolation not in COMMITTED or shown.any:
-            if mode is Transactions.STRICT or MAY_HAVE.search(found[5]) is not None:
+            _, _, _, _, values, text, bound = found
+            kind = self._kind(found)
+            if mode is STRICT or (kind.by_clock if bound is not None else MAY_HAVE.search(text) is not None):
                 return False
-            sequence = shared.sequence()
-            if not shown.follows(sequence):
+            if not shown.give((kind, values, body, text, bound), shared.sequence(), shared.position):
                 return False
-            shown.give((self._kind(found), found[4], body, found[5], found[6]), sequence, shared.position())
         state.begin_with_hit()
         return True
 
     def _kind(self, found: Found) -> Kind:
         """What this hit has in common with others that are given while `kinds` holds."""
-        head, cache, _, _, _, _, bound = found
-        target = bound[0].target if bound is not None else None
+        head, cache, _, _, _, text, bound = found
+        target = None if bound is None else bound[0].target
         kind = self._shown_kinds.get((head, target or cache))
         if kind is not None and kind.generation == cache.generation:
             return kind
         state = self._state
         rights = self._shared.grants.version[1], state.identity, state.rights
-        needs, relations = cache.needs, cache.relations
+        by_clock = bound is not None and MAY_HAVE.search(text) is not None
         self._shown_kinds[head, target or cache] = kind = Kind(
-            cache, cache.generation, needs, relations, head, target, state.database, state.announces, rights
-        )
+            cache, cache.generation, cache.needs, cache.relations, head, target, state.database, state.announces,
+            rights, by_clock,
+        )  # fmt: skip
         return kind
 
     def _heat(self, data: bytes, cache: SessionCache, head: bytes) -> None:

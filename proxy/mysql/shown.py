@@ -21,7 +21,7 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import blake2b
@@ -93,6 +93,7 @@ class Kind:
     database: str
     announces: object
     rights: tuple[object, ...]
+    by_clock: bool  # a prepared statement that may have functions of the clock
 
 
 QuickHit = tuple[Kind, "Sequence[ParameterValue]", bytes, bytes, "tuple[PreparedStatement, object, Values] | None"]
@@ -180,10 +181,22 @@ class Shown:
         if len(self._said) < SHOWN_KEYS:
             self._said[command] = said
 
-    def follows(self, sequence: int) -> bool:
-        """Whether a quick hit, which is the answer at `sequence`, may be given and put on the list."""
-        if not (self._answers or self._given):
-            return True
+    def give(self, hit: QuickHit, sequence: int, position: Callable[[], str]) -> bool:
+        """Whether a quick hit, which is the answer at `sequence`, may be given; then it is put on the list."""
+        given = self._given
+        if given or self._answers:
+            if not self._goes_on(sequence):
+                return False
+        else:
+            self.sequence, self.position = sequence, position()
+        given.append(hit)
+        values = hit[1]
+        self._given_keys += 1 if len(values) == 1 and values[0].__class__ is int else keys_in(values)
+        self._given_size += len(hit[2])
+        return True
+
+    def _goes_on(self, sequence: int) -> bool:
+        """Whether what is the answer at `sequence` is one state with all that was shown, and can be put on the list."""
         return (
             sequence == self.sequence
             and not self.settled
@@ -191,13 +204,6 @@ class Shown:
             and self.keys + self._given_keys < SHOWN_KEYS
             and self.size + self._given_size <= SHOWN_BYTES
         )
-
-    def give(self, hit: QuickHit, sequence: int, position: str) -> None:
-        """A quick hit is given. Requires: `follows`."""
-        self.sequence, self.position = sequence, position
-        self._given.append(hit)
-        self._given_keys += keys_in(hit[1])
-        self._given_size += len(hit[2])
 
     def _file(self) -> None:
         given, self._given = self._given, []

@@ -151,14 +151,13 @@ def test_of_many_ways_to_ask_the_same_not_all_are_remembered() -> None:
 
 
 def given(cache: Any, number: int = 7, text: bytes = b"SELECT * FROM t WHERE id = 7") -> QuickHit:
-    kind = Kind(cache, cache.generation, cache.needs, cache.relations, b"head", None, "d", (), ("rights",))
+    kind = Kind(cache, cache.generation, cache.needs, cache.relations, b"head", None, "d", (), ("rights",), False)
     return kind, (number,), b"rows", text, None
 
 
 def test_a_quick_hit_is_filed_as_it_was_when_it_was_given() -> None:
     shown, cache = Shown(), Held()
-    assert shown.follows(1)
-    shown.give(given(cache), 1, "here")
+    assert shown.give(given(cache), 1, lambda: "here")
     assert shown.any and shown.stage is FOLLOWS and (shown.sequence, shown.position) == (1, "here")
     cache.generation, cache.needs, cache.relations = 2, frozenset(), frozenset()  # it was dropped, or planned again
     other = Shown()
@@ -180,8 +179,7 @@ def test_a_quick_hit_is_filed_as_it_was_when_it_was_given() -> None:
 def test_a_quick_hit_is_not_given(what: str) -> None:
     shown, cache = Shown(), Held()
     for number in range(MOST_GIVEN - 1):
-        shown.give(given(cache, number), 1, "here")
-    assert shown.follows(1)
+        assert shown.give(given(cache, number), 1, lambda: "here")
     sequence = 1
     match what:
         case "another event":
@@ -189,11 +187,13 @@ def test_a_quick_hit_is_not_given(what: str) -> None:
         case "a snapshot of MySQL's":
             shown.at_mysql(1, "here", opens_snapshot=True)
         case "many not filed":
-            shown.give(given(cache), 1, "here")
+            assert shown.give(given(cache), 1, lambda: "here")
         case "many keys":
             for number in range(SHOWN_KEYS):
                 shown.note(cache, (number,), b"")  # type: ignore[arg-type]
         case _:
             shown.note(cache, (1,), bytes(SHOWN_BYTES))  # type: ignore[arg-type]
-    assert not shown.follows(sequence)
+    assert not shown.give(given(cache, 1_000_000), sequence, lambda: "there")
+    assert shown.position == "here"
+    assert (1_000_000,) not in [parameters for _, _, parameters, _ in shown.answers]
     shown.check_invariants()
