@@ -132,6 +132,19 @@ def test_its_rows_come_in_parts_of_so_many(rows: list[Row], most: int) -> None:
     assert all(0 < len(part) <= most for part in parts)
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_comes_and_goes_between_parts_is_in_none(times: int) -> None:
+    rows = [(n, 0) for n in range(9)] * times
+    bag = Bag(rows)
+    parts = bag.in_parts(2)
+    found = list(next(parts))
+    bag.take((8, 0))
+    bag.add((9, 0))
+    for part in parts:
+        found += part
+    assert Counter(found) == Counter(rows)
+
+
 def test_one_makes_an_order_and_who_comes_meanwhile_does_without() -> None:
     bag = Bag([(n, 0) for n in range(9)])
     first = bag.put_in_order(0)
