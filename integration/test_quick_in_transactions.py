@@ -16,6 +16,7 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from integration.test_own_sql_prepared import table
+from proxy.mysql.reads import AGAIN
 from proxy.mysql.shown import MOST_GIVEN, Shown
 from tests.simulation.mutant import always, attribute
 
@@ -126,7 +127,7 @@ def test_no_transaction_is_shown_two_states(beside: Beside, level: str, seed: in
 
 
 def test_a_quick_hit_of_another_state_would_be_found(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
-    attribute(Shown, "_goes_on", always)(monkeypatch)
+    attribute(Shown, "goes_on", always)(monkeypatch)
     assert life(beside, 1, "REPEATABLE READ")[1] > 0
 
 
@@ -158,3 +159,17 @@ def test_a_miss_of_one_kind_leaves_the_others_quick(beside: Beside) -> None:
         client.query("SELECT 2 + 2")  # MySQL answers this
         client.query(ALL.format(-1))
         assert not reader.was_quick()
+
+
+def test_what_is_held_no_more_is_shown_again(beside: Beside) -> None:
+    with beside.client() as client:
+        read_until_hit(beside, client, client.query, ONE.format(4))
+        client.query("BEGIN")
+        client.query("SELECT 2 + 2")  # nothing is at hand behind it, so the long way gives the next hit
+        shown = client.query(ONE.format(4))
+        assert last_served(beside, client).startswith("hit")
+
+        beside.call(lambda: beside.proxy.app.engine.sieve.evict_to(0))
+        assert client.query(ONE.format(4)) == shown
+        assert last_served(beside, client) == f"hit {AGAIN}"
+        client.query("COMMIT")

@@ -322,13 +322,22 @@ class CachedReads:
             self.pass_read(read, f"{error.reason}: {error.message}")
             return True
         if body is None:
-            return False
+            return self._shown.any and self._again(read)
         if read.cache.counts and (found := read.cache.found(read.values)) is None:
             return False
         if not self._headed(read, body):
             return True
         read.found = found if read.cache.counts else None
         self._show(read, body, Served.MISS if filled else Served.HIT)
+        return True
+
+    def _again(self, read: CachedRead) -> bool:
+        """Answers with what the transaction was shown before, which is held no more."""
+        body = self._shown.again(read.cache, read.values) if one_state(self._state, self._shown) else None
+        if body is None:
+            return False
+        read.rule = AGAIN
+        self._hit_before(read, body)
         return True
 
     def _show(self, read: CachedRead, body: bytes, served: Served) -> None:
@@ -361,14 +370,16 @@ class CachedReads:
     def _remember(self, read: CachedRead, body: bytes) -> None:
         """The transaction is shown this."""
         cache, statement = read.cache, read.kind if isinstance(read.kind, PreparedStatement) else None
+        if read.shown is body and not read.by_clock:
+            bound = None if statement is None else (statement, statement.types, read.given)
+            kind = self._context.shown_kind(cache, read.head, read.target, by_clock=False)
+            given = kind, read.values, body, read.sent, bound
+            if self._shown.give(given, self._shared.sequence(), self._shared.position):
+                return
         self._shown.note(cache, read.values, body)
-        said = Said(read.head, read.shown, cache.name, cache.needs, cache.relations, self._rights(), read.target)
+        said = Said(read.head, read.shown, cache.name, cache.needs, cache.relations, self._context.rights, read.target)
         if not read.by_clock:
             self._shown.say(self._command_of(read.sent, statement, read.given), said)
-
-    def _rights(self) -> tuple[object, ...]:
-        """What the account may do is the same while this is."""
-        return self._shared.grants.version[1], self._state.identity, self._state.rights
 
     def _command_of(self, text: bytes, statement: PreparedStatement | None, given: tuple[Value, ...]) -> Command:
         bound = None if statement is None else (statement, statement.types, repr(given))
@@ -383,7 +394,7 @@ class CachedReads:
         if not shown.said or not state.known:
             return False
         mode = self._shared.transactions
-        said = said_again(state, mode, shown, self._command_of(text, statement, given), self._rights())
+        said = said_again(state, mode, shown, self._command_of(text, statement, given), self._context.rights)
         if said is None or (statement is not None and not said.takes(statement, given)):
             return False
         if statement is not None:

@@ -39,7 +39,7 @@ from proxy.mysql.reads import COMMITTED, MOST_LOOKED_AT, SERIALIZABLE, Transacti
 from proxy.mysql.rows import end_size, joined
 from proxy.mysql.session_context import SessionContext
 from proxy.mysql.shared import Looked
-from proxy.mysql.shown import Kind
+from proxy.mysql.shown import ShownKind
 from sqltypes.expression import Value
 
 # What stands before the value of an execution's only parameter whose type was sent before, with and without
@@ -87,7 +87,7 @@ class QuickPath:
         self.kinds: dict[object, bytes] = {}
         self._aside: dict[object, bytes] = {}  # `kinds` of before what is under way
         self.hot: dict[bytes, Hot] = {}
-        self._shown_kinds: dict[object, Kind] = {}  # of `kinds`, of those that a transaction was given
+        self._shown_kinds: dict[object, ShownKind] = {}  # of `kinds`, of those that a transaction was given
         # What was found out about the last text that was none of a kind at hand: the long way begins with it.
         self.looked: tuple[bytes, Looked] | None = None
         self._context = context
@@ -224,20 +224,15 @@ class QuickPath:
         state.begin_with_hit()
         return True
 
-    def _kind(self, found: Found) -> Kind:
+    def _kind(self, found: Found) -> ShownKind:
         """What this hit has in common with others that are given while `kinds` holds."""
         head, cache, _, _, _, text, bound = found
         target = None if bound is None else bound[0].target
         kind = self._shown_kinds.get((head, target or cache))
         if kind is not None and kind.generation == cache.generation:
             return kind
-        state = self._state
-        rights = self._shared.grants.version[1], state.identity, state.rights
         by_clock = bound is not None and MAY_HAVE.search(text) is not None
-        self._shown_kinds[head, target or cache] = kind = Kind(
-            cache, cache.generation, cache.needs, cache.relations, head, target, state.database, state.announces,
-            rights, by_clock,
-        )  # fmt: skip
+        self._shown_kinds[head, target or cache] = kind = self._context.shown_kind(cache, head, target, by_clock)
         return kind
 
     def _heat(self, data: bytes, cache: SessionCache, head: bytes) -> None:

@@ -244,8 +244,11 @@ def _transaction(read: CachedRead, state: SessionState, shown: Shown, around: Ar
     cache, values = read.cache, read.values
     if cache.counts and one_state(state, shown):
         return COUNTS
+    mode = around.transactions
+    if shown.goes_on(around.sequence()) and not transaction_rule(state, mode, shown, values, again=False):
+        return ""  # what is held is what was shown, if it was; `CachedReads` looks where nothing is held any more
     again = shown.again(cache, values)
-    reason = transaction_rule(state, around.transactions, shown, values, again=again is not None)
+    reason = transaction_rule(state, mode, shown, values, again=again is not None)
     if reason:
         return reason
     if again is not None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from proxy.api import Served
+from proxy.api import Served, SessionCache
 from proxy.mysql.commands import Command, LastStatement
 from proxy.mysql.handshake import LoggedIn
 from proxy.mysql.last_hit import LastHit
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, CLIENT_SESSION_TRACK, COM_STMT_EXECUTE
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.reads import hit_rule
+from proxy.mysql.routes import Target
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.shared import Shared
-from proxy.mysql.shown import Shown
+from proxy.mysql.shown import Shown, ShownKind
 
 EXECUTES = bytes([COM_STMT_EXECUTE])
 
@@ -47,6 +48,17 @@ class SessionContext:
         """How a statement was answered that was no quick hit."""
         self.last_hit.cache = None
         self.last = served, cache, reason, position
+
+    @property
+    def rights(self) -> tuple[object, ...]:
+        """What the account may do is the same while this is."""
+        return self.shared.grants.version[1], self.state.identity, self.state.rights
+
+    def shown_kind(self, cache: SessionCache, head: bytes, target: Target | None, by_clock: bool) -> ShownKind:
+        """Of a hit that is given to a transaction now."""
+        needs, relations, state = cache.needs, cache.relations, self.state
+        of_session = state.database, state.announces, self.rights
+        return ShownKind(cache, cache.generation, needs, relations, head, target, *of_session, by_clock)
 
     def text_of(self, data: bytes) -> bytes:
         """What holds the text of a command, b"" of none."""

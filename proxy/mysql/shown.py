@@ -80,7 +80,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kind:
+class ShownKind:
     """What quick hits have in common that are given one after the other to reads of one kind. `generation`, `needs`,
     `relations`: of the cache, as it is then. The rest as in `Command` and `Said`."""
 
@@ -96,7 +96,7 @@ class Kind:
     by_clock: bool  # a prepared statement that may have functions of the clock
 
 
-QuickHit = tuple[Kind, "Sequence[ParameterValue]", bytes, bytes, "tuple[PreparedStatement, object, Values] | None"]
+QuickHit = tuple[ShownKind, "Sequence[ParameterValue]", bytes, bytes, "tuple[PreparedStatement, object, Values] | None"]
 """A hit that was given, not filed yet: its kind; the values of the cache's parameters; the rows; the text; of a
 prepared statement, it and the types and values that were bound to it. A plain tuple: one is made for each hit."""
 
@@ -185,7 +185,7 @@ class Shown:
         """Whether a quick hit, which is the answer at `sequence`, may be given; then it is put on the list."""
         given = self._given
         if given or self._answers:
-            if not self._goes_on(sequence):
+            if not self.goes_on(sequence):
                 return False
         else:
             self.sequence, self.position = sequence, position()
@@ -195,10 +195,12 @@ class Shown:
         self._given_size += len(hit[2])
         return True
 
-    def _goes_on(self, sequence: int) -> bool:
-        """Whether what is the answer at `sequence` is one state with all that was shown, and can be put on the list."""
+    def goes_on(self, sequence: int) -> bool:
+        """Whether what is the answer at `sequence` is one state with all that was shown, and can be put on the list.
+        Hits were given, or no."""
         return (
-            sequence == self.sequence
+            self.any
+            and sequence == self.sequence
             and not self.settled
             and len(self._given) < MOST_GIVEN
             and self.keys + self._given_keys < SHOWN_KEYS
@@ -231,7 +233,13 @@ class Shown:
 
     def full(self, parameters: Sequence[ParameterValue]) -> bool:
         """Whether no answer to these can be remembered, too. The first one always can."""
-        return bool(self.answers) and (self.keys + keys_in(parameters) > SHOWN_KEYS or self.size > SHOWN_BYTES)
+        if self._given and self._over(parameters):  # what was given twice counts once, once it is filed
+            self._file()
+        return self.any and self._over(parameters)
+
+    def _over(self, parameters: Sequence[ParameterValue]) -> bool:
+        keys = self.keys + self._given_keys + keys_in(parameters)
+        return keys > SHOWN_KEYS or self.size + self._given_size > SHOWN_BYTES
 
     def clear(self) -> None:
         """The transaction is over."""

@@ -223,6 +223,8 @@ def test_a_transaction_is_shown_one_state() -> None:
     assert case.answer() == (None, ""), "at the position"
     case.shown.note(cast(Any, case.cache), (1,), b"rows")
     case.shown.holds(1, "position 1")
+    assert case.answer() == (None, ""), "still at the position: what is held is what was shown"
+    case.around.number = 2
     assert case.answer() == (b"rows", AGAIN)
     case.cache.body, case.around.number = b"others", 2
     case.read.values = (2,)

@@ -9,7 +9,7 @@ import pytest
 from proxy.mysql.reads import OPEN, Transactions, said_again, transaction_rule
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import PINNED_VALUES, switched_on
-from proxy.mysql.shown import MOST_GIVEN, SHOWN_BYTES, SHOWN_KEYS, Kind, QuickHit, Said, Shown, Stage, command_of
+from proxy.mysql.shown import MOST_GIVEN, SHOWN_BYTES, SHOWN_KEYS, QuickHit, Said, Shown, ShownKind, Stage, command_of
 
 EMPTY, FOLLOWS, SETTLED = Stage.EMPTY, Stage.FOLLOWS, Stage.SETTLED
 EVENTS = ("hit", "looks", "opens", "differs", "end")
@@ -151,7 +151,7 @@ def test_of_many_ways_to_ask_the_same_not_all_are_remembered() -> None:
 
 
 def given(cache: Any, number: int = 7, text: bytes = b"SELECT * FROM t WHERE id = 7") -> QuickHit:
-    kind = Kind(cache, cache.generation, cache.needs, cache.relations, b"head", None, "d", (), ("rights",), False)
+    kind = ShownKind(cache, cache.generation, cache.needs, cache.relations, b"head", None, "d", (), ("rights",), False)
     return kind, (number,), b"rows", text, None
 
 
