@@ -29,7 +29,7 @@ MySQL might roll back, would be the application's. (SERIALIZABLE locks, without 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dataflow.messages import OwnAnswer, Statement, UpqueryRequest
 from external_upquery.login import PINNED
@@ -99,11 +99,11 @@ class Plan:
 def plan(request: UpqueryRequest) -> Plan:
     """The pipelined commands of a request. Requires: at least one statement or check."""
     statements = request.statements
-    if request.exact:
-        rows = tuple(range(len(EXACT_OPENING), len(EXACT_OPENING) + len(statements)))
-        settled = rows[-1] + 1 + EXACT_END.index(SETTLED)
-        locking = [query(statement.sql + NOW_OR_NEVER) for statement in statements]
-        exact = (*EXACT_OPENING, *locking, *EXACT_END)
+    if request.exact and not any(statement.before for statement in statements):  # EXECUTE takes no locks
+        exact = [*EXACT_OPENING]
+        rows = _add(exact, [replace(statement, sql=statement.sql + NOW_OR_NEVER) for statement in statements])
+        settled = len(exact) + EXACT_END.index(SETTLED)
+        exact += EXACT_END
         return Plan(b"".join(exact), len(exact), rows, settled + 1, settled=settled)
     packets = [LOWER] if request.lower is None else []
     if len(statements) == 1 and not request.slow and not request.checks:

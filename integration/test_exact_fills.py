@@ -14,7 +14,7 @@ import pytest
 import structlog
 from pymysql.connections import Connection
 
-from dataflow.messages import UpqueryAnswer, UpqueryRequest
+from dataflow.messages import Statement, UpqueryAnswer, UpqueryRequest
 from external_upquery import snapshot
 from external_upquery.executor import Executor
 from external_upquery.protocol import query
@@ -22,6 +22,7 @@ from external_upquery.snapshot import LIMITS
 from gtid_tracker.gtid import Gtid, GtidSet
 from integration.private_mysql import Server
 from integration.upqueries import LONG, answer, failure, request, run, turn, writing
+from planner.hints import hint_of
 from sqltypes.errors import DeadlinePassed, SourceError
 from tests.support.waiting import until
 
@@ -151,6 +152,26 @@ def test_gtid_that_another_session_keeps_stays_in_doubt(mysql: Server, table: st
         found = run(mysql, body)
         cursor.execute("ROLLBACK")
     assert Gtid(OTHERS, 7) in found.bracket.uncertain
+
+
+def test_a_statement_is_asked_as_in_the_ordinary_form(mysql: Server, table: str) -> None:
+    """By the collation that it tells, and with what is to be run before it and behind it."""
+    told = "SELECT{} COUNT(*) FROM {t} WHERE 'a' = 'A'".replace("{}", hint_of(None, "utf8mb4_bin"))
+    prepared = Statement(
+        "EXECUTE one USING @least",
+        ("SET @least = 2", f"PREPARE one FROM 'SELECT COUNT(*) FROM {table} WHERE id >= ?'"),
+        ("DEALLOCATE PREPARE one",),
+    )
+
+    async def body(executor: Executor) -> list[object]:
+        asked = exact(table, told)
+        asked_so = [asked, replace(asked, exact=False), replace(asked, id=asked.id + 1, statements=(prepared,))]
+        found = [(await answer(executor, each)).results for each in asked_so]
+        assert (await executor.query("SELECT 'a' = 'A'"))[1] == [(1,)], "as the session was"
+        assert not executor.counters.get("exact_fills_failed")
+        return [*found]
+
+    assert run(mysql, body, connections=1) == [([(0,)],), ([(0,)],), ([(2,)],)]
 
 
 # -- what becomes of the session ---------------------------------------------------------------------------------------
