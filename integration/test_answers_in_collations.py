@@ -1,5 +1,6 @@
-"""Sessions whose collation_connection counts for a query are answered from a cache of the text that tells it. MySQL is
-asked the same text in a session of that collation: random expressions, while rows change."""
+"""Sessions whose collation_connection counts for a query, or the character set that goes with it, are answered from a
+cache of the text that tells it. MySQL is asked the same text in a session of that collation: random expressions, while
+rows change."""
 
 from __future__ import annotations
 
@@ -32,6 +33,15 @@ SETTINGS = {
     "utf8mb4_bin": "SET collation_connection = {}",
     "utf8mb4_0900_as_cs": "SET collation_connection = {}",
     "utf8mb4_tr_0900_ai_ci": NAMES,
+    # Of other character sets: their literals, and the strings that MySQL makes, are of these.
+    "utf8mb3_general_ci": "SET NAMES utf8mb3",
+    "utf8mb3_bin": "SET collation_connection = {}",
+    "latin1_swedish_ci": "SET NAMES latin1",
+    "latin1_bin": "SET collation_connection = {}",
+    "ascii_general_ci": "SET collation_connection = {}",
+    "cp1257_general_ci": NAMES.replace("utf8mb4", "cp1257"),
+    "gbk_chinese_ci": "SET collation_connection = {}",
+    "binary": "SET collation_connection = {}",
 }
 SEED = int(os.environ.get("UPWELL_COLLATIONS_SEED", "1"))
 ROUNDS = int(os.environ.get("UPWELL_COLLATIONS_ROUNDS", "1"))
@@ -195,16 +205,19 @@ def test_a_statement_is_resolved_by_the_collation_in_which_it_was_prepared(besid
                     assert told[0] == told[1], (name, other, last_served(beside, pair[1]))
 
 
-def test_automatic_caching_makes_what_the_sessions_need(mysql: Server, tmp_path: Path, database: str) -> None:
+@pytest.mark.parametrize("collation", ["utf8mb4_general_ci", "utf8mb3_general_ci", "latin1_swedish_ci", "binary"])
+def test_automatic_caching_makes_what_the_sessions_need(
+    mysql: Server, tmp_path: Path, database: str, collation: str
+) -> None:
     """One cache for sessions of all collations where they do not matter; else one for each."""
     mysql.execute(f"USE `{database}`", *PLAIN)
     steady = "SELECT id, name FROM item WHERE grp = 1 ORDER BY id"
     options = {"auto_cache": "on", "auto_cache_reads": "5", "auto_cache_time": "0ms"}
     with proxy_in_thread(mysql, database, tmp_path, **options) as found, both(found, "OK at the end") as pair:
-        do(pair, NAMES.format("utf8mb4_general_ci"))
+        do(pair, SETTINGS[collation].format(collation))
         for sql in (steady, *OFTEN[:3]):
             read_until_hit(found, pair[1], pair[1].query, sql)
-            assert not differs(pair, sql, "utf8mb4_general_ci")
+            assert not differs(pair, sql, collation)
         made = {cache.sql for cache in found.call(lambda: list(found.proxy.app.catalog.caches.values()))}
         assert sum("QB_NAME" in sql and "'%Y-%m') AS" in sql for sql in made) == 1, made
         assert not any("QB_NAME" in sql and "ORDER BY id" in sql for sql in made), made

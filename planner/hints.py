@@ -4,9 +4,9 @@ One sets sql_mode for its statement (`hint_of`). With it a query is another one:
 whoever asks. It is held in evict mode, for the engine computes as the default mode does. `mode_of` knows it behind the
 first SELECT, and in one spelling alone.
 
-No hint sets collation_connection, the collation of literals. So the name that one gives the query (`QB_NAME`) tells it:
-MySQL does nothing by it, and Upwell sets the variable where it sends such a text itself (`collation_of`). A client's
-own text with such a name is none for a cache (`MARK`).
+No hint sets collation_connection, the collation of literals, with which goes their character set. So the name that one
+gives the query (`QB_NAME`) tells it: MySQL does nothing by it, and Upwell sets the variable where it sends such a text
+itself (`collation_of`). A client's own text with such a name is none for a cache (`MARK`).
 
 Others only say how MySQL is to find the rows (`PLANS`). They are left out of what is parsed. In evict mode they stay in
 the text that MySQL is sent.
@@ -54,8 +54,8 @@ _COLLATION = re.compile(  # of a text, or of one that is prepared
     re.IGNORECASE,
 )
 SETS_MODE = b"SET_VAR(sql_mode="
-COLLATIONS = re.compile(r"utf8mb4_\w+")
-"""Those that can be set so: of other character sets than the caches' sessions have it, MySQL reads strings anew."""
+COLLATIONS = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
+"""Names of those that can be set so."""
 _HINT = re.compile(r"\s*([A-Za-z_]+)\s*(\([^()]*\))?")
 
 

@@ -72,7 +72,7 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
         needs |= _needs(replace(query, tree=with_sample(query.tree, sent, sample)), plan, snapshot)
     if query.modes is not None:
         needs -= {OF_MODE + name for name in SETTABLE}
-    return needs - {COLLATION, BY_CODES} if query.collation else needs
+    return needs - {COLLATION, BY_CODES, STRINGS, BYTES} if query.collation else needs
 
 
 def _needs(query: ParsedQuery, plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:

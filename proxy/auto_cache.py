@@ -28,14 +28,16 @@ import structlog
 
 from external_upquery.login import SQL_MODE
 from planner.hints import without_mode
-from planner.needs import BY_CODES, COLLATION, OF_MODE
+from planner.needs import BY_CODES, BYTES, COLLATION, OF_MODE, STRINGS
 from proxy.api import CacheInfo, MadeBy, Origin
 from proxy.fill_budget import SAVED_US, FillBudget
 from proxy.loop_load import LoopLoad
 from proxy.made_cache import MINUTE, Made
+from proxy.mysql.session_variables import same
 from proxy.proxied import NO_SOURCE, Judgement, ProxiedQueries, ProxiedQuery
 from proxy.two_ways import TwoWays
 from proxy.write_rates import WriteRates
+from sqltypes.collation import character_set
 from sqltypes.errors import UnknownCache, UpwellError
 
 log = structlog.get_logger("upwell.automatic")
@@ -64,7 +66,10 @@ def differing(modes: frozenset[str] | None, collation: str) -> frozenset[str]:
     that caches are filled with."""
     pinned = frozenset(SQL_MODE.split(","))
     other = frozenset(OF_MODE + name for name in (pinned if modes is None else modes) ^ pinned)
-    return other | {COLLATION, BY_CODES} if collation else other
+    if not collation:
+        return other
+    strings = character_set(collation)
+    return other | {COLLATION, BY_CODES} | {name for name in (STRINGS, BYTES) if not same(name, strings)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,9 +58,9 @@ def hint_for(values: Mapping[str, str]) -> bytes:
     if "sql_mode" not in values:
         return b""
     modes, collation = modes_of(values["sql_mode"]), values.get(COLLATION, "")
-    other = values.get("character_set_connection") == "utf8mb4" and COLLATIONS.fullmatch(collation) is not None
     counts = bool((modes ^ modes_of(SQL_MODE)) & _HINTED)
-    return hint_of(modes if counts else None, collation if other and collation != OWN_COLLATION else "").encode()
+    other = collation != OWN_COLLATION and COLLATIONS.fullmatch(collation) is not None
+    return hint_of(modes if counts else None, collation if other else "").encode()
 
 
 def value_of(name: str, values: Mapping[str, str]) -> str:

@@ -80,7 +80,8 @@ def test_a_query_is_named_for_its_collation(modes: frozenset[str] | None, collat
     [
         f"SELECT '{NAMED}' FROM t",
         f"SELECT id FROM t WHERE EXISTS (SELECT{NAMED} 1 FROM t)",
-        "SELECT /*+ QB_NAME(upwell_collation_latin1_bin) */ id FROM t",
+        "SELECT /*+ QB_NAME(upwell_collation_Latin1_bin) */ id FROM t",
+        "SELECT /*+ QB_NAME(upwell_collation__bin) */ id FROM t",
         "SELECT /*+ QB_NAME(upwell_collation_) */ id FROM t",
         "SELECT /*+ QB_NAME(other) */ id FROM t",
         f"SET @upwell_0 = 'SELECT{NAMED}'",

@@ -59,7 +59,11 @@ PINNED_MODES = PINNED_VALUES["sql_mode"]
             {"sql_mode": PINNED_MODES, "collation_connection": "utf8mb4_bin"},
             b" /*+ QB_NAME(upwell_collation_utf8mb4_bin) */",
         ),
-        ({"sql_mode": PINNED_MODES, "collation_connection": "latin1_swedish_ci"}, b""),
+        (
+            {"sql_mode": PINNED_MODES, "collation_connection": "latin1_swedish_ci"},
+            b" /*+ QB_NAME(upwell_collation_latin1_swedish_ci) */",
+        ),
+        ({"sql_mode": PINNED_MODES, "collation_connection": "binary"}, b" /*+ QB_NAME(upwell_collation_binary) */"),
         (
             {"sql_mode": "", "collation_connection": "utf8mb4_general_ci"},
             b" /*+ QB_NAME(upwell_collation_utf8mb4_general_ci) SET_VAR(sql_mode='NO_ENGINE_SUBSTITUTION') */",
@@ -68,6 +72,4 @@ PINNED_MODES = PINNED_VALUES["sql_mode"]
     ],
 )
 def test_the_hint_tells_what_of_a_session_is_another(values: dict[str, str], hint: bytes) -> None:
-    sets = "utf8mb4" if values.get("collation_connection", "utf8mb4").startswith("utf8mb4") else "latin1"
-    assert hint_for({"character_set_connection": sets, **values}) == hint
-    assert b"QB_NAME" not in hint_for({**values, "character_set_connection": "utf8mb3"})
+    assert hint_for(values) == hint
