@@ -54,6 +54,7 @@ ENGINE: dict[str, str] = {
     "given_up_cache_dropped": "Reads left to MySQL: the cache was dropped or rebuilt meanwhile",
     "given_up_cannot_compute": "Reads left to MySQL: a value of the answer is out of range",
     "given_up_unproven_string": "Reads left to MySQL: a string whose collation is not reproduced for it",
+    "given_up_other_types": "Reads left to MySQL: it answers them with columns of other types than the answers held",
     "given_up_source_down": "Reads left to MySQL: another server answers than the one whose stream is followed",
     "given_up_differs": "Reads left to MySQL: a cache's answer differed from MySQL's own, and is not believed any more",
     "given_up_unchecked": "Reads left to MySQL: a new cache's answer could not be compared with MySQL's own",

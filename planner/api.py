@@ -13,7 +13,8 @@ from functools import partial
 
 from sqlglot import exp
 
-from planner.as_sent import MOMENTS, SAMPLES, TYPED, Sent, bounds, is_shown, marked, with_sample
+from planner.announced_by import tells_columns
+from planner.as_sent import MOMENTS, SAMPLES, TYPED, Sent, bounds, is_span, marked, with_sample
 from planner.binary_keys import require_strings
 from planner.bound import around
 from planner.build import build
@@ -186,14 +187,14 @@ def _tables(query: ParsedQuery, catalogue: Catalogue) -> tuple[Table, ...]:
 
 def _parameters(query: ParsedQuery, parameters: Parameters, catalogue: Catalogue) -> tuple[Parameter, ...]:
     """Raises UnsupportedQuery where a parameter's type is not known, or does not tell what MySQL makes of it."""
-    out = []
+    out, tells = [], tells_columns(query.tree)
     for index, is_list in enumerate(query.lists):
         type_ = parameters.type(index)
         if type_.name == "null":
             raise refuse("parameter_type", f"parameter {index + 1}")
         column = parameters.columns.get(index, "")
         operand, sent = index in parameters.operands, parameters.sent.get(index, TYPED)
-        out.append(Parameter(index, type_, is_list, column, operand, sent))
+        out.append(Parameter(index, type_, is_list, column, operand, sent, index in tells))
     binary = {parameter.index for parameter in out if parameter.type.is_binary}
     trees = [query.tree, *(view.tree for _, view in catalogue.views(query.tree))]
     require_strings(trees, binary, _tables(query, catalogue))
@@ -222,11 +223,17 @@ def _analysed_as_sent(query: ParsedQuery, catalogue: Catalogue, caution: Caution
     pairs = list(catalogue.views(query.tree))
     renamed = [pair for view, parsed in pairs for pair in view_columns(view, parsed.tree)]
     kinds = Kinds(_tables(query, catalogue), [marks.tree, *(view.tree for _, view in pairs)], renamed)
-    shown = {parameter_number(node) for node in query.tree.find_all(exp.Placeholder) if is_shown(node)}
+    spans = {parameter_number(node) for node in query.tree.find_all(exp.Placeholder) if is_span(node)}
+    tells = tells_columns(query.tree)
     for at in untyped:
-        beside = tuple(found.sides.beside[at])
         sent = Sent(
-            beside, at in bounds(marks.tree), dated, around(marks.tree, at, kinds), query.lists[at], at in shown
+            tuple(found.sides.beside[at]),
+            at in bounds(marks.tree),
+            dated,
+            around(marks.tree, at, kinds),
+            query.lists[at],
+            at in spans,
+            at in tells,
         )
         found.parameters.as_sent(at, sent)
     return found
@@ -248,7 +255,9 @@ def _evicted(
         caution = max(caution, Caution.KEYS)
     caution = Caution.TABLES if _misread(query, catalogue) else caution
     analysis = _analysed(query, catalogue, caution)
-    untyped = [at for at in range(len(query.lists)) if not analysis.parameters.type(at).is_known]
+    known = analysis.parameters.type
+    tells = tells_columns(query.tree)  # of an operand, too, it is the literal that tells the digits of the result
+    untyped = [at for at in range(len(query.lists)) if not known(at).is_known or at in tells]
     if untyped:
         if brief:
             raise TakesLong  # the query is checked once more with each kind of literal

@@ -20,6 +20,7 @@ from enum import IntEnum
 
 from sqlglot import exp
 
+from planner.announced_by import SPANS
 from planner.by_index import Asked, Family, Nature, Side, differs
 from planner.parse import parameter_number
 from planner.scan import scan
@@ -54,7 +55,8 @@ class Around(IntEnum):
 class Sent:
     """What is asked of the literals of such a parameter. `beside`: what it is compared with; `bound`: it is one of
     BETWEEN, and so never NULL; `dated`: it may be DATE'...' or TIMESTAMP'...'; `around`: what stands beside it;
-    `list`: it is an IN-list's; `shown`: it stands in a select item, and is one of these two."""
+    `list`: it is an IN-list's; `shown`: the time from it or to it is shown, and it is one of these two; `tells`: as of
+    `Parameter`."""
 
     beside: tuple[Beside, ...] = ()
     bound: bool = False
@@ -62,6 +64,7 @@ class Sent:
     around: Around = Around.DATES
     list: bool = False
     shown: bool = False
+    tells: bool = False
 
 
 TYPED = Sent()
@@ -87,12 +90,10 @@ _OFFSET = re.compile(r"[+-]\d{1,2}:\d\d\s*\Z", re.ASCII)  # of a date-time, whic
 
 
 def marked(tree: exp.Query, numbers: Collection[int]) -> exp.Query:
-    """A copy of the tree, in which these parameters are `AsSent`. Raises UnsupportedQuery where one is shown otherwise
-    than by the time between it and another date, or would be a position as a literal."""
+    """A copy of the tree, in which these parameters are `AsSent`. Raises UnsupportedQuery where one would be a position
+    as a literal."""
     tree = tree.copy()
     for node in _found(tree, numbers):
-        if is_shown(node) and not isinstance(node.parent, SPANS):
-            raise refuse("parameter_type", f"parameter {parameter_number(node) + 1}, which is shown")
         if isinstance(_around(node), exp.Ordered | exp.Order | exp.Group):
             raise refuse("parameter_type", f"parameter {parameter_number(node) + 1}, which may be a position")
         node.replace(AsSent(this=node.this))
@@ -126,6 +127,7 @@ def is_bound(node: exp.Expr) -> bool:
 
 
 BEFORE = "a value is bound for which it may count what was bound before"
+BOUND_AND_SHOWN = "a DECIMAL, or a string beside a number, is bound for what is shown, and may tell its type and digits"
 BOUND = "?"
 """Before the literal of a value that was bound: no literal begins so."""
 
@@ -135,7 +137,7 @@ def key_of(value: Value, sent: Sent) -> str:
     if isinstance(value, Literal):
         return str(value)
     if isinstance(value, AsBound):
-        if sent.around is Around.DATES and _is_date(value.value) and not sent.list:
+        if sent.around is Around.DATES and _is_date(value.value) and not (sent.list or sent.tells):
             return _literal_of(value.value, sent)  # which MySQL takes for the same there, and not beside strings
         return BOUND + _bound_literal(value, sent)
     return _literal_of(value, sent)
@@ -169,6 +171,10 @@ def _bound_literal(bound: AsBound, sent: Sent) -> str:
         raise ComparedElsewhere("NULL, a time or no whole date is bound where no column tells the type")
     if sent.list or bound.unsigned or not may_be_bound(value, sent.around):
         raise ComparedElsewhere(BEFORE)
+    if sent.tells and (
+        isinstance(value, Decimal) or (isinstance(value, str) and sent.around is not Around.TEXTS)
+    ):  # behind '1.5' MySQL goes on with a DECIMAL
+        raise ComparedElsewhere(BOUND_AND_SHOWN)
     return _literal_of(value, sent)
 
 
@@ -224,12 +230,13 @@ def _around(node: exp.Expr) -> exp.Expr | None:
     return parent
 
 
-SPANS = (exp.DateDiff, exp.TimestampDiff)
-"""Whose value MySQL announces alike, whatever dates they are given."""
+def is_span(node: exp.Expr) -> bool:
+    """Whether the time from it or to it is shown."""
+    return is_shown(node) and isinstance(node.parent, SPANS)
 
 
 def is_shown(node: exp.Expr) -> bool:
-    """Whether it stands in a select item: MySQL announces a column by what it is made of."""
+    """Whether it stands in a select item."""
     parent = node.parent
     while parent is not None:
         if isinstance(parent, exp.Select) and any(item is node for item in parent.expressions):

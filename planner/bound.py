@@ -23,8 +23,8 @@ _FAMILIES = {
     **dict.fromkeys(_TEXTS, Family.TEXT),
     **{Kind.NUMBER: Family.INTEGER, Kind.TEMPORAL: Family.MOMENT, Kind.TIME: Family.TIME, Kind.OTHER: Family.UNKNOWN},
 }
-_OF_TEXT = (exp.Concat, exp.Lower, exp.Upper, exp.Trim, exp.MatchAgainst)
-"""Of the others, some take a number."""
+_OF_TEXT = (exp.Concat, exp.Lower, exp.Upper, exp.Trim, exp.MatchAgainst, exp.Coalesce)
+"""Functions that make of texts a text. Of the others, some take a number."""
 _CONDITIONS = (exp.Query, exp.And, exp.Or, exp.Xor, exp.Not, exp.Where, exp.Having, exp.Join, exp.Ordered, exp.Group)
 
 

@@ -282,7 +282,8 @@ class Reader:
 @dataclass(frozen=True)
 class Parameter:
     """A parameter of the query, in the order of its placeholders. `column`: for messages, what it is compared with.
-    `operand`: it is an operand of arithmetic, not of a comparison. `sent`: of one whose type no column tells."""
+    `operand`: it is an operand of arithmetic, not of a comparison. `sent`: of one whose type no column tells. `tells`:
+    what is given for it may tell how MySQL announces a column (`planner/announced_by.py`)."""
 
     index: int
     type: SqlType
@@ -290,6 +291,7 @@ class Parameter:
     column: str = ""
     operand: bool = False
     sent: Sent = TYPED
+    tells: bool = False
 
 
 @dataclass(frozen=True)

@@ -389,6 +389,11 @@ class SessionCache(Cache, Between, Protocol):
         ...
 
     @property
+    def tells(self) -> tuple[int, ...]:
+        """The numbers of the parameters that may tell how MySQL announces columns (`planner/announced_by.py`)."""
+        ...
+
+    @property
     def counts(self) -> bool:
         """Whether the query has SQL_CALC_FOUND_ROWS: an answer is given only where `found` is known."""
         ...

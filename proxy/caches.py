@@ -47,6 +47,7 @@ class OpenCache:
         self._generation = -1
         self._plain_int = False
         self._lists = True  # some parameter is a list
+        self._tells: tuple[int, ...] = ()
         self._single = False
         self.reader: ReaderNode | None = None
         self._binder: KeyBinder | None = None
@@ -85,6 +86,12 @@ class OpenCache:
         if self._generation != self._cache.generation:
             self._renew()
         return self.stored_list is not nothing_listed
+
+    @property
+    def tells(self) -> tuple[int, ...]:
+        if self._generation != self._cache.generation:
+            self._renew()
+        return self._tells
 
     @property
     def counts(self) -> bool:
@@ -165,6 +172,7 @@ class OpenCache:
         plan = cache.plan
         self._plain_int = cache.binder is not None and cache.binder.plain_int
         self._lists = plan is None or any(parameter.list for parameter in plan.parameters)
+        self._tells = () if plan is None else tuple(each.index for each in plan.parameters if each.tells)
         reader = plan.reader if plan is not None else None
         evict = reader is not None and isinstance(reader.root, AnswerArrangement)
         limited = cache.reader is not None and cache.reader.program.limit_from_params

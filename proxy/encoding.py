@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 
 from dataflow.reader import MOST_ENCODED, ReaderNode
 from proxy.api import Encoder, EncoderFor
-from sqltypes.errors import InvariantViolated
+from sqltypes.errors import InvariantViolated, OtherTypes
 from sqltypes.expression import Key, Row
 from sqltypes.schema import ResultColumn, SqlType
 
@@ -85,12 +85,12 @@ class Encoding:
         return ""
 
     def on_filled(self, columns: Columns) -> None:
-        """MySQL has answered an upquery with rows of these columns, which are held as they are. Raises
-        InvariantViolated where values of other types are held."""
+        """MySQL has answered an upquery with rows of these columns, which are held as they are. Raises OtherTypes where
+        values of other types are held."""
         held = _carried_of(columns)
         if self.held is not None:
             if held != self.held:
-                raise InvariantViolated(SEVERAL_TYPES)
+                raise OtherTypes(SEVERAL_TYPES)
             return
         self.held = held
         self.columns = self._own(columns)
@@ -156,4 +156,4 @@ class Encoding:
 
 
 def _refuse(rows: Sequence[Row]) -> bytes:
-    raise InvariantViolated(OTHER_TYPES)
+    raise OtherTypes(OTHER_TYPES)

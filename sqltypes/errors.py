@@ -9,6 +9,7 @@
     |   +-- ComparedElsewhere MySQL would compare this value in another type than the column's: the read passes through
     +-- EvaluationError       an expression that cannot be computed for these values: what depends on it becomes a hole
     |   +-- UnprovenString    a string whose weights are not proven to be MySQL's
+    |   +-- OtherTypes        MySQL answers with columns of other types than the cache's values have
     +-- UnknownCache          no cache of that name
     +-- CacheExists           the name is taken by another query
     +-- CannotForce           a read that may only be answered by a cache, and none can
@@ -125,6 +126,13 @@ class UnprovenString(EvaluationError):
     reason = "unproven_string"
     errno = 1270
     sqlstate = "HY000"
+
+
+class OtherTypes(EvaluationError):
+    """MySQL answers this read with columns of other types than those of the answers that a cache holds: what a
+    parameter is given decides of what type a column is. The read is MySQL's to answer."""
+
+    reason = "other_types"
 
 
 class UnknownCache(UpwellError):

@@ -7,13 +7,16 @@ So nothing is concluded. A hit has the definitions that came with an answer of M
 in the same protocol, to a session that is told alike, and with rows or without, as the hit. Where these are not always
 the same (a join is sorted with a temporary table or without, as the tables' statistics have it), they are those that
 came last with an answer to the very same text with the very same values.
+
+A parameter that is shown tells, too, how columns are announced (`planner/announced_by.py`): what is known of one of its
+literals is known of that alone, and in a prepared statement of the types with which such parameters are bound.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from external_upquery.columns import parse_column, to_result_column
@@ -37,9 +40,9 @@ class Announced:
     """The definitions of the answers to texts that MySQL prepares alike, of one cache in one wire format.
 
     `filled`: what stands before the rows; `empty`: what stands before none; None: not known yet. `why`: why MySQL must
-    answer, "" if hits may be given. `foreign`: whether MySQL announces a string of a character set that is none of
-    Unicode's, nor ASCII. `several`: MySQL does not announce all of them alike, and each read has what MySQL
-    has sent before its own answer to it.
+    answer, "" if hits may be given. `apart`: it is of reads that show one thing. `foreign`: whether MySQL announces a
+    string of a character set that is none of Unicode's, nor ASCII. `several`: MySQL does not announce all of them
+    alike, and each read has what MySQL has sent before its own answer to it.
 
     Invariants:
     1. Where `why` is "", each of `filled` and `empty` is what MySQL has sent, always the same.
@@ -48,8 +51,8 @@ class Announced:
     """
 
     __slots__ = (
-        "_as_bytes", "_binary", "_cache", "_end", "_eof", "_of_reads", "empty", "filled", "foreign", "prepared",
-        "several", "shown", "why",
+        "_apart", "_as_bytes", "_binary", "_cache", "_end", "_eof", "_of_reads", "apart", "empty", "filled", "foreign",
+        "prepared", "several", "shown", "why",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +65,8 @@ class Announced:
         self.empty: bytes | None = None
         self.why = "" if same_names(self.prepared, cache.columns) else OTHER_COLUMNS
         self.several = False
+        self.apart = False
+        self._apart: dict[Hashable, Announced] = {}
         self.shown: Columns | None = None  # the columns of rows, where they are always announced alike
         self._as_bytes = as_bytes
         own = cache.columns if as_bytes else columns_of(self.prepared) or ()
@@ -71,6 +76,20 @@ class Announced:
         self._binary = binary
         self._eof = eof
         self._end = end_size(eof=eof)
+
+    def of(self, shown: Hashable) -> Announced:
+        """Of the reads that show this; None: nothing that they are given is shown."""
+        if shown is None:
+            return self
+        found = self._apart.get(shown)
+        if found is None:
+            if len(self._apart) >= KEPT_READS:
+                self._apart.clear()
+            found = self._apart[shown] = Announced(
+                self._cache, self.prepared, binary=self._binary, eof=self._eof, as_bytes=self._as_bytes
+            )
+            found.apart = True
+        return found
 
     @property
     def known(self) -> bool:
@@ -148,6 +167,9 @@ class Announced:
             assert all(found is None or found[4:].startswith(count) for found in (self.filled, self.empty))
         assert not (self.several and self.known)
         assert self.several or not self._of_reads
+        assert not self._apart or not (self.apart or self.known)
+        for one in self._apart.values():
+            one.check_invariants()
 
 
 class AnnouncedTexts:

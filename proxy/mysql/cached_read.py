@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -11,7 +12,12 @@ from proxy.api import ParameterValue, SessionCache
 from proxy.mysql.announced import Announced
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.routes import Route, Target
+from proxy.mysql.text_cuts import cut
 from sqltypes.expression import Value
+
+_ODD_NUMBER = re.compile(rb"(?!['\"])(?!(?:0|[1-9]\d*)(?:\.\d+)?\Z)")
+"""A number that can be written in fewer digits, or with others: MySQL counts those of the text."""
+_FRACTION = re.compile(rb"(?<![\w$@`.\x80-\xff])\.\d")  # that no number stands before
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +81,18 @@ class CachedRead:
         """Tells it from reads of other texts or values."""
         values = repr(tuple(self.values)).encode(errors="backslashreplace")
         return blake2b(b"%d %b%b" % (len(self.text), self.text, values), digest_size=16).digest()
+
+    def shows(self) -> Hashable:
+        """What of that which it is given tells how MySQL announces its columns; None: nothing."""
+        at = self.cache.tells
+        if not at:
+            return None
+        if self.target is not None and isinstance(self.kind, PreparedStatement):
+            return self.target.told_types(self.kind)
+        parts = cut(self.text)
+        if any(map(_ODD_NUMBER.match, parts[1::2])) or any(map(_FRACTION.search, parts[::2])):
+            return self.itself()
+        return repr([self.values[one] for one in at])
 
     def own_text(self) -> str:
         """The text that the client sent, "" where its values stand elsewhere, or it is no text."""

@@ -248,10 +248,11 @@ class CachedReads:
             return
         told, kind = state.announces, read.kind
         resolved = kind.resolved if isinstance(kind, PreparedStatement) else None
-        read.announced = kind.heads[told] = shared.announced.of(
+        found = kind.heads[told] = shared.announced.of(
             read.cache, (told, resolved), definitions_in(payloads, eof=eof),
             binary=isinstance(kind, PreparedStatement), eof=eof, as_bytes=told.as_bytes,
         )  # fmt: skip
+        read.announced = found.of(read.shows())
 
     # -- what MySQL announces ------------------------------------------------------------------------------------------
 
@@ -507,7 +508,9 @@ class CachedReads:
             return
         announced = read.announced
         # Where it depends on its characters or its rows whether a read may be a hit, each one is looked at.
-        if self._state.uniform and announced is not None and not (self._state.raw and announced.foreign):
+        if not self._state.uniform or announced is None or announced.apart:
+            return
+        if not (self._state.raw and announced.foreign):
             if announced.uniform:
                 self._quick.remember(read.kind, read.head)
             elif announced.filled is not None:

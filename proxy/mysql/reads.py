@@ -155,7 +155,8 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     if reason:
         return Pass(reason)
     if read.announced is None and not hides(state, cache):
-        read.announced = read.kind.heads.get(state.announces)
+        found = read.kind.heads.get(state.announces)
+        read.announced = None if found is None else found.of(read.shows())
         if read.announced is None and not read.refused and read.database == state.database:
             return _ASK[Step.RIGHTS]  # first: so it is learned from MySQL's answer, if it has to answer
     if not state.plain:

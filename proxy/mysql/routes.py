@@ -150,6 +150,7 @@ class Target:
     dates: tuple[bool, ...] = ()  # of the cache's parameters, whether it is compared with a date or time
     compared: Compared = field(default_factory=Compared)
     sent: frozenset[int] = frozenset()  # those of the statement's parameters whose type no column tells
+    tells: tuple[int, ...] = ()  # likewise: that may tell how MySQL announces columns
     # Of executions that were hits, by the types bound before and the bytes.
     keys: dict[tuple[Types, bytes], Learned] = field(default_factory=dict)
 
@@ -204,6 +205,8 @@ class Target:
             raise ComparedElsewhere("MySQL has not seen the last executions, by whose types it goes on comparing")
         if statement.reals and not exact.isdisjoint(statement.reals) and self.compared.are_too_fine(values):
             raise ComparedElsewhere("MySQL compares as DOUBLE since one was bound, and this number is no DOUBLE")
+        if self.tells and not (statement.mixed | statement.nulled).isdisjoint(self.tells):
+            raise ComparedElsewhere(TYPED_BEFORE)
         if self.sent:
             if not self.sent.isdisjoint(statement.mixed) or not self.sent.isdisjoint(statement.nulled):
                 raise ComparedElsewhere(TYPED_BEFORE)
@@ -217,6 +220,10 @@ class Target:
                 if not dated and any(isinstance(one, Moment) for one in (value if type(value) is tuple else (value,))):
                     raise ComparedElsewhere("a date or time is bound for what is none")
         return bound
+
+    def told_types(self, statement: PreparedStatement) -> tuple[int, ...]:
+        """With which types those parameters are bound. Requires: the execution has been looked at."""
+        return tuple(statement.types[at] for at in self.tells) if statement.types else ()
 
     def _as_bound(self, at: int, value: Value, types: Types | None) -> Value:
         if at not in self.sent:
@@ -288,6 +295,8 @@ def target_of(
     untyped = [item for item, of in zip(template, info.parameters, strict=True) if not of.type.is_known]
     ones = [one for item in untyped for one in (item if isinstance(item, tuple) else (item,))]
     target.sent = frozenset(one.index for one in ones if isinstance(one, Sentinel))
+    shown = [template[at] for at in cache.tells]
+    target.tells = tuple(one.index for one in shown if isinstance(one, Sentinel))
     return target
 
 

@@ -47,6 +47,7 @@ class BenchCache:
     lists: bool = False
     relations: frozenset[tuple[str, str]] = frozenset({("d", "item")})
     counts: bool = False
+    tells: tuple[int, ...] = ()
 
     @property
     def info(self) -> CacheInfo:

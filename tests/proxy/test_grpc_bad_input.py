@@ -237,7 +237,7 @@ def test_mysqls_errors_by_class(errno: int, sqlstate: str, code: Status) -> None
 
 def test_every_reason_a_caller_can_meet_has_a_status_of_its_own_choice() -> None:
     internal = {"internal", "config", "invariant_violated", "need_relations", "source_error"}
-    internal |= {"cannot_compute", "unproven_string", "fault"}  # such reads are passed through
+    internal |= {"cannot_compute", "unproven_string", "other_types", "fault"}  # such reads are passed through
     internal |= {"cannot_force", "client_left"}  # of MySQL's protocol only
     internal |= {"stream_stopped"}  # of Spark's processes only
     pending: list[type[ours.UpwellError]] = [ours.UpwellError]

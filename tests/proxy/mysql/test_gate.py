@@ -47,6 +47,7 @@ class Cache:
     needs: frozenset[str] = frozenset()
     relations: frozenset[tuple[str, str]] = frozenset({("d", "t")})
     counts: bool = False
+    tells: tuple[int, ...] = ()
     body: bytes = b"rows"
     since: bytes | None = b"rows"
 
@@ -96,6 +97,7 @@ class Case:
 
     def __post_init__(self) -> None:
         announced = SimpleNamespace(why="", unknown=lambda itself: self.unknown)
+        announced.of = lambda shown: announced
         heads = {self.state.announces: announced} if self.prepared else {}
         kind = cast(Any, SimpleNamespace(heads=heads))
         self.read = CachedRead(
