@@ -47,7 +47,7 @@ PASSED_TEXTS = (
     *("SELECT @@session . sql_mode", "SELECT @@max_sort_length", "SELECT version", "SELECT @@session.version"),
     *(
         "SELECT @@server_id",
-        "SELECT @@license",
+        "SELECT @@hostname",
         "SELECT @@net_write_timeout",
         "SELECT @@session_track_gtids IS NULL",
         "SELECT ROW_COUNT()",

@@ -60,7 +60,10 @@ QUESTIONED = (
     "foreign_key_checks",
 )  # fmt: skip
 """Variables that change no answer, and of which clients ask (`questions.py`). Each takes MySQL 2 us at each login."""
-CONSTANT = ("lower_case_file_system", "lower_case_table_names", "system_time_zone", "version", "version_comment")
+CONSTANT = (
+    "license", "lower_case_file_system", "lower_case_table_names", "socket", "system_time_zone", "version",
+    "version_comment",
+)  # fmt: skip
 """Likewise, of the server, which cannot be set while it runs."""
 OTHERS = "questioned"
 """The name under which a session has the values of both, as they were when MySQL was asked."""
