@@ -68,9 +68,11 @@ def _unknown(tokens: Sequence[Token], index: int, closed: int, parted: bool, ver
 
 def _names_no_function(tokens: Sequence[Token], index: int, closed: int) -> bool:
     """The table of INSERT INTO t (...), a common table expression, an alias: their brackets hold names of columns; so
-    do those of COLUMNS behind the path of a JSON_TABLE."""
+    do those of COLUMNS behind the path of a JSON_TABLE. Those of DATETIME there hold digits."""
     if word(tokens, index) == "COLUMNS" and index and tokens[index - 1].kind == "string":
         return True
+    if word(tokens, index) == "DATETIME" and word(tokens, closed + 1) in ("PATH", "EXISTS"):
+        return True  # nothing of these names stands behind a call
     start = index
     while start > 1 and tokens[start - 1].text == ".":
         start -= 2

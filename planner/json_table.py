@@ -8,10 +8,10 @@
 
 Answers of such queries are held as MySQL gives them. So what counts is which columns it reads, that it may fail for
 what is no JSON, and of which type its own columns are, where others are compared with them. What a string becomes as
-DATE or DATETIME depends on the session's time zone, for it may have an offset, and on the modes about dates, as what
-FROM_UNIXTIME gives does that stands in the place of such a column; what becomes of a CHAR depends on the modes that any
-query of this kind needs. Columns of TIME, TIMESTAMP and YEAR, and of other character sets are not supported. Nor is
-ERROR ON EMPTY or ON ERROR: whether the row that raises it is looked at MySQL's plan decides.
+DATE, TIME, DATETIME or TIMESTAMP depends on the session's time zone, for it may have an offset, and on the modes about
+dates, as what FROM_UNIXTIME gives does that stands in the place of such a column; what becomes of a CHAR depends on the
+modes that any query of this kind needs. Columns of other character sets are not supported. Nor is ERROR ON EMPTY or ON
+ERROR: whether the row that raises it is looked at MySQL's plan decides.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from collections.abc import Sequence
 
 from planner.scan import Token
 
+_DATES = ("DATE", "TIME", "DATETIME", "YEAR")
 _TYPES = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "INTEGER", "BIGINT"), "SIGNED"),
     **dict.fromkeys(("BOOL", "BOOLEAN"), "SIGNED"),
     **dict.fromkeys(("DECIMAL", "DEC", "NUMERIC"), "DECIMAL"),
     **dict.fromkeys(("DOUBLE", "REAL"), "DOUBLE"),
     **dict.fromkeys(("CHAR", "VARCHAR", "TEXT", "MEDIUMTEXT", "LONGTEXT"), "CHAR"),
-    **{name: name for name in ("DATE", "DATETIME")},
-    "JSON": "JSON",
+    **{name: name for name in (*_DATES, "JSON")},
+    "TIMESTAMP": "DATETIME",
 }
+_WITH_DIGITS = ("DECIMAL", "CHAR", "DATETIME", "TIME")
 
 
 class _Unknown(Exception):
@@ -60,7 +62,7 @@ def lateral(tokens: Sequence[Token], at: int) -> dict[int, str]:
 
 def _null(type_: str) -> str:
     """Of which the session's time zone is needed, where a string becomes this."""
-    return "FROM_UNIXTIME(NULL)" if type_.startswith("DATE") else "NULL"
+    return "FROM_UNIXTIME(NULL)" if type_.startswith(_DATES) else "NULL"
 
 
 def _end_of_argument(tokens: Sequence[Token], at: int) -> int:
@@ -104,10 +106,10 @@ def _column(tokens: Sequence[Token], at: int) -> tuple[str, int]:
     if type_ is None:
         raise _Unknown
     at += 1
-    if tokens[at].text == "(" and type_ != "DATETIME":  # a stored function may have that name
+    if tokens[at].text == "(":
         end = _end_of_brackets(tokens, at)
         digits = "".join(token.text for token in tokens[at:end])
-        type_ += digits if type_ in ("DECIMAL", "CHAR") else ""
+        type_ += digits if type_ in _WITH_DIGITS else ""
         at = end
     if _is(tokens[at], "UNSIGNED"):
         type_, at = ("UNSIGNED" if type_ == "SIGNED" else type_), at + 1

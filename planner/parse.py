@@ -34,7 +34,7 @@ from sqltypes.errors import ParseError, UnsupportedQuery
 # It warns of JSON paths that only MySQL knows, on standard error where nothing is set up: once for each such text.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
-NOT_READ = "JSON_TABLE with ERROR ON ERROR, or columns of TIME, TIMESTAMP or a collation, is not supported"
+NOT_READ = "JSON_TABLE with ERROR ON ERROR, or columns of a character set or collation, is not supported"
 # What the parser itself stumbles over in some texts, and those nested too deeply.
 PARSER_FAILS = (TypeError, AttributeError, ValueError, LookupError, RecursionError)
 

@@ -50,11 +50,18 @@ def given(sql: str) -> str:
             " UNSIGNED) AS e, CAST(NULL AS DECIMAL(5,2)) AS d, CAST(NULL AS JSON) AS j, CAST(NULL AS CHAR) AS x WHERE"
             " JSON_EXTRACT(f(t.a, 1), '$') IS NOT NULL ) AS j",
         ),
+        (
+            "SELECT * FROM JSON_TABLE(a, '$' COLUMNS (a TIME(2) PATH '$', b DATETIME(6) PATH '$', c TIMESTAMP(3) PATH"
+            " '$', d YEAR(4) PATH '$', e TIMESTAMP EXISTS PATH '$')) j",
+            "SELECT * FROM LATERAL(SELECT CAST(FROM_UNIXTIME(NULL) AS TIME(2)) AS a, CAST(FROM_UNIXTIME(NULL) AS"
+            " DATETIME(6)) AS b, CAST(FROM_UNIXTIME(NULL) AS DATETIME(3)) AS c, CAST(FROM_UNIXTIME(NULL) AS YEAR) AS"
+            " d, CAST(FROM_UNIXTIME(NULL) AS DATETIME) AS e WHERE JSON_EXTRACT(a, '$') IS NOT NULL ) j",
+        ),
         *(
             (f"SELECT * FROM JSON_TABLE({rest}) j", f"SELECT * FROM JSON_TABLE({rest}) j")
             for rest in (
-                "a, '$' COLUMNS (x TIME PATH '$')", "a, '$' COLUMNS (x DATETIME(3) PATH '$')",
-                "a, '$' COLUMNS (x TIMESTAMP PATH '$')", "a, '$' COLUMNS (x INT)",
+                "a, '$' COLUMNS (x TIME)", "a, '$' COLUMNS (x DATETIME(3)",
+                "a, '$' COLUMNS (x GEOMETRY PATH '$')", "a, '$' COLUMNS (x INT)",
                 "a, '$' COLUMNS (x INT PATH '$' ERROR ON ERROR)", "a, ? COLUMNS (x INT PATH '$')", "a, '$'", "a",
                 "a, '$' COLUMNS (x TEXT COLLATE utf8mb4_bin PATH '$')", "a, '$' COLUMNS ()", "",
                 "a, '$' COLUMNS (x TEXT CHARACTER SET latin1 PATH '$')", "a, '$' COLUMNS (x INT PATH '$') b",
