@@ -173,10 +173,10 @@ def _cascades(source: _Source) -> Finding:
     if not rows:
         return Finding(name, Severity.OK, "no foreign key changes rows")
     seen = _listed([f"{schema}.{table}" for schema, table in rows])
-    needed = "keys without CASCADE and SET NULL, or a server that logs their changes: these tables are not cached"
+    follows = "what is held of these tables is forgotten whenever a row that theirs follow is deleted or updated"
     if variable is None:
-        return Finding(name, Severity.WARNING, seen, needed)
-    needed = "innodb_native_foreign_keys=OFF in the server's option file and a restart: these tables are not cached"
+        return Finding(name, Severity.OK, f"{seen}: {follows}")
+    needed = f"innodb_native_foreign_keys=OFF in the server's option file and a restart: without it {follows}"
     return Finding(name, Severity.WARNING, f"innodb_native_foreign_keys={variable}, and {seen}", needed)
 
 

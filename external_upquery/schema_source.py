@@ -270,7 +270,7 @@ def _reflect_schema(
         if cascades is None or not known or not its_keys.columns <= known:
             torn.add(row["TABLE_NAME"])
             continue
-        by_deletes, by_updates = _changed_by(connection, name) if cascades and facts.logs_cascades else NOTHING
+        by_deletes, by_updates = _changed_by(connection, name) if cascades else NOTHING
         relations[name] = Table(
             schema=row["TABLE_SCHEMA"],
             name=row["TABLE_NAME"],

@@ -27,7 +27,7 @@ WRITES = (
 
 @pytest.fixture(scope="module", autouse=True)
 def logged(mysql: Server) -> None:
-    """Elsewhere children of cascades are in no cache."""
+    """Elsewhere InnoDB follows all keys (`test_cascades_by_innodb.py`)."""
     if mysql.execute("SHOW VARIABLES LIKE 'innodb_native_foreign_keys'") != (("innodb_native_foreign_keys", "OFF"),):
         pytest.skip("this MySQL's binlog has no rows that foreign keys change")
 

@@ -29,7 +29,6 @@ REFUSED: dict[str, str] = {
     "system_schema": "tables of MySQL's own schemas have no change stream",
     "temporary_table": "temporary tables belong to one session and have no change stream",
     "engine": "only InnoDB tables can be cached: changes of other engines appear even if the transaction rolls back",
-    "cascade_child": "rows of the table change by foreign key cascades, which the change stream may not show",
     "dotted_name": "the name of the table or of its database has a dot in it: in the change stream two names are one",
     "table_function": NOT_READ,
     "mixed_list": "an IN-list of placeholders or one of constants can be cached, not a mixture",
@@ -281,8 +280,6 @@ def check_table(table: Table) -> None:
         raise refuse("engine", f"{table.qualified} is {table.engine}")
     if "." in table.schema or "." in table.name:
         raise refuse("dotted_name", table.qualified)
-    if table.cascade_child:
-        raise refuse("cascade_child", table.qualified)
 
 
 # What sqlglot is known to read otherwise than MySQL: such text is never taken apart, only held whole.

@@ -132,8 +132,8 @@ class Table:
     engine: str = "InnoDB"
     temporary: bool = False
     cascade_child: bool = False  # rows change by ON DELETE/UPDATE CASCADE or SET NULL of a parent, which is not logged
-    # Rows change so, and that is logged, but for sessions that were begun anew. With deleted or updated rows of which
-    # tables, near and far: `schema.name` in lower case; `ANY_TABLE` among them: nobody knows all.
+    # With deleted or updated rows of which tables rows change so, near and far: `schema.name` in lower case;
+    # `ANY_TABLE` among them: nobody knows all. Where it is logged at all, it is not of sessions that were begun anew.
     changed_by_deletes: frozenset[str] = frozenset()
     changed_by_updates: frozenset[str] = frozenset()
     rows_estimate: int = 0  # information_schema.TABLES.TABLE_ROWS: an estimate

@@ -37,8 +37,8 @@ Handler = Callable[[bytes, int, int], None]
 Tell = Callable[[Odd, Gtid, list[TableChanges], Sequence[MappedTable], float, int], StreamEvent]
 
 UNFOLLOWED = (
-    "rows that foreign keys change are not in the binlog: it was a session begun anew (COM_RESET_CONNECTION or"
-    " COM_CHANGE_USER), in which InnoDB follows them"
+    "rows that foreign keys change are not in the binlog: InnoDB has followed them, as it does before MySQL 9.6, with"
+    " innodb_native_foreign_keys=ON, and in a session begun anew (COM_RESET_CONNECTION or COM_CHANGE_USER)"
 )
 HANDED_ON = 1 << 16
 NOT_ALL = "rows that MySQL has announced are not in its binlog"
@@ -134,7 +134,7 @@ class Assembler:
             return 0
         if not data[at + 6] & ev.ENDS_STATEMENT:
             return 0
-        if kind != ev.WRITE_ROWS and not data[at + 6] & ev.FOLLOWED and self.tables.followers:
+        if kind in mapped.leads and not data[at + 6] & ev.FOLLOWED:
             return 0
         uuid, number, stamp = ev.read_gtid(data, start + ev.HEADER)
         source = self._sources.get(uuid)
@@ -306,7 +306,7 @@ class Assembler:
                 raise StreamBroken("rows of a table that was not announced", self._gtid)
             return
         kind = data[at - ev.HEADER + 4]
-        if kind != ev.WRITE_ROWS and not data[at + 6] & ev.FOLLOWED and self.tables.followers:
+        if kind in mapped.leads and not data[at + 6] & ev.FOLLOWED:
             note = self._note()
             (note.deleted if kind == ev.DELETE_ROWS else note.updated).add(mapped.name)
         decoders = mapped.decoders

@@ -15,6 +15,7 @@ import structlog
 
 from sqltypes.schema import ANY_TABLE, Table
 from vstream.ddl import ALL
+from vstream.events import DELETE_ROWS, PARTIAL_UPDATE_ROWS, UPDATE_ROWS
 from vstream.layout import LayoutError, difference, lenenc, parse_table_map, table_names
 from vstream.rows import RowDecoders, make_decoders
 
@@ -26,13 +27,14 @@ MOST_COUNTED = 10_000  # tables whose changes are counted
 class MappedTable:
     """A table id's meaning. `decoders` None: not wanted, or untrusted for the reason in `untrusted`."""
 
-    __slots__ = ("body", "decoders", "full_images", "full_update", "name", "untrusted")
+    __slots__ = ("body", "decoders", "full_images", "full_update", "leads", "name", "untrusted")
 
     def __init__(self, body: bytes, name: str) -> None:
         self.body = body
         self.name = name
         self.decoders: RowDecoders | None = None
         self.untrusted = ""
+        self.leads: frozenset[int] = frozenset()  # events of rows with which foreign keys change rows of wanted tables
         # What stands in front of the rows when nothing odd is in the event: no extra data, all columns present.
         self.full_images = b""
         self.full_update = b""
@@ -64,6 +66,7 @@ class TableDecoders:
         self.charsets: Mapping[int, str] = {}  # collation id -> character set, as the server lists them
         self.followers: frozenset[str] = frozenset()  # those wanted whose rows foreign keys change
         self._wanted: dict[tuple[str, str], tuple[Table, frozenset[int]]] = {}
+        self._led_by: dict[int, frozenset[str]] = {}  # `MappedTable.leads` by event
 
     def want(self, table: Table, columns: frozenset[str]) -> bool:
         """False if exactly this was wanted already. Raises KeyError for a column that the table has not."""
@@ -112,6 +115,9 @@ class TableDecoders:
             for table, _ in self._wanted.values()
             if table.changed_by_deletes or table.changed_by_updates
         )
+        deletes = frozenset[str]().union(*(table.changed_by_deletes for table, _ in self._wanted.values()))
+        updates = frozenset[str]().union(*(table.changed_by_updates for table, _ in self._wanted.values()))
+        self._led_by = {DELETE_ROWS: deletes, UPDATE_ROWS: updates, PARTIAL_UPDATE_ROWS: updates}
         # Rows whose TABLE_MAP is already read are still decoded as before; the next TABLE_MAP event is parsed.
         for mapped in self.by_id.values():
             mapped.body = b""
@@ -131,6 +137,8 @@ class TableDecoders:
         schema, name, _ = table_names(body)
         mapped = MappedTable(body, f"{schema}.{name}")
         self.by_id[body[:6]] = mapped
+        meant = {ANY_TABLE, mapped.name.lower()}
+        mapped.leads = frozenset(kind for kind, names in self._led_by.items() if names & meant)
         wanted = self._wanted.get((schema, name))
         if wanted is not None:
             try:
