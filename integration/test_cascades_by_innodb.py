@@ -175,5 +175,3 @@ def test_a_key_that_comes_later_is_followed(asker: Asker, native: Server) -> Non
         connection.commit()
     asker.wait()
     compare(asker, "later")
-
-
