@@ -32,7 +32,7 @@ from dataflow.operators.standing import Reach, reached
 from dataflow.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
-from planner.plan import AnswerArrangement
+from planner.plan import AnswerArrangement, Crossing
 from planner.upquery_sql import FOUND_ROWS, answer_sql, crossing_sqls, semijoin_sql
 from sqltypes.errors import EvaluationError, InvariantViolated, SourceError, UpwellError
 from sqltypes.expression import Key, Row, Value
@@ -151,7 +151,7 @@ class Fill:
     checks: list[tuple[Check, Read]] = field(default_factory=list)  # one for each text
     proved: set[str] = field(default_factory=set)  # the texts whose answers agree
     doubts: list[Read] = field(default_factory=list)  # whose answers are to be compared; those that went away, too
-    reaches: bool = False  # behind each answer it is asked how far that reaches
+    crossings: tuple[Crossing, ...] = ()  # behind each answer it is asked how far that reaches
     changed: bool = False  # something was received after the snapshot that concerns its tables
     # What `prepare` has done; it is of the answer as it came, and forgotten when that is brought forward.
     _pinned: list[Held] = field(default_factory=list)  # keys that stay until those who wait were told
@@ -189,13 +189,16 @@ class Fill:
         statements: list[Statement] = []
         if isinstance(plan.reader.root, AnswerArrangement):
             root = reader.nodes[0]
-            self.reaches = isinstance(root, AnswerNode) and root.reaches and not exact
-            for params in self.whole.values():
-                values = reader.program.root_values(params)
+            asks = [reader.program.root_values(params) for params in self.whole.values()]
+            if isinstance(root, AnswerNode) and not exact:
+                for values in asks:
+                    root.note_filled(values)
+                self.crossings = root.crossings
+            for params, values in zip(self.whole.values(), asks, strict=True):
                 self.asks.append(Ask(0, {reader.program.root_key(params): values}))
                 asked = answer_sql(plan.reader.root, values)
-                if self.reaches:
-                    crossings = crossing_sqls(plan.reader.root, values)
+                if self.crossings:
+                    crossings = crossing_sqls(plan.reader.root, values, self.crossings)
                     statements += [Statement(*asked), *map(Statement, crossings)]
                 elif plan.reader.root.counts:  # right behind it
                     statements += [Statement(asked.sql, asked.before), Statement(FOUND_ROWS, after=asked.after)]
@@ -309,10 +312,9 @@ class Fill:
         if isinstance(root, AnswerArrangement) and root.counts:
             results, columns, counts = results[::2], columns[::2], results[1::2]
         reaches: list[Reach] = []
-        if isinstance(root, AnswerArrangement) and self.reaches:
-            results, columns, reaches = reached(
-                root, [key for ask in self.asks for key in ask.keys.values()], results, columns
-            )
+        if self.crossings:
+            keys = [key for ask in self.asks for key in ask.keys.values()]
+            results, columns, reaches = reached(self.crossings, keys, results, columns)
         if columns and self.reader.on_columns is not None and evict:
             for announced, rows in zip(columns, results, strict=True):
                 if rows:  # without, MySQL may not have computed them as it would

@@ -256,7 +256,7 @@ class ReaderNode:
         """The parameters of a key that is held at the position, whose answer is that of these, too; None where they
         have their own, or there is none."""
         root = self.nodes[0]
-        if not isinstance(root, AnswerNode) or not root.reaches:
+        if not isinstance(root, AnswerNode) or not root.crossings:
             return None
         key = self.program.root_key(params)
         return None if key in root.entries else root.standing(key, self.program.root_values(params))
@@ -275,7 +275,7 @@ class ReaderNode:
         differing = [at for at, (one, other) in enumerate(zip(first, last, strict=True)) if one != other]
         if isinstance(root, AnswerNode):
             reached = root.reached(program.root_key(first), program.root_values(first), program.root_values(last))
-            return first if reached and root.reaches else None
+            return first if reached and root.crossings else None
         if not self.tells_between(differing) or not all(is_not_later(first[at], last[at]) for at in differing):
             return None
         found = self.derive(first, self.held_levels, self.memory.most_rows)

@@ -29,6 +29,7 @@ from planner.plan import (
     AggregateFunction,
     AnswerArrangement,
     Arrangement,
+    Crossing,
     QueryPlan,
     RowsArrangement,
     TopKArrangement,
@@ -294,10 +295,12 @@ def semijoin_sql(plan: QueryPlan, index: int, keys: Sequence[KeyValues]) -> str:
     return text_with_condition(arrangement, condition)
 
 
-def crossing_sqls(arrangement: AnswerArrangement, values: KeyValues) -> list[str]:
-    """The SELECTs of its crossings for a key. Requires: none of its parts is a list."""
+def crossing_sqls(
+    arrangement: AnswerArrangement, values: KeyValues, crossings: Sequence[Crossing] | None = None
+) -> list[str]:
+    """The SELECTs of its crossings, or of some of these, for a key. Requires: none of its parts is a list."""
     texts = [sql_literal(value, type_) for value, type_ in zip(values, arrangement.key_types, strict=True)]
-    return [crossing.sql.format(*texts) for crossing in arrangement.crossings]
+    return [crossing.sql.format(*texts) for crossing in (arrangement.crossings if crossings is None else crossings)]
 
 
 def _semijoin_exprs(plan: QueryPlan, index: int, steps: Sequence[int]) -> list[Expr]:

@@ -9,8 +9,9 @@ Invariants:
    held entries whose keys have it, those ahead of the position included. From `ANY` it leads to those that have more
    than MOST_COMBINATIONS: whatever the values are, a change concerns them. Entries with many places that are held no
    more may be there, too, until `tidy` has taken them out (`dataflow/remains.py`).
-2. `_standing[rest]` is the last entry, held or ahead of the position, that has a reach and whose key has these other
-   parts; none that has gone.
+2. `_standing[rest]` is the last entry, held or ahead of the position, whose reach has ends for what is asked now, and
+   whose key has these other parts; none that has gone.
+3. `crossings` are those of the plan at the positions `_asked`; `_others` are all other positions of the key.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from typing import Any, cast
 from dataflow.arrangement import UNBOUNDED, Arrangement, Entries, Memory
 from dataflow.entries import ENTRY_BYTES, Entry, Held, row_bytes, touch
 from dataflow.messages import Pair
+from dataflow.operators.growth import Growth
 from dataflow.operators.standing import Reach
 from dataflow.remains import Item
-from planner.plan import AnswerArrangement
+from planner.plan import AnswerArrangement, Crossing
 from sqltypes.expression import Key, Row, Value
 from sqltypes.values import identical
 
@@ -102,11 +104,11 @@ class AnswerNode(Arrangement):
         self.most_at_once = MOST_AT_ONCE
         self._compared = compared  # for each set of parts that a watch tells, part by part
         self._index: dict[Parts, Index] = {parts: {} for parts in compared}
-        self.reaches = False  # whether it is asked for with the answers how far they reach
-        crossed = {crossing.position for crossing in plan.crossings}
-        self._is_crossed = bool(crossed)
-        self._others = tuple(at for at in range(len(plan.key_types)) if at not in crossed)
-        self._others_set = frozenset(self._others)
+        self._growths = {crossing.position: Growth() for crossing in plan.crossings}
+        self._by_clock = False
+        self._asked: frozenset[int] = frozenset()
+        self.crossings: tuple[Crossing, ...] = ()  # that are asked for with the answers: how far they reach
+        self._others = tuple(range(len(plan.key_types)))
         self._standing: dict[Row, AnswerEntry] = {}  # by the other parts of the key the last entry that has a reach
 
     @property
@@ -265,16 +267,33 @@ class AnswerNode(Arrangement):
                 elif there is not entry:
                     index[value] = {there: None, entry: None}
 
-        if isinstance(entry, AnswerEntry) and entry.reach is not None:
+        if isinstance(entry, AnswerEntry) and entry.reach is not None and entry.reach.ends.keys() == self._asked:
             self._standing[self._rest(entry.key)] = entry
 
     def crosses(self, places: Iterable[int]) -> bool:
         """Whether an answer may reach from one key to another that differs in these parts."""
-        return self._is_crossed and self._others_set.isdisjoint(places)
+        return bool(self._growths) and self._growths.keys() >= set(places)
 
     def ask_reaches(self) -> None:
         """From now on it is asked for with the answers how far they reach, where that can be told."""
-        self.reaches = self._is_crossed
+        self._by_clock = True
+        self._ask(frozenset(self._growths))
+
+    def note_filled(self, values: Row) -> None:
+        """A key of these values is about to be filled. How far its answer reaches is asked where such values grow."""
+        if self._by_clock or not self._growths:
+            return
+        in_vain = tuple([values[at] for at in self._others]) in self._standing
+        for at, growth in self._growths.items():
+            growth.note(values[at], in_vain=in_vain)
+        self._ask(frozenset(at for at, growth in self._growths.items() if growth.asked))
+
+    def _ask(self, places: frozenset[int]) -> None:
+        assert isinstance(self.plan, AnswerArrangement)
+        if places != self._asked:
+            self._asked, self._standing = places, {}
+            self.crossings = tuple(crossing for crossing in self.plan.crossings if crossing.position in places)
+            self._others = tuple(at for at in range(len(self.plan.key_types)) if at not in places)
 
     def _rest(self, key: Key) -> Row:
         assert isinstance(key, tuple)
@@ -285,12 +304,15 @@ class AnswerNode(Arrangement):
         entry = self._standing.get(self._rest(key))
         if entry is None or self.entries.get(entry.key) is not entry or entry.reach is None:
             return None
-        return entry.reach.values if entry.reach.has(values) else None
+        if not entry.reach.has(values):
+            return None
+        for at in self._asked:
+            if values[at] != entry.reach.values[at]:
+                self._growths[at].used()
+        return entry.reach.values
 
     def reached(self, key: Key, first: Row, last: Row) -> bool:
         """Whether one answer that is held is that of both, and of all between them. `key`: of the first one."""
-        if any(first[at] != last[at] for at in self._others):
-            return False
         entry = self.entries.get(key) or self._standing.get(self._rest(key))
         if not isinstance(entry, AnswerEntry) or self.entries.get(entry.key) is not entry or entry.reach is None:
             return False
@@ -395,6 +417,7 @@ class AnswerNode(Arrangement):
         for rest, standing in self._standing.items():
             assert standing.reach is not None and standing.content is not None, "what is gone stands for keys"
             assert self._rest(standing.key) == rest, "an answer stands for keys that are not its own"
+            assert standing.reach.ends.keys() == self._asked, "an answer stands for keys that it was not asked for"
 
 
 def _leave(index: Index, value: Any, entry: Entry) -> None:

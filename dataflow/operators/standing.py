@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from planner.plan import AnswerArrangement, Crossing
+from planner.plan import Crossing
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Row, Value
 from sqltypes.schema import ResultColumn
@@ -19,14 +19,18 @@ _WHOLE = "0000-00-00 00:00:00.000000"
 @dataclass(frozen=True, slots=True)
 class Reach:
     """`values`: of the key that an answer was asked for; `ends`: by position the least value that it is not known for
-    any more, None where it is known for all that are greater."""
+    any more, None where it is known for all that are greater. At other positions it is known for its own value only."""
 
     values: Row
     ends: dict[int, Value]
 
     def has(self, values: Sequence[Value]) -> bool:
-        """Whether the answer is that of these, too. Requires: the other parts of the key are equal."""
-        return all(_within(self.values[at], values[at], end) for at, end in self.ends.items())
+        """Whether the answer is that of these, too."""
+        ends = self.ends
+        return all(
+            _within(own, value, ends[at]) if at in ends else own == value
+            for at, (own, value) in enumerate(zip(self.values, values, strict=True))
+        )
 
 
 def reach(crossings: Iterable[Crossing], values: Row, told: Iterable[Value]) -> Reach:
@@ -48,17 +52,17 @@ Columns = Sequence[tuple[ResultColumn, ...]]
 
 
 def reached(
-    root: AnswerArrangement, keys: Sequence[Row], results: Sequence[list[Row]], columns: Columns
+    crossings: Sequence[Crossing], keys: Sequence[Row], results: Sequence[list[Row]], columns: Columns
 ) -> tuple[Sequence[list[Row]], Columns, list[Reach]]:
     """The results of a fill that asks with each answer how far it reaches: those of the answers, their columns, and
     that. Raises InvariantViolated."""
-    step = 1 + len(root.crossings)
+    step = 1 + len(crossings)
     found = []
     for at, values in zip(range(0, len(results), step), keys, strict=True):
         told = results[at + 1 : at + step]
         if any(len(rows) != 1 or len(rows[0]) != 1 for rows in told):
             raise InvariantViolated("the source did not tell how far an answer reaches")
-        found.append(reach(root.crossings, values, [rows[0][0] for rows in told]))
+        found.append(reach(crossings, values, [rows[0][0] for rows in told]))
     return results[::step], columns[::step], found
 
 

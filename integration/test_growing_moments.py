@@ -1,0 +1,150 @@
+"""Moments that an application writes into its texts, each later than the one before: in evict mode an answer is held
+until a row's moment comes. MySQL is asked the same texts, between writes to rows on both sides of the moment."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from integration.clock_texts import TABLES
+from integration.mysql_server import Server
+from integration.oracle.answers import parse
+from integration.proxy_thread import Beside, beside_database
+from integration.raw_client import RawClient
+from integration.served import last_served
+
+DATABASE = "growing"
+SEED = int(os.environ.get("UPWELL_GROWING_SEED", "1"))
+STEPS = int(os.environ.get("UPWELL_GROWING_STEPS", "300"))
+BEGIN = datetime(2024, 2, 28, 23, 59, 30)  # a leap day comes, and a month's end
+# {s}: the moment, {f}: with its fraction, {m}: to the millisecond, {u}: seconds since 1970, {d}: one of three days
+QUERIES = (
+    "SELECT COUNT(*) FROM p WHERE k = {k} AND at <= '{s}' AND LENGTH(s) > 0",
+    "SELECT id FROM p WHERE k = {k} AND at < '{s}' AND YEAR(at) > 2000 ORDER BY at DESC, id LIMIT 3",
+    "SELECT id FROM p WHERE k = {k} AND NOT (at >= '{s}' OR LENGTH(s) = 0) ORDER BY id",
+    "SELECT id FROM p WHERE k = {k} AND at <= '{s}' AND till > '{m}' AND YEAR(at) > 2000 ORDER BY id",
+    "SELECT id FROM p WHERE k = {k} AND ts >= '{s}' AND YEAR(at) > 2000 ORDER BY id DESC LIMIT 3",
+    "SELECT COUNT(*) FROM p WHERE k = {k} AND u > {u} AND YEAR(at) > 2000",
+    "SELECT p.id, q.id FROM p LEFT JOIN q ON q.p = p.id AND q.at > '{f}' WHERE p.k = {k} AND YEAR(p.at) > 1"
+    " ORDER BY 1, 2",
+    "SELECT DISTINCT p.s FROM p INNER JOIN q ON q.p = p.id WHERE q.at <= '{f}' AND p.k = {k}"
+    " AND q.p IN (SELECT x.id FROM p x WHERE x.at <= '{s}') ORDER BY p.s DESC LIMIT 2",
+    "SELECT id FROM p WHERE k = {k} AND EXISTS (SELECT 1 FROM q WHERE q.p = p.id AND q.at <= '{f}') ORDER BY id",
+    "SELECT s, MAX(at) FROM p WHERE at < '{s}' AND at >= '{d}' AND k < 9 GROUP BY LENGTH(s), s ORDER BY s",
+)
+
+
+@pytest.fixture
+def beside(mysql: Server, tmp_path: Path) -> Iterator[Beside]:
+    with beside_database(mysql, DATABASE, tmp_path, *TABLES) as found:
+        yield found
+
+
+class Writer:
+    """Puts rows on both sides of a moment, moves them, and takes them away."""
+
+    def __init__(self, rng: random.Random, client: RawClient) -> None:
+        self._rng = rng
+        self._client = client
+
+    def write(self, now: datetime) -> None:
+        rng = self._rng
+
+        def moment() -> str:
+            return f"'{now + timedelta(seconds=rng.choice((-40, -2, 0, 1, 2, 5, 9, 300)))}'"
+
+        key = rng.choice((1, 2))
+        self._run(
+            rng.choice(
+                (
+                    f"INSERT INTO p (k, at, till, ts, u, s) VALUES ({key}, {moment()}, {moment()}, {moment()},"
+                    f" UNIX_TIMESTAMP({moment()}), '{rng.choice('abc')}')",
+                    f"UPDATE p SET at = {moment()}, ts = {moment()} WHERE k = {key} ORDER BY RAND() LIMIT 1",
+                    f"UPDATE p SET till = {moment()}, u = u + 2, s = 'b' ORDER BY RAND() LIMIT 1",
+                    "UPDATE p SET k = 3 - k ORDER BY RAND() LIMIT 1",
+                    "DELETE FROM p ORDER BY RAND() LIMIT 1",
+                    f"INSERT INTO q (p, at) SELECT id, {moment()} + INTERVAL 0.2 SECOND FROM p ORDER BY RAND() LIMIT 1",
+                    f"UPDATE q SET at = {moment()} ORDER BY RAND() LIMIT 1",
+                    "DELETE FROM q ORDER BY RAND() LIMIT 1",
+                )
+            )
+        )
+
+    def _run(self, sql: str) -> None:
+        done = parse(self._client.query(sql), binary=False)
+        assert not done.errno, (sql, done.message)
+
+
+def answer_of(client: RawClient, sql: str) -> object:
+    found = parse(client.query(sql), binary=False)
+    return (found.errno, found.message) if found.errno else (found.columns, found.rows)
+
+
+def told(query: str, now: datetime, key: int) -> str:
+    return query.format(
+        s=now.replace(microsecond=0),
+        f=now.isoformat(" ", "microseconds"),
+        m=now.isoformat(" ", "milliseconds"),
+        u=int((now - datetime(1970, 1, 1)).total_seconds()),
+        k=key,
+        d=f"2024-02-0{1 + now.second % 3} 00:00:00",
+    )
+
+
+def template(query: str) -> str:
+    return re.sub(r"'\{[a-z]\}'|\{[a-z]\}", "?", query)
+
+
+def moments(rng: random.Random) -> Iterator[datetime]:
+    """Mostly later than the one before; some come late, as of threads that wait."""
+    now = BEGIN
+    for _ in range(STEPS):
+        now += timedelta(seconds=rng.choice((0, 0.001, 0.25, 0.9)))
+        yield now - timedelta(seconds=rng.choice((0.002, 3)) if rng.random() < 0.05 else 0)
+
+
+def read_and_write(
+    beside: Beside,
+    rng: random.Random,
+    direct: RawClient,
+    through: RawClient,
+    ask: Callable[[str], tuple[object, object]],
+) -> dict[str, Counter[str]]:
+    """How each query was served in the second half of the steps."""
+    writer = Writer(rng, direct)
+    served: dict[str, Counter[str]] = {query: Counter() for query in QUERIES}
+    for number, query in enumerate(QUERIES):
+        made = parse(through.query(f"CREATE CACHE growing{number} FROM {template(query)}"), binary=False)
+        assert not made.errno, (query, made.message)
+    for _ in range(12):
+        writer.write(BEGIN)
+    beside.caught_up()
+    for step, now in enumerate(moments(rng)):
+        if rng.random() < 0.12:
+            writer.write(now)
+            beside.caught_up()
+        for query in QUERIES:
+            sql = told(query, now, rng.choice((1, 1, 2)))
+            own, ours = ask(sql)
+            assert ours == own, f"{sql}\n{ours}\n{own}"
+            if step > STEPS / 2:
+                served[query][last_served(beside, through).split(" ")[0]] += 1
+    return served
+
+
+def test_a_moment_in_the_text_is_held_until_a_row_comes(beside: Beside) -> None:
+    with beside.client() as through, beside.direct() as direct:
+        for client in (through, direct):
+            client.query("SET time_zone = '+00:00'")
+        served = read_and_write(
+            beside, random.Random(SEED), direct, through, lambda sql: (answer_of(direct, sql), answer_of(through, sql))
+        )
+    for query, kinds in served.items():
+        assert kinds["hit"] > 0.5 * kinds.total(), (query, kinds)
