@@ -221,12 +221,14 @@ def _unchanged(entries: Iterable[Entry], since: int) -> bool:
 def derived(reader: ReaderNode, params: Params, levels: Sequence[Entries]) -> Steps[Derivation]:
     """The joined rows of one key, as `ReaderNode.derive` gives them."""
     program = reader.program
-    entry = levels[0].get(program.root_key(params))
+    key = program.root_key(params)
+    entry = levels[0].get(key)
+    if entry is not None and program.range is not None and levels is reader.held_levels:
+        yield from in_range(program.root, entry, program.range)
+        entry = levels[0].get(key)  # the one before may have been let go meanwhile
     if entry is None:
         return reader.derive(params, levels)
     found = Derivation(deps=[entry])
-    if program.range is not None and levels is reader.held_levels:
-        yield from in_range(program.root, entry, program.range)
     rows = program.range.rows(entry.content, params) if program.range is not None else None
     for part in parts(rows) if rows is not None else program.root.rows_in_parts(entry.content, AT_ONCE):
         found.rows += part

@@ -9,6 +9,8 @@ from itertools import islice
 import pytest
 
 import dataflow.large_answers
+import dataflow.operators.bag
+import dataflow.ranges
 from dataflow.entries import Held, Linking, dependents_of, touch
 from dataflow.large_answers import HeldRows, answered, at_once, finished
 from dataflow.messages import Pair
@@ -112,6 +114,29 @@ def test_a_key_that_goes_between_two_steps_stays_away() -> None:
     assert found.rows is None and not found.holes
     made.engine.check_invariants()
     assert made.engine.memory.used == 0
+
+
+def test_an_entry_that_goes_between_two_steps_is_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each of the steps, those that put the rows of its range in order among them."""
+    monkeypatch.setattr(dataflow.ranges, "WORTH", 50)
+    monkeypatch.setattr(dataflow.ranges, "SHORT", 50)
+    monkeypatch.setattr(dataflow.operators.bag, "AT_ONCE", 3)
+    for at in range(1, 200):
+        made = Rig("SELECT id, v FROM t WHERE k = ? AND v > ? ORDER BY v")
+        made.fill_from(TABLE, 1, 2)
+        reader = made.readers[0]
+        (held,), (entry,) = reader.entries.values(), reader.held_levels[0].values()
+        held.stale()
+        found = HeldRows(held, (1, 2))
+        steps = found.steps()
+        if not run_on(steps, at):
+            return
+        assert at > 1 or not entry.content.orders
+        reader.program.root.discard(entry)
+        assert not run_on(steps, 1000)
+        assert found.bodies is None or held.bodies is not found.bodies
+        made.engine.check_invariants()
+    raise AssertionError("it does not end")
 
 
 @pytest.mark.parametrize("query", [*QUERIES, "SELECT id, ROW_NUMBER() OVER (ORDER BY v) AS r FROM t WHERE k = ?"])
