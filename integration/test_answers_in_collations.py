@@ -41,7 +41,7 @@ SETTINGS = {
     "ascii_general_ci": "SET collation_connection = {}",
     "cp1257_general_ci": NAMES.replace("utf8mb4", "cp1257"),
     "gbk_chinese_ci": "SET collation_connection = {}",
-    "binary": "SET collation_connection = {}",
+    "binary": "SET NAMES {}",
 }
 SEED = int(os.environ.get("UPWELL_COLLATIONS_SEED", "1"))
 ROUNDS = int(os.environ.get("UPWELL_COLLATIONS_ROUNDS", "1"))

@@ -12,6 +12,8 @@ STRINGS = "character_set_connection.strings"
 """Whether strings that MySQL makes, or converts to character_set_connection, are the same characters in it."""
 BYTES = "character_set_connection.bytes"
 """Whether string literals and parameters are binary ones."""
+SENT = "character_set_results.strings"
+"""Whether strings are sent in the set that each has: one of the answer may have another than Unicode's."""
 OF_MODE = "sql_mode."
 """Before the name of a mode of sql_mode: each counts as a variable of its own."""
 PADDED = f"{OF_MODE}PAD_CHAR_TO_FULL_LENGTH"
@@ -36,7 +38,7 @@ BY_WORD: dict[str, frozenset[str]] = {
     f"{OF_MODE}NO_UNSIGNED_SUBTRACTION": words("-"),
     f"{OF_MODE}REAL_AS_FLOAT": words("real"),
 }
-SESSION_NEEDS = frozenset({COLLATION, BY_CODES, STRINGS, BYTES, AUTO_IS_NULL, PADDED, *DATE_MODES, *BY_WORD})
+SESSION_NEEDS = frozenset({COLLATION, BY_CODES, STRINGS, BYTES, SENT, AUTO_IS_NULL, PADDED, *DATE_MODES, *BY_WORD})
 """All variables that can be needed."""
 AS_READ = frozenset(OF_MODE + name for name in ("PIPES_AS_CONCAT", "HIGH_NOT_PRECEDENCE", "REAL_AS_FLOAT"))
 """Modes by which MySQL reads a text, and nothing else: they count only where a word of it is read so."""

@@ -12,6 +12,8 @@ not answered from it. What is here errs on the needing side: a variable is not n
 * character_set_connection, where it is none of Unicode's and literals are ASCII's: a string is converted to it or
   changed in it, or becomes JSON, which no binary string can. It is not needed where all columns of strings are binary
   ones, and no string is shown or computed with: they are compared as the bytes that they are.
+* character_set_results, where each string is sent in its own set: a column that is named or starred has one that is
+  none of Unicode's, or the text has what converts to one.
 * sql_auto_is_null: a column that may have AUTO_INCREMENT IS NULL.
 * The modes of sql_mode, each for itself. Those about dates: something becomes a date that is none, and may have zeros
   or be no day of the calendar, or is cast, or computed with. PAD_CHAR_TO_FULL_LENGTH: a CHAR column is named or
@@ -29,7 +31,7 @@ that they are compared with, and strings for date-times without an offset, is se
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -37,14 +39,14 @@ from sqlglot import exp
 from planner.as_sent import SAMPLES, with_sample
 from planner.hints import SETTABLE
 from planner.names import Catalogue, view_columns
-from planner.needs import BY_CODES, BYTES, COLLATION, OF_COMPUTED, OF_MODE, OF_OTHERS, SESSION_NEEDS, STRINGS
+from planner.needs import BY_CODES, BYTES, COLLATION, OF_COMPUTED, OF_MODE, OF_OTHERS, SENT, SESSION_NEEDS, STRINGS
 from planner.needs_finder import Finder, is_star
 from planner.parse import ParsedQuery, parse
 from planner.plan import QueryPlan
-from planner.scan import scan
+from planner.scan import Token, scan, words
 from planner.string_kinds import Kinds, classes
 from planner.support import misread
-from sqltypes.schema import INTEGER_TYPES, SchemaSnapshot, Table
+from sqltypes.schema import INTEGER_TYPES, Column, SchemaSnapshot, Table
 
 _PLAIN = classes("""
     Select From Table TableAlias Column Identifier Star Alias Literal Placeholder Parameter Boolean Null Where And Or
@@ -58,6 +60,9 @@ _OF_BYTES = _NUMBERS | {"varbinary", "binary", "tinyblob", "blob", "mediumblob",
 """Types of which no value is a string with a character set, nor read from one otherwise than from its bytes."""
 _STEADY = _OF_BYTES | {"varchar", "tinytext", "text", "mediumtext", "longtext"}
 """Types of which every value is stored in a temporary table as it is, and shown as it is."""
+_UNICODE = ("utf8", "ascii", "binary")
+"""Of the names of collations of sets whose strings are the same bytes in UTF-8: how they begin."""
+_CONVERTS = words("convert using charset character collate ascii unicode")
 
 
 def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
@@ -101,12 +106,15 @@ def _needs(query: ParsedQuery, plan: QueryPlan, snapshot: SchemaSnapshot) -> fro
         finder.words(found)
     for text in texts:
         finder.tree(text.tree, shown=text is query)
+    named = _named(query.tree, plan.tables)
+    if len(texts) > 1 or any(map(_is_foreign, named)) or any(map(_converts, tokens)):
+        finder.needs.add(SENT)
     generated = any(column.generated for table in plan.tables for column in table.columns)
     if len(texts) > 1 or generated:
         return frozenset(finder.needs | OF_OTHERS)
     if not _only(query.tree, _COMBINED):  # MySQL may compute something in a session
         return frozenset(finder.needs | OF_COMPUTED)
-    types = _named_types(query.tree, plan.tables)
+    types = frozenset(column.type.name for column in named)
     if not (_only(query.tree, _PLAIN) and len(list(query.tree.find_all(exp.Table))) == 1):
         finder.needs |= {STRINGS, BYTES} if types <= _STEADY else OF_COMPUTED
     if types <= _OF_BYTES and not _shows_strings(query.tree):  # all strings are compared as bytes
@@ -121,15 +129,26 @@ def _only(tree: exp.Expr, nodes: tuple[type[exp.Expr], ...]) -> bool:
     return all(isinstance(node, nodes) for node in tree.walk())
 
 
-def _named_types(tree: exp.Expr, tables: Iterable[Table]) -> frozenset[str]:
-    """Types of the columns that the query may name."""
+def _named(tree: exp.Expr, tables: Iterable[Table]) -> list[Column]:
+    """The columns that the query may name."""
     named = {column.name.lower() for column in tree.find_all(exp.Column)}
     joins = list(tree.find_all(exp.Join))
     named |= {name.name.lower() for join in joins for name in join.args.get("using") or ()}
     every = any(is_star(node) and not isinstance(node.parent, exp.Count) for node in tree.find_all(exp.Star))
     every |= any(join.method == "NATURAL" for join in joins)
     columns = [column for table in tables for column in table.columns]
-    return frozenset(column.type.name for column in columns if every or column.name.lower() in named)
+    return [column for column in columns if every or column.name.lower() in named]
+
+
+def _is_foreign(column: Column) -> bool:
+    """Whether its strings have a character set in which they are other bytes than in UTF-8, as far as is known."""
+    return column.type.is_string and not (column.type.collation or "").startswith(_UNICODE)
+
+
+def _converts(tokens: Sequence[Token]) -> bool:
+    """Whether something of the text may be a string of a character set that it names."""
+    seen = {token.text.lower() for token in tokens if token.kind != "string"}
+    return not seen.isdisjoint(_CONVERTS) or any(text.startswith("_") for text in seen)
 
 
 def _shows_strings(tree: exp.Expr) -> bool:

@@ -20,7 +20,9 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from external_upquery.columns import parse_column, to_result_column
+from planner.needs import SENT
 from proxy.api import SessionCache
+from proxy.mysql.announces import NOBODY, Announces
 from proxy.mysql.packets import lenenc_int
 from proxy.mysql.rows import end_size, forms_of, head
 from sqltypes.schema import ResultColumn
@@ -56,10 +58,15 @@ class Announced:
     )  # fmt: skip
 
     def __init__(
-        self, cache: SessionCache, prepared: Sequence[bytes], *, binary: bool, eof: bool, as_bytes: bool = False
+        self,
+        cache: SessionCache,
+        prepared: Sequence[bytes],
+        *,
+        binary: bool,
+        eof: bool,
+        told: Announces = NOBODY,
     ) -> None:
-        """`prepared`: the definitions (payloads) in the answer to COM_STMT_PREPARE. `as_bytes`: to the session all
-        strings are announced as binary ones, so that it is not known of what character set they are."""
+        """`prepared`: the definitions (payloads) in the answer to COM_STMT_PREPARE. `told`: how the session is."""
         self.prepared = tuple(prepared)
         self.filled: bytes | None = None
         self.empty: bytes | None = None
@@ -68,9 +75,12 @@ class Announced:
         self.apart = False
         self._apart: dict[Hashable, Announced] = {}
         self.shown: Columns | None = None  # the columns of rows, where they are always announced alike
-        self._as_bytes = as_bytes
-        own = cache.columns if as_bytes else columns_of(self.prepared) or ()
-        self.foreign = any(column.type.is_string if as_bytes else _is_foreign(column) for column in own)
+        self._as_bytes = told.as_bytes
+        if told.as_bytes:  # so that it is not told of which set a string is
+            strings = any(column.type.is_string for column in cache.columns)
+            self.foreign = strings and (told.makes_foreign or SENT in cache.needs)
+        else:
+            self.foreign = any(map(_is_foreign, columns_of(self.prepared) or ()))
         self._of_reads: dict[tuple[bytes, bool], bytes] = {}  # by the read, and whether its answer has rows
         self._cache = cache
         self._binary = binary
@@ -182,20 +192,20 @@ class AnnouncedTexts:
     def of(
         self,
         cache: SessionCache,
-        told: object,
         prepared: Sequence[bytes],
         *,
         binary: bool,
         eof: bool,
-        as_bytes: bool = False,
+        told: Announces = NOBODY,
+        resolved: object = None,
     ) -> Announced:
-        """`told`: on what else it depends how MySQL announces them to the session."""
-        key = cache, cache.generation, told, *prepared
+        """`resolved`: on what else it depends how MySQL announces them to the session."""
+        key = cache, cache.generation, told, resolved, *prepared
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= KEPT:
                 self._known.clear()
-            found = self._known[key] = Announced(cache, prepared, binary=binary, eof=eof, as_bytes=as_bytes)
+            found = self._known[key] = Announced(cache, prepared, binary=binary, eof=eof, told=told)
         return found
 
 

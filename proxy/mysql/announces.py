@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from proxy.mysql.session_variables import BINARY
+from proxy.mysql.session_variables import ASCII, BINARY, UNICODE
+from sqltypes.collation import character_set
 
 
 class Announces(NamedTuple):
@@ -25,6 +26,11 @@ class Announces(NamedTuple):
     def as_bytes(self) -> bool:
         """Whether all strings are announced as binary ones."""
         return self.results == BINARY
+
+    @property
+    def makes_foreign(self) -> bool:
+        """Whether strings that MySQL makes are other bytes than in UTF-8 where they are sent as they are."""
+        return character_set(self.collation) not in (*UNICODE, ASCII, BINARY)
 
 
 NOBODY = Announces(False, 0, "", "", "", "")

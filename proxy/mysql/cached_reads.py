@@ -249,8 +249,8 @@ class CachedReads:
         told, kind = state.announces, read.kind
         resolved = kind.resolved if isinstance(kind, PreparedStatement) else None
         found = kind.heads[told] = shared.announced.of(
-            read.cache, (told, resolved), definitions_in(payloads, eof=eof),
-            binary=isinstance(kind, PreparedStatement), eof=eof, as_bytes=told.as_bytes,
+            read.cache, definitions_in(payloads, eof=eof),
+            binary=isinstance(kind, PreparedStatement), eof=eof, told=told, resolved=resolved,
         )  # fmt: skip
         read.announced = found.of(read.shows())
 

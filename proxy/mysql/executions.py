@@ -107,6 +107,6 @@ class Executions:
         announces, version = statement.announced
         if target.cache is not None and announces is not None and version == target.version:
             statement.heads[announces] = self._shared.announced.of(
-                target.cache, (announces, statement.resolved), definitions_in(statement.answer, eof=self._eof),
-                binary=True, eof=self._eof, as_bytes=announces.as_bytes,
+                target.cache, definitions_in(statement.answer, eof=self._eof),
+                binary=True, eof=self._eof, told=announces, resolved=statement.resolved,
             )  # fmt: skip

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from planner.needs import SENT
 from proxy.mysql.announced import KEPT_READS, OTHER_COLUMNS, SEVERAL, Announced, AnnouncedTexts, columns_of, same_names
+from proxy.mysql.announces import NOBODY
 from proxy.mysql.rows import end_size, head
-from sqltypes.schema import BIGINT, ResultColumn
+from sqltypes.schema import BIGINT, ResultColumn, SqlType
 from tests.support.mysql_packets import column
 
 TINY, LONG = column("n", 1), column("n", 3)
@@ -28,6 +30,7 @@ class Cache:
     columns: tuple[ResultColumn, ...] = (ResultColumn("n", BIGINT, False, ""),)
     generation: int = 1
     refuses: str = ""
+    needs: frozenset[str] = frozenset()
     encoded: list[object] = field(default_factory=list)
 
     def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> str:
@@ -123,15 +126,36 @@ def test_columns_that_the_rows_do_not_fit_have_no_hits() -> None:
 def test_what_is_known_is_known_to_all_texts_that_are_prepared_alike() -> None:
     cache, texts = Cache(), AnnouncedTexts()
 
-    def of(told: object, *prepared: bytes) -> Announced:
-        return texts.of(cache, told, prepared, binary=True, eof=False)  # type: ignore[arg-type]  # as above
+    def of(results: str, *prepared: bytes, resolved: object = None) -> Announced:
+        told = NOBODY._replace(results=results)
+        return texts.of(cache, prepared, binary=True, eof=False, told=told, resolved=resolved)  # type: ignore[arg-type]  # as above
 
     first = of("utf8mb4", TINY)
     assert of("utf8mb4", TINY) is first
     assert of("latin1", TINY) is not first
     assert of("utf8mb4", LONG) is not first
+    assert of("utf8mb4", TINY, resolved=1) is not first
     cache.generation += 1
     assert of("utf8mb4", TINY) is not first
+
+
+@pytest.mark.parametrize(
+    ("collation", "needs", "type_", "foreign"),
+    [
+        ("binary", set(), "varchar", False),
+        ("utf8mb3_general_ci", set(), "varchar", False),
+        ("latin1_swedish_ci", set(), "varchar", True),
+        ("binary", {SENT}, "varchar", True),
+        ("binary", {SENT}, "varbinary", False),
+    ],
+)
+def test_where_all_strings_are_announced_as_bytes_the_query_tells_which_they_are(
+    collation: str, needs: set[str], type_: str, foreign: bool
+) -> None:
+    cache = Cache((ResultColumn("n", SqlType(type_), False, ""),), needs=frozenset(needs))
+    told = NOBODY._replace(results="binary", collation=collation)
+    found = Announced(cache, (TINY,), binary=False, eof=False, told=told)  # type: ignore[arg-type]  # as above
+    assert found.foreign == foreign
 
 
 @pytest.mark.parametrize("payload", [b"", b"\3def", b"\xfb" * 60, b"\3def" + b"\4shop" * 5 + b"\xff"])
