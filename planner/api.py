@@ -14,7 +14,17 @@ from functools import partial
 from sqlglot import exp
 
 from planner.announced_by import tells_columns
-from planner.as_sent import MOMENTS, SAMPLES, TYPED, Sent, bounds, is_span, marked, with_sample
+from planner.as_sent import (
+    MOMENTS,
+    SAMPLES,
+    TYPED,
+    Sent,
+    asked_whether_null,
+    bounds,
+    is_span,
+    marked,
+    with_sample,
+)
 from planner.binary_keys import require_strings
 from planner.bound import around
 from planner.build import build
@@ -224,7 +234,7 @@ def _analysed_as_sent(query: ParsedQuery, catalogue: Catalogue, caution: Caution
     renamed = [pair for view, parsed in pairs for pair in view_columns(view, parsed.tree)]
     kinds = Kinds(_tables(query, catalogue), [marks.tree, *(view.tree for _, view in pairs)], renamed)
     spans = {parameter_number(node) for node in query.tree.find_all(exp.Placeholder) if is_span(node)}
-    tells = tells_columns(query.tree)
+    tells, nulls = tells_columns(query.tree), asked_whether_null(query.tree)
     for at in untyped:
         sent = Sent(
             tuple(found.sides.beside[at]),
@@ -234,6 +244,7 @@ def _analysed_as_sent(query: ParsedQuery, catalogue: Catalogue, caution: Caution
             query.lists[at],
             at in spans,
             at in tells,
+            at in nulls,
         )
         found.parameters.as_sent(at, sent)
     return found

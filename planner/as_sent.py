@@ -56,7 +56,7 @@ class Sent:
     """What is asked of the literals of such a parameter. `beside`: what it is compared with; `bound`: it is one of
     BETWEEN, and so never NULL; `dated`: it may be DATE'...' or TIMESTAMP'...'; `around`: what stands beside it;
     `list`: it is an IN-list's; `shown`: the time from it or to it is shown, and it is one of these two; `tells`: as of
-    `Parameter`."""
+    `Parameter`; `null`: all that is asked of it is whether it is NULL."""
 
     beside: tuple[Beside, ...] = ()
     bound: bool = False
@@ -65,6 +65,7 @@ class Sent:
     list: bool = False
     shown: bool = False
     tells: bool = False
+    null: bool = False
 
 
 TYPED = Sent()
@@ -126,6 +127,12 @@ def is_bound(node: exp.Expr) -> bool:
     return False
 
 
+def asked_whether_null(tree: exp.Query) -> frozenset[int]:
+    """The parameters of `? IS NULL`."""
+    asked = [node.this.unnest() for node in tree.find_all(exp.Is) if isinstance(node.expression, exp.Null)]
+    return frozenset(parameter_number(node) for node in asked if isinstance(node, exp.Placeholder))
+
+
 BEFORE = "a value is bound for which it may count what was bound before"
 BOUND_AND_SHOWN = "a DECIMAL, or a string beside a number, is bound for what is shown, and may tell its type and digits"
 BOUND = "?"
@@ -134,6 +141,8 @@ BOUND = "?"
 
 def key_of(value: Value, sent: Sent) -> str:
     """The literal that a client has sent, as it is sent to MySQL. Raises ComparedElsewhere where it is MySQL's."""
+    if sent.null:
+        return "NULL" if value is None or (value == "NULL" and isinstance(value, Literal)) else "1"
     if isinstance(value, Literal):
         return str(value)
     if isinstance(value, AsBound):

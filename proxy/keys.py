@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
@@ -13,6 +13,7 @@ from dataflow.reader import ReaderNode
 from planner.as_sent import as_in_key, key_of
 from planner.plan import AnswerArrangement, Parameter, QueryPlan
 from proxy.api import ParameterValue
+from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS
 from sqltypes.errors import BadParameters, ComparedElsewhere
 from sqltypes.expression import Key, ParamRef, Value
 from sqltypes.parameters import convert_operand
@@ -228,8 +229,8 @@ class KeyBinder:
             return tuple(key_of(item, parameter.sent) for item in value)
         if set(map(type, value)) == _INT and _whole(parameter.type):
             return _still_a_list(sorted(set(value)), value) if self._evict else tuple(dict.fromkeys(value))
-        _require_alike(name, value)
         converted = dict.fromkeys(self._value(item, parameter.type) for item in value)
+        _require_alike(name, value, converted, parameter.type)
         if parameter.index in self._real and 0 in converted:
             raise ComparedElsewhere(ZERO)
         if not self._evict:
@@ -290,10 +291,28 @@ def _whole(type_: SqlType) -> bool:
     return type_.is_integer and type_.name != "year"  # MySQL reads 24 as 2024 there
 
 
-def _require_alike(name: str, values: Sequence[Value]) -> None:
-    """Raises ComparedElsewhere for a list of several types: MySQL finds 18446744073709551615 by `IN ('1', -1)` and not
-    by `IN (1, -1)`."""
-    kinds = {int if isinstance(value, bool) else type(value) for value in values if value is not None}
-    if len(kinds) > 1:
+def _require_alike(name: str, given: Sequence[Value], converted: Iterable[Value], type_: SqlType) -> None:
+    """Raises ComparedElsewhere for a list of several types where it may matter that MySQL does not compare each value
+    as it compares a list of one type. `converted`: the values as those of the column."""
+    kinds = {int if isinstance(value, bool) else type(value) for value in given if value is not None}
+    if len(kinds) > 1 and not _is_exact(kinds, converted, type_):
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise ComparedElsewhere(f"the list for {name} mixes types ({names}), which MySQL does not compare one by one")
+
+
+def _is_exact(kinds: Set[type], converted: Iterable[Value], type_: SqlType) -> bool:
+    """Whether a list of several types finds what each of its values finds: they are numbers, or strings of them, and
+    values of the column. MySQL compares each with the column's as a number of some kind, and they are exact in all.
+
+    But it finds 18446744073709551615 by `IN ('1', -1)`, and not by `IN (1, -1)`."""
+    if not kinds <= _NUMBERS:
+        return False
+    values = [value for value in converted if value is not None]
+    if _whole(type_):
+        return all(type(value) is int and abs(value) < EXACT_DOUBLE for value in values) and (
+            not type_.unsigned or all(type(value) is int and value >= 0 for value in values)
+        )
+    return type_.is_approximate or (type_.name == "decimal" and (type_.precision or 10) <= SAFE_DIGITS)
+
+
+_NUMBERS = frozenset({int, float, Decimal, str})

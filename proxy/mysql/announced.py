@@ -110,6 +110,11 @@ class Announced:
         """Whether answers with and without rows are announced alike, whatever was read."""
         return self.filled == self.empty and not self.several
 
+    def at_hand(self, *, raw: bool) -> bool:
+        """Whether the next read of the kind may be answered as this one was, unlooked. `raw`: the session is sent
+        strings in the character sets of their columns."""
+        return not (self.apart or (raw and self.foreign))
+
     def unknown(self, read: Itself) -> str:
         """Why an answer of MySQL must show how this read is announced first, "" if one has."""
         if self.several:

@@ -233,8 +233,7 @@ class CachedReads:
             await forget_lost(self._upstream)
 
     async def _ask_rights(self, read: CachedRead) -> None:
-        """May this account run the cache's query, and what columns does MySQL announce to this session? It prepares
-        the statement, and says."""
+        """Whether the account may run the query, and how its columns are announced: MySQL prepares it, and says."""
         state, shared, eof = self._state, self._shared, self._context.eof
         asked = shared.grants.version
         outcome = await self._upstream.prepare(read.text)
@@ -508,9 +507,7 @@ class CachedReads:
             return
         announced = read.announced
         # Where it depends on its characters or its rows whether a read may be a hit, each one is looked at.
-        if not self._state.uniform or announced is None or announced.apart:
-            return
-        if not (self._state.raw and announced.foreign):
+        if self._state.uniform and announced is not None and announced.at_hand(raw=self._state.raw):
             if announced.uniform:
                 self._quick.remember(read.kind, read.head)
             elif announced.filled is not None:

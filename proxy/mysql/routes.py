@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import NamedTuple, cast
 
 from planner.hints import MARK
-from proxy.api import ParameterValue, SessionCache, SessionSystem
+from proxy.api import ParameterInfo, ParameterValue, SessionCache, SessionSystem
 from proxy.mysql.announced import Announced
 from proxy.mysql.bound_values import UNSIGNED
 from proxy.mysql.effects import Effects, effects_of
@@ -289,15 +289,21 @@ def target_of(
         target.why = "FLOAT and DOUBLE of an answer held as text have lost digits"
         return target
     target.cache, target.template, target.plain_int = cache, tuple(template), cache.plain_int
-    target.same, target.dates = target.template == sentinels, tuple(item.type.name in DATED for item in info.parameters)
+    target.same = target.template == sentinels
+    target.dates = tuple(item.type.name in DATED or item.sent.null for item in info.parameters)
     target.compared = _compared_with(template, [item.type.name for item in info.parameters])
     target.list_end = len(sentinels) if cache.lists and target.template == (sentinels,) else 0
-    untyped = [item for item, of in zip(template, info.parameters, strict=True) if not of.type.is_known]
+    untyped = [item for item, of in zip(template, info.parameters, strict=True) if _is_sent(of)]
     ones = [one for item in untyped for one in (item if isinstance(item, tuple) else (item,))]
     target.sent = frozenset(one.index for one in ones if isinstance(one, Sentinel))
     shown = [template[at] for at in cache.tells]
     target.tells = tuple(one.index for one in shown if isinstance(one, Sentinel))
     return target
+
+
+def _is_sent(parameter: ParameterInfo) -> bool:
+    """Whether it counts as what it is bound, for no column tells its type."""
+    return not (parameter.type.is_known or parameter.sent.null)
 
 
 def _compared_with(template: Sequence[object], types: Sequence[str]) -> Compared:
