@@ -54,6 +54,7 @@ from proxy.mysql.relay import Relay
 from proxy.mysql.responses import NO_STATUS, Kind, Outcome
 from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
 from proxy.mysql.session_context import context_of
+from proxy.mysql.session_rules import untold
 from proxy.mysql.shared import Looked, Shared
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Steer
@@ -173,6 +174,8 @@ class Session:
         out = self.relay.out
         answered = len(out)
         try:
+            if (self.state.tracks_changed or self.state.clock_asked) and self.upstream.looks_first(data):
+                return
             HANDLERS.get(data[4], Session._other)(self, data)
         except Malformed:
             raise
@@ -196,6 +199,8 @@ class Session:
     def large(self, data: bytes) -> None:
         """What a command does that is too large to be looked at, MySQL tells."""
         command, relay = data[4], self.relay
+        if self.state.tracks_changed:
+            untold(self.state)
         if command == COM_STMT_SEND_LONG_DATA:
             self._note_long_data(data)
             relay.send_unanswered(data)

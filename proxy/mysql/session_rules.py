@@ -62,6 +62,13 @@ def after(state: SessionState, effects: Effects, sent: Sent, outcome: Outcome) -
         _doubt(state, effects, failed=failed)
 
 
+def untold(state: SessionState) -> None:
+    """A statement goes to MySQL while its trackers may be off: it may do anything of which they alone would tell."""
+    state.known = state.token_known = False
+    state.hiding = state.unsettled = state.locked = True
+    state.not_hidden.clear()
+
+
 def ends_shown(state: SessionState, effects: Effects, sent: Sent, *, failed: bool) -> bool:
     """Whether the transaction may be over that the session was in when the statement was sent. Requires: `after`."""
     ended = not failed and (effects.ends or not state.in_transaction)
@@ -84,7 +91,8 @@ def _doubt(state: SessionState, effects: Effects, *, failed: bool) -> None:
     """The statement may have done what MySQL does not tell."""
     if effects.tracks:
         state.tracks_changed = True
-        state.set_tracks |= effects.tracks
+        if not failed:  # else none of them is set
+            state.set_tracks |= effects.tracks
     # Of what may be called, procedures may switch the binlog off, and CALL ends with an OK packet or an error.
     state.hides_writes |= failed and effects.calls_unknown
     if effects.calls_unknown or effects.sets_roles:

@@ -61,6 +61,7 @@ from proxy.mysql.tracker_entries import (
     CHARACTERISTICS,
     GTIDS,
     SCHEMA,
+    SHOW_ALL,
     STATE,
     TRANSACTION,
     VARIABLE,
@@ -484,4 +485,7 @@ class SessionState:
     def shown_state(self, state: bytes) -> bytes:
         """What of the trackers' information the client has asked for itself, by the statement that it is about at the
         latest. Raises Malformed."""
-        return shown_entries(state, self.client_tracks)
+        tracks = self.client_tracks
+        if self.tracks_changed:  # what it has set of them is what MySQL goes by, until ours are set again
+            tracks = {**tracks, **{name: SHOW_ALL[name] for name in self.set_tracks if name in SHOW_ALL}}
+        return shown_entries(state, tracks)

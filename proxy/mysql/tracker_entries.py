@@ -12,6 +12,14 @@ from proxy.mysql.packets import Malformed, lenenc, read_lenenc
 from proxy.mysql.session_variables import WATCHED_BY_DEFAULT
 
 VARIABLE, SCHEMA, STATE, GTIDS, CHARACTERISTICS, TRANSACTION = range(6)  # the kinds of tracker
+SHOW_ALL = {
+    "session_track_gtids": "ALL_GTIDS",
+    "session_track_schema": "ON",
+    "session_track_state_change": "ON",
+    "session_track_system_variables": "*",
+    "session_track_transaction_info": "CHARACTERISTICS",
+}
+"""With these values all that MySQL tells is shown."""
 
 
 def entries(state: bytes) -> list[tuple[int, bytes]]:

@@ -8,28 +8,35 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from proxy.mysql.packets import (
+    COM_CHANGE_USER,
     COM_PING,
+    COM_QUERY,
+    COM_QUIT,
     COM_RESET_CONNECTION,
     COM_STMT_CLOSE,
     COM_STMT_EXECUTE,
     COM_STMT_PREPARE,
     COM_STMT_RESET,
     OK,
+    Malformed,
     OkAnswer,
     ok_bytes,
     packet,
     parse_ok,
 )
-from proxy.mysql.prepared import PreparedStatement
+from proxy.mysql.prepared import PreparedStatement, text_at
 from proxy.mysql.relay import Relay
 from proxy.mysql.responses import Exchange, Kind, Outcome
 from proxy.mysql.session_context import SessionContext
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.shown import Stage
+from proxy.mysql.statement_kind import Kind as StatementKind
+from proxy.mysql.statement_set import Scope
 from proxy.mysql.trackers import DEADLOCK, refresh, switch_on
 from proxy.mysql.wires import ServerWire
 
 _TELL_NOTHING = (bytes((COM_PING,)), bytes((COM_RESET_CONNECTION,)))  # they are not refused
+_LOOKED_BEHIND = (*_TELL_NOTHING, *(bytes((each,)) for each in (COM_QUIT, COM_CHANGE_USER, COM_STMT_CLOSE)))
 
 
 class Upstream:
@@ -94,15 +101,48 @@ class Upstream:
 
     def answered(self) -> None:
         """A command of the client has been answered by MySQL."""
-        state, relay = self.state, self._relay
-        if state.tracks_changed and not relay.busy and not (state.tracks_wait and state.in_transaction):
-            relay.start(switch_on(self))
-        if state.clock_asked and not relay.busy:  # its cache could not be found: the next one's can
-            state.clock_asked = False
-            if not state.known:
-                relay.start(self.refresh())
+        relay = self._relay
         if not relay.busy and relay.commands.held:
             relay.go_on()
+
+    def looks_first(self, data: bytes) -> bool:
+        """Whether a command waits until MySQL has been asked what the session is like, for the statement before it has
+        left that open: it has set session_track_..., or is by the clock, and its cache could not be found. What asks
+        about that statement goes first: behind our questions it would be told of these."""
+        state, relay = self.state, self._relay
+        switches = state.tracks_changed and not (state.tracks_wait and state.in_transaction)
+        looks = state.clock_asked and not state.known
+        if not (switches or looks) or not self.alive:
+            state.clock_asked = False
+            return False
+        if data[4:5] in _LOOKED_BEHIND or self._asks_of_last(data):
+            return False
+        state.clock_asked = False
+        relay.commands.put_back(data)
+        relay.start(switch_on(self) if switches else self.refresh())
+        return True
+
+    def _asks_of_last(self, data: bytes) -> bool:
+        """Whether a command does nothing but ask about the statement before it, perhaps among others."""
+        executed = self.executed_by(data)
+        if executed is not None:
+            text = executed.text
+        elif data[4] in (COM_QUERY, COM_STMT_PREPARE):
+            text = data[5:]
+            if data[4] == COM_QUERY and self._context.attributes:
+                try:
+                    text = text[text_at(text) :]
+                except Malformed:
+                    return False
+        else:
+            return False
+        route = self._shared.route(text, self.state.database)
+        statement = route.statement
+        if not (statement.of_last or statement.of_found) or not route.effects.simple:
+            return False
+        if statement.kind is StatementKind.SET:
+            return all(one.scope is Scope.USER for one in statement.settings or ())
+        return statement.kind in (StatementKind.READ, StatementKind.HARMLESS)
 
     async def ping_unbegun(self, data: bytes) -> None:
         """The client's COM_PING in a transaction of which MySQL knows nothing: it need not begin for this."""

@@ -200,6 +200,13 @@ class Commands:
         self.held += len(data)
         self.pending = True
 
+    def put_back(self, data: bytes) -> None:
+        """A whole command that `next` or the client has given is the next one again. Requires: not `forwarding`."""
+        self._data = data + self._data[self._at :]
+        self._at = 0
+        self.held += len(data)
+        self.pending = True
+
     def next(self) -> tuple[bytes, bool] | None:
         """(a command's packet with its header, True), or (the beginning of a large one: what is there of it, False);
         None where nothing can be said yet. Raises TooLarge. Requires: not `forwarding`."""
