@@ -53,8 +53,8 @@ class Announced:
     """
 
     __slots__ = (
-        "_apart", "_as_bytes", "_binary", "_cache", "_end", "_eof", "_of_reads", "apart", "empty", "filled", "foreign",
-        "prepared", "several", "shown", "why",
+        "_apart", "_as_bytes", "_binary", "_cache", "_end", "_eof", "_of_reads", "_told", "apart", "empty", "filled",
+        "foreign", "prepared", "several", "shown", "why",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +75,7 @@ class Announced:
         self.apart = False
         self._apart: dict[Hashable, Announced] = {}
         self.shown: Columns | None = None  # the columns of rows, where they are always announced alike
+        self._told = told
         self._as_bytes = told.as_bytes
         if told.as_bytes:  # so that it is not told of which set a string is
             strings = any(column.type.is_string for column in cache.columns)
@@ -96,7 +97,7 @@ class Announced:
             if len(self._apart) >= KEPT_READS:
                 self._apart.clear()
             found = self._apart[shown] = Announced(
-                self._cache, self.prepared, binary=self._binary, eof=self._eof, as_bytes=self._as_bytes
+                self._cache, self.prepared, binary=self._binary, eof=self._eof, told=self._told
             )
             found.apart = True
         return found
