@@ -21,6 +21,8 @@ TABLES = (
     "CREATE TABLE item (id INT PRIMARY KEY, n INT, s VARCHAR(20))",
     "INSERT INTO item VALUES (1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c'), (4, 40, 'd')",
     "CREATE FUNCTION one() RETURNS INT DETERMINISTIC RETURN 1",
+    "CREATE TABLE wide (id INT PRIMARY KEY, n BIGINT UNSIGNED, d DATE)",
+    "INSERT INTO wide VALUES (1, 18446744073709551615, '2024-01-05'), (2, 5, '2024-01-06'), (3, 7, '2024-01-07')",
 )
 BY_ID = "SELECT id, n FROM item WHERE id = ?"
 BY_WORD = "SELECT id FROM item WHERE s = ?"
@@ -176,3 +178,40 @@ def test_it_opens_no_snapshot_that_the_client_has_not(beside: Beside, begin: str
             found[name] = told, client.query("SELECT n FROM item WHERE id = 4")
     assert found["through"] == found["direct"]
     beside.mysql.execute(f"USE {database}", "UPDATE item SET n = 40 WHERE id = 4")
+
+
+BETWEEN = "SELECT id FROM wide WHERE n >= ? AND n < ? ORDER BY id"
+OF_DAYS = "SELECT id FROM wide WHERE d IN (?, ?) ORDER BY id"
+
+
+@pytest.mark.parametrize(
+    ("query", "hits", "others"),
+    [
+        (BETWEEN, [(2.0, b"6"), (2.0, b"8")], [(0.0, b"a"), (0.0, b"18446744073709551615")]),
+        (BETWEEN, [(2.0, b"6")], [(2.0, b""), (2.0, b"18446744073709551615"), (2.0, b"5.5")]),
+        (OF_DAYS, [(b"2024-01-05", b"2024-01-06")], [(b"0", b"5 ")]),
+        (OF_DAYS, [(b"2024-01-05", b"2024-01-06"), (b"2024-01-06", b"2024-01-07")], [(b"0", b"5 ")]),
+    ],
+)
+def test_a_string_that_mysql_cannot_convert_is_compared_as_those_before_were(
+    beside: Beside, query: str, hits: list[tuple[bytes | float, ...]], others: list[tuple[bytes | float, ...]]
+) -> None:
+    """By the first value MySQL resolves the statement, and where it cannot convert one it uses that of the last."""
+
+    def execute(client: RawClient, statement: int, values: tuple[bytes | float, ...]) -> bytes:
+        types = [DOUBLE if isinstance(value, float) else STRING for value in values]
+        given = [struct.pack("<d", value) if isinstance(value, float) else lenenc(value) for value in values]
+        return client.execute(statement, bound(types, given))
+
+    found = []
+    with beside.direct() as direct, beside.client() as client:
+        client.query(f"CREATE CACHE IF NOT EXISTS FROM {query}")
+        for values in hits:
+            read_until_hit(beside, client, execute, client, client.prepare(query).id, values)
+        for session in (direct, client):
+            statement = session.prepare(query).id
+            for values in hits:
+                execute(session, statement, values)
+                assert session is direct or last_served(beside, client).startswith("hit")
+            found.append([execute(session, statement, values) for values in others])
+    assert found[0] == found[1]

@@ -39,6 +39,7 @@ class Executions:
         least. `again`: the transaction may have been shown its answer, so its values are wanted for no cache, too."""
         target = self._target(statement)
         found = Execution(target, target.why or target.resolved_otherwise(statement))
+        statement.fits = False
         try:
             self._bind(found, statement, data, again=again)
         except NotDecoded as reason:

@@ -98,6 +98,11 @@ class PreparedStatement:
         # The payload of the last execution, unless MySQL was given it: where types change, a list is compared with
         # values of the one before.
         self.last = b""
+        # As `last`, and its types, of the execution before the one that comes.
+        self.before: tuple[bytes, tuple[int, ...]] | None = None
+        # Of the one that comes it is known that MySQL can convert its strings for what they are compared with. Where it
+        # cannot, what it does depends on the values that it was given before.
+        self.fits = False
         self.unshown = False  # settings by which it is resolved have changed, before MySQL was shown what hits answered
         # MySQL has answered with an error, and goes on so where it could not convert a string for a column.
         self.failed = False
@@ -105,10 +110,9 @@ class PreparedStatement:
         # anew as it opens a cursor, it answers the next execution in a broken way (9.7).
         self.behind = False
         self.pieces = False  # the execution that MySQL is to answer takes some
-        # Of its cursor.
-        self.cursor = False  # MySQL may have one open
-        self.closed = False  # MySQL would have closed it at an execution that was a hit
-        self.stale = False  # so it was as the execution was sent that MySQL answers
+        # Of its cursor: MySQL may have one open; it would have closed it at an execution that was a hit; and so it was
+        # as the execution was sent that MySQL answers.
+        self.cursor = self.closed = self.stale = False
         # Whether such data was sent since the last execution or reset, and, since that, for a parameter that it has
         # not: MySQL refuses it then.
         self.long_data = self.refused = False
@@ -151,6 +155,7 @@ class PreparedStatement:
         """Requires: the types of the execution have been noted. `before`: those of the one before."""
         types, last = self.types, self.last
         self.last = payload
+        self.before = (last, before) if last and before is not None else None
         if types is None or self.parameters > MOST_PARAMETERS:
             return
         kinds = self._kinds(types)
@@ -170,9 +175,14 @@ class PreparedStatement:
         """The executions that MySQL must be shown before what comes next, which is an execution, or b"" for other
         commands. Requires: what it binds has been noted."""
         unseen, last, self.unseen, self.last = self.unseen, self.last, [], b""
+        before, fits, self.before, self.fits = self.before, self.fits, None, False
         cursor = len(data) > 9 and bool(data[9] & CURSOR)
-        if unseen and data and (unseen[-1][0][4:] == data[4:] or self._binds_all(data)):
+        fits |= TEXTS.isdisjoint(type_ & 0xFF for type_ in self.types or ())
+        if unseen and data and (unseen[-1][0][4:] == data[4:] or (fits and self._binds_all(data))):
             unseen.pop()
+        ahead = [one[4:] for one, _ in unseen[-1:]]
+        if data and not fits and before is not None and before[0] not in (data[4:], *ahead):
+            unseen.append((packet(before[0], 0), before[1]))
         found = [self._typed(*one) for one in unseen]
         if cursor and self.behind and not self.pieces:  # the same without a cursor
             plain = packet(data[4:9] + bytes((data[9] & ~CURSOR,)) + data[10:], 0)

@@ -162,12 +162,14 @@ class Target:
         values: Sequence[ParameterValue],
         statement: PreparedStatement,
     ) -> None:
-        """An execution is about to be answered. `given`: its values; `values`: the cache's."""
+        """An execution is about to be answered. `given`: its values; `values`: the cache's.
+        Raises ComparedElsewhere."""
         statement.note_looked()
         if self.cache is None or len(payload) > LONGEST_KEY or self.list_end or self.compared.are_too_fine(given):
             return
         key = self.cache.bound(values)
         if key is not None:
+            statement.fits = True
             if len(self.keys) >= KEYS:
                 self.keys.clear()
             self.keys[before, payload] = Learned(key, statement.types, statement.kinds, tuple(values), tuple(given))
