@@ -3,6 +3,7 @@ answered that execution or MySQL. For each type of column the same executions go
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 import pytest
@@ -10,7 +11,19 @@ import pytest
 from integration.oracle.answers import Answer, difference, explained, parse
 from integration.oracle.asker import Asker
 from integration.oracle.kinds import BY_NAME
-from integration.oracle.trees import DATE, Spelled, clock, decimal, double, integer, moment, payload, string
+from integration.oracle.trees import (
+    DATE,
+    LONGLONG,
+    UNSIGNED,
+    Spelled,
+    clock,
+    decimal,
+    double,
+    integer,
+    moment,
+    payload,
+    string,
+)
 from proxy.mysql.packets import packet
 
 BEFORE = (integer(1), double(1.0), decimal("1.0"), string("1"), moment("2024-02-29", DATE), clock("12:34:56"))
@@ -92,3 +105,26 @@ def test_a_double_beside_a_number_that_is_none(asker: Asker, where: str) -> None
     numbers = (integer(2**53 + 1), integer(1), double(1.5))
     pairs = [[first, second] for first in numbers for second in numbers]
     assert_equal(asker, f"SELECT id FROM t WHERE {where}", pairs, pairs)
+
+
+NATURAL = Spelled("7", LONGLONG | UNSIGNED, struct.pack("<Q", 7))
+SIGNS = [
+    [integer(first), integer(second)]
+    for first, second in (
+        *((5, 2**64 - 1), (2**64 - 1, 5), (2**64 - 1, 2**64 - 1), (2**63, 5)),
+        *((5, -1), (-1, 5), (-1, -1), (-(2**63), 5)),
+    )
+]
+
+
+@pytest.mark.parametrize("ddl", ["BIGINT", "BIGINT UNSIGNED", "SMALLINT", "INT UNSIGNED", "DECIMAL(20,0)"])
+def test_numbers_of_a_list_that_mysql_takes_for_those_of_the_other_sign(asker: Asker, ddl: str) -> None:
+    """Behind a list of whole numbers and others MySQL compares the bits of a whole number."""
+    asker.new_database()
+    asker.run([f"CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v {ddl})"])
+    asker.run([f"INSERT IGNORE INTO t (v) VALUES ({value})" for value in (5, 7, -1, 2**63, 2**64 - 1, -(2**63))])
+    asker.wait()
+    asker.create_cache("c", "SELECT id FROM t WHERE v IN (?)")
+    others = (integer(7), NATURAL, decimal("7.0"), double(7.0))
+    pairs = [[first, second] for first in others for second in others]
+    assert_equal(asker, "SELECT id FROM t WHERE v IN (?, ?)", pairs, SIGNS)

@@ -302,7 +302,8 @@ class PreparedStatement:
             types_follow = 0
         if types_follow or data[before : before + (count + 7 >> 3)].strip(b"\0"):
             return None
-        return struct.unpack_from(f"<{count}q", data, start)
+        values = struct.unpack_from(f"<{count}q", data, start)
+        return None if any(self.ranks) and min(values) < 0 else values
 
     def _longs(self, count: int) -> bytes:
         """The types of so many 64-bit integers, as they are bound."""

@@ -27,6 +27,7 @@ from sqltypes.schema import INTEGER_TYPES, SqlType
 NO_CACHE = "no cache for this query"
 SKIPPED = "the query asks to skip the cache"
 TYPED_BEFORE = "a parameter whose type no column tells was bound with another type, by which MySQL may go on reading it"
+SIGN = 1 << 63  # with it a whole number of 64 bits is another one with a sign than without
 KEYS = 2000  # that are remembered of one statement
 LONGEST_KEY = 2048  # bytes of a text, or of an execution's parameters, that is remembered with its key
 Types = tuple[int, ...] | None
@@ -102,11 +103,17 @@ class Compared:
     numbers: frozenset[int] = frozenset()
     bits: frozenset[int] = frozenset()
     exact: frozenset[int] = frozenset()  # numbers that are no FLOAT or DOUBLE
+    listed: frozenset[int] = frozenset()  # of these, those of IN-lists
 
     def are_too_fine(self, values: Sequence[Value]) -> bool:
         """Whether MySQL may find other rows if it compares them as DOUBLE. It does so of all that one is compared with
         in an IN-list."""
         return any(_is_too_fine(values[number]) for number in self.exact)
+
+    def has_signs(self, values: Sequence[Value]) -> bool:
+        """Whether a whole number of a list is one that only numbers with a sign have, or only those without. Where a
+        list has had numbers of other types beside whole ones, MySQL takes it for that of the other kind."""
+        return any(_has_sign(values[number]) for number in self.listed)
 
     def is_turned(self, statement: PreparedStatement) -> bool:
         """Whether MySQL may compare in another type than the cache's query does: by what it was given before. Measured:
@@ -165,7 +172,9 @@ class Target:
         """An execution is about to be answered. `given`: its values; `values`: the cache's.
         Raises ComparedElsewhere."""
         statement.note_looked()
-        if self.cache is None or len(payload) > LONGEST_KEY or self.list_end or self.compared.are_too_fine(given):
+        if self.cache is None or len(payload) > LONGEST_KEY or self.list_end:
+            return
+        if self.compared.are_too_fine(given) or self.compared.has_signs(given):
             return
         key = self.cache.bound(values)
         if key is not None:
@@ -196,22 +205,30 @@ class Target:
         except UpwellError:
             return False
 
+    def _elsewhere(self, values: tuple[Value, ...], statement: PreparedStatement) -> str:
+        """Why MySQL compares these values by what was bound before; "" if it does not."""
+        if statement.recoded:
+            return "strings were bound in another character set, in which MySQL goes on reading them"
+        if statement.unshown:
+            return "MySQL had not seen the last executions when settings changed"
+        if len(statement.unseen) > MOST_UNSEEN:
+            return "MySQL has not seen the last executions, by whose types it goes on comparing"
+        reals = self.compared.exact & statement.reals if statement.reals else frozenset()
+        if reals and self.compared.are_too_fine(values):
+            return "MySQL compares as DOUBLE since one was bound, and this number is no DOUBLE"
+        typed = statement.mixed | statement.nulled
+        if typed and not (typed.isdisjoint(self.tells) and typed.isdisjoint(self.sent)):
+            return TYPED_BEFORE
+        if any(statement.ranks) and self.compared.has_signs(values):
+            return "MySQL takes a number of the list for another one since a fraction was bound"
+        return ""
+
     def bind(self, values: tuple[Value, ...], statement: PreparedStatement) -> tuple[ParameterValue, ...]:
         """The cache's parameters of an execution's. Raises ComparedElsewhere."""
-        types, exact = statement.types, self.compared.exact
-        if statement.recoded:
-            raise ComparedElsewhere("strings were bound in another character set, in which MySQL goes on reading them")
-        if statement.unshown:
-            raise ComparedElsewhere("MySQL had not seen the last executions when settings changed")
-        if len(statement.unseen) > MOST_UNSEEN:
-            raise ComparedElsewhere("MySQL has not seen the last executions, by whose types it goes on comparing")
-        if statement.reals and not exact.isdisjoint(statement.reals) and self.compared.are_too_fine(values):
-            raise ComparedElsewhere("MySQL compares as DOUBLE since one was bound, and this number is no DOUBLE")
-        if self.tells and not (statement.mixed | statement.nulled).isdisjoint(self.tells):
-            raise ComparedElsewhere(TYPED_BEFORE)
+        why, types = self._elsewhere(values, statement), statement.types
+        if why:
+            raise ComparedElsewhere(why)
         if self.sent:
-            if not self.sent.isdisjoint(statement.mixed) or not self.sent.isdisjoint(statement.nulled):
-                raise ComparedElsewhere(TYPED_BEFORE)
             values = tuple(self._as_bound(at, value, types) for at, value in enumerate(values))
         if self.list_end:
             bound: tuple[ParameterValue, ...] = (values,)
@@ -237,6 +254,10 @@ def _is_too_fine(value: Value) -> bool:
     if isinstance(value, Decimal):
         return len(value.as_tuple().digits) > SAFE_DIGITS or value != value.to_integral_value()
     return isinstance(value, int) and abs(value) >= EXACT_DOUBLE
+
+
+def _has_sign(value: Value) -> bool:
+    return isinstance(value, int) and not 0 <= value < SIGN
 
 
 def _filled(item: object, values: Sequence[ParameterValue]) -> ParameterValue:
@@ -308,14 +329,18 @@ def _is_sent(parameter: ParameterInfo) -> bool:
     return not (parameter.type.is_known or parameter.sent.null)
 
 
+_COMPARED = ("strings", "days", "times", "numbers", "bits", "exact", "listed")
+
+
 def _compared_with(template: Sequence[object], types: Sequence[str]) -> Compared:
     """`types`: of the cache's parameters, which `template` is of."""
-    found: dict[str, set[int]] = {name: set() for name in ("strings", "days", "times", "numbers", "bits", "exact")}
+    found: dict[str, set[int]] = {name: set() for name in _COMPARED}
     for item, name in zip(template, types, strict=False):
         if name == "literal":
             continue
         kind = "numbers" if name in NUMBERS else "times" if name == "time" else "days" if name in DATED else "strings"
         kinds = [kind, *(["bits"] if name == "bit" else []), *(["exact"] if name in EXACT else [])]
+        kinds += ["listed"] if name in EXACT and isinstance(item, tuple) else []
         for one in item if isinstance(item, tuple) else (item,):
             if isinstance(one, Sentinel):
                 for kind in kinds:

@@ -140,3 +140,19 @@ def test_of_more_parameters_than_a_cache_may_have_the_types_alone_are_noted(more
     made._note_bound((0x08,) * count)
     assert made.types == (0x08,) * count
     assert (len(made.numbers) == count) == noted
+
+
+def of_two(types: tuple[int, int], first: bytes, second: bytes) -> bytes:
+    """The payload of an execution of two parameters with these types."""
+    return struct.pack("<BIBI", COM_STMT_EXECUTE, 1, 0, 1) + b"\0\1" + struct.pack("<HH", *types) + first + second
+
+
+def test_a_negative_number_of_a_list_is_looked_at_where_others_than_whole_ones_were_bound() -> None:
+    bound = statement(2, attributes=False)
+    negative = packet(of_two((LONGLONG, LONGLONG), struct.pack("<q", 5), struct.pack("<q", -1)), 0)
+    bound.note_types(negative[4:])
+    assert bound.longs(negative, 2) == (5, -1)
+    bound.note_types(of_two((0xF6, LONGLONG), lenenc(b"7.0"), struct.pack("<q", 7)))
+    bound.note_types(of_two((LONGLONG, LONGLONG), struct.pack("<q", 5), struct.pack("<q", 7)))
+    assert bound.longs(negative, 2) is None
+    assert bound.longs(packet(of_two((LONGLONG, LONGLONG), struct.pack("<q", 5), struct.pack("<q", 7)), 0), 2) == (5, 7)
