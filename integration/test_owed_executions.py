@@ -21,6 +21,8 @@ TABLES = (
     "CREATE TABLE item (id INT PRIMARY KEY, n INT, s VARCHAR(20))",
     "INSERT INTO item VALUES (1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c'), (4, 40, 'd')",
     "CREATE FUNCTION one() RETURNS INT DETERMINISTIC RETURN 1",
+    "CREATE TABLE odd (id INT PRIMARY KEY, dt DATETIME, si SMALLINT)",
+    "INSERT INTO odd VALUES (1, '2024-01-05', -5), (2, '2024-01-06', 5), (3, '2024-01-07', 5)",
     "CREATE TABLE wide (id INT PRIMARY KEY, n BIGINT UNSIGNED, d DATE)",
     "INSERT INTO wide VALUES (1, 18446744073709551615, '2024-01-05'), (2, 5, '2024-01-06'), (3, 7, '2024-01-07')",
 )
@@ -215,3 +217,18 @@ def test_a_string_that_mysql_cannot_convert_is_compared_as_those_before_were(
                 assert session is direct or last_served(beside, client).startswith("hit")
             found.append([execute(session, statement, values) for values in others])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("odd", "plain"), [("5 ", "-5"), (" 5", "5"), ("5e0", "5"), ("+5", "5"), ("05", "5")])
+def test_a_string_in_an_odd_form_is_seen_by_mysql(beside: Beside, odd: str, plain: str) -> None:
+    query = "SELECT id FROM odd WHERE id > 0 AND dt = ? AND si = ?"
+    first, second = ("2024-01-06", odd), ("2024-01-05 00:00:00", plain)
+    with beside.direct() as direct, beside.client() as client:
+        client.query(f"CREATE CACHE IF NOT EXISTS FROM {query}")
+        for sequence in ((first, second, first, ("0", "-1")), (second, second, first, ("0", "-1"), second)):
+            for _ in range(4):
+                one_direct, through = direct.prepare(query).id, client.prepare(query).id
+                for values in sequence:
+                    given = bound([STRING] * 2, [lenenc(value.encode()) for value in values])
+                    answer = client.execute(through, given)
+                    assert answer == direct.execute(one_direct, given), (sequence, values, last_served(beside, client))

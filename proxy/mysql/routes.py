@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -93,6 +94,11 @@ class Sentinel:
     index: int
 
 
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?: [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?)?")
+_TIME = re.compile(r"-?[0-9]{2,3}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?")
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
     """A statement's parameters by what they are compared with."""
@@ -114,6 +120,15 @@ class Compared:
         """Whether a whole number of a list is one that only numbers with a sign have, or only those without. Where a
         list has had numbers of other types beside whole ones, MySQL takes it for that of the other kind."""
         return any(_has_sign(values[number]) for number in self.listed)
+
+    def are_odd(self, values: Sequence[Value]) -> bool:
+        """Whether a number, a date or a time is written otherwise than most write it (`'5 '`): such a string may turn
+        how MySQL resolves the statement, also for later values. MySQL has to see each."""
+        return any(
+            isinstance(value := values[number], str) and form.fullmatch(value) is None
+            for numbers, form in ((self.numbers, _NUMBER), (self.days, _DAY), (self.times, _TIME))
+            for number in numbers
+        )
 
     def is_turned(self, statement: PreparedStatement) -> bool:
         """Whether MySQL may compare in another type than the cache's query does: by what it was given before. Measured:
@@ -219,6 +234,8 @@ class Target:
         typed = statement.mixed | statement.nulled
         if typed and not (typed.isdisjoint(self.tells) and typed.isdisjoint(self.sent)):
             return TYPED_BEFORE
+        if self.compared.are_odd(values):
+            return "a string that is no plain number, date or time: MySQL may go on comparing by it"
         if any(statement.ranks) and self.compared.has_signs(values):
             return "MySQL takes a number of the list for another one since a fraction was bound"
         return ""
