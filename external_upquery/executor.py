@@ -22,8 +22,8 @@ from external_upquery.connection import Connection
 from external_upquery.login import CONNECT_SECONDS
 from external_upquery.passed import Passed, commands, passed
 from external_upquery.pool import Pool
-from external_upquery.protocol import COM_STMT_CLOSE, COM_STMT_PREPARE, Answer, Prepared, ResultSet, command, query
-from external_upquery.snapshot import COMMIT, HISTORY, LOWER, BracketReader, own_answers, plan, refused
+from external_upquery.protocol import COM_STMT_CLOSE, Answer, Prepared, ResultSet, command, query
+from external_upquery.snapshot import COMMIT, HISTORY, LOWER, BracketReader, describing, own_answers, plan, refused
 from external_upquery.turns import Turns
 from external_upquery.upstream import Upstream
 from external_upquery.waiting import Waiting, part_of_reads
@@ -41,9 +41,7 @@ KILL_AFTER = 0.05  # seconds that an abandoned statement may still take: killing
 
 READ_ONLY = query("START TRANSACTION READ ONLY")
 # Without conversion of the answers' character set MySQL announces each column's own collation.
-OWN_CHARSETS = query("SET character_set_results=NULL")
 ALL_COLLATIONS = "SELECT ID, COLLATION_NAME FROM information_schema.COLLATIONS"
-UTF8MB4 = query("SET character_set_results=utf8mb4")
 
 Outcome = list[Answer] | UpwellError
 Deliver = Callable[[UpqueryAnswer | UpqueryFailed], None]
@@ -251,10 +249,10 @@ class Executor:
         if not self._collations:
             _, rows = await self.query(ALL_COLLATIONS, deadline=deadline)
             self._collations = {**KNOWN_COLLATIONS, **{_integer(number): str(name) for number, name in rows}}
-        packets = b"".join((OWN_CHARSETS, command(COM_STMT_PREPARE, sql.encode()), UTF8MB4))
-        job = Job(packets, 3, _nobody, database, prepared=(1,), deadline=deadline, before_release=_close_statement)
-        job.no_database = not database
-        answer = _checked(await self._run(job), 1)
+        packets, at = describing(sql)
+        job = Job(b"".join(packets), len(packets), _nobody, database, prepared=(at,), deadline=deadline)
+        job.before_release, job.no_database = _close_statement, not database
+        answer = _checked(await self._run(job), at)
         assert isinstance(answer, Prepared)
         return tuple(to_result_column(column, self._collations) for column in answer.columns), answer.parameters
 

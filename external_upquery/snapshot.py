@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 
 from dataflow.messages import OwnAnswer, Statement, UpqueryRequest
 from external_upquery.login import PINNED
-from external_upquery.protocol import Answer, Done, ResultSet, query
+from external_upquery.protocol import COM_STMT_PREPARE, Answer, Done, ResultSet, command, query
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import CachedParser, GtidSet, parse_owned
 from planner.hints import collation_of
@@ -49,6 +49,8 @@ HISTORY = query(
 )
 SNAPSHOT = query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
 COMMIT = query("COMMIT")
+OWN_CHARSETS = query("SET character_set_results=NULL")
+UTF8MB4 = query("SET character_set_results=utf8mb4")
 OWN_COLLATION = query(f"SET collation_connection={PINNED['collation_connection']}")
 NOTHING_OWNED = GtidSet.empty()
 
@@ -120,13 +122,23 @@ def plan(request: UpqueryRequest) -> Plan:
     return Plan(b"".join(packets), len(packets), rows, upper, request.lower, checks=checks)
 
 
+def describing(sql: str) -> tuple[list[bytes], int]:
+    """Commands that prepare a text so that each of its columns has its own collation, and which of them does."""
+    before = [OWN_CHARSETS, *_by_collation(collation_of(sql))]
+    return [*before, command(COM_STMT_PREPARE, sql.encode()), UTF8MB4, OWN_COLLATION], len(before)
+
+
+def _by_collation(name: str) -> tuple[bytes, ...]:
+    """What goes before a text that tells this collation; behind it goes `OWN_COLLATION`."""
+    return (query(f"SET collation_connection={name}"),) if name else ()
+
+
 def _add(packets: list[bytes], statements: Sequence[Statement]) -> tuple[int, ...]:
     """The indices of their answers."""
     found = []
     for statement in statements:
         collation = next(filter(None, map(collation_of, (statement.sql, *statement.before))), "")
-        if collation:
-            packets.append(query(f"SET collation_connection={collation}"))
+        packets += _by_collation(collation)
         packets += map(query, statement.before)
         found.append(len(packets))
         packets.append(query(statement.sql))

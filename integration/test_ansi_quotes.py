@@ -142,15 +142,64 @@ def test_what_is_asked_in_double_quotes(beside: Beside, mysql: Server, sql: str,
                 assert not differs(pair, sql, mode)
 
 
-def test_prepared_statements_with_such_quotes_are_mysqls(beside: Beside) -> None:
-    sql = 'SELECT "nid" AS "nid", \'x"y\' AS "x" FROM "node" WHERE "nid" = ?'
-    given = bound((8,), [struct.pack("<q", 1)])
-    with cached(beside, in_backticks(sql)), both(beside, "OK at the end") as pair:
-        do(pair, DRUPAL)
-        for _ in range(4):
+BY_NID = (
+    'SELECT "nid" AS "nid", \'x"y\' AS "x" FROM "node" WHERE "nid" = ?',
+    'SELECT n."title" FROM "node" AS "n" WHERE "n"."nid" = ? AND n.type <> \'"\'',
+    'SELECT nid, "type" AS t FROM node WHERE nid = ?',  # in each mode, something else
+)
+ONE = bound((8,), [struct.pack("<q", 1)])
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("sql", BY_NID)
+def test_prepared_statements_with_such_quotes(beside: Beside, mysql: Server, sql: str, kind: str) -> None:
+    """By the mode in which they were prepared, as long as it is the session's: behind another one MySQL may read them
+    anew. Also where the session is not known as they are executed."""
+    mysql.execute(f"USE {DATABASE}", *FIRST)
+
+    def executed() -> str:
+        answers = [shown(client, client.execute(id_, ONE)) for client, id_ in zip(pair, ids, strict=True)]
+        assert answers[0] == answers[1]
+        return last_served(beside, pair[1])
+
+    with cached(beside, sql, in_backticks(sql)), both(beside, kind) as pair:
+        for mode in ("'ANSI'", "DEFAULT", "'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'", "'ANSI_QUOTES'"):
+            do(pair, f"SET sql_mode = {mode}")
             ids = [client.prepare(sql).id for client in pair]
-            answers = [shown(client, client.execute(id_, given)) for client, id_ in zip(pair, ids, strict=True)]
-            assert answers[0] == answers[1]
+            if not all(ids):
+                assert mode == "DEFAULT" and not any(ids)
+                continue
+            pair[0].execute(ids[0], ONE)
+            read_until_hit(beside, pair[1], pair[1].execute, ids[1], ONE)
+            for change in ("UPDATE node SET title = CONCAT(title, '.') WHERE nid = 1", ""):
+                mysql.execute(f"USE {DATABASE}", change or "ALTER TABLE node COMMENT = 'changed'")
+                beside.caught_up()
+                for _ in range(3):
+                    executed()
+            do(pair, "CALL nothing()")
+            for _ in range(2):
+                executed()
+            read_until_hit(beside, pair[1], pair[1].execute, ids[1], ONE)
+            for other in ("DEFAULT", "'ANSI'", mode):
+                do(pair, f"SET sql_mode = {other}")
+                for number in range(3):
+                    how = executed()
+                    if number and {other, mode} == {"'ANSI'", "DEFAULT"}:
+                        assert how.startswith("passed"), how
+                mysql.execute(f"USE {DATABASE}", f"ALTER TABLE node COMMENT = '{len(other)}'")
+                beside.caught_up()
+                executed()
+
+
+def test_automatic_caching_makes_those_of_prepared_statements(mysql: Server, tmp_path: Path, database: str) -> None:
+    mysql.execute(f"USE `{database}`", *TABLES)
+    options = {"auto_cache": "on", "auto_cache_reads": "5", "auto_cache_time": "0ms"}
+    with proxy_in_thread(mysql, database, tmp_path, **options) as found, both(found, "OK at the end") as pair:
+        do(pair, DRUPAL)
+        ids = [client.prepare(BY_NID[0]).id for client in pair]
+        read_until_hit(found, pair[1], pair[1].execute, ids[1], ONE)
+        answers = [shown(client, client.execute(id_, ONE)) for client, id_ in zip(pair, ids, strict=True)]
+        assert answers[0] == answers[1]
 
 
 def test_a_transaction_is_shown_the_same_again_by_its_mode(beside: Beside, mysql: Server) -> None:

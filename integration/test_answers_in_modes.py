@@ -36,6 +36,7 @@ MODES = {
     "strict for all, any date": "STRICT_ALL_TABLES,ALLOW_INVALID_DATES",
     "signed": "ONLY_FULL_GROUP_BY,NO_UNSIGNED_SUBTRACTION,TIME_TRUNCATE_FRACTIONAL",
     "zeros are none": "STRICT_TRANS_TABLES,NO_ZERO_DATE",
+    "backslashes are letters": "STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES",
 }
 SEED = int(os.environ.get("UPWELL_MODES_SEED", "1"))
 ROUNDS = int(os.environ.get("UPWELL_MODES_ROUNDS", "2"))

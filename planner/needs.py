@@ -16,6 +16,8 @@ SENT = "character_set_results.strings"
 """Whether strings are sent in the set that each has: one of the answer may have another than Unicode's."""
 OF_MODE = "sql_mode."
 """Before the name of a mode of sql_mode: each counts as a variable of its own."""
+ESCAPES = f"{OF_MODE}NO_BACKSLASH_ESCAPES"
+"""Whether a backslash escapes in a pattern that is no plain string: LIKE takes it so, unless it is told another one."""
 PADDED = f"{OF_MODE}PAD_CHAR_TO_FULL_LENGTH"
 DATE_MODES = frozenset(
     OF_MODE + name for name in ("ALLOW_INVALID_DATES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "TIME_TRUNCATE_FRACTIONAL")
@@ -31,6 +33,7 @@ BY_WORD: dict[str, frozenset[str]] = {
     "windowing_use_high_precision": words("over"),
     "block_encryption_mode": words("aes_encrypt aes_decrypt"),
     "default_collation_for_utf8mb4": words("_utf8mb4"),
+    ESCAPES: words("json_search"),
     STRINGS: words("char nchar character using json"),
     TIME_ZONE: words("from_unixtime unix_timestamp convert_tz"),
     f"{OF_MODE}PIPES_AS_CONCAT": words("||"),
@@ -40,7 +43,9 @@ BY_WORD: dict[str, frozenset[str]] = {
 }
 SESSION_NEEDS = frozenset({COLLATION, BY_CODES, STRINGS, BYTES, SENT, AUTO_IS_NULL, PADDED, *DATE_MODES, *BY_WORD})
 """All variables that can be needed."""
-AS_READ = frozenset(OF_MODE + name for name in ("PIPES_AS_CONCAT", "HIGH_NOT_PRECEDENCE", "REAL_AS_FLOAT"))
+AS_READ = frozenset(
+    OF_MODE + name for name in ("PIPES_AS_CONCAT", "HIGH_NOT_PRECEDENCE", "REAL_AS_FLOAT", "NO_BACKSLASH_ESCAPES")
+)
 """Modes by which MySQL reads a text, and nothing else: they count only where a word of it is read so."""
 OF_COMPUTED = frozenset({STRINGS, BYTES, PADDED, *DATE_MODES, f"{OF_MODE}NO_UNSIGNED_SUBTRACTION"})
 """Those that every query needs that computes: a row of the caches' own session is not believed there."""

@@ -9,7 +9,18 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from planner.fingerprint import unquote
-from planner.needs import AUTO_IS_NULL, BY_CODES, BY_WORD, COLLATION, CONVERTED, DATE_MODES, PADDED, STRINGS, TIME_ZONE
+from planner.needs import (
+    AUTO_IS_NULL,
+    BY_CODES,
+    BY_WORD,
+    COLLATION,
+    CONVERTED,
+    DATE_MODES,
+    ESCAPES,
+    PADDED,
+    STRINGS,
+    TIME_ZONE,
+)
 from planner.resolve import argument, ordinal
 from planner.scan import Token
 from planner.string_kinds import (
@@ -176,6 +187,8 @@ class Finder:
         self._compared(node.this, node.args["low"], node.args["high"])
 
     def _like(self, node: exp.Expr) -> None:
+        if not isinstance(node.expression, exp.Literal | exp.Placeholder):
+            self.needs.add(ESCAPES)
         if isinstance(node.expression, exp.Concat) and all(map(self._is_given, node.expression.expressions)):
             given = exp.Literal.string("%")  # what is put together of literals is as one to collations
             return self._compared_as_texts(node.this, given)

@@ -18,7 +18,8 @@ not answered from it. What is here errs on the needing side: a variable is not n
 * The modes of sql_mode, each for itself. Those about dates: something becomes a date that is none, and may have zeros
   or be no day of the calendar, or is cast, or computed with. PAD_CHAR_TO_FULL_LENGTH: a CHAR column is named or
   starred, or there may be a temporary table, which may have one. The others: by the words whose meaning they change.
-  What ANSI_QUOTES changes is seen in the client's own text (`proxy/mysql/sql_modes.py`). Those by which MySQL computes,
+  What ANSI_QUOTES changes is seen in the client's own text (`proxy/mysql/sql_modes.py`), and what NO_BACKSLASH_ESCAPES
+  does, but in patterns of LIKE that are no plain strings. Those by which MySQL computes,
   and the character set of strings, count for a query that computes; all of them for one that reads a view or a
   generated column, whose stored texts may be read by them. Where a query only joins, groups and adds up, it is the set
   of strings alone, unless it names a column of a type whose values a mode may change as they are stored in a temporary

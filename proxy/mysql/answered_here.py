@@ -66,7 +66,7 @@ class AnsweredHere:
 
     def _prepared_question(self, statement: PreparedStatement) -> Question | None:
         shared = self._context.shared
-        asks = shared.route(statement.text, statement.database).asks
+        asks = not statement.marks and shared.route(statement.text, statement.database).asks
         return shared.questions.asked_by(statement.text) if asks else None
 
     def look_execution(self, statement: PreparedStatement, data: bytes, route: Route, why: str) -> bool:

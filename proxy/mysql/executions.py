@@ -9,6 +9,7 @@ from proxy.mysql.announced import definitions_in
 from proxy.mysql.bound_values import NotDecoded
 from proxy.mysql.packets import Malformed
 from proxy.mysql.prepared import CURSOR, PreparedStatement
+from proxy.mysql.reads import READ_OTHERWISE
 from proxy.mysql.routes import NO_CACHE, Target
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.shared import Shared
@@ -67,6 +68,8 @@ class Executions:
             before, target = statement.types, found.target
             found.given = statement.values(data[4:])
             found.why = target.resolved_otherwise(statement)
+            if self._state.escapes(data, statement.differed):
+                found.why = READ_OTHERWISE
             if not found.why:
                 values = target.bind(found.given, statement)
                 target.learn(before, data[9:], found.given, values, statement)

@@ -52,10 +52,10 @@ class PreparedStatement:
 
     def __init__(self, text: bytes, database: str, answer: Sequence[bytes], *, attributes: bool) -> None:
         """`answer`: the packets of MySQL's answer to COM_STMT_PREPARE. `attributes`: with CLIENT_QUERY_ATTRIBUTES."""
-        self.id = answer[0][1:5]
-        self.text = text
+        self.id, self.parameters = answer[0][1:5], int.from_bytes(answer[0][7:9], "little")
+        self.text = self.sent = text  # as a session that fills caches would be sent it; as it was sent
+        self.marks = b""  # that were read as the session's sql_mode has it, and are written otherwise in `text`
         self.database = database
-        self.parameters = int.from_bytes(answer[0][7:9], "little")
         self.answer = answer
         self.attributes = attributes
         # What `answer` is of: SessionState.announces, caches' version.
@@ -198,7 +198,7 @@ class PreparedStatement:
 
     def note_session(self, state: SessionState) -> None:
         """MySQL executes it in a session that is so, and may resolve it anew."""
-        self.misread |= state.changes_marks(self.text)
+        self.misread |= state.marks_of(self.sent) != self.marks
         if state.narrow or state.differing(SESSION_NEEDS):
             self.differed |= state.differences(self.text)
         if state.hint != self.hint:

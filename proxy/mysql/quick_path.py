@@ -270,7 +270,7 @@ class QuickPath:
             statement.last = data[4:]
             bound: Bound = statement, statement.types, values
             return head, target.cache, (values,), LIST, (values,), statement.text, bound
-        if self._state.narrow and self._state.misreads(data[9:]):
+        if (self._state.narrow and self._state.misreads(data[9:])) or self._state.escapes(data, statement.differed):
             return None
         known = target.keys.get((statement.types, data[9:]))
         if known is None:

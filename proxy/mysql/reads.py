@@ -177,7 +177,7 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
 
 def _misread(read: CachedRead, state: SessionState) -> str:
     """Why MySQL reads the text otherwise than where caches are filled; "" if it does not."""
-    if reads_otherwise(read, state):
+    if reads_otherwise(read, state) or (read.target is not None and state.escapes(read.data)):
         return READ_OTHERWISE
     return f"{NARROW} {state.narrow}" if state.narrow and state.misreads(read.text, read.values) else ""
 
@@ -190,7 +190,7 @@ def _hinted_otherwise(read: CachedRead, state: SessionState) -> str:
 
 def reads_otherwise(read: CachedRead, state: SessionState) -> bool:
     """Whether MySQL may read marks of the text as it was sent otherwise than it was looked up."""
-    return read.marks != state.marks and (read.marks != b"" or state.changes_marks(read.sent))
+    return read.marks != state.marks_of(read.sent)
 
 
 def _columns(read: CachedRead, announced: Announced) -> Verdict:

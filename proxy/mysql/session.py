@@ -228,7 +228,7 @@ class Session:
             except Malformed as reason:
                 self.passing.statement(data, self.shared.large, str(reason))
                 return
-        marks = self.state.marks if self.state.known and self.state.changes_marks(sent) else b""
+        marks = self.state.marks_of(sent) if self.state.known else b""
         filled = self.state.as_filled(sent) if marks else sent
         if filled is None:
             self.passing.statement(data, self.shared.large, READ_OTHERWISE)
@@ -306,8 +306,12 @@ class Session:
         self._send_prepare(data)
 
     def _send_prepare(self, data: bytes) -> None:
-        text, database, attributes = data[5:], self.state.database, self.context.attributes
-        misread, differed = self.state.changes_marks(text), self.state.differences(text)
+        sent, database, attributes = data[5:], self.state.database, self.context.attributes
+        marks = self.state.marks_of(sent) if self.state.known else b""
+        filled = self.state.as_filled(sent) if marks or not self.state.changes_marks(sent) else None
+        text = sent if filled is None else filled
+        misread = filled is None or (marks != b"" and self.shared.route(text, database).spelled)
+        differed = self.state.differences(sent)
         announced = (self.state.announces, self.shared.system.caches_version)
         hint = self.state.hint
 
@@ -315,7 +319,8 @@ class Session:
             if outcome.error is not None:
                 return
             statement = PreparedStatement(text, database, outcome.payloads, attributes=attributes)
-            statement.misread, statement.differed, statement.hint = misread, differed, hint
+            statement.sent, statement.marks, statement.misread = sent, marks, misread
+            statement.differed, statement.hint = differed, hint
             if self.state.known:
                 statement.announced = announced
             self._answered.prepared(statement)
@@ -330,7 +335,7 @@ class Session:
         if statement is None or len(data) < 14:
             self.passing.statement(data, self.shared.large, "the prepared statement is not known here")
             return
-        if statement.misread or (self.state.known and self.state.changes_marks(statement.text)):
+        if statement.misread or (self.state.known and self.state.marks_of(statement.sent) != statement.marks):
             statement.types = None
             self.passing.statement(data, self.shared.large, READ_OTHERWISE)
             return
@@ -342,7 +347,7 @@ class Session:
             read = CachedRead(
                 data, target.version, cache, asked.values, text, statement.database, route, statement, target, given
             )
-            read.forced = target.forced
+            read.sent, read.marks, read.forced = statement.sent, statement.marks, target.forced
             self.reads.look(read)
             return
         if why == NO_CACHE and not statement.failed and self.reads.says_again(data, text, statement, given):
@@ -354,7 +359,7 @@ class Session:
                 self.upstream.show_now(statement)  # or each execution would be refused from now on
             self.relay.fail(self.shared.forced(why))
             return
-        if self.state.changes_marks(text):
+        if self.state.marks_of(statement.sent) != statement.marks:
             route = self.shared.large
         if why == NO_CACHE and not statement.parameters and self._bound_here(data, route):
             return

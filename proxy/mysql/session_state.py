@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from gtid_tracker.gtid import GtidSet
+from planner.needs import ESCAPES
 from proxy.mysql.announces import NOBODY, Announces
 from proxy.mysql.ansi_quotes import with_backticks
 from proxy.mysql.lacking import OTHER_BYTES, lacks
@@ -55,7 +56,7 @@ from proxy.mysql.session_variables import (
     untracked,
 )
 from proxy.mysql.set_names import DEFAULT, SET_BY_NAMES, Names, SetNames
-from proxy.mysql.sql_modes import ALL_MARKS, QUOTES, hint_for, marks_of, value_of
+from proxy.mysql.sql_modes import ALL_MARKS, BACKSLASH, QUOTES, hint_for, marks_in, marks_of, value_of
 from proxy.mysql.time_zones import offset_of
 from proxy.mysql.tracker_entries import (
     CHARACTERISTICS,
@@ -444,14 +445,24 @@ class SessionState:
     def as_filled(self, text: bytes) -> bytes | None:
         """A text as a session that fills caches would be sent it, as far as its marks go; None where that is not
         known."""
-        if not self.changes_marks(text):
+        marks = self.marks_of(text)
+        if not marks:
             return text
-        return with_backticks(text) if self.marks == QUOTES and not self.misreads(text) else None
+        return with_backticks(text) if marks == QUOTES and not self.misreads(text) else None
+
+    def marks_of(self, text: bytes) -> bytes:
+        """What of the text MySQL reads otherwise than where caches are filled, or may."""
+        return marks_in(text, self.marks) if self.marks else b""
+
+    def escapes(self, execution: bytes, differed: frozenset[str] = frozenset()) -> bool:
+        """Whether there is a backslash in what an execution binds, and in a pattern it may be none that escapes.
+        `differed`: of its statement."""
+        return BACKSLASH in execution[9:] and (BACKSLASH in self.marks or ESCAPES in differed)
 
     def changes_marks(self, text: bytes) -> bool:
         """Whether MySQL may read marks in the text otherwise than where caches are filled: what it does is not known
         then."""
-        return self.marks != b"" and any(mark in text for mark in self.marks)
+        return self.marks_of(text) != b""
 
     def _differing(self, needs: frozenset[str]) -> str:
         off = untracked(self.values)

@@ -8,8 +8,9 @@ Most modes concern what is written. Of the others each counts for those queries 
  ANSI_QUOTES          | double quote | what stands around a name, not a string
  NO_BACKSLASH_ESCAPES | backslash    | itself, not as the beginning of an escape
 
-Where a text has such quotes it is looked up with backticks in their place (`ansi_quotes.py`). With NO_BACKSLASH_ESCAPES
-a session is never answered from caches: drivers read the mode in the status flags of each answer.
+Where a text has such quotes it is looked up with backticks in their place (`ansi_quotes.py`). One with a backslash is
+MySQL's where that does not escape. So is one with digits of bytes, and an execution with a backslash in it: it may be
+that of a pattern.
 
 Where one of the others counts, a cache of the same text that sets the session's modes may answer, and likewise
 of one that tells its collation (`hint_for`).
@@ -17,12 +18,14 @@ of one that tells its collation (`hint_for`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from external_upquery.login import PINNED, SQL_MODE
 from planner.hints import COLLATIONS, FULL_GROUP, SETTABLE, hint_of
 from planner.needs import BY_CODES, BYTES, COLLATION, OF_MODE, SESSION_NEEDS, STRINGS
 
+_AS_DIGITS = re.compile(rb"(?<![\w$])(?:0[xb]|[xb]'[0-9a-f]*')", re.IGNORECASE)
 JUDGED = frozenset(name.removeprefix(OF_MODE) for name in SESSION_NEEDS if name.startswith(OF_MODE)) | {"ANSI_QUOTES"}
 """Modes that count for some queries or texts."""
 NO_MATTER = frozenset({
@@ -34,7 +37,7 @@ do."""
 MARKS = {"ANSI_QUOTES": b'"', "NO_BACKSLASH_ESCAPES": b"\\"}
 """What stands in a text, and means something else in the mode."""
 ALL_MARKS = b"".join(MARKS.values())
-QUOTES = MARKS["ANSI_QUOTES"]
+QUOTES, BACKSLASH = MARKS["ANSI_QUOTES"], MARKS["NO_BACKSLASH_ESCAPES"]
 
 
 OWN_COLLATION = PINNED[COLLATION].strip("'")
@@ -61,6 +64,18 @@ def hint_for(values: Mapping[str, str]) -> bytes:
     counts = bool((modes ^ modes_of(SQL_MODE)) & _HINTED)
     other = collation != OWN_COLLATION and COLLATIONS.fullmatch(collation) is not None
     return hint_of(modes if counts else None, collation if other else "").encode()
+
+
+def marks_in(text: bytes, marks: bytes) -> bytes:
+    """Those of the marks that a text has, or may have written by the digits of its bytes.
+
+    >>> marks_in(b'SELECT "a"', ALL_MARKS), marks_in(b"SELECT x'5c'", ALL_MARKS)
+    (b'"', b'\\\\')
+    """
+    found = [mark for mark in (QUOTES, BACKSLASH) if mark in marks and mark in text]
+    if BACKSLASH in marks and BACKSLASH not in found and _AS_DIGITS.search(text) is not None:
+        found.append(BACKSLASH)
+    return b"".join(found)
 
 
 def value_of(name: str, values: Mapping[str, str]) -> str:
