@@ -67,6 +67,9 @@ OFTEN = (
     "SELECT REPLACE(name, 'o', '0') FROM item WHERE id = 1",
     "SELECT id FROM item WHERE CAST(id AS CHAR) = '1'",
     "SELECT id FROM item WHERE ('x' = '' OR name = 'one')",
+    "(SELECT id, 'item' AS t FROM item WHERE grp = 1) UNION (SELECT id, 'ITEM' FROM item WHERE grp = 2) ORDER BY id, t",
+    "WITH a AS (SELECT id, LOWER(name) AS low FROM item WHERE grp = 1), b AS (SELECT 'two' AS it)"
+    " SELECT id, low = 'TWO' AS same FROM a ORDER BY id",
 )
 
 

@@ -49,6 +49,7 @@ TABLES = (
     "INSERT INTO y VALUES (1, 1, 'x'), (2, 1, 'w'), (3, 2, 'v'), (4, 3, 'u')",
 )
 BY_K = "SELECT d, COUNT(*) FROM z WHERE k = 1 GROUP BY d ORDER BY d"
+WITH = "WITH a AS (SELECT d, DATE(t) AS t FROM z WHERE k = 1), b AS (SELECT 1) SELECT d, t FROM a ORDER BY d"
 OUT_OF_RANGE = b"#22003"  # MySQL's SQLSTATE: 0 - 1 is no unsigned number
 DISTINCT = "SELECT DISTINCT z.id, z.k FROM z JOIN y ON y.z = z.id WHERE z.k = 1 ORDER BY z.s"
 
@@ -230,7 +231,15 @@ def values(query: RandomQuery, rng: random.Random) -> tuple[object, ...]:
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize("mode", list(MODES))
 @pytest.mark.parametrize(
-    "sql", [BY_K, DISTINCT, "SELECT n - 1 AS m FROM z WHERE k = 1", "SELECT DATE(t) AS d FROM z WHERE k = 1"]
+    "sql",
+    [
+        BY_K,
+        f"({BY_K})",
+        WITH,
+        DISTINCT,
+        "SELECT n - 1 AS m FROM z WHERE k = 1",
+        "SELECT DATE(t) AS d FROM z WHERE k = 1",
+    ],
 )
 def test_each_mode_has_its_answers(beside: Beside, mysql: Server, sql: str, mode: str, kind: str) -> None:
     """Also those of a session whose mode was not known as it asked; other sessions have theirs."""

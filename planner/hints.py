@@ -1,8 +1,11 @@
 """Optimizer hints: what stands in `/*+ */` right behind a SELECT.
 
+Those for the whole statement stand behind its first SELECT, in brackets or not; where it begins with WITH, behind the
+first that stands in none: MySQL passes over those of a query of the WITH that nothing names.
+
 One sets sql_mode for its statement (`hint_of`). With it a query is another one: MySQL answers it under that mode,
-whoever asks. It is held in evict mode, for the engine computes as the default mode does. `mode_of` knows it behind the
-first SELECT, and in one spelling alone.
+whoever asks. It is held in evict mode, for the engine computes as the default mode does. `mode_of` knows it there, and
+in one spelling alone.
 
 No hint sets collation_connection, the collation of literals, with which goes their character set. So the name that one
 gives the query (`QB_NAME`) tells it: MySQL does nothing by it, and Upwell sets the variable where it sends such a text
@@ -44,15 +47,23 @@ _SIZES = re.compile(
 )
 """What SET_VAR may set without another answer."""
 
-_SELECT = re.compile(  # behind ordinary comments, but none right behind it
-    rb"(?:\s|/\*(?![!+])[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+SELECT\b(?!\s*/\*)", re.IGNORECASE
+_SELECT = re.compile(rb"(?:[\s(]|/\*(?![!+])[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+SELECT\b", re.IGNORECASE)
+_WITH = re.compile(rb"(?:\s|/\*(?![!+])[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+WITH\b", re.IGNORECASE)
+_COMMENT = re.compile(rb"\s*/\*")
+_PARTS = re.compile(
+    rb"""
+    '[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+' | "[^"\\]*+(?:(?:\\.|"")[^"\\]*+)*+" | `[^`]*+`
+    | (?P<bracket> [()] ) | (?P<select> \bSELECT\b )
+    | /\*(?![!+]).*?\*/ | (?P<other> ['"`\#\\] | --(?=\s) | /\*(?!\+) )
+    """,
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
+"""What counts on the way to the SELECT behind a WITH; `other`: where it is not known."""
+LONGEST = 1 << 16  # bytes of a text with WITH that is looked at
 MARK = "upwell_collation_"
 _SETS = re.compile(rf"/\*\+(?: QB_NAME\({MARK}(\w+)\))?(?: SET_VAR\(sql_mode='([A-Z_,]+)'\))? \*/")
-_COLLATION = re.compile(  # of a text, or of one that is prepared
-    rf"(?:PREPARE \w+ FROM ')?(?:\s|/\*(?![!+])[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+SELECT /\*\+ QB_NAME\({MARK}(\w+)\)",
-    re.IGNORECASE,
-)
+_PREPARE = re.compile(r"PREPARE \w+ FROM '(.*)'", re.DOTALL)
+_COLLATION = re.compile(rf" /\*\+ QB_NAME\({MARK}(\w+)\)")
 SETS_MODE = b"SET_VAR(sql_mode="
 COLLATIONS = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
 """Names of those that can be set so."""
@@ -76,10 +87,31 @@ def hint_of(modes: frozenset[str] | None, collation: str = "") -> str:
 
 
 def with_hint(text: bytes, hint: bytes) -> bytes | None:
-    """The text with the hint; None where it has no place for it: it begins otherwise than with SELECT, or has a comment
-    behind that."""
+    """The text with the hint; None where it has no place for it: it begins otherwise than with SELECT or WITH, or has a
+    comment or hint behind the SELECT."""
+    at = _place(text)
+    if at is None or _COMMENT.match(text, at) is not None:
+        return None
+    return text[:at] + hint + text[at:]
+
+
+def _place(text: bytes) -> int | None:
+    """Where the SELECT ends behind which hints for the whole statement stand."""
     found = _SELECT.match(text)
-    return None if found is None else text[: found.end()] + hint + text[found.end() :]
+    if found is not None:
+        return found.end()
+    begins = _WITH.match(text)
+    if begins is None or len(text) > LONGEST:
+        return None
+    depth = 0
+    for part in _PARTS.finditer(text, begins.end()):
+        if part["other"]:
+            return None
+        if part["bracket"]:
+            depth += 1 if part["bracket"] == b"(" else -1
+        elif part["select"] and depth == 0:
+            return part.end()
+    return None
 
 
 def collation_of(sql: str) -> str:
@@ -88,7 +120,13 @@ def collation_of(sql: str) -> str:
     >>> collation_of("SELECT /*+ QB_NAME(upwell_collation_utf8mb4_bin) */ 'a' AS a FROM t")
     'utf8mb4_bin'
     """
-    found = _COLLATION.match(sql) if MARK in sql else None
+    if MARK not in sql:
+        return ""
+    prepares = _PREPARE.fullmatch(sql)
+    text = sql if prepares is None else re.sub(r"\\(.)", r"\1", prepares[1], flags=re.DOTALL)
+    raw = text.encode("utf-8", "surrogatepass")
+    at = _place(raw)
+    found = None if at is None else _COLLATION.match(raw[at:].decode("utf-8", "surrogatepass"))
     return found[1] if found is not None and COLLATIONS.fullmatch(found[1]) else ""
 
 
@@ -98,7 +136,8 @@ def without_mode(sql: str) -> tuple[str, frozenset[str] | None, str] | None:
     modes, collation = mode_of(tokens), collation_of(sql)
     if modes is None and not collation:
         return None
-    return sql[: tokens[1].start].rstrip() + sql[tokens[1].end :], modes, collation
+    hint = tokens[_first(tokens) + 1]
+    return sql[: hint.start].rstrip() + sql[hint.end :], modes, collation
 
 
 def with_whole_groups(sql: str) -> str | None:
@@ -115,11 +154,22 @@ def with_whole_groups(sql: str) -> str | None:
 
 def mode_of(tokens: Sequence[Token]) -> frozenset[str] | None:
     """The modes that the text sets for itself; None where it sets none."""
-    if len(tokens) < 2 or not is_keyword(tokens[0], "SELECT"):
-        return None
-    found = _SETS.fullmatch(tokens[1].text)
+    at = _first(tokens) + 1
+    found = _SETS.fullmatch(tokens[at].text) if at < len(tokens) else None
     modes = frozenset(found[2].split(",")) if found is not None and found[2] is not None else None
     return modes if modes is not None and modes <= SETTABLE else None
+
+
+def _first(tokens: Sequence[Token]) -> int:
+    """The SELECT behind which hints for the whole statement stand; the number of tokens where there is none."""
+    depth, begins = 0, bool(tokens) and is_keyword(tokens[0], "WITH")
+    for at, token in enumerate(tokens):
+        if is_keyword(token, "SELECT") and (depth == 0 or not begins):
+            return at
+        depth += (token.text == "(") - (token.text == ")")
+        if not begins and token.text != "(":
+            break
+    return len(tokens)
 
 
 def without_hints(text: str, tokens: Sequence[Token]) -> str:
@@ -127,7 +177,7 @@ def without_hints(text: str, tokens: Sequence[Token]) -> str:
     for at, token in enumerate(tokens):
         if token.kind != "hint" or at == 0 or not is_keyword(tokens[at - 1], "SELECT"):
             continue
-        if (at == 1 and mode_of(tokens) is not None) or _only_plans(token.text):
+        if (at == _first(tokens) + 1 and mode_of(tokens) is not None) or _only_plans(token.text):
             text = text[: token.start] + " " * (token.end - token.start) + text[token.end :]
     return text
 

@@ -29,11 +29,28 @@ def test_modes_that_a_hint_cannot_set_are_left_out() -> None:
         ("SELECT id FROM t", f"SELECT{HINT} id FROM t"),
         (" \n select*from t", f" \n select{HINT}*from t"),
         ("SELECT\n\tDISTINCT id FROM t", f"SELECT{HINT}\n\tDISTINCT id FROM t"),
-        ("(SELECT id FROM t)", None),
+        ("(SELECT id FROM t)", f"(SELECT{HINT} id FROM t)"),
+        (" ( (select id FROM t) UNION SELECT 1)", f" ( (select{HINT} id FROM t) UNION SELECT 1)"),
+        ("(WITH a AS (SELECT 1) SELECT * FROM a)", None),
         ("SELECT /*+ NO_ICP(t) */ id FROM t", None),
         ("SELECT/**/id FROM t", None),
         ("SELECTED", None),
-        ("WITH a AS (SELECT 1) SELECT * FROM a", None),
+        ("WITH a AS (SELECT 1) SELECT * FROM a", f"WITH a AS (SELECT 1) SELECT{HINT} * FROM a"),
+        (
+            "/* x */with recursive a(n) as (SELECT ')' UNION SELECT `)` FROM t /* ) */), b AS (SELECT 1)"
+            " select n FROM a",
+            "/* x */with recursive a(n) as (SELECT ')' UNION SELECT `)` FROM t /* ) */), b AS (SELECT 1)"
+            f" select{HINT} n FROM a",
+        ),
+        ("WITH a AS (SELECT 1) SELECT /* x */ * FROM a", None),
+        ("WITH a AS (SELECT 1 # )\n) SELECT * FROM a", None),
+        ("WITH a AS (SELECT 1 /*! + 1 */) SELECT * FROM a", None),
+        (
+            "WITH a AS (SELECT /*+ NO_ICP(t) */ 1) SELECT * FROM a",
+            f"WITH a AS (SELECT /*+ NO_ICP(t) */ 1) SELECT{HINT} * FROM a",
+        ),
+        ("WITH a AS (SELECT '1) SELECT * FROM a", None),
+        ("WITH a AS (SELECT 1) (SELECT * FROM a)", None),
         ("/* first */ /**/SELECT id FROM t", f"/* first */ /**/SELECT{HINT} id FROM t"),
         ("/* a * b **/ SELECT id FROM t", f"/* a * b **/ SELECT{HINT} id FROM t"),
         ("/*!80000 SELECT */ id FROM t", None),
@@ -73,6 +90,11 @@ def test_a_query_is_named_for_its_collation(modes: frozenset[str] | None, collat
     assert without_mode(text) == (("SELECT id FROM t", modes, collation) if hint else None)
     assert collation_of(f"/* of an ORM */ {text}") == collation
     assert collation_of(f"PREPARE upwell FROM '{text.replace(chr(39), chr(92) + chr(39))}'") == collation
+    for before, after in (("(", " LIMIT 1) UNION SELECT 1"), ("WITH a AS (SELECT ')' FROM t) ", ", a")):
+        other = f"{before}{text}{after}"
+        assert collation_of(other) == collation and mode_of(scan(other)) == modes
+        assert without_mode(other) == ((f"{before}SELECT id FROM t{after}", modes, collation) if hint else None)
+        assert collation_of(f"PREPARE upwell FROM '{other.replace(chr(39), chr(92) + chr(39))}'") == collation
 
 
 @pytest.mark.parametrize(
@@ -80,6 +102,7 @@ def test_a_query_is_named_for_its_collation(modes: frozenset[str] | None, collat
     [
         f"SELECT '{NAMED}' FROM t",
         f"SELECT id FROM t WHERE EXISTS (SELECT{NAMED} 1 FROM t)",
+        f"WITH a AS (SELECT{NAMED} 1 FROM t) SELECT 1",
         "SELECT /*+ QB_NAME(upwell_collation_Latin1_bin) */ id FROM t",
         "SELECT /*+ QB_NAME(upwell_collation__bin) */ id FROM t",
         "SELECT /*+ QB_NAME(upwell_collation_) */ id FROM t",
