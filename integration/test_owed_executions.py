@@ -232,3 +232,25 @@ def test_a_string_in_an_odd_form_is_seen_by_mysql(beside: Beside, odd: str, plai
                     given = bound([STRING] * 2, [lenenc(value.encode()) for value in values])
                     answer = client.execute(through, given)
                     assert answer == direct.execute(one_direct, given), (sequence, values, last_served(beside, client))
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK", "SELECT 1", "SET autocommit = 1"])
+@pytest.mark.parametrize("begin", ["SET autocommit = 0", "BEGIN", "SET SESSION completion_type = 'CHAIN'"])
+def test_a_piece_begins_no_transaction_that_the_client_has_not(beside: Beside, begin: str, end: str) -> None:
+    """MySQL is shown the hits before a piece of a value, and the flags of what follows are those of its client."""
+
+    def script(client: RawClient, hit: bool) -> list[bytes]:
+        statement = client.prepare(BY_WORD).id
+        client.query(begin)
+        client.execute(statement, word(b"a"))
+        if hit:
+            read_until_hit(beside, client, client.execute, statement, word(b"a"))
+        found = [client.query(end)]
+        client.long_data(statement, 0, b"b")
+        found += [client.query("SELECT 1"), client.query("SELECT 2")]
+        found.append(client.execute(statement, bound((STRING,), ())))
+        found += [client.query("SELECT 3"), client.query("COMMIT"), client.query("SELECT 4")]
+        return found
+
+    with beside.client() as client:  # so that the first read in the transaction is one
+        read_until_hit(beside, client, client.execute, client.prepare(BY_WORD).id, word(b"a"))
+    with beside.direct() as direct, beside.client() as client:
+        assert script(client, True) == script(direct, False)

@@ -264,8 +264,15 @@ class Upstream:
 
     def show_now(self, statement: PreparedStatement) -> None:
         """As `show_owed`, with no command behind it that MySQL answers: its cursor is closed, too, where hits have
-        closed it. The next command waits."""
-        if self.alive and (self.show_owed(statement) or self.close_cursor(statement)):
+        closed it. The next command waits. A transaction that is begun by that is none of the client's, and ended."""
+        if not self.alive:
+            return
+        begins = not (self.state.autocommit or self.state.under_way)
+        if self.show_owed(statement):
+            if begins:
+                self.run("COMMIT AND NO CHAIN NO RELEASE", self._ran)
+            self._relay.occupy()
+        elif self.close_cursor(statement):
             self._relay.occupy()
 
     def close_cursor(self, statement: PreparedStatement) -> bool:
