@@ -19,8 +19,8 @@ TIMESTAMP'...' in its place asks, and that one can be cached as any other. `find
 CURTIME(6), UNIX_TIMESTAMP(NOW(6)) and SYSDATE() stay. So does a whole text in which one stands where a literal is
 something else than an expression of the same value:
 
-* in a select item, for MySQL announces a column by what it is made of: but not where it is only compared, or an
-  argument of DATEDIFF() or TIMESTAMPDIFF(), and the item has a name by AS;
+* in a select item, unless it is only compared, an argument of DATEDIFF() or TIMESTAMPDIFF(), or the same all day
+  (`CURDATE()`, `YEAR(NOW())`). An item without a name gets its text as one (`Function.item`);
 * a number in ORDER BY or GROUP BY: it may be the position of a column;
 * in LIMIT, behind LIKE or ESCAPE, or in the frame of a window, where MySQL accepts no function, or not all that becomes
   one literal.
@@ -33,6 +33,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from planner.clock_items import Item, item_at
 from planner.scan import Token, is_keyword, words
 
 MAY_HAVE = re.compile(
@@ -62,6 +63,7 @@ _OF_A_DAY = words(
 )
 """Functions to which only the date of what they are given matters."""
 _SPANS = words("datediff timestampdiff")
+_DAY_FORMAT = re.compile(r"'(?:%[Yymd]|[- /.\d])*'", re.ASCII)
 SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
 DAYS_OF = {"DAY": 1, "WEEK": 7}
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
@@ -96,7 +98,8 @@ class To(Enum):
 @dataclass(frozen=True, slots=True)
 class Function:
     """One expression of the clock. `first`, `end`: its tokens. `part`: of the date; `format`: the token that has it;
-    `digits`: the token that tells how many digits of the fraction it has."""
+    `digits`: the token that tells how many digits of the fraction it has; `item`: the select item whose last such
+    expression it is, where that has no name of its own."""
 
     first: int
     end: int
@@ -105,6 +108,7 @@ class Function:
     part: str = ""
     format: int | None = None
     digits: tuple[int, ...] = ()
+    item: Item | None = None
 
     @property
     def is_unix(self) -> bool:
@@ -147,8 +151,16 @@ def finds(tokens: Sequence[Token]) -> list[Function] | None:
         if function is None:
             walk.token(tokens, at)
             at += 1
-        elif _is_barred(tokens, function, walk.clause) and not _is_compared_in_item(tokens, function, walk):
-            return None
+        elif _is_barred(tokens, function, walk.clause):
+            item = item_at(tokens, function.first, walk.brackets) if walk.clause is Clause.ITEMS else None
+            if item is None or not (_is_compared(tokens, function, walk) or _is_of_day(tokens, function)):
+                return None
+            if not item.named:
+                if found and found[-1].item == item:
+                    found[-1] = replace(found[-1], item=None)
+                function = replace(function, item=item)
+            found.append(_as_day(tokens, function) if walk.call in _OF_A_DAY else function)
+            at = function.end
         else:
             found.append(_as_day(tokens, function) if walk.call in _OF_A_DAY else function)
             at = function.end
@@ -161,21 +173,31 @@ def _as_day(tokens: Sequence[Token], function: Function) -> Function:
     return replace(function, steps=(*function.steps, To.DAY)) if alone and function.is_moment else function
 
 
-def _is_compared_in_item(tokens: Sequence[Token], function: Function, walk: _Clauses) -> bool:
-    """Whether it stands in a select item that has a name of its own, and is only compared there, or the end of a time
-    that is shown."""
+def _is_compared(tokens: Sequence[Token], function: Function, walk: _Clauses) -> bool:
+    """Whether it is only compared, or the end of a time that is shown."""
     beside = (_text(tokens, function.first - 1), _text(tokens, function.end))
     spanned = walk.call in _SPANS and beside[0] in ("(", ",") and beside[1] in (")", ",") and function.is_moment
-    if walk.clause is not Clause.ITEMS or (_COMPARED.isdisjoint(beside) and not spanned):
+    if _COMPARED.isdisjoint(beside) and not spanned:
         return False
-    if any(text in _OPERATORS or text.upper() in _OPERATOR_WORDS or text.upper() == "COLLATE" for text in beside):
+    return not any(
+        text in _OPERATORS or text.upper() in _OPERATOR_WORDS or text.upper() == "COLLATE" for text in beside
+    )
+
+
+def _is_of_day(tokens: Sequence[Token], function: Function) -> bool:
+    """Whether it is the same all day."""
+    if function.is_unix or function.digits or To.TIME in function.steps:
         return False
-    depth = walk.brackets
-    for at in range(function.end, len(tokens)):
-        depth += (tokens[at].text == "(") - (tokens[at].text == ")")
-        if depth < 0 or (depth == 0 and (tokens[at].text == "," or is_keyword(tokens[at], "FROM"))):
-            return is_keyword(tokens[at - 2], "AS") and tokens[at - 1].kind in ("word", "quoted")
-    return False
+    if function.end < len(tokens) and is_keyword(tokens[function.end], "COLLATE"):
+        return False
+    for step in function.steps:
+        if step in (To.DAY, To.LAST_DAY):
+            return True
+        if not isinstance(step, Moved) or step.unit not in {*DAYS_OF, *MONTHS}:
+            return False
+    if function.format is not None:
+        return _DAY_FORMAT.fullmatch(_text(tokens, function.format)) is not None
+    return function.part in ("year", "month", "day")
 
 
 def _is_barred(tokens: Sequence[Token], function: Function, clause: Clause) -> bool:

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from math import prod
 
 from planner.clock import DAYS_OF, MAY_HAVE, MONTHS, SECONDS, Clock, Function, Moved, To, finds, is_number
-from planner.scan import scan
+from planner.clock_items import name_of
+from planner.scan import Token, scan
 
 _DIGITS = frozenset("0123456")
 _FORMAT = re.compile(r"'(?:%[YymdHisST]|[-: /.\d])*'", re.ASCII)
@@ -139,6 +140,13 @@ def _parameter(function: Function) -> str:
 _SOME = datetime(2024, 6, 15, 12, 0, 0)
 
 
+def item_name(sql: str, tokens: Sequence[Token], function: Function) -> str | None:
+    """As `name_of`, of the item that gets a name behind this function; "" where none does."""
+    if function.item is None:
+        return ""
+    return name_of(sql[tokens[function.item.first].start : tokens[function.item.end - 1].end])
+
+
 def with_parameters(sql: str) -> str:
     """The text with `?` for each function of the clock, if all that are seen are understood. Raises ParseError."""
     if MAY_HAVE.search(sql.encode()) is None:
@@ -147,7 +155,13 @@ def with_parameters(sql: str) -> str:
     found = finds(tokens) or []
     if any(read(each, [tokens[at].text for at in each.texts], _SOME, _SOME, micros=0) is None for each in found):
         return sql
-    for function in reversed(found):
+    names = [item_name(sql, tokens, function) for function in found]
+    if None in names:
+        return sql
+    for function, name in zip(reversed(found), reversed(names), strict=True):
+        if function.item is not None:
+            behind = tokens[function.item.end - 1].end
+            sql = f"{sql[:behind]}{name}{sql[behind:]}"
         start, end = tokens[function.first].start, tokens[function.end - 1].end
         sql = f"{sql[:start]}{_parameter(function)}{sql[end:]}"
     return sql

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from planner.clock import Function, finds
+from planner.clock_items import name_of
 from planner.clock_literals import read
 from planner.scan import scan
 from proxy.mysql.text_cuts import cut
@@ -24,12 +25,14 @@ HAS_DIGITS = re.compile(rb"\(\s*[1-6]\s*\)")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a function stands: from a byte of one part to one of another. `texts`: parts of which it is made."""
+    """Where a function stands: from a byte of one part to one of another. `texts`: parts of which it is made. `item`:
+    likewise, where the select item stands that gets a name behind it."""
 
     function: Function
     first: tuple[int, int]
     end: tuple[int, int]
     texts: tuple[int, ...]
+    item: tuple[tuple[int, int], tuple[int, int]] | None = None
 
 
 class ClockTexts:
@@ -58,6 +61,12 @@ class ClockTexts:
             literal = read(place.function, texts, local, utc, steady=steady, micros=micros)
             if literal is None:
                 return None
+            if place.item is not None:
+                name = _name(parts, *place.item)
+                if name is None:
+                    return None
+                part, behind_item = place.item[1]
+                found[part] = found[part][:behind_item] + name + found[part][behind_item:]
             (first, start), (last, end) = place.first, place.end
             behind = found[last][end:]
             found[first : last + 1] = [found[first][:start] + literal.encode() + behind]
@@ -89,8 +98,20 @@ def _places(parts: Sequence[bytes]) -> tuple[_Place, ...] | None:
         inside = [part for part in range(first[0], last + 1) if part % 2]
         if inside != [part for part, _ in texts] or any(offset for _, offset in texts):
             return None  # a comment, or a literal that is not cut by itself
-        found.append(_Place(function, first, (last, end + 1), tuple(part for part, _ in texts)))
+        item = None
+        if function.item is not None:
+            item_end, byte = _part_at(starts, tokens[function.item.end - 1].end - 1)
+            item = _part_at(starts, tokens[function.item.first].start), (item_end, byte + 1)
+        found.append(_Place(function, first, (last, end + 1), tuple(part for part, _ in texts), item))
     return tuple(found)
+
+
+def _name(parts: Sequence[bytes], first: tuple[int, int], end: tuple[int, int]) -> bytes | None:
+    """What follows the select item with this text."""
+    text = b"".join(parts[first[0] : end[0] + 1])
+    text = text[first[1] : len(text) - (len(parts[end[0]]) - end[1])]
+    name = name_of(text.decode("utf-8", "replace"))
+    return None if name is None else name.encode()
 
 
 def _plain(part: bytes) -> bytes:
