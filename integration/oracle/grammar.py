@@ -380,6 +380,7 @@ class Focus:
 
 ANYTHING = Focus()
 UNTYPED = 0.25  # of the literals in conditions of half of the queries
+SHOWN = 0.4  # of the literals elsewhere, likewise
 WITH_DUE = {"value": "rows", "condition": "rows", "aggregate": "grouped", "window": "windowed"}
 
 
@@ -392,5 +393,7 @@ def make_query(rng: random.Random, world: World, focus: Focus = ANYTHING, due: t
         plain, shape = False, WITH_DUE[due[0]]
         writer = QueryWriter(rng, world, plain, focus.favoured, [due])
     writer.untyped = 0.0 if plain or rng.random() < 0.5 else UNTYPED
+    writer.apart.setstate(rng.getstate())
+    writer.shown = SHOWN if not plain and writer.apart.random() < 0.5 else 0.0
     tree, ordered, free = SHAPES[shape](writer)
     return Query(shape, tree, ordered, free, plain, writer.used, writer.kinds)

@@ -58,6 +58,7 @@ READS = 3  # of each text, before automatic caching looks for what is read often
 DUE_EVERY = 2  # queries: one has the template whose turn it is
 FAILED = "the planner has failed"
 WARNINGS_SHOWN = 0.2  # of hits whose query has warnings: SHOW WARNINGS follows
+MIXED = 0.2  # of lists: of several types
 LITERALS = 0.3  # of texts with odd values: those that no parameter has
 
 
@@ -93,7 +94,12 @@ class Cached:
     twin: str
     mode: str
     asks: list[Ask]
-    announced: Announced = field(default_factory=Announced)
+    _announced: dict[object, Announced] = field(default_factory=dict)
+
+    def announced(self, ask: Ask) -> Announced:
+        """Of what is asked with the same literals where they may be shown, and in the same way."""
+        shown = [value.text for mark, given in ask.given.items() if mark.shown for value in given]
+        return self._announced.setdefault((ask.prepared, *shown) if shown else (), Announced())
 
 
 @dataclass
@@ -141,6 +147,8 @@ class Tally:
 def choose(rng: random.Random, query: Query, prepared: bool) -> Ask:
     """Mostly what is found; in a list mostly of one type, as programs send it."""
     given: dict[Mark, Given] = {}
+    apart = random.Random()
+    apart.setstate(rng.getstate())  # so that all else of a seed stays as it is
     for mark in marks(query.tree):
         values = mark.odd if mark.odd and rng.random() < ODD else mark.values
         bindable = [value for value in values if value.bindable]
@@ -148,7 +156,10 @@ def choose(rng: random.Random, query: Query, prepared: bool) -> Ask:
         first = rng.choice(usable or list(mark.values))
         if mark.many:
             alike = [value for value in usable if value.type == first.type or rng.random() < 0.02]
-            given[mark] = (first, *(rng.choice(alike) for _ in range(rng.choice((0, 1, 2, 4)))))
+            others = [rng.choice(alike) for _ in range(rng.choice((0, 1, 2, 4)))]
+            if apart.random() < MIXED:
+                others = [apart.choice(usable or list(mark.values)) for _ in others]
+            given[mark] = (first, *others)
         else:
             given[mark] = (first,)
     return Ask(given, prepared)
@@ -273,7 +284,7 @@ class Round:
     def compare(self, cached: Cached, ask: Ask, stage: int, wanted: Answer) -> None:
         """MySQL's answer, and what the proxy says to the same, at first and again."""
         text, values = self.spelled(cached, ask)
-        cached.announced.note(wanted)
+        cached.announced(ask).note(wanted)
         ask.answers.append(wanted)
         for again in (False, True):
             found = self.asker.ask("through", text, values)
@@ -284,7 +295,7 @@ class Round:
                 self.found("error", cached, ask, f"{served} {reason}", wanted, Answer(False, LOST, complaint), text)
                 return
             if served == "passed":
-                cached.announced.note(found)
+                cached.announced(ask).note(found)
                 ask.answers.append(found)
             kind = self.kind(cached, ask, wanted, found)
             if kind:
@@ -297,7 +308,7 @@ class Round:
         query, counts = cached.query, self.tally.counts
 
         def differs(from_: Answer) -> str:
-            return difference(from_, found, ordered=query.ordered, free=query.free, announced=cached.announced)
+            return difference(from_, found, ordered=query.ordered, free=query.free, announced=cached.announced(ask))
 
         same = same_bytes if cached.mode == "evict" else same_spellings
         kind = differs(wanted)
@@ -321,7 +332,7 @@ class Round:
             ways += [("MySQL chose so by another plan", way) for way in hinted]
         for name, way in ways:
             other = self.asker.ask("direct", way, values)
-            cached.announced.note(other)
+            cached.announced(ask).note(other)
             if not differs(other) and (kind != "spelling" or same(other, found, ordered=query.ordered)):
                 counts[name] += 1
                 return ""

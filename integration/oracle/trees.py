@@ -36,11 +36,13 @@ Given = tuple[Spelled, ...]  # of a mark: one value, or those of an IN-list
 
 @dataclass(eq=False, slots=True)
 class Mark:
-    """The place of a parameter, and what may be given there, mostly and also. `many`: it is the list of an IN."""
+    """The place of a parameter, and what may be given there, mostly and also. `many`: it is the list of an IN; `shown`:
+    by what is given, columns may be announced otherwise."""
 
     values: tuple[Spelled, ...]
     odd: tuple[Spelled, ...] = ()
     many: bool = False
+    shown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,11 @@ def _every() -> tuple[tuple[str, str], ...]:
     return tuple((kind, template) for kind, of in texts.items() for text in of for template in x.templates(text))
 
 
+DAYS = (
+    *("CURDATE()", "UTC_DATE()", "YEAR(NOW())", "(CURRENT_DATE() - INTERVAL 1 MONTH)", "MONTH(NOW())", "CURRENT_DATE"),
+    "DATE_FORMAT(CURDATE(), '%Y-%m-01')",
+)
+SHOWN_NUMBERS = tuple(spelled for kind in KINDS if kind.family == "int" for spelled in kind.near)
 EVERY = _every()  # (what it is, template) of the whole language
 
 
@@ -96,7 +101,8 @@ class Writer:
     """`plain`: only what may be maintained. `favoured`: templates of which half of the conditions are.
     `due`: what must be in the query: "value", "condition", "aggregate" or "window", with a template.
     `used`: templates and kinds of columns, for what is covered. `untyped`: how often a parameter stands in a literal's
-    place within a condition, where no column may tell its type.
+    place within a condition, where no column may tell its type; `shown`: likewise outside of conditions, where it may
+    be shown. `apart`: chooses those, so that all else of a seed stays as it is.
     """
 
     rng: random.Random
@@ -108,6 +114,8 @@ class Writer:
     kinds: set[str] = field(default_factory=set)
     subqueries: int = 0
     untyped: float = 0.0
+    shown: float = 0.0
+    apart: random.Random = field(default_factory=random.Random)
     _within: int = 0  # so many conditions
 
     def taken(self, kind: str) -> str:
@@ -142,9 +150,25 @@ class Writer:
             self.used.add("untyped parameter")
             return expr(Mark(tuple(rng.choice(_LITERALS[rng.choice("nsdt")]) for _ in range(4))))
         if family == "i":
-            return expr(rng.choice(("0", "1", "2", "3", "-1", "5", "'2'", "1.5", "NULL")))
+            text = rng.choice(("0", "1", "2", "3", "-1", "5", "'2'", "1.5", "NULL"))
+            return self.shown_literal(SHOWN_NUMBERS) or expr(text)
         choices = _LITERALS.get(family) or _LITERALS[rng.choice("nsdt")]
-        return expr(rng.choice(choices).text)
+        text = rng.choice(choices).text
+        return self.shown_literal(choices) or expr(text)
+
+    def shown_literal(self, choices: Sequence[Spelled]) -> Node | None:
+        """A parameter, or what the clock says all day, where a literal would stand that may be shown."""
+        apart = self.apart
+        if self._within or not self.shown or apart.random() >= self.shown:
+            return None
+        if apart.random() < 0.2:
+            self.used.add("day that is shown")
+            return expr(apart.choice(DAYS))
+        bindable = [choice for choice in choices if choice.bindable]
+        if not bindable:
+            return None
+        self.used.add("shown parameter")
+        return expr(Mark(tuple(apart.choice(bindable) for _ in range(4)), shown=True))
 
     # -- expressions ---------------------------------------------------------------------------------------------------
 
