@@ -101,12 +101,23 @@ ABOVE = sa.text(
         SELECT link.in_schema, link.in_table, link.deletes, link.updates
         FROM above JOIN link ON of_schema = above.in_schema AND of_table = above.in_table
     )
-    SELECT LOWER(CONCAT(in_schema, '.', in_table)) AS name, deletes, updates, EXISTS (
+    SELECT LOWER(CONCAT(in_schema, '.', in_table)) AS name, in_schema, in_table, deletes, updates, EXISTS (
         SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = in_schema AND TABLE_NAME = in_table
     ) AS seen
     FROM above
     """
 ).bindparams(sa.bindparam("rules", sorted(CASCADES), expanding=True))
+# The columns of a table to which any foreign key refers; NULL where this account may not see one.
+REFERENCED = sa.text(
+    """
+    SELECT DISTINCT c.ORDINAL_POSITION - 1 AS position, (
+        SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = :schema AND TABLE_NAME = :table
+    ) AS width
+    FROM information_schema.KEY_COLUMN_USAGE k LEFT JOIN information_schema.COLUMNS c
+    ON c.TABLE_SCHEMA = :schema AND c.TABLE_NAME = :table AND c.COLUMN_NAME = k.REFERENCED_COLUMN_NAME
+    WHERE k.REFERENCED_TABLE_SCHEMA = :schema AND k.REFERENCED_TABLE_NAME = :table
+    """
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +128,18 @@ class ServerFacts:
     lower_case_table_names: int
     logs_cascades: bool
     hides_generated_keys: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """As `Table.changed_by_deletes`, `changed_by_updates` and `referenced`."""
+
+    deletes: frozenset[str] = frozenset()
+    updates: frozenset[str] = frozenset()
+    referenced: frozenset[tuple[str, int, int]] = frozenset()
+
+
+NOTHING = Followed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +159,6 @@ class Keys:
 
 
 NO_KEYS = Keys((), (), ())
-NOTHING: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
 
 
 class Opaque(sa.types.NullType):
@@ -270,7 +292,7 @@ def _reflect_schema(
         if cascades is None or not known or not its_keys.columns <= known:
             torn.add(row["TABLE_NAME"])
             continue
-        by_deletes, by_updates = _changed_by(connection, name) if cascades else NOTHING
+        followed = _followed(connection, name) if cascades else NOTHING
         relations[name] = Table(
             schema=row["TABLE_SCHEMA"],
             name=row["TABLE_NAME"],
@@ -280,8 +302,9 @@ def _reflect_schema(
             indexes=its_keys.searchable,
             engine=row["ENGINE"] or "",
             cascade_child=cascades and not facts.logs_cascades,
-            changed_by_deletes=by_deletes,
-            changed_by_updates=by_updates,
+            changed_by_deletes=followed.deletes,
+            changed_by_updates=followed.updates,
+            referenced=followed.referenced,
             rows_estimate=int(row["TABLE_ROWS"] or 0),
         )
     if views:
@@ -358,15 +381,20 @@ def _cascades(inspector: Inspector, name: Name) -> bool | None:
     )
 
 
-def _changed_by(connection: sa.Connection, name: Name) -> tuple[frozenset[str], frozenset[str]]:
-    """With deleted, and with updated rows of which tables foreign keys change rows of this one. Requires: there are
-    such keys. A table that is not seen (it is not there yet, or not for this account) may follow any other."""
+def _followed(connection: sa.Connection, name: Name) -> Followed:
+    """Of which tables rows of this one follow the rows, by foreign keys. Requires: there are such keys. A table that is
+    not seen (it is not there yet, or not for this account) may follow any other."""
     schema, table = name
     links = connection.execute(ABOVE, {"schema": schema, "table": table}).all()
     if not links or not all(link.seen for link in links):
-        return frozenset({ANY_TABLE}), frozenset({ANY_TABLE})
+        return Followed(frozenset({ANY_TABLE}), frozenset({ANY_TABLE}))
     deletes, updates = (frozenset(link.name for link in links if getattr(link, how)) for how in ("deletes", "updates"))
-    return deletes, updates
+    referenced: set[tuple[str, int, int]] = set()
+    for above, *spelled in {(link.name, link.in_schema, link.in_table) for link in links if link.updates}:
+        found = connection.execute(REFERENCED, dict(zip(("schema", "table"), spelled, strict=True))).all()
+        if all(row.position is not None for row in found):
+            referenced.update((above, int(row.position), int(row.width)) for row in found)
+    return Followed(deletes, updates, frozenset(referenced))
 
 
 def _view(name: Name, definition: str, columns: tuple[Column, ...]) -> View:

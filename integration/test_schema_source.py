@@ -212,6 +212,8 @@ def test_whose_rows_change_by_which_foreign_keys(own_mysql: Callable[..., Server
         for name, relation in found.items()
         if isinstance(relation, Table)
     }
+    referenced = {name: sorted(relation.referenced) for name, relation in found.items() if isinstance(relation, Table)}
+    assert referenced == {"middle": [], "low": [("d.middle", 0, 3)], "own": [], "of_none": [], "beside": []}
     assert changed == {
         "middle": (["other.top"], []),
         "low": (["other.top"], ["d.middle"]),

@@ -136,6 +136,9 @@ class Table:
     # `ANY_TABLE` among them: nobody knows all. Where it is logged at all, it is not of sessions that were begun anew.
     changed_by_deletes: frozenset[str] = frozenset()
     changed_by_updates: frozenset[str] = frozenset()
+    # Columns of those tables to which foreign keys refer: with other updated columns no row follows. The table's name,
+    # the column's position, how many columns there are. Of a table of which none is here nobody knows them.
+    referenced: frozenset[tuple[str, int, int]] = frozenset()
     rows_estimate: int = 0  # information_schema.TABLES.TABLE_ROWS: an estimate
 
     def __hash__(self) -> int:

@@ -134,7 +134,7 @@ class Assembler:
             return 0
         if not data[at + 6] & ev.ENDS_STATEMENT:
             return 0
-        if kind in mapped.leads and not data[at + 6] & ev.FOLLOWED:
+        if mapped.is_followed(kind, data, at, rows_end):
             return 0
         uuid, number, stamp = ev.read_gtid(data, start + ev.HEADER)
         source = self._sources.get(uuid)
@@ -306,7 +306,7 @@ class Assembler:
                 raise StreamBroken("rows of a table that was not announced", self._gtid)
             return
         kind = data[at - ev.HEADER + 4]
-        if kind in mapped.leads and not data[at + 6] & ev.FOLLOWED:
+        if mapped.is_followed(kind, data, at, end):
             note = self._note()
             (note.deleted if kind == ev.DELETE_ROWS else note.updated).add(mapped.name)
         decoders = mapped.decoders

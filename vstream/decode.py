@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Set
 import structlog
 
 from sqltypes.schema import ANY_TABLE, Table
+from vstream.broken import MALFORMED
 from vstream.ddl import ALL
-from vstream.events import DELETE_ROWS, PARTIAL_UPDATE_ROWS, UPDATE_ROWS
-from vstream.layout import LayoutError, difference, lenenc, parse_table_map, table_names
-from vstream.rows import RowDecoders, make_decoders
+from vstream.events import DELETE_ROWS, FOLLOWED, PARTIAL_UPDATE_ROWS, UPDATE_ROWS
+from vstream.layout import DOUBLE, FLOAT, LayoutError, difference, lenenc, parse_table_map, table_names
+from vstream.rows import RowDecoders, RowsDecoder, make_decoders
 
 _log = structlog.get_logger(__name__)
 
@@ -27,7 +28,7 @@ MOST_COUNTED = 10_000  # tables whose changes are counted
 class MappedTable:
     """A table id's meaning. `decoders` None: not wanted, or untrusted for the reason in `untrusted`."""
 
-    __slots__ = ("body", "decoders", "full_images", "full_update", "leads", "name", "untrusted")
+    __slots__ = ("body", "decoders", "full_images", "full_update", "keys", "leads", "name", "untrusted")
 
     def __init__(self, body: bytes, name: str) -> None:
         self.body = body
@@ -35,6 +36,7 @@ class MappedTable:
         self.decoders: RowDecoders | None = None
         self.untrusted = ""
         self.leads: frozenset[int] = frozenset()  # events of rows with which foreign keys change rows of wanted tables
+        self.keys: RowsDecoder | None = None  # updated rows' columns to which foreign keys refer; None: any counts
         # What stands in front of the rows when nothing odd is in the event: no extra data, all columns present.
         self.full_images = b""
         self.full_update = b""
@@ -44,6 +46,26 @@ class MappedTable:
         front = self.full_images if images == 1 else self.full_update
         first = at + 8 + len(front)
         return first if data[at + 8 : first] == front else self._rows_at_slow(data, at, images)
+
+    def is_followed(self, kind: int, data: bytes, at: int, end: int) -> bool:
+        """Whether InnoDB may have changed rows of wanted tables with these, by foreign keys, and MySQL has not logged
+        that."""
+        if kind not in self.leads or data[at + 6] & FOLLOWED:
+            return False
+        if kind != UPDATE_ROWS or self.keys is None:
+            return True
+        first = self.rows_at(data, at, 2)
+        try:
+            return not first or any(before != after for before, after in self.keys(data, first, end))
+        except MALFORMED:
+            return True
+
+    def expect_full(self, columns: int) -> None:
+        """Its rows have all of their columns: so many."""
+        filled = b"\xff" * ((columns + 7) // 8)  # the unused bits of the last byte are set in what MySQL writes
+        count = bytes((columns,)) if columns < 251 else b"\xfc" + columns.to_bytes(2, "little")
+        self.full_images = b"\2\0" + count + filled
+        self.full_update = self.full_images + filled
 
     def _rows_at_slow(self, data: bytes, at: int, images: int) -> int:
         """Partitioned tables have extra data in front."""
@@ -66,13 +88,22 @@ class TableDecoders:
         self.charsets: Mapping[int, str] = {}  # collation id -> character set, as the server lists them
         self.followers: frozenset[str] = frozenset()  # those wanted whose rows foreign keys change
         self._wanted: dict[tuple[str, str], tuple[Table, frozenset[int]]] = {}
+        # Tables that are said to have other columns than before: those from which the rows come that are still to be
+        # read, as their DDL is, and those whose DDL has been read.
+        self._doubted: set[str] = set()
+        self._redefined: set[str] = set()
         self._led_by: dict[int, frozenset[str]] = {}  # `MappedTable.leads` by event
 
     def want(self, table: Table, columns: frozenset[str]) -> bool:
         """False if exactly this was wanted already. Raises KeyError for a column that the table has not."""
         positions = frozenset(table.column(name).position for name in columns)
-        if self._wanted.get((table.schema, table.name)) == (table, positions):
+        before = self._wanted.get((table.schema, table.name))
+        if before == (table, positions):
             return False
+        if before is not None:
+            others = {name for name, _, _ in before[0].referenced ^ table.referenced}
+            self._doubted |= others - self._redefined
+            self._redefined -= others
         self._wanted[table.schema, table.name] = (table, positions)
         self._parse_again()
         return True
@@ -87,6 +118,9 @@ class TableDecoders:
         """The same of tables that are defined anew, and those whose rows follow theirs by foreign keys: they may follow
         those of others from now on."""
         meant = _meant(names)
+        named = {name for table, _ in self._wanted.values() for name, _, _ in table.referenced if meant(name)}
+        self._redefined |= named - self._doubted
+        self._doubted -= named
         return self.with_members(names) | {
             table.qualified
             for table, _ in self._wanted.values()
@@ -139,6 +173,8 @@ class TableDecoders:
         self.by_id[body[:6]] = mapped
         meant = {ANY_TABLE, mapped.name.lower()}
         mapped.leads = frozenset(kind for kind, names in self._led_by.items() if names & meant)
+        if UPDATE_ROWS in mapped.leads:
+            mapped.keys = self._key_decoder(mapped)
         wanted = self._wanted.get((schema, name))
         if wanted is not None:
             try:
@@ -155,13 +191,31 @@ class TableDecoders:
         if mapped.untrusted:
             return
         mapped.decoders = make_decoders(layout, columns, self.charsets)
-        count = len(layout.columns)
-        # The unused bits of the last byte are set in what MySQL writes.
-        filled = b"\xff" * ((count + 7) // 8)
-        mapped.full_images = (
-            b"\2\0" + (bytes((count,)) if count < 251 else b"\xfc" + count.to_bytes(2, "little")) + filled
-        )
-        mapped.full_update = mapped.full_images + filled
+        mapped.expect_full(len(layout.columns))
+
+    def _key_decoder(self, mapped: MappedTable) -> RowsDecoder | None:
+        """Reads of updated rows the columns by which rows of wanted tables follow them. None where these are not
+        known."""
+        name = mapped.name.lower()
+        columns: set[tuple[int, int]] = set()
+        for table, _ in self._wanted.values():
+            if not table.changed_by_updates.isdisjoint((name, ANY_TABLE)):
+                own = {(position, width) for above, position, width in table.referenced if above == name}
+                if not own or ANY_TABLE in table.changed_by_updates:
+                    return None
+                columns |= own
+        try:
+            layout = parse_table_map(mapped.body)
+            found = layout.columns
+            if name in self._doubted or any(width != len(found) for _, width in columns):
+                return None
+            if any(found[position].kind in (FLOAT, DOUBLE) for position, _ in columns):  # 0 and -0 are equal
+                return None
+            decoders = make_decoders(layout, frozenset(position for position, _ in columns), self.charsets)
+        except LayoutError:
+            return None
+        mapped.expect_full(len(found))
+        return decoders.updates
 
 
 def _meant(names: frozenset[str]) -> Callable[[str], bool]:
