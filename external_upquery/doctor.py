@@ -173,7 +173,7 @@ def _cascades(source: _Source) -> Finding:
     if not rows:
         return Finding(name, Severity.OK, "no foreign key changes rows")
     seen = _listed([f"{schema}.{table}" for schema, table in rows])
-    follows = "what is held of these tables is forgotten whenever a row that theirs follow is deleted or gets another key"
+    follows = "what is held of these tables is forgotten whenever a row that theirs follow goes or gets another key"
     if variable is None:
         return Finding(name, Severity.OK, f"{seen}: {follows}")
     needed = f"innodb_native_foreign_keys=OFF in the server's option file and a restart: without it {follows}"
