@@ -98,6 +98,22 @@ def test_so_it_is_where_the_question_is_prepared(beside: Beside, asked: str) -> 
     same(beside, script)
 
 
+@pytest.mark.parametrize("last", ["SET ROLE NONE", "SET NAMES latin1", "SET optimizer_switch = 'mrr=on'", *LAST[:5]])
+def test_so_it_is_where_the_question_is_prepared_behind(beside: Beside, last: str) -> None:
+    def script(client: RawClient) -> None:
+        for asked in ("SELECT ROW_COUNT()", "SELECT FOUND_ROWS()", "SELECT @@warning_count", "SHOW WARNINGS"):
+            for before in ("SELECT id FROM item", "INSERT INTO written VALUES (1), (2)", READ):
+                client.query(before)
+                client.query(last)
+                statement = client.prepare(asked)
+                client.execute(statement.id)
+                client.query(READ)
+                client.execute(statement.id)
+        client.query("SET NAMES utf8mb4")
+
+    same(beside, script, random.Random(last).sample(list(kinds_of_client()), 3))
+
+
 def test_what_is_sent_ahead_keeps_its_order(beside: Beside) -> None:
     texts = ("SET session_track_schema = ON", READ, "SELECT FOUND_ROWS()", "CALL tracks()", "SELECT ROW_COUNT()", READ)
 

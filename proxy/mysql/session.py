@@ -291,7 +291,8 @@ class Session:
     def _prepare(self, data: bytes) -> None:
         if self._own_sql.prepares(data[5:]):
             return
-        if self.state.known or not self.upstream.alive or not self._reads(data[5:]):
+        resolved = self.state.known or not self.upstream.alive or not self._reads(data[5:])
+        if resolved or self.upstream.asks_of_last(data):  # which would be told of what we ask
             self._send_prepare(data)
         else:  # MySQL resolves a text once, by the variables of now
             self.relay.start(self._prepare_known(data))

@@ -115,14 +115,14 @@ class Upstream:
         if not (switches or looks) or not self.alive:
             state.clock_asked = False
             return False
-        if data[4:5] in _LOOKED_BEHIND or self._asks_of_last(data):
+        if data[4:5] in _LOOKED_BEHIND or self.asks_of_last(data):
             return False
         state.clock_asked = False
         relay.commands.put_back(data)
         relay.start(switch_on(self) if switches else self.refresh())
         return True
 
-    def _asks_of_last(self, data: bytes) -> bool:
+    def asks_of_last(self, data: bytes) -> bool:
         """Whether a command does nothing but ask about the statement before it, perhaps among others."""
         executed = self.executed_by(data)
         if executed is not None:
