@@ -61,9 +61,12 @@ TEXT = column("?", 0xFD, charset=255)
 
 
 def tag(payload: bytes) -> bytes:
-    """Of a command's payload. An execution may reach MySQL with the types in it that hits have kept from it."""
+    """Of a command's payload. An execution may reach MySQL with the types in it that hits have kept from it. What a
+    session asks about itself is answered as the same text was before, whatever attributes are in front of it."""
     if payload[:1] == bytes((COM_STMT_EXECUTE,)):
         payload = payload[:5] + payload[-4:]
+    elif payload[:1] == bytes((COM_QUERY,)):
+        payload = payload[max(0, payload.find(b"SELECT")) :]
     return b"tag:%08x" % crc32(payload)
 
 
