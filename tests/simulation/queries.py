@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
+from dataflow.fill import Fill
 from planner.api import plan_query, with_result_columns
 from planner.plan import AnswerArrangement, QueryPlan, ReadLimit
 from planner.upquery_sql import fill_columns
@@ -91,6 +92,12 @@ QUERIES = {
     "lists_in_union": "SELECT id FROM a WHERE k IN (?) UNION SELECT id FROM b WHERE j IN (?)",
     "names_union": "SELECT id FROM n WHERE s = ? UNION ALL SELECT id FROM a WHERE k = ?",
 }
+# Evict mode, with answers that stand for other keys; opened apart (`Schedule`).
+REACHING = {
+    "reaching": (
+        "SELECT a.id FROM a WHERE a.k = ? AND a.v > ? AND EXISTS (SELECT 1 FROM b WHERE b.j = a.j AND b.w >= ?)"
+    ),
+}
 ORDERED = frozenset({"top", "top_of_key", "top_behind", "top_of_list", "top_as_asked"})
 NUMBERS = (0, 1, 2)
 WORDS = ("a", "A", "b", "B")
@@ -157,22 +164,30 @@ def _limit_parameters(limit: ReadLimit | None) -> set[int]:
 @cache
 def query(name: str) -> Query:
     relations: dict[tuple[str, str], Relation] = {(DATABASE, table.name): table for table in TABLES.values()}
-    plan = plan_query(QUERIES[name], DATABASE, SchemaSnapshot(relations, (9, 7, 0)))
+    sql = QUERIES.get(name) or REACHING[name]
+    plan = plan_query(sql, DATABASE, SchemaSnapshot(relations, (9, 7, 0)))
     if isinstance(plan.reader.root, AnswerArrangement):
         # What MySQL would announce; nothing but integers comes from these.
-        names = QUERIES[name].split(" FROM ")[0].removeprefix("SELECT ").split(", ")
+        names = sql.split(" FROM ")[0].removeprefix("SELECT ").split(", ")
         plan = with_result_columns(plan, tuple(ResultColumn(column, INT, True) for column in names))
         types = [INT] * len(names)
     else:
         types = [column.type for column in plan.reader.output]
-    return Query(name, QUERIES[name], plan, tuple(types))
+    return Query(name, sql, plan, tuple(types))
 
 
 _FILL_TYPES: dict[tuple[int, int], list[SqlType]] = {}
 
 
-def fill_types(plan: QueryPlan, level: int) -> list[SqlType]:
-    """The types of what a fill of this level returns. Requires: the plan is one of `query`, which are never freed."""
+def types_of(fill: Fill) -> list[list[SqlType]]:
+    """Of what each statement of the fill returns, the types. Requires: its plan is one of `query`, which are never
+    freed."""
+    types = [_fill_types(fill.reader.plan, ask.level) for ask in fill.asks]
+    reached: list[list[SqlType]] = [[INT] for _ in fill.crossings]  # behind each answer
+    return [each for answer in types for each in (answer, *reached)]
+
+
+def _fill_types(plan: QueryPlan, level: int) -> list[SqlType]:
     found = _FILL_TYPES.get((id(plan), level))
     if found is None:
         reader = plan.reader
@@ -189,4 +204,4 @@ def bound(sql: str, parameters: Parameters) -> str:
     return sql
 
 
-__all__ = ["INT", "ORDERED", "QUERIES", "TEXT", "Parameters", "Query", "alike", "fill_types", "query"]
+__all__ = ["INT", "ORDERED", "QUERIES", "REACHING", "TEXT", "Parameters", "Query", "alike", "query", "types_of"]

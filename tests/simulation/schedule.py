@@ -17,7 +17,7 @@ from sqltypes.expression import Row
 from tests.simulation.bulk import BulkDraws
 from tests.simulation.checks import LARGE_LIMIT
 from tests.simulation.large_reads import LargeDraws
-from tests.simulation.queries import QUERIES, WORDS, Parameters, alike, query
+from tests.simulation.queries import QUERIES, REACHING, WORDS, Parameters, alike, query
 from tests.simulation.script import Action, Setup
 from tests.simulation.simulation import Simulation
 from tests.simulation.source import Change
@@ -58,6 +58,7 @@ class Schedule:
     """The draws of one seed."""
 
     def __init__(self, seed: int) -> None:
+        self._seed = seed
         self._rng = rng = random.Random(seed)
         self._apart = random.Random(~seed)  # of its own: what was let go changes nothing else
         self._slicing = random.Random(3 * seed + 1)  # likewise: what a large transaction does to others
@@ -102,7 +103,8 @@ class Schedule:
         if rng.random() < 0.2:
             return tuple(rng.sample(sorted(QUERIES), 1))  # what is opened later wants columns that nobody did
         some = rng.sample(rng.choice(ALIKE), 3) if rng.random() < 0.6 else []
-        return tuple(dict.fromkeys((*some, *rng.sample(sorted(QUERIES), rng.randint(1, 4)))))
+        reaching = REACHING if self._seed % 20 == 18 else ()
+        return tuple(dict.fromkeys((*some, *reaching, *rng.sample(sorted(QUERIES), rng.randint(1, 4)))))
 
     def run(self, simulation: Simulation, steps: int) -> None:
         """So many steps; after those that concern the engine some reads that are hits."""

@@ -51,7 +51,7 @@ from tests.simulation.checks import Checks
 from tests.simulation.desk import Desk, unpacked
 from tests.simulation.flights import Asked, Flight, Subscriber, Told, Waiting
 from tests.simulation.large_reads import LargeRead, LargeReads, hit_large
-from tests.simulation.queries import Parameters, fill_types, query
+from tests.simulation.queries import Parameters, query, types_of
 from tests.simulation.script import Action, Setup
 from tests.simulation.source import Change, Commit, ModelSource
 from tests.simulation.sql_side import DATABASE, State
@@ -387,9 +387,9 @@ class Simulation:
         fill = self.engine._fills.get(flight.request.id)
         if fill is None:
             return True
-        plan, statements = fill.reader.plan, flight.request.statements
-        for ask, statement in list(zip(fill.asks, statements, strict=True))[len(flight.results) :]:
-            flight.results.append(self.source.visible.query(statement.sql, fill_types(plan, ask.level)))
+        statements = flight.request.statements
+        for types, statement in list(zip(types_of(fill), statements, strict=True))[len(flight.results) :]:
+            flight.results.append(self.source.visible.query(statement.sql, types))
             if not self.one_snapshot:
                 break
         return len(flight.results) == len(statements)
