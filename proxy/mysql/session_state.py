@@ -324,7 +324,7 @@ class SessionState:
         self.outside = None if self.raw or results == "utf8mb4" else OTHER_BYTES[BMP if results in OF_BMP else ASCII]
 
     def learn(self, row: Sequence[str | None], definition: bytes) -> None:
-        """The answer to ASK: the row of ASK_COLUMNS values, and the first column's definition."""
+        """The answer to ASK, value by value (`asked_values`), and the first column's definition."""
         account, role, database, system_zone = (text or "" for text in row[1:5])
         identity = f"{account} {role}"
         if (identity, database) != (self.identity, self.database):

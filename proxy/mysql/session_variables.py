@@ -4,10 +4,11 @@ for them, and the session trackers that tell of their changes."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from external_upquery.login import PINNED
 from planner.needs import BY_CODES, BYTES, OF_MODE, SESSION_NEEDS, STRINGS
+from proxy.mysql.packets import Malformed
 from proxy.mysql.sql_modes import JUDGED, NO_MATTER, modes_of, value_of
 from sqltypes.ordering import SORTED
 
@@ -108,11 +109,35 @@ def question(*expressions: str) -> str:
 
 
 IDENTITY = ("CURRENT_USER()", "CURRENT_ROLE()", "DATABASE()", "@@global.system_time_zone")
-ASK = question(*IDENTITY, *(_ASKED_BY.get(name, f"@@session.{name}") for name in ASKED)).replace(
-    "SELECT ", "SELECT CURRENT_USER(), ", 1
-)
+APART = ("sql_mode", "character_set_results", "session_track_system_variables")
+"""Variables that may be NULL, or long: of a session whose max_allowed_packet is 1024, MySQL joins no longer texts."""
+TOGETHER = tuple(name for name in ASKED if name not in APART)
+"""The others are asked for as one text: a column for each makes the question twice as dear to MySQL, at each login."""
+BETWEEN = "|"  # which none of them has
+
+
+def _expression(name: str) -> str:
+    return _ASKED_BY.get(name, f"@@session.{name}")
+
+
+ASK = question(
+    *IDENTITY, *map(_expression, APART), f"CONCAT_WS('{BETWEEN}', {', '.join(map(_expression, TOGETHER))})"
+).replace("SELECT ", "SELECT CURRENT_USER(), ", 1)
 """Tells all of them, and by the definition of its first column how strings are announced to the session."""
-ASK_COLUMNS = 1 + len(IDENTITY) + len(ASKED)
+ASK_COLUMNS = 1 + len(IDENTITY) + len(APART) + 1
+_TOLD = {name: at for at, name in enumerate((*APART, *TOGETHER))}
+_IN_ORDER = tuple(_TOLD[name] for name in ASKED)
+
+
+def asked_values(row: Sequence[str | None]) -> tuple[str | None, ...]:
+    """The answer to ASK as a value for each of `CURRENT_USER()`, IDENTITY and ASKED. Raises Malformed."""
+    first = 1 + len(IDENTITY)
+    together = (row[-1] or "").split(BETWEEN)
+    if len(together) != len(TOGETHER):
+        raise Malformed(f"{len(together)} values were told together, expected {len(TOGETHER)}")
+    told = (*row[first:-1], *together)
+    return (*row[:first], *(told[at] for at in _IN_ORDER))
+
 
 PINNED_VALUES = {name: value.strip("'") for name, value in PINNED.items()} | {
     "character_set_client": "utf8mb4",

@@ -20,6 +20,7 @@ from proxy.mysql.session_variables import (
     ASK,
     ASK_COLUMNS,
     TRACKS,
+    asked_values,
     question,
     switched_on,
     track_statement,
@@ -146,15 +147,15 @@ def _learn(state: SessionState, found: Outcome) -> None:
 
 
 def _asked(found: Outcome) -> Sequence[str | None]:
-    """The answer to ASK. Raises Malformed."""
+    """The answer to ASK, value by value. Raises Malformed."""
     payloads = found.payloads
-    return _row_as_before(payloads[-2]) if len(payloads) > 2 else only_row(payloads, ASK_COLUMNS)
+    return _row_as_before(payloads[-2]) if len(payloads) > 2 else asked_values(only_row(payloads, ASK_COLUMNS))
 
 
 @lru_cache(ROWS)
 def _row_as_before(payload: bytes) -> tuple[str | None, ...]:
     """Sessions of an account begin alike, byte for byte: to take the row apart costs a tenth of a login."""
-    return tuple(only_row([b"", payload, b""], ASK_COLUMNS))
+    return asked_values(only_row([b"", payload, b""], ASK_COLUMNS))
 
 
 async def hidden_table(session: Asking, tables: frozenset[Table]) -> str:

@@ -32,7 +32,7 @@ from proxy.mysql.password_key import PasswordKey, encrypt
 from proxy.mysql.prepared import PreparedStatement, text_at
 from proxy.mysql.responses import Exchange, Kind, Outcome, Responses
 from proxy.mysql.session_state import SessionState
-from proxy.mysql.session_variables import ASK_COLUMNS
+from proxy.mysql.session_variables import ASK_COLUMNS, BETWEEN, TOGETHER, asked_values
 from proxy.mysql.tracker_entries import entries
 from proxy.mysql.trackers import only_row
 from proxy.mysql.wires import Commands
@@ -337,12 +337,14 @@ def state(data: bytes, rng: random.Random) -> None:
 
 
 def a_row(rng: random.Random) -> bytes:
-    return b"".join(lenenc(b"value") if rng.random() < 0.8 else b"\xfb" for _ in range(ASK_COLUMNS))
+    values = [b"value" if rng.random() < 0.8 else None for _ in range(ASK_COLUMNS - 1)]
+    together = BETWEEN.join("1" for _ in range(len(TOGETHER) - (rng.random() < 0.1)))
+    return b"".join(b"\xfb" if value is None else lenenc(value) for value in (*values, together.encode()))
 
 
 def row(data: bytes, rng: random.Random) -> None:
     with suppress(Malformed):
-        SessionState().learn(only_row([b"", b"", data, b""], ASK_COLUMNS), data)
+        SessionState().learn(asked_values(only_row([b"", b"", data, b""], ASK_COLUMNS)), data)
 
 
 def a_definition(rng: random.Random) -> bytes:

