@@ -252,6 +252,12 @@ class ReaderNode:
         entry = self.held_levels[0].get(self.program.root_key(params))
         return entry.found if isinstance(entry, AnswerEntry) and entry.cut is None else None
 
+    @property
+    def stands(self) -> bool:
+        """Whether answers may stand for other keys."""
+        root = self.nodes[0]
+        return isinstance(root, AnswerNode) and bool(root.crossings)
+
     def standing(self, params: Params) -> Params | None:
         """The parameters of a key that is held at the position, whose answer is that of these, too; None where they
         have their own, or there is none."""

@@ -1,4 +1,4 @@
-"""What a cache tells of reads by a clock that is known to be between two moments."""
+"""What a cache tells of reads by a moment: of another key's answer that is theirs, too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from proxy.api import ParameterValue
+    from sqltypes.expression import Key
 
 
 class Between(Protocol):
@@ -19,4 +20,9 @@ class Between(Protocol):
 
     def tells_between(self, first: Sequence[ParameterValue], last: Sequence[ParameterValue]) -> bool:
         """Whether `between` may tell, where enough is held. Raises nothing."""
+        ...
+
+    def standing(self, parameters: Sequence[ParameterValue]) -> Key | None:
+        """The key, for `stored`, of another answer that is that of these parameters, too; None where there is none, or
+        they have their own. Good for this step. Raises nothing."""
         ...

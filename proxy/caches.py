@@ -152,6 +152,21 @@ class OpenCache:
             return None
         return [value if at == same else at for value, at, same in zip(first, found, low, strict=True)]
 
+    def standing(self, parameters: Sequence[ParameterValue]) -> Key | None:
+        try:
+            return self._standing(parameters)
+        except UpwellError:
+            return None
+
+    @guarded
+    def _standing(self, parameters: Sequence[ParameterValue]) -> Key | None:
+        reader = self.ready()
+        if reader is None or not reader.stands or self._lists:
+            return None
+        keys = self.bind(parameters).keys
+        standing = reader.standing(keys[0][1]) if len(keys) == 1 else None
+        return None if standing is None else reader.key_of(standing)
+
     @property
     def generation(self) -> int:
         return self._cache.generation

@@ -316,7 +316,9 @@ class QuickPath:
                 return head, cache, values, LIST, values, sent, None
         key = route.keys.get(text)
         if key is None:
-            key = route.learn(text, cache, values)
+            key = cache.standing(values)
+            if key is None:
+                key = route.learn(text, cache, values)
         return None if key is None else (head, cache, key, PLAIN, values, sent, None)
 
     def _filled(self, text: bytes) -> bytes | None:

@@ -89,6 +89,9 @@ class BenchCache:
     def generation(self) -> int:
         return 0
 
+    def standing(self, parameters: Sequence[ParameterValue]) -> None:
+        return None
+
     def bound(self, parameters: Sequence[ParameterValue]) -> Any:
         return parameters[0]
 
