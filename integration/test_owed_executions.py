@@ -232,6 +232,8 @@ def test_a_string_in_an_odd_form_is_seen_by_mysql(beside: Beside, odd: str, plai
                     given = bound([STRING] * 2, [lenenc(value.encode()) for value in values])
                     answer = client.execute(through, given)
                     assert answer == direct.execute(one_direct, given), (sequence, values, last_served(beside, client))
+
+
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK", "SELECT 1", "SET autocommit = 1"])
 @pytest.mark.parametrize("begin", ["SET autocommit = 0", "BEGIN", "SET SESSION completion_type = 'CHAIN'"])
 def test_a_piece_begins_no_transaction_that_the_client_has_not(beside: Beside, begin: str, end: str) -> None:
