@@ -134,7 +134,7 @@ class Assembler:
             return 0
         if not data[at + 6] & ev.ENDS_STATEMENT:
             return 0
-        if mapped.is_followed(kind, data, at, rows_end):
+        if kind in mapped.leads and mapped.is_followed(kind, data, at, rows_end):
             return 0
         uuid, number, stamp = ev.read_gtid(data, start + ev.HEADER)
         source = self._sources.get(uuid)

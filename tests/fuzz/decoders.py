@@ -107,6 +107,9 @@ def cut_commands(data: bytes, rng: random.Random) -> None:
                 found = commands.next()
                 if found is None:
                     break
+                if found[1] and rng.random() < 0.2:  # it is to wait, and comes again
+                    commands.put_back(found[0])
+                    assert commands.next() == found
                 out += found[0]
             assert commands.held == min(at, len(data)) - len(out)
             assert commands.pending == (commands.held > 0 or commands.forwarding)

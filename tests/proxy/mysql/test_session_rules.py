@@ -13,7 +13,7 @@ import pytest
 from proxy.mysql.effects import Effects, effects_of
 from proxy.mysql.packets import STATUS_AUTOCOMMIT, STATUS_IN_TRANS, ErrorAnswer
 from proxy.mysql.responses import NO_STATUS, Outcome
-from proxy.mysql.session_rules import Sent, after, ends_shown
+from proxy.mysql.session_rules import Sent, after, ends_shown, untold
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import ASKED
 from proxy.mysql.statement_kind import classify
@@ -116,6 +116,20 @@ def test_what_mysql_does_not_tell_is_in_doubt() -> None:
     assert left_by("SELECT x FROM t", ALONE, ALONE, errno=1054).known
     assert left_by("SELECT 1", ALONE, ALONE, changed=True).hiding, "it changed what its text does not say"
     assert left_by("SET SESSION session_track_gtids = OFF", ALONE, ALONE).tracks_changed
+
+
+def test_trackers_that_are_not_set_are_not_the_clients() -> None:
+    text = "SET SESSION session_track_gtids = OFF"
+    assert left_by(text, ALONE, ALONE).set_tracks == {"session_track_gtids"}
+    refused = left_by(text, IN_ONE, FAILED, errno=1766)
+    assert refused.tracks_changed and not refused.set_tracks
+
+
+def test_what_no_tracker_tells_of_may_be_anything() -> None:
+    state = SessionState(known=True, not_hidden={("d", "t")})
+    untold(state)
+    assert not (state.known or state.token_known or state.not_hidden)
+    assert state.hiding and state.unsettled and state.locked
 
 
 @pytest.mark.parametrize("sql", ["SET ROLE NONE", "SET ROLE r; SELECT 1", "CALL p()", "SELECT f(1)", "SET @x = f(1)"])

@@ -160,6 +160,9 @@ def test_what_a_variable_changes() -> None:
     assert state.may_be_unlogged and not state.unlogged
     state.on_trackers(variable("session_track_schema", "OFF"))
     assert state.tracks_changed and state.token_known and state.set_tracks == {"session_track_schema"}
+    assert state.shown_state(variable("sql_mode", "")) == b"", "the client has not asked for that"
+    state.on_trackers(variable("session_track_system_variables", "sql_mode"))
+    assert state.shown_state(variable("sql_mode", "")) == variable("sql_mode", ""), "MySQL goes by what it has set"
     state.on_trackers(variable("session_track_gtids", "OFF"))
     assert not state.token_known
     state.on_trackers(variable("collation_connection", "utf8mb4_bin"))
