@@ -49,7 +49,7 @@ SETTINGS = {
     "SET NAMES utf8": (2, 3),
     "SET NAMES ascii": (1, 1),
     "SET NAMES latin1": (1, 3),
-    "SET NAMES binary": (1, 3),
+    "SET NAMES binary": (3, 3),
     "SET character_set_client = binary": (1, 3),
     "SET character_set_client = gb18030": (1, 3),
     "SET CHARACTER SET utf8mb3": (2, 3),
@@ -104,7 +104,8 @@ def test_a_text_is_read_in_the_sessions_character_sets(beside: Beside, setting: 
             computed = "CONCAT" in sql and (
                 "connection" in setting or ("NAMES utf8mb4" not in setting and "NAMES" in setting)
             )
-            computed |= "'" in sql and setting == "SET NAMES binary"  # the caches here are none for such literals
+            if setting == "SET NAMES binary":  # the caches here are none for such literals; and é is no name there
+                computed |= "'" in sql or "AS é" in sql
             if not computed and level(sql) <= of_texts and max(map(level, SHOWN.get(sql, sql))) <= of_answers:
                 read_until_hit(beside, client, client.query, sql)
                 agreeing(beside, direct, client, sql)

@@ -19,6 +19,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from gtid_tracker.gtid import GtidSet
+from planner.needs import SENT
 from proxy.api import ParameterValue, SessionCache
 from proxy.mysql.announced import Announced
 from proxy.mysql.cached_read import CachedRead
@@ -26,6 +27,7 @@ from proxy.mysql.packets import count_packets
 from proxy.mysql.recoding import MOST as MOST_RECODED
 from proxy.mysql.recoding import ONE_BYTE, Recode, recoded
 from proxy.mysql.session_state import SessionState
+from proxy.mysql.session_variables import BINARY
 from proxy.mysql.shown import SHOWN_BYTES, SHOWN_KEYS, Command, Said, Shown
 from proxy.mysql.statement_kind import READS_ONLY
 
@@ -179,7 +181,22 @@ def _misread(read: CachedRead, state: SessionState) -> str:
     """Why MySQL reads the text otherwise than where caches are filled; "" if it does not."""
     if reads_otherwise(read, state) or (read.target is not None and state.escapes(read.data)):
         return READ_OTHERWISE
-    return f"{NARROW} {state.narrow}" if state.narrow and state.misreads(read.text, read.values) else ""
+    if not state.narrow or not state.misreads(read.text, read.values) or _is_bytes(read, state):
+        return ""
+    return f"{NARROW} {state.narrow}"
+
+
+def _is_bytes(read: CachedRead, state: SessionState) -> bool:
+    """Whether MySQL takes a text for the bytes that it is, and these are characters in UTF-8, as in all that the query
+    names."""
+    told = state.announces
+    if read.target is not None or not (told.client == told.collation == BINARY) or SENT in read.cache.needs:
+        return False
+    try:
+        read.sent.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _hinted_otherwise(read: CachedRead, state: SessionState) -> str:
