@@ -256,3 +256,38 @@ def test_a_piece_begins_no_transaction_that_the_client_has_not(beside: Beside, b
         read_until_hit(beside, client, client.execute, client.prepare(BY_WORD).id, word(b"a"))
     with beside.direct() as direct, beside.client() as client:
         assert script(client, True) == script(direct, False)
+
+
+CHANGE = "UPDATE item SET n = n WHERE id = ?"
+LATER = ("READ ONLY", "ISOLATION LEVEL READ COMMITTED, READ ONLY")
+
+
+@pytest.mark.parametrize("autocommit", [1, 0])
+@pytest.mark.parametrize("later", LATER)
+@pytest.mark.parametrize("what", ["a piece", "an execution"])
+@pytest.mark.parametrize(
+    "values", [[one(), one(2)], [word(b"2"), one()], [one(), word(b"1"), word(b"2")]], ids=["one", "two", "three"]
+)
+def test_what_the_next_transaction_is_to_be_is_left_to_it(
+    beside: Beside, values: list[bytes], what: str, later: str, autocommit: int
+) -> None:
+    found = []
+    with beside.client() as client:
+        for value in (1, 2):
+            read_until_hit(beside, client, client.execute, client.prepare(BY_ID).id, one(value))
+    for make in (beside.direct, beside.client):
+        with make() as client:
+            client.query(f"SET autocommit = {autocommit}")
+            statement, change = client.prepare(BY_ID).id, client.prepare(CHANGE).id
+            for _ in range(3):
+                for each in values:
+                    client.execute(statement, each)
+            client.query("COMMIT")
+            client.query(f"SET TRANSACTION {later}")
+            if what == "a piece":
+                client.long_data(statement, 0, b"1")
+            else:
+                client.execute(statement, word(b"no number"))
+            found.append([client.execute(change, one()), client.query("ROLLBACK"), client.execute(change, one())])
+            client.query("ROLLBACK")
+    assert found[0] == found[1]

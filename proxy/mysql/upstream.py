@@ -255,22 +255,30 @@ class Upstream:
     def show_owed(self, statement: PreparedStatement, data: bytes = b"") -> bool:
         """Shows MySQL the executions of a statement that were hits, and by whose types it goes on comparing. Whether
         there are any. `data`: the execution that follows."""
-        owed = statement.owed(data)
+        owed, waits = statement.owed(data), self.state.one_shot
         if owed:
             self.compare_shown(opens_snapshot=True)
         for execution in owed:
             self.run_command(execution, self.replayed)
+        if owed and self.state.autocommit:  # else they begin the transaction that is the client's, too
+            self._set_again(waits)
         return bool(owed)
+
+    def _set_again(self, waits: str) -> None:
+        """A SET TRANSACTION, as MySQL tells of it, that waited for the client's next transaction: ours has used it up."""
+        for text in filter(None, map(str.strip, waits.split(";"))):
+            self.run(text, self._ran)
 
     def show_now(self, statement: PreparedStatement) -> None:
         """As `show_owed`, with no command behind it that MySQL answers: its cursor is closed, too, where hits have
         closed it. The next command waits. A transaction that is begun by that is none of the client's, and ended."""
         if not self.alive:
             return
-        begins = not (self.state.autocommit or self.state.under_way)
+        begins, waits = not (self.state.autocommit or self.state.under_way), self.state.one_shot
         if self.show_owed(statement):
             if begins:
                 self.run("COMMIT AND NO CHAIN NO RELEASE", self._ran)
+                self._set_again(waits)
             self._relay.occupy()
         elif self.close_cursor(statement):
             self._relay.occupy()
