@@ -265,7 +265,7 @@ class Upstream:
         return bool(owed)
 
     def _set_again(self, waits: str) -> None:
-        """A SET TRANSACTION, as MySQL tells of it, that waited for the client's next transaction: ours has used it up."""
+        """A SET TRANSACTION, as MySQL tells of it, that waited for the client's next transaction: ours used it up."""
         for text in filter(None, map(str.strip, waits.split(";"))):
             self.run(text, self._ran)
 
