@@ -142,7 +142,7 @@ BOUND = "?"
 def key_of(value: Value, sent: Sent) -> str:
     """The literal that a client has sent, as it is sent to MySQL. Raises ComparedElsewhere where it is MySQL's."""
     if sent.null:
-        return "NULL" if value is None or (value == "NULL" and isinstance(value, Literal)) else "1"
+        return "NULL" if _is_null(value) else "1"
     if isinstance(value, Literal):
         return str(value)
     if isinstance(value, AsBound):
@@ -150,6 +150,11 @@ def key_of(value: Value, sent: Sent) -> str:
             return _literal_of(value.value, sent)  # which MySQL takes for the same there, and not beside strings
         return BOUND + _bound_literal(value, sent)
     return _literal_of(value, sent)
+
+
+def _is_null(value: Value) -> bool:
+    given = value.value if isinstance(value, AsBound) else value
+    return given is None or (isinstance(given, Literal) and given == "NULL")
 
 
 class Literal(str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import cast
 
 import pytest
 
@@ -80,3 +81,32 @@ def test_a_number_without_a_sign_and_one_of_a_list_are_not() -> None:
     for bound, sent in ((AsBound(5, unsigned=True), ANY), (AsBound(5), Sent(around=Around.TEXTS, list=True))):
         with pytest.raises(ComparedElsewhere):
             key_of(bound, sent)
+
+
+@pytest.mark.parametrize("value", [*VALUES, Moment("2024-01-01"), "NULL"])
+def test_of_what_is_only_asked_whether_it_is_null_there_are_two_keys(value: Value) -> None:
+    asked = Sent(null=True)
+    key = "NULL" if value is None else "1"
+    assert key_of(value, asked) == key_of(cast(Value, AsBound(value)), asked) == key
+    assert key_of(as_in_key(key), asked) == key
+
+
+@pytest.mark.parametrize(
+    ("value", "around", "fine"),
+    [
+        (5, Around.NUMBERS, True),
+        (1.5, Around.NUMBERS, True),
+        ("a", Around.TEXTS, True),
+        ("a", Around.NUMBERS, False),
+        (Decimal("1.5"), Around.NUMBERS, False),
+        (Moment("2024-01-01"), Around.DATES, False),
+    ],
+)
+def test_what_is_bound_for_what_is_shown_tells_its_type(value: Value, around: Around, fine: bool) -> None:
+    sent = Sent(around=around, tells=True)
+    assert not key_of(value, sent).startswith(BOUND)  # a literal tells its own
+    if fine:
+        assert key_of(cast(Value, AsBound(value)), sent).startswith(BOUND)
+    else:
+        with pytest.raises(ComparedElsewhere):
+            key_of(cast(Value, AsBound(value)), sent)

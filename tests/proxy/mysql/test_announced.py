@@ -164,3 +164,19 @@ def test_what_is_no_definition_of_a_column_announces_none(payload: bytes) -> Non
     assert same_names([column("id", 8)], columns)
     assert not same_names([payload], columns)
     assert columns_of([payload]) is None
+
+
+def test_what_is_known_of_one_literal_that_is_shown_is_known_of_no_other() -> None:
+    known = announced()
+    assert known.of(None) is known
+    two, three = known.of("2"), known.of("3")
+    two.learn([TINY], one, rows=True)
+    known.check_invariants()
+    assert two is known.of("2") and two.known and not three.known and not known.known
+    assert not two.at_hand(raw=False) and known.at_hand(raw=False)
+    three.learn([LONG], another, rows=True)
+    known.check_invariants()
+    assert (two.filled, three.filled) == (head([TINY], eof=False), head([LONG], eof=False))
+    for number in range(KEPT_READS):
+        known.of(number)
+    assert known.of("2") is not two, "as many are kept, and no more"
