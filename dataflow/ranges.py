@@ -35,17 +35,18 @@ class Range:
     lows: tuple[Limit, ...]
     highs: tuple[Limit, ...]
 
-    def _bounds(self, params: Params) -> tuple[Any, Any] | None:
-        lows, highs = [low(params) for low in self.lows], [high(params) for high in self.highs]
+    def _bounds(self, params: Params, upto: Params) -> tuple[Any, Any] | None:
+        lows, highs = [low(params) for low in self.lows], [high(upto) for high in self.highs]
         if None in lows or None in highs:
             return None
         return max(lows, default=None), min(highs, default=None)
 
-    def rows(self, content: Any, params: Params) -> Sequence[Row] | None:
-        """The rows among which are those that pass the filter; None where all must be looked at."""
+    def rows(self, content: Any, params: Params, upto: Params | None = None) -> Sequence[Row] | None:
+        """The rows among which are those that pass the filter; None where all must be looked at. `upto`: those that
+        pass it with any parameters between `params` and these, which are greater."""
         if not self._is_ready(content):
             return None
-        bounds = self._bounds(params)
+        bounds = self._bounds(params, upto or params)
         if bounds is None:
             return ()
         if content.count(self.column, *bounds) > MOST:
@@ -57,7 +58,7 @@ class Range:
         """How many `rows` has, or a few more (`Bag.count`)."""
         if not self._is_ready(content):
             return None
-        bounds = self._bounds(params)
+        bounds = self._bounds(params, params)
         return 0 if bounds is None else content.count(self.column, *bounds)
 
     def _is_ready(self, content: Any) -> bool:

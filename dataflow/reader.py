@@ -89,9 +89,12 @@ class ReaderNode:
 
     # -- derivation --------------------------------------------------------------------------------------------------
 
-    def derive(self, params: Params, levels: Sequence[Entries], most: int = UNBOUNDED) -> Derivation:
-        """Looks the key's rows up, level by level. `levels[0]` is the root's entries, then each lookup's. Raises
-        TooLong where more than `most` rows are joined."""
+    def derive(
+        self, params: Params, levels: Sequence[Entries], most: int = UNBOUNDED, upto: Params | None = None
+    ) -> Derivation:
+        """Looks the key's rows up, level by level. `levels[0]` is the root's entries, then each lookup's. `upto`: those
+        of all keys between the parameters and these, as in `between`. Raises TooLong where more than `most` rows are
+        joined."""
         program = self.program
         found = Derivation()
         key = program.root_key(params)
@@ -107,7 +110,7 @@ class ReaderNode:
             raise TooLong  # before its rows are listed
         self.memory.derived += 1 + weight
         found.deps.append(entry)
-        rows = program.range.rows(entry.content, params) if program.range is not None else None
+        rows = program.range.rows(entry.content, params, upto) if program.range is not None else None
         if rows is None:
             rows = program.root.rows(entry.content)  # type: ignore[assignment]  # an iterable is enough
         found.rows = list(rows) if program.levels else rows  # type: ignore[arg-type,assignment]
@@ -284,14 +287,15 @@ class ReaderNode:
             return first if reached and root.crossings else None
         if not self.tells_between(differing) or not all(is_not_later(first[at], last[at]) for at in differing):
             return None
-        found = self.derive(first, self.held_levels, self.memory.most_rows)
+        rest = tuple([None if at in differing else value for at, value in enumerate(first)])
+        before = self.lately.get(rest)
+        if before is not None and not all(is_not_later(before[at], first[at]) for at in differing):
+            before = None
+        found = self.derive(before or first, self.held_levels, self.memory.most_rows, last)
         if found.holes:
             return None
         rows, compared = list(found.rows), [program.compared[at] for at in differing]
-        rest = tuple([None if at in differing else value for at, value in enumerate(first)])
-        before = self.lately.get(rest)
-        grown = before is not None and all(is_not_later(before[at], first[at]) for at in differing)
-        if grown and before is not None and _are_alike(rows, compared, before, last):
+        if before is not None and _are_alike(rows, compared, before, last):
             return before
         if not _are_alike(rows, compared, first, last):
             return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator as operators
 import random
+from contextlib import closing
 
 import pytest
 
@@ -10,9 +12,11 @@ from dataflow.operators.answer import AnswerEntry, AnswerNode
 from dataflow.operators.standing import Reach, reach
 from planner.plan import Crossing
 from sqltypes.expression import Row, Value
+from tests.simulation.thresholds import Thresholds
 from tests.support.engine_rig import Rig
 
 QUERY = "SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS r FROM t WHERE k = ? AND v > ?"
+OPERATORS = {"<": operators.lt, "<=": operators.le, ">": operators.gt, ">=": operators.ge}
 T = "2024-03-01 00:00:0"
 
 
@@ -224,6 +228,25 @@ def test_of_what_is_maintained_the_rows_tell_whether_moments_matter() -> None:
                 assert crossed, "nothing lies between"
             rig.engine.check_invariants()
     assert told > 1000 and lately > 300, (told, lately)
+
+
+@pytest.mark.parametrize("operator", ["<", "<=", ">", ">="])
+def test_rows_that_are_looked_up_by_their_range_count_beyond_it(operator: str) -> None:
+    """A row's moment lies between two values: the range of neither may leave it out."""
+    with closing(Thresholds(1)):
+        rig = Rig(f"SELECT COUNT(*) AS n FROM t WHERE k = ? AND v {operator} ?")
+        (reader,) = rig.readers
+        moments = [10 * number for number in range(12)]
+        rig.fill_from({number: (number, 1, moment) for number, moment in enumerate(moments)}, 1, 0)
+        for first in range(100):
+            for last in (first, first + 1, first + 4, first + 12):
+                found = reader.between((1, first), (1, last))
+                counts = {
+                    sum(OPERATORS[operator](moment, value) for moment in moments) for value in range(first, last + 1)
+                }
+                assert (found is not None) == (len(counts) == 1), (first, last)
+                if found is not None:
+                    assert reader.answer([(reader.key_of(found), found)]) == [(counts.pop(),)], (first, last, found)
 
 
 def answer_to(rows: dict[int, tuple[int, int, int]], key: int, least: int) -> list[Row]:
