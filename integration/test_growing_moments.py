@@ -8,8 +8,10 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -102,6 +104,12 @@ def template(query: str) -> str:
     return re.sub(r"'\{[a-z]\}'|\{[a-z]\}", "?", query)
 
 
+def create(client: RawClient) -> None:
+    for number, query in enumerate(QUERIES):
+        made = parse(client.query(f"CREATE CACHE growing{number} FROM {template(query)}"), binary=False)
+        assert not made.errno, (query, made.message)
+
+
 def moments(rng: random.Random) -> Iterator[datetime]:
     """Mostly later than the one before; some come late, as of threads that wait."""
     now = BEGIN
@@ -120,9 +128,7 @@ def read_and_write(
     """How each query was served in the second half of the steps."""
     writer = Writer(rng, direct)
     served: dict[str, Counter[str]] = {query: Counter() for query in QUERIES}
-    for number, query in enumerate(QUERIES):
-        made = parse(through.query(f"CREATE CACHE growing{number} FROM {template(query)}"), binary=False)
-        assert not made.errno, (query, made.message)
+    create(through)
     for _ in range(12):
         writer.write(BEGIN)
     beside.caught_up()
@@ -148,3 +154,40 @@ def test_a_moment_in_the_text_is_held_until_a_row_comes(beside: Beside) -> None:
         )
     for query, kinds in served.items():
         assert kinds["hit"] > 0.5 * kinds.total(), (query, kinds)
+
+
+def test_what_is_read_while_others_write_is_right_when_they_rest(beside: Beside) -> None:
+    """Fills meet writes at any moment; what they leave stands for later moments."""
+    rng = random.Random(SEED)
+    stop, now, hits = Event(), BEGIN, 0
+    with beside.client() as through, beside.direct() as direct, beside.direct() as written:
+        for client in (through, direct, written):
+            client.query("SET time_zone = '+00:00'")
+        create(through)
+        writer = Writer(random.Random(SEED + 1), written)
+
+        def write() -> None:
+            while not stop.is_set():
+                writer.write(now)
+
+        for _ in range(8):
+            stop.clear()
+            with ThreadPoolExecutor(1) as threads:
+                writing = threads.submit(write)
+                try:
+                    for _ in range(40):
+                        now += timedelta(seconds=rng.choice((0.001, 0.05)))
+                        for query in rng.sample(QUERIES, 3):
+                            answer_of(through, told(query, now, rng.choice((1, 2))))
+                finally:
+                    stop.set()
+                writing.result()
+            beside.caught_up()
+            for _ in range(12):
+                now += timedelta(seconds=rng.choice((0.001, 0.25, 0.9)))
+                for query in QUERIES:
+                    sql = told(query, now, rng.choice((1, 2)))
+                    own, ours = answer_of(direct, sql), answer_of(through, sql)
+                    assert ours == own, f"{sql}\n{ours}\n{own}"
+                    hits += last_served(beside, through).startswith("hit")
+    assert hits > 300
