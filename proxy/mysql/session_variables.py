@@ -112,7 +112,7 @@ IDENTITY = ("CURRENT_USER()", "CURRENT_ROLE()", "DATABASE()", "@@global.system_t
 APART = ("sql_mode", "character_set_results", "session_track_system_variables")
 """Variables that may be NULL, or long: of a session whose max_allowed_packet is 1024, MySQL joins no longer texts."""
 TOGETHER = tuple(name for name in ASKED if name not in APART)
-"""The others are asked for as one text: a column for each makes the question twice as dear to MySQL, at each login."""
+"""The others are asked for as one text: each column has a definition that is longer than its value."""
 BETWEEN = "|"  # which none of them has
 
 
