@@ -240,7 +240,7 @@ def _analysed_as_sent(query: ParsedQuery, catalogue: Catalogue, caution: Caution
             tuple(found.sides.beside[at]),
             at in bounds(marks.tree),
             dated,
-            around(marks.tree, at, kinds),
+            around(marks.tree, at, kinds, tells=at in tells),
             query.lists[at],
             at in spans,
             at in tells,

@@ -25,13 +25,17 @@ _FAMILIES = {
 }
 _OF_TEXT = (exp.Concat, exp.Lower, exp.Upper, exp.Trim, exp.MatchAgainst, exp.Coalesce)
 """Functions that make of texts a text. Of the others, some take a number."""
+_OF_ANY = (exp.Coalesce, exp.If, exp.Case, exp.Concat, exp.Nullif, exp.And, exp.Or, exp.Xor)
+"""Functions of which it was measured that what is bound alone tells how their columns are announced."""
 _CONDITIONS = (exp.Query, exp.And, exp.Or, exp.Xor, exp.Not, exp.Where, exp.Having, exp.Join, exp.Ordered, exp.Group)
 
 
-def around(tree: exp.Query, number: int, kinds: Kinds) -> Around:
-    """Of the parameter of this number in a tree of `as_sent.marked`."""
+def around(tree: exp.Query, number: int, kinds: Kinds, *, tells: bool = False) -> Around:
+    """Of the parameter of this number in a tree of `as_sent.marked`. `tells`: as of `Parameter`."""
     node = next(node for node in tree.find_all(AsSent) if parameter_number(node) == number)
     parent = node.parent
+    if tells and isinstance(parent, exp.Func) and not isinstance(parent, _OF_ANY):
+        return Around.DATES  # ABS(?) is announced now as a DOUBLE and now as a whole number: what is bound is MySQL's
     least = Around.NUMBERS if isinstance(parent, exp.Func) and not isinstance(parent, _OF_TEXT) else Around.TEXTS
     return max([least, *(_kind(other, kinds) for other in _beside(node))])
 
