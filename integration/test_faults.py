@@ -276,7 +276,7 @@ EDGES = (
     Edge("Misses._fill", ((proxy.misses.Misses, "_miss"),)),
     Edge("Misses._fill_fresh", ((proxy.misses.Misses, "_miss"),)),
     Edge("CachedReads._attempt", ((proxy.mysql.cached_reads.CachedReads, "_filled"),)),
-    Edge("CachedReads.watched.<locals>.ended", ((proxy.mysql.announced.Announced, "learn"),)),
+    Edge("watching.<locals>.ended", ((proxy.mysql.announced.Announced, "learn"),)),
     Edge("QuickPath.answer", ((proxy.mysql.texts.TextMatcher, "find"),)),
     Edge("Session._left_to_mysql", ((proxy.mysql.texts.TextMatcher, "find"),)),
     Edge("Executions.look", ((proxy.mysql.routes.Target, "bind"),), error=InvariantViolated),
@@ -296,8 +296,8 @@ OF_A_CHANGED_SCHEMA = {"Leaving._take"}
 OF_FILLS_THAT_END = {"Guard.on_failed", "Guard._broken", "Guard.go_on"}
 # Of a transaction of thousands of rows: tests/dataflow/test_large_change.py breaks it.
 OF_LARGE_CHANGES = {"Guard.prepare"}
-# Of a clock that is known to be between two moments: integration/test_clock_fractions.py breaks it.
-OF_MOMENTS = {"OpenCache._between"}
+# Of moments: integration/test_clock_fractions.py and integration/test_growing_moments.py break them.
+OF_MOMENTS = {"OpenCache._between", "OpenCache._standing"}
 OF_QUESTIONS = (
     Edge("OpenCache._found", ((dataflow.reader.ReaderNode, "found"),)),
     Edge(
@@ -307,7 +307,7 @@ OF_QUESTIONS = (
     ),
     Edge("AnsweredHere.prepared", ((proxy.mysql.answered_here.AnsweredHere, "_prepared_question"),)),
 )
-OF_THE_FIRST_READ = {"OpenCache.encode_as", "OpenCache._peeked", "CachedReads.watched.<locals>.ended"}
+OF_THE_FIRST_READ = {"OpenCache.encode_as", "OpenCache._peeked", "watching.<locals>.ended"}
 
 
 def edges_of_the_sources() -> set[str]:

@@ -14,7 +14,9 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+from structlog.testing import capture_logs
 
+from dataflow.reader import ReaderNode
 from integration.clock_texts import TABLES
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
@@ -191,3 +193,34 @@ def test_what_is_read_while_others_write_is_right_when_they_rest(beside: Beside)
                     assert ours == own, f"{sql}\n{ours}\n{own}"
                     hits += last_served(beside, through).startswith("hit")
     assert hits > 300
+
+
+def test_a_fault_on_the_shortest_way_leaves_the_read_to_the_long_one(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, now = QUERIES[0], BEGIN
+
+    def fails(*_: object) -> None:
+        raise TypeError("planted")
+
+    with beside.client() as through, beside.direct() as direct:
+        direct.query("INSERT INTO p (k, at, s) VALUES (1, '2020-01-01', 'a'), (1, '2100-01-01', 'b')")
+        beside.caught_up()
+        create(through)
+
+        def read() -> str:
+            nonlocal now
+            now += timedelta(seconds=1)
+            sql = told(query, now, 1)
+            assert answer_of(through, sql) == answer_of(direct, sql)
+            return last_served(beside, through).split(" ")[0]
+
+        while [read(), read(), read()] != ["hit"] * 3:
+            assert now < BEGIN + timedelta(seconds=1000), "an answer never stands for a later moment"
+        with capture_logs() as logs, monkeypatch.context() as patched:
+            patched.setattr(ReaderNode, "standing", fails)
+            for _ in range(3):
+                read()
+        assert any(log["event"] == "fault" for log in logs), logs
+        while [read(), read(), read()] != ["hit"] * 3:
+            assert now < BEGIN + timedelta(seconds=2000), "hits do not come again"

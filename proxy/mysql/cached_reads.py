@@ -50,12 +50,13 @@ from proxy.mysql.reads import (
 )
 from proxy.mysql.recoding import characters_query, recode_by
 from proxy.mysql.relay import Relay
-from proxy.mysql.responses import NO_STATUS, Exchange, Kind, Outcome
+from proxy.mysql.responses import Kind, Outcome
 from proxy.mysql.rows import joined
 from proxy.mysql.session_context import SessionContext
 from proxy.mysql.shown import Command, Said, command_of
 from proxy.mysql.trackers import forget_lost, hidden_table, learn_shown, only_row, unless_ended
 from proxy.mysql.upstream import Upstream
+from proxy.mysql.watched import watching
 from sqltypes.errors import SourceDown, SourceError, UnknownCache, UpwellError
 from sqltypes.expression import Value
 
@@ -166,7 +167,7 @@ class CachedReads:
         if read.forced:
             self._relay.fail(self._shared.forced(why))
             return
-        watched = None if read.announced is None else lambda done: self.watched(read, done)
+        watched = None if read.announced is None else lambda done: watching(self._shared, read, done)
         noted, route = read.wanted or (None, read.route)
         if reads_otherwise(read, self._state):
             route = self._shared.large
@@ -263,36 +264,11 @@ class CachedReads:
             filling = read.cache.fill(read.values, None, read.own_text())
             self._shared.keep_fill(asyncio.get_running_loop().create_task(filling))
 
-    def watched(self, read: CachedRead, done: Callable[[Outcome], None]) -> Exchange:
-        """MySQL's answer to the read, from which is learned how it announces its columns. Requires:
-        `read.announced`."""
-
-        def ended(outcome: Outcome) -> None:
-            exchange.done = done  # no cycle stays behind
-            try:
-                self._learn(read, exchange, outcome)
-            except Exception as error:  # noqa: BLE001 - an edge: the answer has been the client's already
-                self._shared.note_fault(read.cache.name, error, text=repr(read.text)[:2000])
-            done(outcome)
-
-        exchange = Exchange(Kind.RESULT, ended, definitions=[])
-        return exchange
-
-    def _learn(self, read: CachedRead, exchange: Exchange, outcome: Outcome) -> None:
-        """MySQL has answered the read. Not where the tables may have changed meanwhile."""
-        announced, system = read.announced, self._shared.system
-        if outcome.status == NO_STATUS or announced is None or read.version != system.caches_version:
-            return
-        if announced.learn(exchange.definitions or (), read.itself, rows=exchange.rows):
-            system.look_again()  # sessions have it at hand
-        if announced.why:
-            system.count("columns_not_announced")
-
     async def _learn_unseen(self, read: CachedRead) -> None:
         """For a read that only a cache may answer: MySQL answers it, and the client does not see that."""
         state, upstream = self._state, self._upstream
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        exchange = self.watched(read, future.set_result)
+        exchange = watching(self._shared, read, future.set_result)
         exchange.visible = False
         if not upstream.alive:
             raise SourceDown("the session's connection to MySQL is lost")
