@@ -105,7 +105,11 @@ def roles_do_not_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_was_shown_may_change(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Shown, "holds", lambda self, *now: True)
+    def holds(shown: Shown, sequence: int, position: str) -> bool:
+        shown.sequence, shown.position = sequence, position
+        return True
+
+    patch.setattr(Shown, "holds", holds)
 
 
 def what_was_shown_is_not_shown_again(patch: pytest.MonkeyPatch) -> None:
