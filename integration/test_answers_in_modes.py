@@ -8,14 +8,13 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
-from integration.oracle.trees import NULL, Spelled, decimal, double, integer, payload, string
+from integration.oracle.trees import Spelled, integer, payload, spelled
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.random_queries import RandomQuery, random_query
 from integration.random_tables import RandomTable, first_rows, one_write, random_tables
@@ -25,7 +24,6 @@ from integration.test_settings_that_change_answers import KINDS, both, do, shown
 from planner.hints import SETTABLE, hint_of, with_hint
 from planner.scan import scan
 from proxy.long_sql import substituted
-from proxy.mysql.packets import lenenc
 
 DATABASE = "answers_in_modes"
 Answer = Callable[[RawClient, str], object]
@@ -179,21 +177,6 @@ def as_bound(sql: str, given: Sequence[object]) -> tuple[str, list[Spelled]]:
         bound = [*map(spelled, items), *bound]
         sql = sql[: token.start] + ", ".join("?" * len(items)) + sql[token.end :]
     return sql, bound
-
-
-def spelled(value: object) -> Spelled:
-    match value:
-        case None:
-            return NULL
-        case int():
-            return integer(value) if -(2**63) <= value < 2**63 else decimal(str(value))
-        case float():
-            return double(value)
-        case Decimal():
-            return decimal(str(value))
-        case bytes():
-            return Spelled(repr(value), 0xFC, lenenc(value))
-    return string(str(value))
 
 
 def executed(client: RawClient, statement: int, given: Sequence[Spelled]) -> object:

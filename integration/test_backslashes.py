@@ -10,7 +10,7 @@ import pytest
 
 from integration.mysql_server import Server
 from integration.oracle.trees import Spelled, integer, payload, string
-from integration.proxy_thread import Beside, proxy_in_thread
+from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from integration.test_answers_in_modes import cached, differs
@@ -46,11 +46,8 @@ PASSED = (
 
 @pytest.fixture(scope="module")
 def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
-    mysql.execute(f"DROP DATABASE IF EXISTS {DATABASE}", f"CREATE DATABASE {DATABASE}", f"USE {DATABASE}", *TABLES)
-    with proxy_in_thread(mysql, DATABASE, Path(tmp_path_factory.mktemp("state"))) as found:
+    with beside_database(mysql, DATABASE, Path(tmp_path_factory.mktemp("state")), *TABLES) as found:
         yield found
-        found.at_rest()
-    mysql.execute(f"DROP DATABASE {DATABASE}")
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -64,11 +64,6 @@ def no_caches(beside: Beside) -> Iterator[None]:
         client.query("DROP CACHE shown")
 
 
-def said(answer: bytes, *, binary: bool) -> object:
-    found = parse(answer, binary=binary)
-    return (found.errno, found.message) if found.errno else (found.definitions, found.rows)
-
-
 def query(rng: random.Random) -> str:
     items = []
     for _ in range(rng.choice((1, 1, 2))):
@@ -118,7 +113,7 @@ def test_what_is_shown_of_the_day(beside: Beside, mysql: Server) -> None:
                         ]
                         how = last_served(beside, through)
                         served[how.split(" ")[0]] += 1
-                        before, mine, after = (said(answer, binary=binary) for answer in ask)
+                        before, mine, after = (parse(answer, binary=binary).told() for answer in ask)
                         if before == after and mine != before:  # a moment may pass between
                             wrong.append(f"{zone} {text} {how}\n  MySQL  {before}\n  Upwell {mine}")
         through.query("DROP CACHE shown")
@@ -151,10 +146,10 @@ def test_it_is_a_hit(beside: Beside, items: str) -> None:
         assert not made.errno, made.message
         text = sql.replace("?", "1")
         answers = read_until_hit(beside, through, through.query, text)
-        assert said(answers[-1], binary=False) == said(direct.query(text), binary=False)
+        assert parse(answers[-1], binary=False).told() == parse(direct.query(text), binary=False).told()
         own, ours, given = direct.prepare(sql), through.prepare(sql), payload([integer(1)])
         answers = read_until_hit(beside, through, through.execute, ours.id, given)
-        assert said(answers[-1], binary=True) == said(direct.execute(own.id, given), binary=True)
+        assert parse(answers[-1], binary=True).told() == parse(direct.execute(own.id, given), binary=True).told()
 
 
 @pytest.mark.parametrize("item", PASSED)
@@ -178,7 +173,9 @@ def test_another_day_of_the_session_is_another_answer(beside: Beside) -> None:
             for client in (through, direct):
                 client.query(f"SET {setting}")
             for _ in range(4):
-                assert said(through.query(sql), binary=False) == said(direct.query(sql), binary=False), setting
+                assert (
+                    parse(through.query(sql), binary=False).told() == parse(direct.query(sql), binary=False).told()
+                ), setting
             seen.add(rows_of(through, sql))
             assert last_served(beside, through).startswith("hit") == ("1000000000" not in setting), setting
         assert len(seen) == 3

@@ -13,7 +13,7 @@ import pytest
 
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
-from integration.oracle.trees import NULL, Spelled, decimal, double, integer, payload, string
+from integration.oracle.trees import Spelled, decimal, double, integer, payload, spelled, string
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
@@ -71,16 +71,9 @@ def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         assert not found.call(lambda: found.proxy.app.router.status().counters.get("faults", 0))
 
 
-def said(answer: bytes, *, binary: bool, ordered: bool) -> object:
-    found = parse(answer, binary=binary)
-    if found.errno:
-        return found.errno, found.message
-    return found.definitions, found.rows if ordered else sorted(found.rows)
-
-
 def asked(client: RawClient, sql: str, given: list[Spelled] | None, number: int = 0) -> object:
     answer = client.query(sql) if given is None else client.execute(number, payload(given))
-    return said(answer, binary=given is not None, ordered="ORDER" in sql)
+    return parse(answer, binary=given is not None).told(ordered="ORDER" in sql)
 
 
 @pytest.mark.parametrize("column", COLUMNS)
@@ -136,11 +129,13 @@ def test_numbers_of_several_types_are_hits(beside: Beside, column: str, values: 
             own, ours = direct.prepare(marks), through.prepare(marks)
             answers = read_until_hit(beside, through, through.execute, ours.id, payload(given))
             expected = asked(direct, marks, given, own.id)
-            assert all(said(answer, binary=True, ordered=False) == expected for answer in answers)
+            assert all(parse(answer, binary=True).told(ordered=False) == expected for answer in answers)
             if None not in values:  # which is no parameter in a text
                 text = form.replace("?", ", ".join(value.text for value in given))
                 answers = read_until_hit(beside, through, through.query, text)
-                assert all(said(answer, binary=False, ordered=False) == asked(direct, text, None) for answer in answers)
+                assert all(
+                    parse(answer, binary=False).told(ordered=False) == asked(direct, text, None) for answer in answers
+                )
             through.query("DROP CACHE mixed")
 
 
@@ -175,18 +170,5 @@ def test_null_and_reals_that_are_bound_are_hits(
                 given = [spelled(value) for value in values]
                 answers = read_until_hit(beside, through, through.execute, ours.id, payload(given))
                 expected = asked(direct, form, given, own.id)
-                assert all(said(answer, binary=True, ordered=False) == expected for answer in answers), values
+                assert all(parse(answer, binary=True).told(ordered=False) == expected for answer in answers), values
             through.query("DROP CACHE mixed")
-
-
-def spelled(value: object) -> Spelled:
-    match value:
-        case Spelled():
-            return value
-        case str():
-            return string(value)
-        case int():
-            return integer(value)
-        case float():
-            return double(value)
-    return NULL

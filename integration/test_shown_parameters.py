@@ -14,7 +14,7 @@ import pytest
 
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
-from integration.oracle.trees import DATE, NULL, Spelled, decimal, double, integer, moment, payload, string
+from integration.oracle.trees import DATE, NULL, Spelled, decimal, double, integer, moment, payload, spelled, string
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
@@ -71,11 +71,6 @@ def no_caches(beside: Beside) -> Iterator[None]:
         client.query("DROP CACHE shown")
 
 
-def said(answer: bytes, *, binary: bool) -> object:
-    found = parse(answer, binary=binary)
-    return (found.errno, found.message) if found.errno else (found.definitions, found.rows)
-
-
 def written(form: str, given: list[Spelled]) -> str:
     for value in given:
         form = form.replace("?", value.text, 1)
@@ -83,7 +78,7 @@ def written(form: str, given: list[Spelled]) -> str:
 
 
 def bound(client: RawClient, number: int, given: list[Spelled]) -> object:
-    return said(client.execute(number, payload(given)), binary=True)
+    return parse(client.execute(number, payload(given)), binary=True).told()
 
 
 @pytest.mark.timeout(1800 if WHOLE else 400)
@@ -120,7 +115,7 @@ def test_each_form_with_values_of_each_kind(beside: Beside, mysql: Server, colla
                     theirs, mine = bound(direct, own.id, given), bound(through, ours.id, given)
                 else:
                     text = written(form, given)
-                    theirs, mine = (said(client.query(text), binary=False) for client in (direct, through))
+                    theirs, mine = (parse(client.query(text), binary=False).told() for client in (direct, through))
                 how = last_served(beside, through)
                 served[how.split(" ")[0]] += 1
                 if theirs != mine:
@@ -154,14 +149,14 @@ def test_literals_of_each_length_are_hits(
         for literal in (*texts, *texts):
             text = form.replace("?", literal, 1).replace("?", "1")
             answers = read_until_hit(beside, through, through.query, text)
-            expected = said(direct.query(text), binary=False)
-            assert all(said(answer, binary=False) == expected for answer in answers), literal
+            expected = parse(direct.query(text), binary=False).told()
+            assert all(parse(answer, binary=False).told() == expected for answer in answers), literal
         for value in (*values, *values):
             given = [spelled(value), integer(1)]
             own, ours = direct.prepare(form), through.prepare(form)
             answers = read_until_hit(beside, through, through.execute, ours.id, payload(given))
             expected = bound(direct, own.id, given)
-            assert all(said(answer, binary=True) == expected for answer in answers), value
+            assert all(parse(answer, binary=True).told() == expected for answer in answers), value
 
 
 def test_what_was_bound_before_counts(beside: Beside) -> None:
@@ -188,16 +183,3 @@ def test_what_tells_its_digits_is_mysqls(beside: Beside) -> None:
             assert BOUND_AND_SHOWN in last_served(beside, through) or "what was bound before" in last_served(
                 beside, through
             )
-
-
-def spelled(value: object) -> Spelled:
-    match value:
-        case Spelled():
-            return value
-        case str():
-            return string(value)
-        case int():
-            return integer(value)
-        case float():
-            return double(value)
-    return NULL

@@ -13,7 +13,7 @@ import pytest
 
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
-from integration.oracle.trees import DATE, NULL, Spelled, decimal, double, integer, moment, payload, string
+from integration.oracle.trees import DATE, NULL, Spelled, decimal, double, integer, moment, payload, spelled, string
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served
@@ -193,19 +193,6 @@ def test_null_and_a_value_of_another_type_behind_it_are_mysqls(beside: Beside) -
             for _ in range(REPEATED):
                 assert through.execute(ours.id, given) == direct.execute(own.id, given), value
             assert last_served(beside, through).startswith("hit") == (at == 0), value
-
-
-def spelled(value: object) -> Spelled:
-    match value:
-        case Spelled():
-            return value
-        case str():
-            return string(value)
-        case int():
-            return integer(value)
-        case float():
-            return double(value)
-    return NULL
 
 
 def test_a_type_that_was_bound_before_counts(beside: Beside) -> None:

@@ -58,6 +58,12 @@ class Answer:
     def cells(self, row: bytes) -> Cells:
         return binary_cells(row, self.columns) if self.binary else text_cells(row, len(self.definitions))
 
+    def told(self, *, ordered: bool = True) -> object:
+        """All that a client is told but of warnings: the error, or the columns as they are announced, and the rows."""
+        if self.errno:
+            return self.errno, self.message
+        return self.definitions, self.rows if ordered else sorted(self.rows)
+
     def shown(self) -> str:
         if self.errno:
             return f"error {self.errno}: {self.message}"

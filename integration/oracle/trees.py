@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from proxy.mysql.packets import lenenc
 
@@ -228,6 +229,24 @@ def clock(text: str) -> Spelled:
     if fraction:
         data += struct.pack("<I", int(fraction.ljust(6, "0")))
     return Spelled(f"TIME'{text}'", TIME, bytes((len(data),)) + data)
+
+
+def spelled(value: object) -> Spelled:
+    """As drivers of most languages bind such a value."""
+    match value:
+        case Spelled():
+            return value
+        case None:
+            return NULL
+        case int():
+            return integer(value) if -(2**63) <= value < 2**63 else decimal(str(value))
+        case float():
+            return double(value)
+        case Decimal():
+            return decimal(str(value))
+        case bytes():
+            return blob(value)
+    return string(str(value))
 
 
 def payload(values: Sequence[Spelled]) -> bytes:
