@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from integration.mysql_server import Server
-from integration.proxy_thread import Beside, beside_database
+from integration.proxy_thread import Beside, beside_database, proxy_in_thread
 from integration.random_queries import random_query
 from integration.random_tables import RandomTable, first_rows, one_write, random_tables
 from integration.raw_client import bound
@@ -191,7 +191,7 @@ def test_prepared_statements_with_such_quotes(beside: Beside, mysql: Server, sql
 def test_automatic_caching_makes_those_of_prepared_statements(mysql: Server, tmp_path: Path, database: str) -> None:
     mysql.execute(f"USE `{database}`", *TABLES)
     options = {"auto_cache": "on", "auto_cache_reads": "5", "auto_cache_time": "0ms"}
-    with beside_database(mysql, database, tmp_path, **options) as found, both(found, "OK at the end") as pair:
+    with proxy_in_thread(mysql, database, tmp_path, **options) as found, both(found, "OK at the end") as pair:
         do(pair, DRUPAL)
         ids = [client.prepare(BY_NID[0]).id for client in pair]
         read_until_hit(found, pair[1], pair[1].execute, ids[1], ONE)
@@ -233,7 +233,7 @@ def test_writes_with_such_quotes_are_known_for_what_they_are(beside: Beside, mys
 def test_automatic_caching_makes_them(mysql: Server, tmp_path: Path, database: str) -> None:
     mysql.execute(f"USE `{database}`", *TABLES)
     options = {"auto_cache": "on", "auto_cache_reads": "5", "auto_cache_time": "0ms"}
-    with beside_database(mysql, database, tmp_path, **options) as found, both(found, "OK at the end") as pair:
+    with proxy_in_thread(mysql, database, tmp_path, **options) as found, both(found, "OK at the end") as pair:
         do(pair, DRUPAL)
         for sql in HITS:
             read_until_hit(found, pair[1], pair[1].query, sql)
