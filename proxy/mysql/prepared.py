@@ -50,72 +50,73 @@ class PreparedStatement:
     MySQL is shown those that count (`owed`) before it executes the statement itself.
     """
 
+    marks = b""  # that were read as the session's sql_mode has it, and are written otherwise in `text`
+    # What `answer` is of: SessionState.announces, caches' version.
+    announced: tuple[Announces | None, int] = (None, -1)
+    target: Target | None = None  # of the text without what the clock says
+    hinted = b""  # the session's hint as of which that is
+    headed: object = None  # the cache that `heads` are of, and the caches' version
+    # MySQL may have read it otherwise than where caches are filled (`changes_marks`).
+    misread = False
+    # Session variables that were not as in the sessions that fill caches when MySQL resolved the text, or executed
+    # it: where a table has changed, it resolves it anew.
+    differed: frozenset[str] = frozenset()
+    # What the session was like when MySQL resolved it, where it asks about that alone (`questions.py`).
+    asked_as: Hashable | None = None
+    # With which hint the text means elsewhere what it did whenever MySQL may have resolved it (`hint_for`); None:
+    # that was not always one.
+    hint: bytes | None = None
+    # As the parameters were bound last.
+    types: tuple[int, ...] | None = None  # None before the first execution
+    told: tuple[int, ...] | None = None  # as MySQL was told last
+    rebound = False  # they were bound by hits, and not as MySQL was told
+    recoded = False  # strings were, when the session had another character set: they are read in that one
+    # Parameters for which MySQL was once given something else than a string: it compares strings as that since.
+    numbers: frozenset[int] = frozenset()  # a number
+    moments: frozenset[int] = frozenset()  # a date or time
+    days: frozenset[int] = frozenset()  # of these, no TIME
+    nulled: frozenset[int] = frozenset()  # NULL, of no other type
+    reals: frozenset[int] = frozenset()  # for which it compares numbers as DOUBLE since
+    mixed: frozenset[int] = frozenset()  # for which types of several kinds were bound
+    turned = False  # for some whose types are not known here
+    # What MySQL has not seen.
+    # The payload of the last execution, unless MySQL was given it: where types change, a list is compared with values
+    # of the one before.
+    last = b""
+    # As `last`, and its types, of the execution before the one that comes.
+    before: tuple[bytes, tuple[int, ...]] | None = None
+    # Of the one that comes it is known that MySQL can convert its strings for what they are compared with. Where it
+    # cannot, what it does depends on the values that it was given before.
+    fits = False
+    unshown = False  # settings by which it is resolved have changed, before MySQL was shown what hits answered
+    # MySQL has answered with an error, and goes on so where it could not convert a string for a column.
+    failed = False
+    # A cache may have answered executions since MySQL has executed it without a cursor. Where MySQL resolves it anew
+    # as it opens a cursor, it answers the next execution in a broken way (9.7).
+    behind = False
+    pieces = False  # the execution that MySQL is to answer takes some
+    # Of its cursor: MySQL may have one open; it would have closed it at an execution that was a hit; and so it was as
+    # the execution was sent that MySQL answers.
+    cursor = closed = stale = False
+    # Whether such data was sent since the last execution or reset, and, since that, for a parameter that it has not:
+    # MySQL refuses it then.
+    long_data = refused = False
+
     def __init__(self, text: bytes, database: str, answer: Sequence[bytes], *, attributes: bool) -> None:
         """`answer`: the packets of MySQL's answer to COM_STMT_PREPARE. `attributes`: with CLIENT_QUERY_ATTRIBUTES."""
         self.id, self.parameters = answer[0][1:5], int.from_bytes(answer[0][7:9], "little")
         self.text = self.sent = text  # as a session that fills caches would be sent it; as it was sent
-        self.marks = b""  # that were read as the session's sql_mode has it, and are written otherwise in `text`
         self.database = database
         self.answer = answer
         self.attributes = attributes
-        # What `answer` is of: SessionState.announces, caches' version.
-        self.announced: tuple[Announces | None, int] = None, -1
-        self.target: Target | None = None  # of the text without what the clock says
-        self.hinted = b""  # the session's hint as of which that is
-        self.headed: object = None  # the cache that `heads` are of, and the caches' version
         # What stands before the rows of an answer, by how the session is told of columns (`SessionState.announces`).
         self.heads: dict[object, Announced] = {}
-        # MySQL may have read it otherwise than where caches are filled (`changes_marks`).
-        self.misread = False
-        # Session variables that were not as in the sessions that fill caches when MySQL resolved the text, or executed
-        # it: where a table has changed, it resolves it anew.
-        self.differed: frozenset[str] = frozenset()
-        # What the session was like when MySQL resolved it, where it asks about that alone (`questions.py`).
-        self.asked_as: Hashable | None = None
-        # With which hint the text means elsewhere what it did whenever MySQL may have resolved it (`hint_for`); None:
-        # that was not always one.
-        self.hint: bytes | None = None
-        # As the parameters were bound last.
-        self.types: tuple[int, ...] | None = None  # None before the first execution
-        self.told: tuple[int, ...] | None = None  # as MySQL was told last
-        self.rebound = False  # they were bound by hits, and not as MySQL was told
-        self.recoded = False  # strings were, when the session had another character set: they are read in that one
-        # Parameters for which MySQL was once given something else than a string: it compares strings as that since.
-        self.numbers: frozenset[int] = frozenset()  # a number
-        self.moments: frozenset[int] = frozenset()  # a date or time
-        self.days: frozenset[int] = frozenset()  # of these, no TIME
-        self.nulled: frozenset[int] = frozenset()  # NULL, of no other type
-        self.reals: frozenset[int] = frozenset()  # for which it compares numbers as DOUBLE since
         self.ranks = (0,) * self.parameters  # by which types it compares numbers, once it has seen all executions
-        self.mixed: frozenset[int] = frozenset()  # for which types of several kinds were bound
         self._once = (NULL_TYPE,) * self.parameters  # the first kind of each parameter but NULL
-        self.turned = False  # for some whose types are not known here
-        # What MySQL has not seen.
         # Of the types of the last execution that could make MySQL resolve the statement anew; negative where NULL was
         # bound as such.
         self.kinds = (0,) * self.parameters
-        self.unseen: list[tuple[bytes, tuple[int, ...]]] = []  # these executions, and their types
-        # The payload of the last execution, unless MySQL was given it: where types change, a list is compared with
-        # values of the one before.
-        self.last = b""
-        # As `last`, and its types, of the execution before the one that comes.
-        self.before: tuple[bytes, tuple[int, ...]] | None = None
-        # Of the one that comes it is known that MySQL can convert its strings for what they are compared with. Where it
-        # cannot, what it does depends on the values that it was given before.
-        self.fits = False
-        self.unshown = False  # settings by which it is resolved have changed, before MySQL was shown what hits answered
-        # MySQL has answered with an error, and goes on so where it could not convert a string for a column.
-        self.failed = False
-        # A cache may have answered executions since MySQL has executed it without a cursor. Where MySQL resolves it
-        # anew as it opens a cursor, it answers the next execution in a broken way (9.7).
-        self.behind = False
-        self.pieces = False  # the execution that MySQL is to answer takes some
-        # Of its cursor: MySQL may have one open; it would have closed it at an execution that was a hit; and so it was
-        # as the execution was sent that MySQL answers.
-        self.cursor = self.closed = self.stale = False
-        # Whether such data was sent since the last execution or reset, and, since that, for a parameter that it has
-        # not: MySQL refuses it then.
-        self.long_data = self.refused = False
+        self.unseen: list[tuple[bytes, tuple[int, ...]]] = []  # executions that MySQL has not seen, and their types
 
     @property
     def resolved(self) -> object:
