@@ -36,6 +36,7 @@ from integration.private_mysql import find_mysql
 from integration.proxy_thread import Beside, proxy_in_thread
 from proxy.caches import OpenCache
 from proxy.mysql import cached_reads, reads
+from proxy.mysql.bounds import Bounds
 from proxy.mysql.cached_reads import CachedReads
 from proxy.mysql.grants import Grants
 from proxy.mysql.pass_through import PassThrough
@@ -146,8 +147,8 @@ class Kept(dict[bytes, Any]):
 def hot_executions_go_on(patch: pytest.MonkeyPatch) -> None:
     make = QuickPath.__init__
 
-    def made(quick: QuickPath, context: SessionContext) -> None:
-        make(quick, context)
+    def made(quick: QuickPath, context: SessionContext, bounds: Bounds) -> None:
+        make(quick, context, bounds)
         quick.hot = Kept()
 
     patch.setattr(QuickPath, "__init__", made)

@@ -21,10 +21,10 @@ from dataclasses import replace
 
 from external_upquery.columns import parse_column, to_result_column
 from planner.needs import SENT
-from proxy.api import SessionCache
 from proxy.mysql.announces import NOBODY, Announces
 from proxy.mysql.packets import lenenc_int
 from proxy.mysql.rows import end_size, forms_of, head
+from proxy.session_api import SessionCache
 from sqltypes.schema import ResultColumn
 
 OTHER_COLUMNS = "MySQL announces other columns than the cache has"

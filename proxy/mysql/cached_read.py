@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from planner.clock import MAY_HAVE
-from proxy.api import ParameterValue, SessionCache
+from proxy.api import ParameterValue
 from proxy.mysql.announced import Announced
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.routes import Route, Target
 from proxy.mysql.text_cuts import cut
+from proxy.session_api import SessionCache
 from sqltypes.expression import Value
 
 _ODD_NUMBER = re.compile(rb"(?!['\"])(?!(?:0|[1-9]\d*)(?:\.\d+)?\Z)")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from proxy.api import SessionCache
 from proxy.mysql.session_state import SessionState
+from proxy.session_api import SessionCache
 
 REMEMBERED = 60.0
 """Seconds after which MySQL is asked again, by `forget`. A change of rights that is in the binlog ends it at once."""

@@ -28,10 +28,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from proxy.api import Moment, SessionCache
+from proxy.api import Moment
 from proxy.mysql.packets import count_packets
 from proxy.mysql.routes import Route
 from proxy.mysql.statement_kind import Kind
+from proxy.session_api import SessionCache
 
 NO_MOMENT = Moment(0, 0)
 NO_ROWS = bytes(4)  # an answer's end alone

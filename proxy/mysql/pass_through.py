@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 
 from proxy.api import ParameterValue, Served
+from proxy.mysql.bounds import Bounds
 from proxy.mysql.interruption import killed_query
 from proxy.mysql.last_hit import FOUND_NONE
 from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS, COM_QUERY
@@ -49,13 +50,14 @@ class Passing:
 class PassThrough:
     """The statements of one session that MySQL answers. `several`: whether a text may hold several of them."""
 
-    def __init__(self, context: SessionContext, relay: Relay, upstream: Upstream) -> None:
+    def __init__(self, context: SessionContext, relay: Relay, upstream: Upstream, bounds: Bounds) -> None:
         self.several = bool(context.capabilities & CLIENT_MULTI_STATEMENTS)
         self._context = context
         self._shared = context.shared
         self._state = context.state
         self._relay = relay
         self._upstream = upstream
+        self._bounds = bounds
         self._passing: Passing | None = None
         self._exchange = Exchange(Kind.RESULT, self._passed)  # of all that nobody watches
 
@@ -149,6 +151,13 @@ class PassThrough:
             self._upstream.wrote_unlogged(schema=False)  # it was prepared: MySQL 9.7 writes no event of its end
         self._upstream.answered()
 
+    def bound_here(self, data: bytes, route: Route) -> bool:
+        """Whether it was a BEGIN, COMMIT or ROLLBACK that MySQL need not hear of: it is answered."""
+        answer = self._bounds.answer(data, route)
+        if answer is not None:
+            self._relay.answer(answer)
+        return answer is not None
+
     # -- what MySQL must do before -------------------------------------------------------------------------------------
 
     def _before(self, route: Route) -> None:
@@ -157,13 +166,13 @@ class PassThrough:
         hit, upstream, shared = self._context.last_hit, self._upstream, self._shared
         if hit.is_unseen and shared.seconds_since_change() < RECENT:
             position = shared.position()
-            upstream.run(f"DO WAIT_FOR_EXECUTED_GTID_SET('{position}', {VISIBLE_SOON})", _nothing)
+            upstream.run(f"DO WAIT_FOR_EXECUTED_GTID_SET('{position}', {VISIBLE_SOON})", nobody_is_told)
         found = FOUND_NONE if hit.may_leave_none(route) and not self._state.one_shot else ""
         if route.statement.of_found:
             found = hit.found_text(upstream.text_of(hit.command))
         replays = route.statement.of_last and hit.command != b"" and not found
         if found:
-            upstream.run(found, _nothing)
+            upstream.run(found, nobody_is_told)
         elif replays:
             upstream.run_command(upstream.for_mysql(hit.command), upstream.replayed)
         hit.let_go(upstream.text_of(hit.command))
@@ -184,7 +193,3 @@ class PassThrough:
                 self._upstream.show_owed(statement)
             if route.effects.recodes:
                 statement.recode()
-
-
-def _nothing(outcome: Outcome) -> None:
-    pass

@@ -30,7 +30,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from planner.clock import MAY_HAVE
-from proxy.api import Lookup, ParameterValue, SessionCache
+from proxy.api import Lookup, ParameterValue
 from proxy.mysql.bounds import LONGEST, Bounds
 from proxy.mysql.last_hit import MOST_FOUND
 from proxy.mysql.packets import COM_QUERY, COM_STMT_EXECUTE, PLAIN_STATUS
@@ -40,6 +40,7 @@ from proxy.mysql.rows import end_size, joined
 from proxy.mysql.session_context import SessionContext
 from proxy.mysql.shared import Looked
 from proxy.mysql.shown import ShownKind
+from proxy.session_api import SessionCache
 from sqltypes.expression import Value
 
 # What stands before the value of an execution's only parameter whose type was sent before, with and without
@@ -83,7 +84,7 @@ class QuickPath:
        changed in the system. There is something only outside of transactions.
     """
 
-    def __init__(self, context: SessionContext) -> None:
+    def __init__(self, context: SessionContext, bounds: Bounds) -> None:
         self.kinds: dict[object, bytes] = {}
         self._aside: dict[object, bytes] = {}  # `kinds` of before what is under way
         self.hot: dict[bytes, Hot] = {}
@@ -97,7 +98,7 @@ class QuickPath:
         self._last_hit = context.last_hit
         self._no_types = NO_TYPES[context.attributes]
         self._end = end_size(eof=context.eof)  # of an answer without rows
-        self.bounds = Bounds(context)
+        self.bounds = bounds
         self._version = -1  # of caches and accounts, as of which `kinds` is
 
     def remember(self, kind: object, head: bytes) -> None:

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 from gtid_tracker.gtid import GtidSet
 from planner.needs import SENT
-from proxy.api import ParameterValue, SessionCache
+from proxy.api import ParameterValue
 from proxy.mysql.announced import Announced
 from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.packets import count_packets
@@ -30,6 +30,7 @@ from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import BINARY
 from proxy.mysql.shown import SHOWN_BYTES, SHOWN_KEYS, Command, Said, Shown
 from proxy.mysql.statement_kind import READS_ONLY
+from proxy.session_api import SessionCache
 
 AGAIN = "the REPEATABLE READ transaction was shown this before"
 UNCHANGED = "in a REPEATABLE READ transaction: unchanged since the state that it was shown"

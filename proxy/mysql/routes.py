@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import NamedTuple, cast
 
 from planner.hints import MARK
-from proxy.api import ParameterInfo, ParameterValue, SessionCache, SessionSystem
+from proxy.api import ParameterInfo, ParameterValue
 from proxy.mysql.announced import Announced
 from proxy.mysql.bound_values import UNSIGNED
 from proxy.mysql.effects import Effects, effects_of
@@ -19,6 +19,7 @@ from proxy.mysql.session_variables import ALWAYS
 from proxy.mysql.statement_kind import Statement
 from proxy.mysql.texts import Steer
 from proxy.proxied import ProxiedTexts
+from proxy.session_api import SessionCache, SessionSystem
 from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS
 from sqltypes.errors import ComparedElsewhere, UpwellError
 from sqltypes.expression import Key, Value

@@ -2,13 +2,14 @@
 
  client -> Relay -> QuickPath             -> a hit, from the bytes at hand
                  -> Session -> CachedReads -> a hit, or a miss, or a question first
+                            -> PreparedCommands -> one of these, for a prepared statement
                             -> AnsweredHere -> what it asks about itself
                             -> OwnSql      -> a command of Upwell's
                             -> PassThrough -> MySQL -> Responses -> the client (bytes as they came)
 
-What the parts know in common is their `SessionContext`. Each knows those below it only: Session; CachedReads,
-AnsweredHere and OwnSql; PassThrough; Upstream; Relay; QuickPath. The relay knows its session and the quick path as what
-they do for it (`Handler`, `Quick`).
+What the parts know in common is their `SessionContext`. Each knows those below it only: Session; PreparedCommands;
+CachedReads, AnsweredHere and OwnSql; PassThrough; Upstream; Relay; QuickPath; Bounds. The relay knows its session and
+the quick path as what they do for it (`Handler`, `Quick`).
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import structlog
 
 from planner.hints import MARK
 from proxy.mysql.answered_here import AnsweredHere
+from proxy.mysql.bounds import Bounds
 from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.cached_reads import CachedReads
 from proxy.mysql.change_user import AccountChange
 from proxy.mysql.commands import LastStatement
-from proxy.mysql.executions import Executions
 from proxy.mysql.handshake import LoggedIn
 from proxy.mysql.own_sql import OwnSql
 from proxy.mysql.packets import (
@@ -47,23 +48,22 @@ from proxy.mysql.packets import (
     packet,
 )
 from proxy.mysql.pass_through import PassThrough
-from proxy.mysql.prepared import MOST_UNSEEN, PreparedStatement, text_at
+from proxy.mysql.prepared import text_at
+from proxy.mysql.prepared_commands import PreparedCommands
 from proxy.mysql.quick_path import QuickPath
 from proxy.mysql.reads import NAMED_BY_QUOTES, READ_OTHERWISE, TELLS
 from proxy.mysql.relay import Relay
-from proxy.mysql.responses import NO_STATUS, Kind, Outcome
-from proxy.mysql.routes import NO_CACHE, SKIPPED, Route
+from proxy.mysql.responses import NO_STATUS, Kind, Outcome, nobody_is_told
+from proxy.mysql.routes import NO_CACHE, SKIPPED
 from proxy.mysql.session_context import context_of
 from proxy.mysql.session_rules import untold
 from proxy.mysql.shared import Looked, Shared
-from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import Steer
 from proxy.mysql.trackers import begin
 from proxy.mysql.upstream import Upstream
 
 log = structlog.get_logger("upwell.mysql")
 
-MAY_BE_CACHED = (StatementKind.READ, StatementKind.OTHER)
 MORE = "MySQL has a result for what stands behind the semicolon, too"
 TOLD = MARK.encode()
 TOO_LARGE = "the statement is too large to be looked at"
@@ -81,17 +81,20 @@ class Session:
         self.context = context = context_of(shared, logged_in)
         self.state = context.state
         self.statements = context.statements
-        self.quick = QuickPath(context)
+        bounds = Bounds(context)
+        self.quick = QuickPath(context, bounds)
         self.relay = Relay(
             self, self.quick, logged_in,
             largest=shared.options.largest_command, keep_state=self.state.shown_state, clock=shared.clock,
         )  # fmt: skip
         self.upstream = Upstream(context, self.relay)
-        self.passing = PassThrough(context, self.relay, self.upstream)
+        self.passing = PassThrough(context, self.relay, self.upstream, bounds)
         self.reads = CachedReads(context, self.relay, self.upstream, self.passing, self.quick)
         self._answered = AnsweredHere(context, self.relay, self.upstream, self.passing, self.connection_id)
         self._own_sql = OwnSql(context, self.relay, self.upstream)
-        self._executions = Executions(shared, self.state, eof=context.eof)
+        self.prepared = PreparedCommands(
+            context, self.relay, self.upstream, self.passing, self.reads, self._answered, self._own_sql, bounds
+        )
         self._terms = logged_in.terms
         self._server_capabilities = logged_in.server_capabilities
         self._seen = b""  # the last command, when the session was last looked at
@@ -191,7 +194,7 @@ class Session:
             return False
         why = self.shared.note_fault(COMMANDS[command], error, command=repr(data[:2000]))
         if command == COM_STMT_PREPARE:
-            self.upstream.forward(data, Kind.PREPARED, _nothing)
+            self.upstream.forward(data, Kind.PREPARED, nobody_is_told)
         else:
             self.passing.statement(data, self.shared.large, why)
         return True
@@ -202,11 +205,11 @@ class Session:
         if self.state.tracks_changed:
             untold(self.state)
         if command == COM_STMT_SEND_LONG_DATA:
-            self._note_long_data(data)
+            self.prepared.note_long_data(data)
             relay.send_unanswered(data)
             relay.occupy()  # until all of it is sent
         elif command == COM_STMT_PREPARE:
-            self.upstream.forward(data, Kind.PREPARED, _nothing)
+            self.upstream.forward(data, Kind.PREPARED, nobody_is_told)
         elif command in (COM_QUERY, COM_STMT_EXECUTE):
             statement = self.upstream.executed_by(data)
             if statement is not None:
@@ -268,16 +271,9 @@ class Session:
             self.relay.fail(shared.forced(why))
         elif entry.steer is Steer.SKIP:
             self.passing.statement(data, route, SKIPPED)
-        elif more or not self._bound_here(data, route):
+        elif more or not self.passing.bound_here(data, route):
             noted = text if entry.cache is None else None
             self.passing.statement(data, route, why, cache=entry.cache or instead or "", noted=noted)
-
-    def _bound_here(self, data: bytes, route: Route) -> bool:
-        """Whether it was a BEGIN, COMMIT or ROLLBACK that is answered without MySQL."""
-        answer = self.quick.bounds.answer(data, route)
-        if answer is not None:
-            self.relay.answer(answer)
-        return answer is not None
 
     def _look(self, data: bytes, text: bytes) -> Looked:
         """What is known of the text of a command."""
@@ -285,122 +281,6 @@ class Session:
         if looked is not None and looked[0] is data:
             return looked[1]
         return self.shared.find(text, self.state, eof=self.context.eof)
-
-    # -- prepared statements -------------------------------------------------------------------------------------------
-
-    def _prepare(self, data: bytes) -> None:
-        if self._own_sql.prepares(data[5:]):
-            return
-        resolved = self.state.known or not self.upstream.alive or not self._reads(data[5:])
-        if resolved or self.upstream.asks_of_last(data):  # which would be told of what we ask
-            self._send_prepare(data)
-        else:  # MySQL resolves a text once, by the variables of now
-            self.relay.start(self._prepare_known(data))
-
-    def _reads(self, text: bytes) -> bool:
-        """Whether it may be a read."""
-        kind = self.shared.route(text, self.state.database).statement.kind
-        return kind in MAY_BE_CACHED or self.state.changes_marks(text)
-
-    async def _prepare_known(self, data: bytes) -> None:
-        await self.upstream.refresh()
-        self._send_prepare(data)
-
-    def _send_prepare(self, data: bytes) -> None:
-        sent, database, attributes = data[5:], self.state.database, self.context.attributes
-        marks = self.state.marks_of(sent) if self.state.known else b""
-        filled = self.state.as_filled(sent) if marks or not self.state.changes_marks(sent) else None
-        text = sent if filled is None else filled
-        misread = filled is None or (marks != b"" and self.shared.route(text, database).spelled)
-        differed = self.state.differences(sent)
-        announced = (self.state.announces, self.shared.system.caches_version)
-        hint = self.state.hint
-
-        def after(outcome: Outcome) -> None:
-            if outcome.error is not None:
-                return
-            statement = PreparedStatement(text, database, outcome.payloads, attributes=attributes)
-            statement.sent, statement.marks, statement.misread = sent, marks, misread
-            statement.differed, statement.hint = differed, hint
-            if self.state.known:
-                statement.announced = announced
-            self._answered.prepared(statement)
-            self.statements[statement.id] = statement
-
-        self.upstream.forward(data, Kind.PREPARED, after)
-
-    def _execute(self, data: bytes) -> None:
-        statement = self.upstream.statement_of(data)
-        if statement is None and self._own_sql.executes(data):
-            return
-        if statement is None or len(data) < 14:
-            self.passing.statement(data, self.shared.large, "the prepared statement is not known here")
-            return
-        if statement.misread or (self.state.known and self.state.marks_of(statement.sent) != statement.marks):
-            statement.types = None
-            self.passing.statement(data, self.shared.large, READ_OTHERWISE)
-            return
-        self.state.clock_asked |= not self.state.known and self.shared.asks_clock(statement)
-        asked = self._executions.look(statement, data, again=self.context.shown.any)
-        target, why, given, text = asked.target, asked.why, asked.given, statement.text
-        route, cache = target.route, target.cache
-        if asked.values is not None and cache is not None:
-            read = CachedRead(
-                data, target.version, cache, asked.values, text, statement.database, route, statement, target, given
-            )
-            read.sent, read.marks, read.forced = statement.sent, statement.marks, target.forced
-            self.reads.look(read)
-            return
-        if why == NO_CACHE and not statement.failed and self.reads.says_again(data, text, statement, given):
-            return
-        if why == NO_CACHE and not target.forced and self._answered.look_execution(statement, data, route, why):
-            return
-        if target.forced:
-            if len(statement.unseen) > MOST_UNSEEN:
-                self.upstream.show_now(statement)  # or each execution would be refused from now on
-            self.relay.fail(self.shared.forced(why))
-            return
-        if self.state.marks_of(statement.sent) != statement.marks:
-            route = self.shared.large
-        if why == NO_CACHE and not statement.parameters and self._bound_here(data, route):
-            return
-        name, noted = cache.name if cache is not None else "", target.text if why == NO_CACHE else None
-        self.passing.statement(data, route, why, cache=name, noted=noted)
-
-    def _close_statement(self, data: bytes) -> None:
-        self.statements.pop(data[5:9], None)
-        self.quick.bounds.forget()
-        if not self._own_sql.closes(data):
-            self.relay.send_unanswered(data)
-
-    def _long_data(self, data: bytes) -> None:
-        if self._own_sql.has(data):  # they have no parameters, and nobody answers this
-            return
-        self._note_long_data(data)
-        self.relay.send_unanswered(data)
-
-    def _note_long_data(self, data: bytes) -> None:
-        statement = self.upstream.statement_of(data)
-        if statement is not None:
-            self.quick.bounds.forget()
-            self.upstream.show_now(statement)  # an execution would take the pieces
-            statement.long_data = True
-            statement.refused |= int.from_bytes(data[9:11], "little") >= statement.parameters
-
-    def _reset_statement(self, data: bytes) -> None:
-        if self._own_sql.has(data):
-            self.upstream.ok(self.state.status)
-            return
-        statement = self.upstream.statement_of(data)
-        if statement is not None:
-            statement.long_data = statement.refused = statement.cursor = statement.closed = False
-        self.upstream.forward(data, Kind.ONE, _nothing)
-
-    def _fetch(self, data: bytes) -> None:
-        statement = self.upstream.statement_of(data)
-        if statement is not None:
-            self.upstream.close_cursor(statement)
-        self.upstream.forward(data, Kind.ROWS, _nothing)
 
     # -- other commands ------------------------------------------------------------------------------------------------
 
@@ -423,7 +303,7 @@ class Session:
             self.relay.start(upstream.ping_unbegun(data))
         elif upstream.alive:
             vacant = state.vacant
-            upstream.forward(data, Kind.ONE, _nothing)
+            upstream.forward(data, Kind.ONE, nobody_is_told)
             state.vacant = vacant
         else:  # the session still has its hits
             upstream.ok(state.status)
@@ -476,27 +356,23 @@ class Session:
         self.upstream.forward(data, Kind.ONE, after)
 
     def _field_list(self, data: bytes) -> None:
-        self.upstream.forward(data, Kind.ROWS, _nothing)
+        self.upstream.forward(data, Kind.ROWS, nobody_is_told)
 
     def _dump(self, data: bytes) -> None:
-        self.upstream.forward(data, Kind.ENDLESS, _nothing)
+        self.upstream.forward(data, Kind.ENDLESS, nobody_is_told)
 
     def _other(self, data: bytes) -> None:
-        self.upstream.forward(data, Kind.ONE, _nothing)
-
-
-def _nothing(outcome: Outcome) -> None:
-    pass
+        self.upstream.forward(data, Kind.ONE, nobody_is_told)
 
 
 HANDLERS: dict[int, Callable[[Session, bytes], None]] = {
     COM_QUERY: Session._query,
-    COM_STMT_PREPARE: Session._prepare,
-    COM_STMT_EXECUTE: Session._execute,
-    COM_STMT_CLOSE: Session._close_statement,
-    COM_STMT_SEND_LONG_DATA: Session._long_data,
-    COM_STMT_RESET: Session._reset_statement,
-    COM_STMT_FETCH: Session._fetch,
+    COM_STMT_PREPARE: lambda session, data: session.prepared.prepare(data),
+    COM_STMT_EXECUTE: lambda session, data: session.prepared.execute(data),
+    COM_STMT_CLOSE: lambda session, data: session.prepared.close(data),
+    COM_STMT_SEND_LONG_DATA: lambda session, data: session.prepared.long_data(data),
+    COM_STMT_RESET: lambda session, data: session.prepared.reset(data),
+    COM_STMT_FETCH: lambda session, data: session.prepared.fetch(data),
     COM_FIELD_LIST: Session._field_list,
     COM_QUIT: Session._quit,
     COM_PING: Session._ping,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from proxy.api import Served, SessionCache
+from proxy.api import Served
 from proxy.mysql.commands import Command, LastStatement
 from proxy.mysql.handshake import LoggedIn
 from proxy.mysql.last_hit import LastHit
@@ -15,6 +15,7 @@ from proxy.mysql.routes import Target
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.shared import Shared
 from proxy.mysql.shown import Shown, ShownKind
+from proxy.session_api import SessionCache
 
 EXECUTES = bytes([COM_STMT_EXECUTE])
 

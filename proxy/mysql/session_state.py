@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 
 from gtid_tracker.gtid import GtidSet
 from planner.needs import ESCAPES
@@ -31,6 +30,7 @@ from proxy.mysql.packets import (
     read_lenenc,
 )
 from proxy.mysql.responses import NO_STATUS, Outcome
+from proxy.mysql.rights_read import NEVER, RightsRead, doubted, parted, read_anew
 from proxy.mysql.session_variables import (
     ALWAYS,
     ASCII,
@@ -76,9 +76,6 @@ KEEP_ALIVE = 300.0
 """Seconds after which a session that lives by its hits is shown to MySQL to be in use, at the latest."""
 
 
-_doubts = count(1)  # of rights
-
-
 @dataclass(slots=True)
 class SessionState:
     """A session as far as MySQL has told of it."""
@@ -92,8 +89,7 @@ class SessionState:
     set_names: SetNames = field(default_factory=SetNames)  # what is known of it, for all sessions
     names: Names | None = None  # of a SET NAMES behind which MySQL has not been asked what the session is like
     role_set: bool = False  # by SET ROLE, since MySQL was asked for the roles
-    # As of which of them MySQL has read the session's rights: at the login, of its database, of its roles.
-    rights: tuple[int, int, int] = (0, 0, 0)
+    rights: RightsRead = NEVER
     values: dict[str, str] = field(default_factory=dict)  # of its variables
     eof: bool = False  # the client has no CLIENT_DEPRECATE_EOF
     # Which texts and strings MySQL reads as in the sessions that fill caches: "" all, else those of this character set.
@@ -331,7 +327,9 @@ class SessionState:
             known = self.identity != ""  # or it is as of the login
             self.note_rights(database=known and database != self.database)
             if known and identity != self.identity and not self.role_set:
-                self._part_rights()  # a routine leaves the database's rights as they were with the roles before
+                self.rights = parted(
+                    self.rights
+                )  # a routine leaves the database's rights as they were with the roles before
         self.role_set = False
         self.account, self.identity, self.database = account, identity, database
         self.values = {name: text or "" for name, text in zip(ASKED, row[5:], strict=True)}
@@ -368,21 +366,11 @@ class SessionState:
 
     def note_rights(self, *, login: bool = False, database: bool = False) -> None:
         """MySQL has just read these rights of the session."""
-        now = self.accounts()
-        read = (login, login or database, login)
-        first, second, third = (now if new else old for new, old in zip(read, self.rights, strict=True))
-        self.rights = first, second, third
+        self.rights = read_anew(self.rights, self.accounts(), login=login, database=database)
 
     def doubt_rights(self) -> None:
-        """MySQL may have read the roles' rights anew, or not: SET ROLE does not where the roles stay as they are. What
-        it says to this session is no other session's to go by then, nor its own behind the next doubt."""
-        now = self.accounts()
-        if self.rights[1:] != (now, now):
-            self._part_rights()
-
-    def _part_rights(self) -> None:
-        doubt = -next(_doubts)
-        self.rights = self.rights[0], doubt, doubt
+        """The roles may be others."""
+        self.rights = doubted(self.rights, self.accounts())
 
     def forget_values(self) -> None:
         """No variable has a value that is the caches', as far as is known."""

@@ -17,7 +17,7 @@ from planner.hints import SETS_MODE, with_hint
 from planner.long_lists import LONG, without_lists
 from planner.matcher import QueryMatcher
 from planner.scan import server_version, unwrap_version_comments
-from proxy.api import Answer, ParameterValue, SessionCache, SessionSystem
+from proxy.api import Answer, ParameterValue
 from proxy.faults import is_fault
 from proxy.mysql.announced import AnnouncedTexts
 from proxy.mysql.ansi_quotes import named_by_quotes
@@ -41,6 +41,7 @@ from proxy.mysql.texts import LONGEST_OTHER, Entry, TextMatcher, is_large, steer
 from proxy.mysql.time_zones import offset_of
 from proxy.mysql.trackers import NewSessions
 from proxy.proxied import ProxiedQueries
+from proxy.session_api import SessionCache, SessionSystem
 from sqltypes.errors import CannotForce, ParseError, UpwellError
 
 TARGETS = 10_000  # texts of prepared statements that are remembered

@@ -27,8 +27,9 @@ from enum import Enum
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from proxy.api import ParameterValue, SessionCache
+from proxy.api import ParameterValue
 from proxy.keys import keys_in
+from proxy.session_api import SessionCache
 
 if TYPE_CHECKING:
     from proxy.mysql.prepared import PreparedStatement

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import cast
 
-from proxy.api import SessionCache
 from proxy.mysql.announced import Announced, definitions_in, same_names
 from proxy.mysql.auth_relay import AuthRelay, Terms, Turn
 from proxy.mysql.bound_values import NotDecoded
@@ -36,6 +35,7 @@ from proxy.mysql.session_variables import ASK_COLUMNS, BETWEEN, TOGETHER, asked_
 from proxy.mysql.tracker_entries import entries
 from proxy.mysql.trackers import only_row
 from proxy.mysql.wires import Commands
+from proxy.session_api import SessionCache
 from tests.fuzz.payloads import cut, mutated, pieces
 from tests.fuzz.shrinking import smaller_bytes, spelled
 from tests.fuzz.system import COLUMNS, DEFINITIONS, BenchCache, Counts

@@ -12,10 +12,11 @@ from zlib import crc32
 
 from gtid_tracker.gtid import GtidSet
 from planner.matcher import QueryMatcher
-from proxy.api import Answer, CacheInfo, MadeBy, ParameterInfo, ParameterValue, Served, SessionSystem, SystemStatus
+from proxy.api import Answer, CacheInfo, MadeBy, ParameterInfo, ParameterValue, Served, SystemStatus
 from proxy.mysql.packets import lenenc
 from proxy.mysql.shared import MysqlOptions, Shared
 from proxy.proxied import Judge, ProxiedQueries
+from proxy.session_api import SessionSystem
 from sqltypes.errors import BadParameters, Overloaded, SourceDown, SourceError, UnknownCache
 from sqltypes.schema import BIGINT, ResultColumn, SqlType
 from tests.fuzz.payloads import numbered

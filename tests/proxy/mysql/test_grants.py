@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 
 import proxy.mysql.grants
-from proxy.api import SessionCache
 from proxy.mysql.grants import REFUSED, Grants
 from proxy.mysql.session_state import SessionState
+from proxy.session_api import SessionCache
 
 CACHE = cast(SessionCache, object())
 STATE = SessionState(identity="app@% NONE")
