@@ -327,9 +327,8 @@ class SessionState:
             known = self.identity != ""  # or it is as of the login
             self.note_rights(database=known and database != self.database)
             if known and identity != self.identity and not self.role_set:
-                self.rights = parted(
-                    self.rights
-                )  # a routine leaves the database's rights as they were with the roles before
+                # A routine leaves the database's rights as they were with the roles before.
+                self.rights = parted(self.rights)
         self.role_set = False
         self.account, self.identity, self.database = account, identity, database
         self.values = {name: text or "" for name, text in zip(ASKED, row[5:], strict=True)}
