@@ -63,16 +63,15 @@ def test_what_a_test_has_changed_is_as_at_birth(pool: ServerPool) -> None:
     assert isinstance(server, PrivateMySQL)
     before = seen(server)
     leave_everything_behind(server)
-    held = server.connect()
-    held.query("FLUSH TABLES WITH READ LOCK")
-    assert seen(server) != before
-    pool.take_back(server)
-    pool.check_invariants()
-    again = pool.lend()
-    assert again is server
-    assert alone(again), "the lock's connection too has ended"
-    assert seen(again) == before
-    held.close()
+    with server.connect() as held:
+        held.query("FLUSH TABLES WITH READ LOCK")
+        assert seen(server) != before
+        pool.take_back(server)
+        pool.check_invariants()
+        again = pool.lend()
+        assert again is server
+        assert alone(again), "the lock's connection too has ended"
+        assert seen(again) == before
     pool.take_back(again)
 
 
