@@ -18,6 +18,7 @@ import uvloop
 from integration.grpc_app import Proxy, proxy_beside
 from integration.mysql_server import Server
 from integration.raw_client import RawClient
+from proxy.mysql.listener import MysqlListener
 from proxy.mysql.shared import Shared
 from tests.support.waiting import until
 
@@ -42,9 +43,13 @@ class Beside:
         return self.proxy.app.mysql_port
 
     @property
-    def shared(self) -> Shared:
+    def listener(self) -> MysqlListener:
         assert self.proxy.app.mysql is not None
-        return self.proxy.app.mysql.shared
+        return self.proxy.app.mysql
+
+    @property
+    def shared(self) -> Shared:
+        return self.listener.shared
 
     def client(self, **options: Any) -> RawClient:
         """A client of the proxy, in its database. `options`: of RawClient."""

@@ -36,6 +36,7 @@ from proxy.mysql.packets import (
     COM_INIT_DB,
     COM_PING,
     COM_QUERY,
+    COM_QUIT,
     COM_RESET_CONNECTION,
     COM_STMT_CLOSE,
     COM_STMT_EXECUTE,
@@ -136,7 +137,7 @@ class RawClient:
             b"",
         )
         self.write(packet(encode_handshake_response(response, self.capabilities) + self.login_tail, 1))
-        self.login_answer = self.authenticated()
+        self.login_answer = self.authenticated(password)
 
     def _greeting(self) -> Greeting:
         payload = self.packet()[4:]
@@ -159,11 +160,21 @@ class RawClient:
             stream.close()
         self.socket.close()
 
-    def authenticated(self) -> bytes:
-        """What decides a login or COM_CHANGE_USER: an OK or ERR packet. Answers no further question."""
+    def quit(self) -> None:
+        """Ends the session as drivers do, and waits for the other side's end."""
+        self.write(packet(bytes((COM_QUIT,)), 0))
+        assert self.at_end()
+        self.close()
+
+    def authenticated(self, password: str | None = None) -> bytes:
+        """What decides a login or COM_CHANGE_USER: an OK or ERR packet. `password`: for a nonce that is sent anew;
+        None: no further question is answered."""
         while True:
             found = self.packet()
-            if found[4] != MORE_AUTH:
+            if found[4] == EOF and password is not None:
+                nonce = found[5:].split(b"\0", 1)[1].removesuffix(b"\0")
+                self.write(packet(scrambled(password, nonce), found[3] + 1))
+            elif found[4] != MORE_AUTH:
                 return found
 
     # -- bytes ---------------------------------------------------------------------------------------------------------

@@ -351,7 +351,7 @@ def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> Mysql
         admins=app.config.admin_users,
     )
     tls = None if settings.tls == "off" else server_context(settings.certificate, settings.key)
-    logins = login_settings(upstream, tls, client_tls_required=settings.tls == "required")
+    logins = login_settings(upstream, tls, client_tls_required=settings.tls == "required", kept=settings.kept)
     admission = Admission(upstream, app.router.answers)
     shared = Shared(
         app.router,

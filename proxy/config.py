@@ -29,6 +29,7 @@ from proxy.quantities import (
     parse_checks,
     parse_count,
     parse_fraction,
+    parse_kept,
     parse_large_count,
     parse_listen,
     parse_log_level,
@@ -80,8 +81,8 @@ class Listen:
 @dataclass(frozen=True, slots=True)
 class MysqlSettings:
     """Of MySQL's protocol. `tls`: off, on, required; `certificate` and `key`: paths, "" for one made at
-    start; `idle` 0: as long as MySQL allows; `largest_packet`: bytes of one command; `clock_tolerance`: whole
-    seconds."""
+    start; `idle` 0: as long as MySQL allows; `kept`: connections to MySQL that wait for another client;
+    `largest_packet`: bytes of one command; `clock_tolerance`: whole seconds."""
 
     listen: Listen = Listen("127.0.0.1", 3307)
     tls: str = "on"
@@ -93,6 +94,7 @@ class MysqlSettings:
     connections: int = 10_000
     connections_given: bool = True  # not: fewer will do, where open files suffice for fewer
     idle: float = 0.0
+    kept: int = 16
     largest_packet: int = 1 << 30
     clock_tolerance: int = 0
 
@@ -172,6 +174,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("clock-tolerance", parse_whole_seconds, "0s", "TIME", "NOW() may be so far behind; 0s: not at all"),
     Setting("mysql-connections", parse_large_count, None, "N", "clients at a time; default: 10000, if files suffice"),
     Setting("mysql-idle-timeout", parse_seconds, "0s", "TIME", "ends silent sessions; 0s: as MySQL does"),
+    Setting("mysql-kept-connections", parse_kept, "16", "N|off", "to MySQL, that wait seconds for another client"),
     Setting("mysql-max-packet", parse_packet_size, "1GiB", "SIZE", "the largest command that is forwarded"),
     Setting("grpc-listen", parse_listen, "127.0.0.1:50051", "HOST:PORT", "where gRPC listens"),
     Setting("http-listen", parse_listen, "127.0.0.1:8080", "HOST:PORT", "where /metrics, /healthz and /readyz are"),
@@ -362,6 +365,7 @@ def _mysql(layers: Sequence[_Layer], value: Callable[[str], Any]) -> MysqlSettin
         connections=value("mysql-connections") or 10_000,
         connections_given=value("mysql-connections") is not None,
         idle=value("mysql-idle-timeout"),
+        kept=value("mysql-kept-connections"),
         largest_packet=value("mysql-max-packet"),
         clock_tolerance=value("clock-tolerance"),
     )

@@ -51,6 +51,7 @@ PROXY: dict[str, str] = {
 
 SESSIONS: dict[str, str] = {
     "mysql_logins": "Clients that have logged in over MySQL's protocol",
+    "mysql_logins_on_kept": "Of these, on a connection to MySQL that another client had left",
     "mysql_logins_failed": "Clients that have not: refused by MySQL, gone, or too slow",
     "mysql_passed": "Statements of theirs that MySQL has answered in the client's own session",
     "mysql_rights_asked": "Times that MySQL was asked whether an account may run a cache's query",

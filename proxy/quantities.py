@@ -136,6 +136,15 @@ def parse_large_count(text: str) -> int:
     return int(text)
 
 
+def parse_kept(text: str) -> int:
+    """How many are kept: off, or a number."""
+    if text.lower() == "off":
+        return 0
+    if not text.strip().isascii() or not text.strip().isdecimal() or not 1 <= int(text) <= 1000:
+        raise ValueError("off, or a number from 1 to 1000 is accepted")
+    return int(text)
+
+
 def parse_tls(text: str) -> str:
     if text.strip() not in ("off", "on", "required"):
         raise ValueError("off, on or required is accepted")

@@ -75,6 +75,12 @@ OF_KINDS: dict[Kind, OfKind] = {
 SNAPSHOT = "consistent snapshot"  # an option of START TRANSACTION
 OF_CHARACTER_SETS = ("names", "char", "collation")  # so begin the names of the variables by which strings are read
 OF_TRANSACTIONS = frozenset({"autocommit", "transaction_isolation", "transaction_read_only"})
+LASTING = frozenset({Kind.CALL, Kind.EXECUTE, Kind.OTHER})
+LETS_GO = frozenset({
+    Kind.READ, Kind.LOCKING_READ, Kind.WRITE, Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.SAVEPOINT, Kind.SET,
+    Kind.USE, Kind.HARMLESS, Kind.KILL,
+})  # fmt: skip
+"""Kinds whose locks go with the transaction, if there are any."""
 BOUNDS = frozenset({Bound.BEGINS, Bound.ENDS})
 
 
@@ -116,6 +122,8 @@ class Effects:
     one_phase: bool  # it commits an XA transaction, which is in no binlog if it was prepared
     # No error: nothing of the session need be looked at, and no temporary table can have got another name.
     simple: bool
+    lasts: bool  # it may leave what a new session on the same connection to MySQL would still have
+    holds: bool  # it may take what others wait for, and what does not go with a transaction
 
 
 def effects_of(statement: Statement) -> Effects:
@@ -170,6 +178,8 @@ def effects_of(statement: Statement) -> Effects:
         triggers=any(part.kind is Kind.WRITE for part in parts),
         one_phase=any(ONE_PHASE in part.options for part in parts),
         simple=simple,
+        lasts=unsettles or not understood or any(part.kind in LASTING for part in parts) or "gtid_next" in settings,
+        holds=not all(part.kind in (*LETS_GO, Kind.SEVERAL) for part in parts),
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from planner.scan import is_keyword, scan
 from sqltypes.errors import ParseError
@@ -28,8 +28,16 @@ class Interrupted(Exception):
     """KILL QUERY has come."""
 
 
-def killed_query(text: bytes) -> int | None:
-    """The number of the connection whose statement a KILL QUERY is for; None of other texts."""
+class Kill(NamedTuple):
+    """What a KILL is for: a connection by its `number`, which stands at `start`; `query`: its statement alone."""
+
+    number: int
+    start: int
+    query: bool
+
+
+def kill_of(text: bytes) -> Kill | None:
+    """What a KILL of a number is for; None of other texts."""
     if len(text) > LONGEST_KILL:
         return None
     try:
@@ -38,10 +46,21 @@ def killed_query(text: bytes) -> int | None:
         return None
     while tokens and tokens[-1].text == ";":
         tokens = tokens[:-1]
-    if len(tokens) != 3 or not (is_keyword(tokens[0], "KILL") and is_keyword(tokens[1], "QUERY")):
+    if not 2 <= len(tokens) <= 3 or not is_keyword(tokens[0], "KILL"):
         return None
-    number = tokens[2].text
-    return int(number) if tokens[2].kind == "number" and number.isdecimal() else None
+    named = tokens[-1]
+    if named.kind != "number" or not named.text.isdecimal() or not text.isascii():
+        return None
+    query = len(tokens) == 3 and is_keyword(tokens[1], "QUERY")
+    if len(tokens) == 3 and not query and not is_keyword(tokens[1], "CONNECTION"):
+        return None
+    return Kill(int(named.text), named.start, query)
+
+
+def renumbered(text: bytes, kill: Kill, number: int) -> bytes:
+    """The text with another number in it."""
+    behind = text[kill.start :].lstrip(b"0123456789")
+    return text[: kill.start] + str(number).encode() + behind
 
 
 def time_limit(text: bytes, value: str) -> float | None:

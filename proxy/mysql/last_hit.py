@@ -18,7 +18,8 @@ ask for nothing but FOUND_ROWS() do not go to MySQL: `questions.py` answers them
 
 A hit that has SQL_CALC_FOUND_ROWS is held with its number: `rows` is a `Counted`, and no LIMIT of it matters.
 In a session that begins MySQL was asked what it is like, so that its FOUND_ROWS() is 1, not 0. It is told of none
-before a statement that may leave it so: CALL, EXECUTE, several statements.
+before a statement that may leave it so, or ask for it among others: CALL, EXECUTE, several statements, what asks about
+the statement before it.
 
 SHOW WARNINGS and the others ask about nothing but the last command: before them MySQL runs `command`.
 """
@@ -40,6 +41,8 @@ MOST_COUNTED = 1 << 16  # rows of which MySQL is told by a SELECT that finds as 
 MOST_FOUND = 1 << 16  # bytes of an answer whose rows FOUND_ROWS() tells of
 _OFFSET = re.compile(rb"\blimit\b.*?(?:,|\boffset\b)", re.IGNORECASE | re.DOTALL)  # perhaps
 FOUND_NONE = "SELECT 1 LIMIT 0"
+COUNTS_NONE = "SET SESSION sql_buffer_result = @@SESSION.sql_buffer_result"
+"""Changes nothing, leaves FOUND_ROWS() alone, and behind it ROW_COUNT() is 0."""
 FOUND = (
     "SELECT SQL_CALC_FOUND_ROWS 1 FROM JSON_TABLE(CONVERT(CONCAT('[', REPEAT('0,', {more}), '0]') USING utf8mb4),"
     " _utf8mb4'$[*]' COLUMNS (a INT PATH _utf8mb4'$')) AS t LIMIT 1"
@@ -126,7 +129,9 @@ class LastHit:
 
     def may_leave_none(self, route: Route) -> bool:
         """Whether FOUND_ROWS() may still be 0 behind the first statement of a session."""
-        return self.begins and self.rows is NO_ROWS and not self.command and route.statement.kind in _MAY_LEAVE
+        statement = route.statement
+        asks = statement.of_last and not (statement.of_found or statement.keeps_found)
+        return (asks or statement.kind in _MAY_LEAVE) and self.begins and self.rows is NO_ROWS and not self.command
 
     def found(self, text: bytes) -> int | None:
         """What FOUND_ROWS() is now; None where MySQL must say. `text`: of `command`."""

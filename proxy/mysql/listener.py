@@ -15,6 +15,7 @@ import structlog
 
 from proxy.mysql.grants import REMEMBERED
 from proxy.mysql.handshake import LoginSettings, log_in
+from proxy.mysql.kept import KeptConnections
 from proxy.mysql.packets import Malformed, packet
 from proxy.mysql.session import Session
 from proxy.mysql.shared import Shared
@@ -49,6 +50,11 @@ class MysqlListener:
         self._looking.set_result(None)
         self._turns = asyncio.Semaphore(LOGINS)
 
+    @property
+    def kept(self) -> KeptConnections:
+        """Connections to MySQL that wait for another client."""
+        return self._settings.kept
+
     async def start(self) -> int:
         """Listens; the port. Raises ConfigError where it cannot."""
         options = self.shared.options
@@ -72,6 +78,7 @@ class MysqlListener:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self.kept.close()
         for listening in self._listening:  # the loop has let go of it
             listening.close()
         shared = self.shared
@@ -133,8 +140,10 @@ class MysqlListener:
             logged_in.client.abort()
             logged_in.server.abort()
             return
-        shared.server_is(logged_in.server_version)
-        session = Session(shared, logged_in)
+        if logged_in.begun_anew:
+            shared.system.count("mysql_logins_on_kept")
+        shared.server_is(logged_in.greeting.version)
+        session = Session(shared, logged_in, self.kept)
         shared.sessions.add(session)
         try:
             session.begin(logged_in)
@@ -154,6 +163,7 @@ class MysqlListener:
         shared = self.shared
         if shared.orphans and shared.system.source_up() and self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._end_orphans())
+        self.kept.tick()
         now = shared.now = shared.clock()
         if now - self._lapsed_at > REMEMBERED:
             self._lapsed_at = now

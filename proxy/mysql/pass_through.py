@@ -9,9 +9,9 @@ from time import perf_counter_ns
 
 from proxy.api import ParameterValue, Served
 from proxy.mysql.bounds import Bounds
-from proxy.mysql.interruption import killed_query
-from proxy.mysql.last_hit import FOUND_NONE
-from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS, COM_QUERY
+from proxy.mysql.interruption import kill_of, renumbered
+from proxy.mysql.last_hit import COUNTS_NONE, FOUND_NONE
+from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS, COM_QUERY, packet
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.quick_path import NO_ATTRIBUTES
 from proxy.mysql.reads import lacks_own_writes, unable
@@ -94,12 +94,16 @@ class PassThrough:
             self._before_resolving(route)
         names = self._names(data) if route.effects.recodes else None
         sent = Sent(state.transactional, state.autocommit, state.in_transaction, state.known, names)
-        victim = killed_query(self._text(data)) if route.statement.kind is StatementKind.KILL else None
+        victim = None
+        if route.statement.kind is StatementKind.KILL:
+            data, victim = self._kill(data)
         key = 0 if noted is None else hash((noted, data[9:])) if executed is not None else hash(noted)
         self._passing = Passing(route, noted, sent, executed, key, perf_counter_ns(), cache, values, why, victim)
         state.vacant = False
         # A text too large to be looked at, or one whose cache is being planned again, may be a cached read.
         state.passed |= cache != "" or route is shared.large or (why is NO_CACHE and shared.system.rebuilding())
+        context.lasting |= route.effects.lasts
+        context.holds |= route.effects.holds
         context.note(Served.PASSED.value, cache, why)
         shared.passed += 1
         relay.flush()
@@ -110,6 +114,19 @@ class PassThrough:
     def _names(self, data: bytes) -> Names | None:
         """Of a lone SET NAMES; None for other commands."""
         return names_of(self._text(data))
+
+    def _kill(self, data: bytes) -> tuple[bytes, int | None]:
+        """A KILL as MySQL must have it, which knows a connection by another number where its client was greeted on one
+        that it did not get; and whose statement it ends."""
+        text = self._text(data)
+        kill = kill_of(text)
+        if kill is None:
+            return data, None
+        number = self._shared.number_at_mysql(kill.number)
+        if number != kill.number:
+            payload = data[4 : len(data) - len(text)] + renumbered(text, kill, number)
+            data = packet(payload, data[3])
+        return data, number if kill.query else None
 
     def _text(self, data: bytes) -> bytes:
         """Of a COM_QUERY without attributes; b"" of other commands."""
@@ -173,6 +190,8 @@ class PassThrough:
         replays = route.statement.of_last and hit.command != b"" and not found
         if found:
             upstream.run(found, nobody_is_told)
+            if hit.may_leave_none(route):
+                upstream.run(COUNTS_NONE, nobody_is_told)
         elif replays:
             upstream.run_command(upstream.for_mysql(hit.command), upstream.replayed)
         hit.let_go(upstream.text_of(hit.command))

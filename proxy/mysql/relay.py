@@ -25,6 +25,7 @@ import structlog
 from proxy.mysql.compressed_client import CompressedClient
 from proxy.mysql.error_numbers import statement_error
 from proxy.mysql.handshake import LoggedIn
+from proxy.mysql.packet_stream import PacketStream
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_SESSION_TRACK, Malformed, error_payload, packet
 from proxy.mysql.relay_roles import GONE, Dialogue, Handler, Quick
 from proxy.mysql.responses import Responses
@@ -319,6 +320,16 @@ class Relay:
 
     # -- ends ----------------------------------------------------------------------------------------------------------
 
+    def let_go_of_server(self) -> PacketStream:
+        """The connection to MySQL goes on without the session. Requires: not `busy`, and it is alive."""
+        server = self.server
+        stream = PacketStream.taken_over(server.transport, self._below)
+        server.alive = False
+        server.closed = True
+        if not self._writable:  # the client took no bytes: MySQL was not read from
+            server.transport.resume_reading()
+        return stream
+
     def lose(self) -> None:
         """MySQL has gone, and the client wants something of it. It gets what it would get of MySQL, the end of its
         connection, and calls that 2013 itself: in an error packet that number is malformed to libmariadb, and an error
@@ -372,7 +383,8 @@ class Relay:
     def abort(self) -> None:
         """Ends both sides now. Requires: `close` was called."""
         self.client.transport.abort()
-        self.server.transport.abort()
+        if not self.server.closed:
+            self.server.transport.abort()
 
     def on_client_lost(self) -> None:
         self.client.alive = False

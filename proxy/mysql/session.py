@@ -26,6 +26,7 @@ from proxy.mysql.cached_reads import CachedReads
 from proxy.mysql.change_user import AccountChange
 from proxy.mysql.commands import LastStatement
 from proxy.mysql.handshake import LoggedIn
+from proxy.mysql.kept import KeptConnections
 from proxy.mysql.own_sql import OwnSql
 from proxy.mysql.packets import (
     COM_BINLOG_DUMP,
@@ -57,6 +58,7 @@ from proxy.mysql.responses import NO_STATUS, Kind, Outcome, nobody_is_told
 from proxy.mysql.routes import NO_CACHE, SKIPPED
 from proxy.mysql.session_context import context_of
 from proxy.mysql.session_rules import untold
+from proxy.mysql.session_variables import OF_ACCOUNT
 from proxy.mysql.shared import Looked, Shared
 from proxy.mysql.texts import Steer
 from proxy.mysql.trackers import begin
@@ -74,7 +76,8 @@ COMMANDS = {COM_QUERY: "a text", COM_STMT_EXECUTE: "an execution", COM_STMT_PREP
 class Session:
     """From login to end. It is its relay's `Handler`, and a `Member` of those that are looked after."""
 
-    def __init__(self, shared: Shared, logged_in: LoggedIn) -> None:
+    def __init__(self, shared: Shared, logged_in: LoggedIn, kept: KeptConnections | None = None) -> None:
+        """`kept`: takes the connection to MySQL when the session is over."""
         self.shared = shared
         self.user = logged_in.user
         self.connection_id = logged_in.connection_id
@@ -95,6 +98,10 @@ class Session:
         self.prepared = PreparedCommands(
             context, self.relay, self.upstream, self.passing, self.reads, self._answered, self._own_sql, bounds
         )
+        self.greeted_as = logged_in.greeted_as
+        self._kept = kept
+        self._greeting = logged_in.greeting
+        self._like = logged_in.like
         self._terms = logged_in.terms
         self._server_capabilities = logged_in.server_capabilities
         self._seen = b""  # the last command, when the session was last looked at
@@ -287,10 +294,23 @@ class Session:
     def _quit(self, data: bytes) -> None:
         last = self.last_look()
         if last is None:
+            if self._leaves_connection():
+                assert self._kept is not None
+                reset = self.context.holds or self.state.may_hold or bool(self.statements)
+                self._kept.give(self.relay.let_go_of_server(), self._greeting, self._like, reset=reset)
             self.relay.send_unanswered(data)
             self.relay.close()
         else:
             self.relay.start(self._quit_behind(last, data))
+
+    def _leaves_connection(self) -> bool:
+        """Whether MySQL can begin another session where this one was, and somebody waits for it."""
+        kept, relay, state = self._kept, self.relay, self.state
+        if kept is None or self.context.lasting or state.unlogged or not self.upstream.alive or relay.orphan:
+            return False
+        return (
+            state.values.get(OF_ACCOUNT) == "0" and not relay.server.responses.exchanges and kept.has_room(self._like)
+        )
 
     async def _quit_behind(self, last: Coroutine[None, None, None], data: bytes) -> None:
         await last
@@ -318,6 +338,7 @@ class Session:
 
     def _change_account(self, data: bytes) -> None:
         """COM_CHANGE_USER. Raises Malformed."""
+        self.context.lasting = True
         relay, capabilities = self.relay, self.context.capabilities
         if not self.upstream.alive:
             relay.lose()
@@ -353,15 +374,18 @@ class Session:
             passing.several = outcome.error is not None or data[5:] != STATEMENTS_OFF
 
         passing.several = True
+        self.context.lasting = True
         self.upstream.forward(data, Kind.ONE, after)
 
     def _field_list(self, data: bytes) -> None:
         self.upstream.forward(data, Kind.ROWS, nobody_is_told)
 
     def _dump(self, data: bytes) -> None:
+        self.context.lasting = True
         self.upstream.forward(data, Kind.ENDLESS, nobody_is_told)
 
     def _other(self, data: bytes) -> None:
+        self.context.lasting = True
         self.upstream.forward(data, Kind.ONE, nobody_is_told)
 
 

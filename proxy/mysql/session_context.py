@@ -33,6 +33,8 @@ class SessionContext:
     own: dict[bytes, Command] = field(default_factory=dict)  # prepared statements that are Upwell's, by ids of ours
     # How the last statement was answered that was no quick hit: served, cache, reason, position.
     last: tuple[str, str, str, str] | None = None
+    lasting: bool = False  # MySQL may hold what a new session on the same connection would still have
+    holds: bool = False  # MySQL may hold, outside of a transaction, what other sessions wait for
     active_at: float = 0.0  # when the client has last sent a command, as of the last tick
     server_used_at: float = 0.0  # when MySQL has last been sent one
     eof: bool = field(init=False)  # its rows end with EOF

@@ -319,6 +319,11 @@ class SessionState:
         self.raw = results in RAW
         self.outside = None if self.raw or results == "utf8mb4" else OTHER_BYTES[BMP if results in OF_BMP else ASCII]
 
+    @property
+    def may_hold(self) -> bool:
+        """Whether a transaction of the session may be open at MySQL."""
+        return not (self.known and self.autocommit) or self.in_transaction or bool(self.begun)
+
     def learn(self, row: Sequence[str | None], definition: bytes) -> None:
         """The answer to ASK, value by value (`asked_values`), and the first column's definition."""
         account, role, database, system_zone = (text or "" for text in row[1:5])

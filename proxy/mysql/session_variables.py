@@ -68,6 +68,8 @@ CONSTANT = (
 """Likewise, of the server, which cannot be set while it runs."""
 OTHERS = "questioned"
 """The name under which a session has the values of both, as they were when MySQL was asked."""
+OF_ACCOUNT = "max_user_connections"
+"""How many connections the account may have; 0: as many as it wants."""
 ZONE_AS_SET = "time_zone as set"
 """That of its time zone as it was set, which may be SYSTEM."""
 TRACKED = (
@@ -77,7 +79,7 @@ TRACKED = (
 WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
 ASKED = (
     *ALWAYS, *SOMETIMES, ROW_LIMIT, "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout",
-    "max_allowed_packet", "max_execution_time", OTHERS, LOG_BIN, AUTOCOMMIT, TIMESTAMP, *TRACKS,
+    "max_allowed_packet", "max_execution_time", OF_ACCOUNT, OTHERS, LOG_BIN, AUTOCOMMIT, TIMESTAMP, *TRACKS,
 )  # fmt: skip
 ANSWERED = frozenset({
     *SOMETIMES, "sql_mode", "character_set_client", "character_set_connection", "character_set_results",

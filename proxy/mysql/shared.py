@@ -76,6 +76,11 @@ class Member(Protocol):
     def connection_id(self) -> int: ...
 
     @property
+    def greeted_as(self) -> int:
+        """The number of a connection that the client was told."""
+        ...
+
+    @property
     def active_at(self) -> float:
         """When the client has last sent a command, as of the last tick."""
         ...
@@ -301,6 +306,10 @@ class Shared:
             route, steer = self.route(text if hint else statement.text, statement.database), steering(statement.text)
             target = known[key] = target_of(statement, route, self.system, eof=eof, steer=steer, text=text, hint=hint)
         return target
+
+    def number_at_mysql(self, greeted_as: int) -> int:
+        """Of the connection of the client that was told this number."""
+        return next((each.connection_id for each in self.sessions if each.greeted_as == greeted_as), greeted_as)
 
     def interrupt(self, connection_id: int) -> None:
         """MySQL has accepted a KILL QUERY for the session of this number."""

@@ -17,12 +17,17 @@ from typing import Any, cast
 
 from proxy.mysql.auth_relay import Terms
 from proxy.mysql.handshake import LoggedIn
+from proxy.mysql.kept import likeness
+from proxy.mysql.login_packets import parse_greeting
 from proxy.mysql.packet_stream import PacketStream
 from proxy.mysql.packets import CLIENT_SESSION_TRACK
 from proxy.mysql.session import Session
 from proxy.mysql.shared import Shared
 from tests.fuzz.system import Counts
 from tests.support.mysql_packets import ok
+from tests.support.scripted_mysql import greeting
+
+GREETING = parse_greeting(greeting())
 
 VALUES = re.compile(r": .*|'.*?'|\d+")  # of a reason
 ONE_READ = 256 * 1024  # bytes that a loop hands on at once
@@ -289,12 +294,14 @@ def bench_session(
         user="app",
         database="d",
         collation=255,
-        connection_id=7,
-        server_version="9.7.0",
+        greeting=GREETING,
+        greeted_as=GREETING.connection_id,
         client_tls=False,
         server_secure=False,
         ok_payload=ok(),
         terms=Terms(nonce=b"n" * 20, client_tls=False, server_tls=False),
+        like=likeness(capabilities | CLIENT_SESSION_TRACK, tls=False),
+        begun_anew=False,
     )
     session = Session(shared, logged_in)
     if counts is not None:

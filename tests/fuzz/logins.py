@@ -16,8 +16,10 @@ from unittest.mock import patch
 
 from external_upquery.upstream import Upstream
 from proxy.mysql.handshake import LoggedIn, LoginSettings, log_in
-from proxy.mysql.login_packets import tls_request
-from proxy.mysql.packets import packet
+from proxy.mysql.kept import AGREED, KeptConnections, likeness
+from proxy.mysql.login_packets import parse_greeting, tls_request
+from proxy.mysql.packet_stream import PacketStream, PlainPackets
+from proxy.mysql.packets import CLIENT_SESSION_TRACK, packet
 from sqltypes.errors import ClientLeft, UpwellError
 from tests.fuzz.bench import JumpingLoop, none_unraised
 from tests.fuzz.payloads import cut, mutated, numbered
@@ -27,15 +29,19 @@ from tests.support.mysql_packets import error, ok
 from tests.support.scripted_mysql import NO_TLS, greeting, handshake_response
 
 SECONDS = 10.0
+CAPABILITIES = NO_TLS & ~(1 << 3 | 1 << 5 | 1 << 11 | 1 << 20 | 1 << 21 | 1 << 26)
+LIKE = likeness(CAPABILITIES | CLIENT_SESSION_TRACK, tls=False)
 SWITCH = b"\xfecaching_sha2_password\0" + b"n" * 20 + b"\0"
 
 
 @dataclass(frozen=True, slots=True)
 class LoginCase:
-    """What either side says, in order. `unix`: the connection to MySQL counts as safe, and its account is asked for."""
+    """What either side says, in order. `unix`: the connection to MySQL counts as safe, and its account is asked for.
+    `kept`: another client has left it."""
 
     seed: int
     unix: bool
+    kept: bool
     steps: tuple[Step, ...]
 
     @property
@@ -63,7 +69,7 @@ class LoginCase:
     def script(self) -> str:
         return (
             f"from tests.fuzz.logins import LoginCase\n"
-            f"LoginCase({self.seed}, {self.unix}, {listed(self.steps)}).run(Counter())"
+            f"LoginCase({self.seed}, {self.unix}, {self.kept}, {listed(self.steps)}).run(Counter())"
         )
 
     async def _play(self) -> str:
@@ -72,15 +78,22 @@ class LoginCase:
         client, client_end = socket.socketpair()
         server, server_end = socket.socketpair()
         server.setblocking(False)
+        other, other_end = socket.socketpair()
         client_end.setblocking(False)
         server_end.setblocking(False)
+        other.setblocking(False)
+        other_end.send(packet(greeting(), 0))
 
         async def connect(_: Upstream) -> socket.socket:
-            return server
+            return other if self.kept else server
 
         upstream = Upstream(host="mysql", port=3306, user="", password="", unix_socket="/x" if self.unix else "")
-        with patch("proxy.mysql.handshake._connect", connect):
-            login = asyncio.ensure_future(log_in(client, LoginSettings(upstream, None, False, None, SECONDS)))
+        kept, stream = KeptConnections(1, asyncio.get_running_loop().time), None
+        if self.kept:
+            stream = await left_behind(kept, server, server_end)
+        with patch("proxy.mysql.handshake.connected", connect):
+            settings = LoginSettings(upstream, None, False, None, SECONDS, kept=kept)
+            login = asyncio.ensure_future(log_in(client, settings))
             for name, data in self.steps:
                 end = client_end if name.startswith("client") else server_end
                 with suppress(OSError):
@@ -97,8 +110,12 @@ class LoginCase:
                 await asyncio.sleep(1)
                 for sock in (client, server):
                     assert sock.fileno() < 0, "a socket is left"
+                kept.check_invariants()
             finally:
-                for sock in (client, server, client_end, server_end):
+                if stream is not None:
+                    stream.abort()
+                    await asyncio.sleep(0)
+                for sock in (client, server, client_end, server_end, other, other_end):
                     sock.close()
         return ended
 
@@ -125,8 +142,22 @@ class LoginCase:
         return "accepted"
 
 
+async def left_behind(kept: KeptConnections, server: socket.socket, server_end: socket.socket) -> PacketStream:
+    """A connection that waits for a client such as the one that comes."""
+    stream = await PlainPackets(server).stream(asyncio.Event(), accepted=False)
+    server_end.send(packet(ok(), 1))
+    kept.give(stream, parse_greeting(greeting()), LIKE, reset=True)
+    while not kept.settled:
+        await asyncio.sleep(0)
+    server_end.recv(1 << 16)
+    for _ in range(AGREED):
+        kept.callers.note("", LIKE)
+    return stream
+
+
 def login_case(rng: random.Random) -> LoginCase:
-    steps = a_dialogue(rng)
+    kept = rng.random() < 0.4
+    steps = a_dialogue(rng, kept=kept)
     for _ in range(rng.choice((0, 0, 1, 1, 2, 5))):
         at = rng.randrange(len(steps))
         name, data = steps[at]
@@ -142,13 +173,13 @@ def login_case(rng: random.Random) -> LoginCase:
             steps.insert(at, (rng.choice(("client", "server")), rng.randbytes(rng.choice((3, 40)))))
         elif len(steps) > 1:
             del steps[at]
-    return LoginCase(rng.randrange(1 << 30), rng.random() < 0.3, tuple(steps))
+    return LoginCase(rng.randrange(1 << 30), rng.random() < 0.3, kept, tuple(steps))
 
 
-def a_dialogue(rng: random.Random) -> list[Step]:
+def a_dialogue(rng: random.Random, *, kept: bool) -> list[Step]:
     """As a client and MySQL have it."""
     plugin = rng.choice((b"caching_sha2_password", b"mysql_native_password", b"sha256_password"))
-    capabilities = NO_TLS & ~(1 << 3 | 1 << 5 | 1 << 11 | 1 << 20 | 1 << 21 | 1 << 26)
+    capabilities = CAPABILITIES ^ (1 << 4 if rng.random() < 0.1 else 0)
     response = handshake_response(answer=b"a" * 20, plugin=plugin, capabilities=capabilities)
     if rng.random() < 0.05:
         response = tls_request(capabilities, 1 << 24, 255)
@@ -156,7 +187,11 @@ def a_dialogue(rng: random.Random) -> list[Step]:
         ("server", packet(rng.choice((greeting(), greeting(plugin=plugin), error(1040, "08004", "Too many"))), 0)),
         ("client", packet(response, 1)),
     ]
-    server_number = client_number = 2
+    if kept:  # whether it is fit
+        steps[0] = steps.pop()
+        steps.append(("server", packet(rng.choice((ok(), ok(), ok(), error(1242, "21000", "two rows"))), 1)))
+    client_number = 2
+    server_number = 1 if kept else 2
     for _ in range(rng.choice((0, 0, 1, 2, 3))):
         asked = rng.choice((SWITCH, b"\1\4", b"\1\3", b"\1" + b"k" * 400, b"\2webauthn\0x", b"\xfe"))
         steps.append(("server", packet(asked, server_number)))

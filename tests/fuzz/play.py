@@ -18,7 +18,8 @@ from typing import Any, cast
 
 from structlog.testing import capture_logs
 
-from proxy.mysql.handshake import LoginSettings
+from external_upquery.upstream import parse_upstream
+from proxy.mysql.handshake import login_settings
 from proxy.mysql.listener import MysqlListener
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, packet
 from proxy.mysql.reads import Transactions
@@ -30,6 +31,8 @@ from tests.fuzz.strict_client import StrictClient, commands_of
 from tests.fuzz.system import BenchSystem, Counts, bench_shared
 from tests.fuzz.upstream import ScriptedUpstream
 from tests.support.mysql_packets import error
+
+NOBODY_LOGS_IN = login_settings(parse_upstream("mysql://root@127.0.0.1:1"))
 
 LIMIT = 300_000  # bytes of a command, --mysql-max-packet, mostly
 MUCH = 1 << 20  # bytes: more than a session holds of any kind
@@ -104,7 +107,7 @@ class Play:
         self._session, self._client, self._server = bench_session(
             self._shared, self._capabilities, self._upstream.heard, self._counts, (early, farewell)
         )
-        self._listener = MysqlListener(self._shared, cast(LoginSettings, None))  # nobody logs in
+        self._listener = MysqlListener(self._shared, NOBODY_LOGS_IN)
         self._upstream.transport = self._server
         for name, data in steps:
             self._step(name, data)

@@ -54,7 +54,7 @@ def test_native_passwords_are_relayed() -> None:
     with between(script) as proxy:
         pymysql.connect(host="127.0.0.1", port=proxy.port, user="ann", password="secret").close()
         session = proxy.logged_in()
-        assert (session.user, session.connection_id, session.server_version) == ("ann", 77, "9.7.0")
+        assert (session.user, session.connection_id, session.greeting.version) == ("ann", 77, "9.7.0")
         assert (session.client_tls, session.server_secure) == (False, False)
         with pytest.raises(pymysql.err.OperationalError, match=r"1045.*Access denied for user 'ann'"):
             pymysql.connect(host="127.0.0.1", port=proxy.port, user="ann", password="wrong")

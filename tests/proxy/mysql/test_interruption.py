@@ -6,29 +6,34 @@ import asyncio
 
 import pytest
 
-from proxy.mysql.interruption import Interrupted, Waiting, killed_query, time_limit
+from proxy.mysql.interruption import Interrupted, Waiting, kill_of, renumbered, time_limit
 
 
 @pytest.mark.parametrize(
-    ("text", "number"),
+    ("text", "killed"),
     [
-        ("KILL QUERY 17", 17),
-        ("/* a timeout */ kill  Query 17 ; -- now", 17),
+        ("KILL QUERY 17", (17, True)),
+        ("/* a timeout */ kill  Query 17 ; -- now", (17, True)),
+        ("KILL 17", (17, False)),
+        ("kill /* it */ CONNECTION 17;", (17, False)),
         *dict.fromkeys(
             (
-                "KILL 17", "KILL CONNECTION 17", "KILL QUERY", "KILL QUERY 17, 18", "KILL QUERY CONNECTION_ID()",
+                "KILL QUERY", "KILL QUERY 17, 18", "KILL QUERY CONNECTION_ID()", "KILL SOFT 17", "KILL",
                 "KILL QUERY '17'", "KILL QUERY 1.7", "KILL QUERY -17", "KILL QUERY @x", "KILL QUERY 0x11", "SELECT 17",
                 "KILL QUERY 17; KILL QUERY 18", "KILL QUERY 'unclosed", "KILL QUERY 17" + " " * 1000, "",
             )
         ).items(),
     ],
 )  # fmt: skip
-def test_whose_statement_is_killed(text: str, number: int | None) -> None:
-    assert killed_query(text.encode()) == number
+def test_what_is_killed(text: str, killed: tuple[int, bool] | None) -> None:
+    found = kill_of(text.encode())
+    assert (None if found is None else (found.number, found.query)) == killed
+    if found is not None:
+        assert renumbered(text.encode(), found, 4711) == text.replace("17", "4711").encode()
 
 
 def test_bytes_that_are_no_text_kill_nothing() -> None:
-    assert killed_query(b"KILL QUERY 1\xe4") is None
+    assert kill_of(b"KILL QUERY 1\xe4") is None
 
 
 @pytest.mark.parametrize(

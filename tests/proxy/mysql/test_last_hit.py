@@ -31,6 +31,7 @@ def test_a_session_that_begins_has_found_nothing() -> None:
     last = LastHit()
     assert last.asked_by(ASKS) and last.found_text(last.command) == FOUND_NONE
     assert not last.asked_by(Route(classify("SHOW WARNINGS")))
+    assert last.may_leave_none(Route(classify("SELECT FOUND_ROWS(), ROW_COUNT()")))
     last.passed(Route(classify("SELECT 1")), failed=False, several=False)
     assert not last.asked_by(ASKS) and last.found_text(last.command) == ""
 
