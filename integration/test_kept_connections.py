@@ -253,6 +253,26 @@ def test_no_variable_keeps_its_value(beside: Beside) -> None:
     assert done > 100, f"{done} were set, {skipped} cannot be"
 
 
+def test_counters_begin_anew(beside: Beside) -> None:
+    def counters() -> list[tuple[Any, ...]]:
+        with through(beside) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT * FROM performance_schema.session_status WHERE variable_name = 'Questions'"
+                " OR variable_name REGEXP '^(Com|Handler|Select|Sort|Created_tmp)_' ORDER BY 1"
+            )
+            return list(cursor.fetchall())
+
+    comes_to_be_foreseen(beside)
+    beside.call(lambda: beside.listener.kept.part_with_all())
+    of_new = counters()
+    left(beside)
+    leaves(through(beside), ["SELECT * FROM item ORDER BY n", "UPDATE item SET n = n + 1", "SHOW TABLES"])
+    left(beside)
+    before = goes_on(beside)
+    assert counters() == of_new and len(of_new) > 100
+    assert goes_on(beside) == before + 1
+
+
 # -- logins ------------------------------------------------------------------------------------------------------------
 
 ACCOUNTS = (
