@@ -34,6 +34,7 @@ from integration.hammer.writers import VersionWriter, Worker
 from integration.mysql_server import Server
 from integration.private_mysql import find_mysql
 from integration.proxy_thread import Beside, proxy_in_thread
+from proxy.accounts import Accounts
 from proxy.caches import OpenCache
 from proxy.mysql import cached_reads, reads
 from proxy.mysql.bounds import Bounds
@@ -45,7 +46,6 @@ from proxy.mysql.session_context import SessionContext
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.shown import Shown
 from proxy.mysql.upstream import Upstream
-from proxy.router import Router
 from upwell.client import Client
 
 LONGEST = 400.0  # seconds within which a fault must have been found; alone on a machine it takes some
@@ -85,7 +85,7 @@ def own_writes_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def rights_are_asked_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Router, "accounts_version", property(lambda self: 0, _nothing), raising=False)
+    patch.setattr(Accounts, "version", property(lambda self: 0, _nothing), raising=False)
     note = Grants.note
 
     def noted(grants: Grants, *told: Any, allowed: bool) -> None:

@@ -130,7 +130,7 @@ def test_a_changed_table_is_shown_as_before_and_one_of_its_own_is_not(
 
     async def scenario() -> None:
         async with shop(mysql, database, tmp_path) as (proxy, asker):
-            await until(lambda: proxy.app.router.accounts_version > 0)  # the first look at rights
+            await until(lambda: proxy.app.router.accounts.version > 0)  # the first look at rights
             await warm(asker, (BY_ID, (1,)))
             await asker.ask("BEGIN")
             await asker.ask(BY_ID, 1)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic
 
 import pytest
 
+from integration.grpc_app import held_back
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient
@@ -38,6 +39,17 @@ def beside(mysql: Server, database: str, tmp_path: Path) -> Iterator[Beside]:
             yield found
     finally:
         mysql.execute(f"DROP USER {USER}", f"DROP ROLE {ROLE}")
+
+
+@contextmanager
+def held(beside: Beside) -> Iterator[None]:
+    """The stream brings nothing meanwhile."""
+    holding = held_back(beside.proxy)
+    beside.call(holding.__enter__)
+    try:
+        yield
+    finally:
+        beside.call(lambda: holding.__exit__(None, None, None))
 
 
 class Pair:
@@ -88,6 +100,33 @@ def test_sessions_that_were_there_before_a_revoke_do_not_speak_for_others(beside
             for pair in (old, used, set_):
                 pair.reads()
             assert not new.reads()
+
+
+@pytest.mark.parametrize("kind", ["global", "database", "role"])
+def test_rights_that_were_read_before_the_stream_has_brought_their_change(beside: Beside, kind: str) -> None:
+    """Those of a session may be from before the change or from behind it: who is sure to be older does not speak for
+    it."""
+    grant, revoke = RIGHTS[kind]
+    names = {"user": USER, "db": beside.proxy.database, "role": ROLE}
+    beside.mysql.execute(
+        f"GRANT SELECT ON `{beside.proxy.database}`.* TO {ROLE}",
+        grant.format(**names),
+        f"SET DEFAULT ROLE ALL TO {USER}",
+    )
+    beside.caught_up()
+    with ExitStack() as stack:
+        old, used, set_ = (Pair(stack, beside) for _ in range(3))
+        assert old.reads() and used.reads() and set_.reads()
+        with held(beside):
+            beside.mysql.execute(revoke.format(**names))
+            new = Pair(stack, beside)
+            used.ask(f"USE `{beside.proxy.database}`")
+            set_.ask("SET ROLE DEFAULT")
+        beside.caught_up()
+        for _ in range(2):
+            for pair in (old, used, set_, new):
+                pair.reads()
+        assert not new.reads()
 
 
 def test_a_mandatory_role_that_is_taken_away_is_taken_from_hits_too(

@@ -31,7 +31,7 @@ WAYS = {
 @pytest.fixture
 def cached(asker: Asker) -> Iterator[Asker]:
     """A cache of a table `t`, and another table with the same columns."""
-    asker.beside.until(lambda: asker.beside.shared.system.accounts_version > 0)  # the first look at rights
+    asker.beside.until(lambda: asker.beside.shared.system.accounts.version > 0)  # the first look at rights
     asker.begin([
         *(f"CREATE TABLE {name} (id INT PRIMARY KEY, s VARCHAR(9))" for name in ("t", "other")),
         *("INSERT INTO t VALUES (1, 'a'), (2, 'b')", "INSERT INTO other VALUES (1, 'x')"),

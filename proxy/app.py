@@ -244,7 +244,7 @@ async def log_reads(app: App) -> None:
 
 
 def watch_of(engine: Engine, executor: Executor, router: Router) -> SourceWatch:
-    return SourceWatch(executor.history, lambda: engine.ring.position.freeze(), router.rights_changed)
+    return SourceWatch(executor.history, lambda: engine.ring.position.freeze(), router.accounts)
 
 
 def automatic(config: Config, router: Router, stream: BinlogSource) -> AutoCache | None:

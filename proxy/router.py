@@ -23,6 +23,7 @@ from planner.explain import dot, explain
 from planner.hints import MARK
 from planner.matcher import QueryMatcher
 from proxy.access_log import AccessLog
+from proxy.accounts import Accounts
 from proxy.api import (
     BY_GRPC,
     DEFAULT_WAIT,
@@ -117,8 +118,8 @@ class Router:
         self._changed_at = monotonic()
         self.lateness: Lateness | None = None
         self.session_figures: Callable[[], dict[str, int]] = dict  # of the MySQL listener
-        # Other numbers after each change of accounts and their rights, and of that and of caches.
-        self.accounts_version = self.changes = 0
+        self.changes = 0  # another number after each change of accounts and their rights, or of caches
+        self.accounts = Accounts(self._on_change)
         self.moment = Moment(0, engine.ring.pushed)
         matcher.on_change = self._on_change
         self._visible = VisibleTimes(lambda: stream.skew)
@@ -343,7 +344,7 @@ class Router:
     def written_unlogged(self, account: str, *, schema: bool) -> None:
         self.count("unlogged_writes")
         self._catalog.written_unlogged(account, schema=schema)
-        self.rights_changed()
+        self.accounts.changed()
 
     def sequence(self) -> int:
         return self._engine.memory.sequence
@@ -358,7 +359,7 @@ class Router:
         """An event of the stream has been processed."""
         self._changed_at = monotonic()
         if isinstance(event, Gap) or (isinstance(event, Progress) and event.accounts):
-            self.rights_changed()
+            self.accounts.changed()
         self._note_moment()
         self._visible.on_stream(event)
         self._freshener.on_stream(event)
@@ -420,10 +421,6 @@ class Router:
             return self.position()
         found = self._ring.position_at(moment.pushed) if moment.ring == self.moment.ring else None
         return "" if found is None else str(found)
-
-    def rights_changed(self) -> None:
-        self.accounts_version += 1
-        self._on_change()
 
     def _on_change(self) -> None:
         self.changes += 1

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gtid_tracker.gtid import GtidSet
+from proxy.accounts import Accounts
 from proxy.api import DEFAULT_WAIT, Answer, Cache, Demand, ListLookup, Lookup, Moment, ParameterValue, System
 from proxy.between import Between
 from sqltypes.errors import Fault
@@ -135,8 +136,10 @@ class SessionSystem(System, Protocol):
     @property
     def faults(self) -> FaultLog: ...
 
-    accounts_version: int  # another number after each change of accounts and their rights
-    changes: int  # another number after each change of `caches_version` or `accounts_version`
+    @property
+    def accounts(self) -> Accounts: ...
+
+    changes: int  # another number after each change of `caches_version` or of the version of accounts
 
     def look_again(self) -> None:
         """What a session has at hand of its hits is wrong from now on: `changes` is another number."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from gtid_tracker.gtid import GtidSet
+from proxy.accounts import Accounts
 from sqltypes.errors import UpwellError
 
 EVERY = 1.0  # seconds
@@ -22,13 +23,15 @@ PATIENCE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What MySQL said. `owned` was read before `executed`; `position` is what the stream had brought before that."""
+    """What MySQL said. `owned` was read before `executed`; `position` is what the stream had brought before that.
+    `asked`: when it had not been asked yet."""
 
     at: float
     position: GtidSet
     server_uuid: str
     owned: GtidSet
     executed: GtidSet
+    asked: float = float("-inf")
 
 
 class SourceWatch:
@@ -40,13 +43,13 @@ class SourceWatch:
         self,
         ask: Callable[[], Awaitable[tuple[str, GtidSet, GtidSet, str]]],
         position: Callable[[], GtidSet],
-        rights_changed: Callable[[], None],
+        accounts: Accounts,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         """`ask`: the server's UUID, what it owns, what it has executed, the settings on which rights depend."""
         self._ask = ask
         self._position = position
-        self._rights_changed = rights_changed
+        self._accounts = accounts
         self._rights = ""
         self._clock = clock
         self._asked_at = float("-inf")
@@ -61,16 +64,16 @@ class SourceWatch:
             self._asking = asyncio.get_running_loop().create_task(self._read())
 
     async def _read(self) -> None:
-        position = self._position()
+        asked, position = self._clock(), self._position()
         try:
             server, owned, executed, rights = await self._ask()
         except UpwellError:  # out of reach: the stream finds out itself
             self._reading = None
             return
-        self._reading = Reading(self._clock(), position, server, owned, executed)
+        self._reading = Reading(self._clock(), position, server, owned, executed, asked)
         if rights != self._rights:
             self._rights = rights
-            self._rights_changed()
+            self._accounts.changed()
 
     def doubt(self, followed: str, lag: float) -> str:
         """Why the stream may not be the source's history; "" if nothing says so. Told once for each reading.
@@ -86,6 +89,8 @@ class SourceWatch:
             return "the source does not have all that its stream has brought"
         position = self._position()
         lacking = reading.executed.difference(position)
+        if not lacking:
+            self._accounts.current_at = reading.asked
         since, before = self._missing or (reading.at, lacking)
         still = lacking.intersection(before)
         if not still or lag > PATIENCE / 2:

@@ -92,7 +92,7 @@ def context_of(shared: Shared, logged_in: LoggedIn) -> SessionContext:
     state = SessionState(
         database=logged_in.database,
         eof=not capabilities & CLIENT_DEPRECATE_EOF,
-        accounts=lambda: shared.system.accounts_version,
+        accounts=shared.system.accounts,
         set_names=shared.set_names,
     )
     state.note_rights(login=True)

@@ -14,11 +14,12 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gtid_tracker.gtid import GtidSet
 from planner.needs import ESCAPES
+from proxy.accounts import Accounts
 from proxy.mysql.announces import NOBODY, Announces
 from proxy.mysql.ansi_quotes import with_backticks
 from proxy.mysql.lacking import OTHER_BYTES, lacks
@@ -30,7 +31,7 @@ from proxy.mysql.packets import (
     read_lenenc,
 )
 from proxy.mysql.responses import NO_STATUS, Outcome
-from proxy.mysql.rights_read import NEVER, RightsRead, doubted, parted, read_anew
+from proxy.mysql.rights_read import NEVER, RightsRead, doubted, parted, read_anew, settled
 from proxy.mysql.session_variables import (
     ALWAYS,
     ASCII,
@@ -85,11 +86,11 @@ class SessionState:
     known: bool = False
     account: str = ""
     identity: str = ""  # the account and its roles, by which rights are remembered
-    accounts: Callable[[], int] = int  # the version of accounts and their rights
+    accounts: Accounts = field(default_factory=Accounts)
     set_names: SetNames = field(default_factory=SetNames)  # what is known of it, for all sessions
     names: Names | None = None  # of a SET NAMES behind which MySQL has not been asked what the session is like
     role_set: bool = False  # by SET ROLE, since MySQL was asked for the roles
-    rights: RightsRead = NEVER
+    rights_read: RightsRead = NEVER
     values: dict[str, str] = field(default_factory=dict)  # of its variables
     eof: bool = False  # the client has no CLIENT_DEPRECATE_EOF
     # Which texts and strings MySQL reads as in the sessions that fill caches: "" all, else those of this character set.
@@ -333,7 +334,7 @@ class SessionState:
             self.note_rights(database=known and database != self.database)
             if known and identity != self.identity and not self.role_set:
                 # A routine leaves the database's rights as they were with the roles before.
-                self.rights = parted(self.rights)
+                self.rights_read = parted(self.rights_read)
         self.role_set = False
         self.account, self.identity, self.database = account, identity, database
         self.values = {name: text or "" for name, text in zip(ASKED, row[5:], strict=True)}
@@ -368,13 +369,20 @@ class SessionState:
         self._note_limits()
         self.known = self.token_known
 
+    @property
+    def rights(self) -> tuple[int, int, int]:
+        """As of which versions of accounts its rights are. What MySQL says to one session is another's where they and
+        `identity` are the same."""
+        self.rights_read = settled(self.rights_read, self.accounts)
+        return self.rights_read.versions
+
     def note_rights(self, *, login: bool = False, database: bool = False) -> None:
         """MySQL has just read these rights of the session."""
-        self.rights = read_anew(self.rights, self.accounts(), login=login, database=database)
+        self.rights_read = read_anew(self.rights_read, self.accounts, login=login, database=database)
 
     def doubt_rights(self) -> None:
         """The roles may be others."""
-        self.rights = doubted(self.rights, self.accounts())
+        self.rights_read = doubted(self.rights_read, self.accounts)
 
     def forget_values(self) -> None:
         """No variable has a value that is the caches', as far as is known."""

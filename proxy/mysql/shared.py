@@ -154,7 +154,7 @@ class Shared:
         self.clock = clock
         self._matcher = matcher
         self.texts: TextMatcher[Route] = TextMatcher(matcher)
-        self.grants = Grants(lambda: (system.caches_version, system.accounts_version))
+        self.grants = Grants(lambda: (system.caches_version, system.accounts.version))
         self.announced = AnnouncedTexts()
         # How answers are recoded for a character set of results, by its name; None: not known.
         self.character_sets: dict[str, Recode | None] = dict.fromkeys(OF_BMP, to_utf8mb3)

@@ -12,6 +12,7 @@ from zlib import crc32
 
 from gtid_tracker.gtid import GtidSet
 from planner.matcher import QueryMatcher
+from proxy.accounts import Accounts
 from proxy.api import Answer, CacheInfo, MadeBy, ParameterInfo, ParameterValue, Served, SystemStatus
 from proxy.mysql.packets import lenenc
 from proxy.mysql.shared import MysqlOptions, Shared
@@ -150,7 +151,7 @@ class BenchSystem:
     """Two caches, for QUERY and OTHER_QUERY. `up`: whether MySQL is said to answer."""
 
     matcher: QueryMatcher
-    accounts_version: int = 0
+    accounts: Accounts = field(default_factory=Accounts)
     up: bool = True
     asked: int = 0
     looks: int = 0
@@ -173,7 +174,7 @@ class BenchSystem:
 
     @property
     def changes(self) -> int:
-        return self.caches_version + self.accounts_version + self.looks
+        return self.caches_version + self.accounts.version + self.looks
 
     @property
     def faults(self) -> Any:
@@ -186,7 +187,7 @@ class BenchSystem:
         self.matcher.changes += 1
 
     def change_rights(self) -> None:
-        self.accounts_version += 1
+        self.accounts.changed()
 
     def say_up(self, up: bool) -> None:
         self.up = up

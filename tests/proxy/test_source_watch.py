@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from gtid_tracker.gtid import GtidSet
+from proxy.accounts import Accounts
 from proxy.source_watch import EVERY, PATIENCE, Reading, SourceWatch
 from sqltypes.errors import SourceDown
 
@@ -22,7 +23,8 @@ def gtids(numbers: str) -> GtidSet:
 class Scene:
     def __init__(self, position: str) -> None:
         self.position = position
-        self.watch = SourceWatch(self._ask, lambda: gtids(self.position), lambda: None)
+        self.accounts = Accounts()
+        self.watch = SourceWatch(self._ask, lambda: gtids(self.position), self.accounts)
 
     async def _ask(self) -> tuple[str, GtidSet, GtidSet, str]:
         raise AssertionError("nobody asks")
@@ -88,7 +90,8 @@ class Asked:
         self.down = False
         self.asked = self.told = 0
         self.may_answer = asyncio.Event()
-        self.watch = SourceWatch(self._ask, lambda: gtids(self.position), self._rights_changed, lambda: self.clock)
+        self.accounts = Accounts(self._rights_changed, lambda: self.clock)
+        self.watch = SourceWatch(self._ask, lambda: gtids(self.position), self.accounts, lambda: self.clock)
 
     async def _ask(self) -> tuple[str, GtidSet, GtidSet, str]:
         self.asked += 1
@@ -120,6 +123,23 @@ def play(scenario: Callable[[Asked], Coroutine[None, None, None]]) -> None:
         await asked.watch.close()
 
     asyncio.run(played())
+
+
+def test_a_stream_that_lacks_nothing_was_current_when_mysql_was_asked() -> None:
+    async def scenario(asked: Asked) -> None:
+        asked.watch.tick()
+        await asked.turns()
+        began = asked.clock
+        asked.clock += EVERY / 2  # what is executed meanwhile MySQL may not tell
+        asked.may_answer.set()
+        await asked.turns()
+        assert not asked.watch.doubt(SERVER, 0.0) and asked.accounts.current_at == began
+        asked.executed = "1-6"
+        assert not await asked.round() and asked.accounts.current_at == began
+        asked.position = "1-6"
+        assert not await asked.round() and asked.accounts.current_at == asked.clock
+
+    play(scenario)
 
 
 def test_mysql_is_asked_once_in_a_while_and_not_again_before_it_has_answered() -> None:

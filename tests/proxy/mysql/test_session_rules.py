@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 
+from proxy.accounts import Accounts
 from proxy.mysql.effects import Effects, effects_of
 from proxy.mysql.packets import STATUS_AUTOCOMMIT, STATUS_IN_TRANS, ErrorAnswer
 from proxy.mysql.responses import NO_STATUS, Outcome
+from proxy.mysql.rights_read import RightsRead
 from proxy.mysql.session_rules import Sent, after, ends_shown, untold
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import ASKED
 from proxy.mysql.statement_kind import classify
 
+READ = RightsRead((3, 3, 3), (0.0, 0.0, 0.0))
 ALONE, IN_ONE, OFF = STATUS_AUTOCOMMIT, STATUS_AUTOCOMMIT | STATUS_IN_TRANS, 0
 FAILED = 0  # of flags: an error, which tells none
 
@@ -132,22 +135,30 @@ def test_what_no_tracker_tells_of_may_be_anything() -> None:
     assert state.hiding and state.unsettled and state.locked
 
 
+def accounts_at(version: int) -> Accounts:
+    found = Accounts()
+    found.current_at = 100.0  # since READ, and long ago
+    for _ in range(version):
+        found.changed()
+    return found
+
+
 @pytest.mark.parametrize("sql", ["SET ROLE NONE", "SET ROLE r; SELECT 1", "CALL p()", "SELECT f(1)", "SET @x = f(1)"])
 @pytest.mark.parametrize("errno", [0, 1054])
 def test_where_roles_may_be_read_anew_rights_are_no_other_sessions(sql: str, errno: int) -> None:
     """Where rights have changed since they were read: else they are what they were."""
     then = FAILED if errno else ALONE
-    assert left_by(sql, ALONE, then, errno=errno, rights=(3, 3, 3), accounts=lambda: 3).rights == (3, 3, 3)
-    one, other = (left_by(sql, ALONE, then, errno=errno, rights=(3, 3, 3), accounts=lambda: 4) for _ in range(2))
+    assert left_by(sql, ALONE, then, errno=errno, rights_read=READ, accounts=accounts_at(3)).rights == (3, 3, 3)
+    one, other = (left_by(sql, ALONE, then, errno=errno, rights_read=READ, accounts=accounts_at(4)) for _ in range(2))
     assert one.rights[0] == other.rights[0] == 3, "global rights are read at the login"
     assert not {3, 4}.intersection(one.rights[1:] + other.rights[1:]) and one.rights[1:] != other.rights[1:]
-    assert left_by("SELECT 1", ALONE, ALONE, rights=(3, 3, 3), accounts=lambda: 4).rights == (3, 3, 3)
+    assert left_by("SELECT 1", ALONE, ALONE, rights_read=READ, accounts=accounts_at(4)).rights == (3, 3, 3)
 
 
 def test_roles_that_a_routine_has_set_are_no_other_sessions() -> None:
     """MySQL goes on by the database's rights of the roles before."""
     for sql, alike in (("SET ROLE NONE", True), ("CALL p()", False), ("SELECT f(1)", False)):
-        state = left_by(sql, ALONE, ALONE, identity="u r", account="u", rights=(3, 3, 3), accounts=lambda: 3)
+        state = left_by(sql, ALONE, ALONE, identity="u r", account="u", rights_read=READ, accounts=accounts_at(3))
         state.learn(["x", "u", "NONE", "", "UTC", *("0" for _ in ASKED)], bytes(20))
         assert state.identity == "u NONE" and (state.rights == (3, 3, 3)) == alike
 
