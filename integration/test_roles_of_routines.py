@@ -20,9 +20,12 @@ USER, ROLE = "of_routines", "role_of_routines"
 WAYS = {
     "a procedure": "CALL {}_role()",
     "a function": "SELECT {}_role_of()",
+    "one that is named as a type": "SELECT roles_of_routines.datetime('{}') path",
     "in SET": "SET @x = {}_role_of()",
     "in DO": "DO {}_role_of()",
     "in a write": "INSERT INTO other VALUES ({}_role_of())",
+    "in a write that selects": "INSERT INTO other SELECT HIGH_PRIORITY {}_role_of()",
+    "of what is written": "INSERT INTO other VALUES (1), (1) ON DUPLICATE KEY UPDATE id = {}_role_for(VALUES(id))",
     "a write that fails": "INSERT INTO other VALUES ({}_role_of()), (1), (1)",
     "behind another": "SELECT 1; CALL {}_role()",
     "prepared by SQL": "EXECUTE {}",
@@ -43,7 +46,13 @@ def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             f"CREATE PROCEDURE {name}_role() SQL SECURITY INVOKER SET ROLE {roles}",
             f"CREATE FUNCTION {name}_role_of() RETURNS INT DETERMINISTIC SQL SECURITY INVOKER"
             f" BEGIN SET ROLE {roles}; RETURN 1; END",
+            f"CREATE FUNCTION {name}_role_for(id INT) RETURNS INT DETERMINISTIC SQL SECURITY INVOKER"
+            f" BEGIN SET ROLE {roles}; RETURN id + 1; END",
         ]
+    statements.append(
+        "CREATE FUNCTION datetime(which VARCHAR(9)) RETURNS INT DETERMINISTIC SQL SECURITY INVOKER"
+        f" BEGIN IF which = 'no' THEN SET ROLE NONE; ELSE SET ROLE {ROLE}; END IF; RETURN 1; END"
+    )
     (before,) = mysql.execute("SELECT @@log_bin_trust_function_creators")
     mysql.execute("SET GLOBAL log_bin_trust_function_creators = ON")
     state = Path(tmp_path_factory.mktemp("state"))
@@ -63,7 +72,7 @@ def granted(beside: Beside) -> None:
     database = beside.proxy.database
     beside.mysql.execute(
         f"GRANT SELECT ON {database}.item TO {ROLE}", f"GRANT {ROLE} TO {USER}", f"SET DEFAULT ROLE ALL TO {USER}",
-        f"GRANT EXECUTE ON {database}.* TO {USER}", f"GRANT INSERT ON {database}.other TO {USER}",
+        f"GRANT EXECUTE ON {database}.* TO {USER}", f"GRANT SELECT, INSERT, UPDATE ON {database}.other TO {USER}",
         f"DELETE FROM {database}.other",
     )  # fmt: skip
     beside.caught_up()

@@ -19,6 +19,10 @@ def word(tokens: Sequence[Token], index: int) -> str:
     return ""
 
 
+_WRITES = frozenset({"INSERT", "REPLACE", "IGNORE", "DELAYED", "LOW_PRIORITY", "HIGH_PRIORITY"})
+"""Words ahead of a written table's name, where INTO is left out. SELECT HIGH_PRIORITY may stand in such a statement."""
+
+
 def unknown_call(tokens: Sequence[Token], version: ServerVersion) -> Token | None:
     """The first name before a bracket that may call what is no function of MySQL's own, or one that writes, locks,
     waits or changes the session. `version`: the server's."""
@@ -51,7 +55,9 @@ def _unknown(tokens: Sequence[Token], index: int, closed: int, parted: bool, ver
     token = tokens[index]
     if token.kind not in ("word", "quoted") or _names_no_function(tokens, index, closed):
         return False
-    if word(tokens, index + 2) in READS:
+    behind = word(tokens, index + 2)
+    is_column = behind == "VALUES" and index + 3 < len(tokens) and tokens[index + 3].text == "("  # no VALUES ROW(...)
+    if behind in READS and not is_column:
         return False  # ANY (SELECT ...): an argument would have brackets of its own
     name = token.text.lower()
     qualified = index > 0 and tokens[index - 1].text == "."
@@ -71,8 +77,9 @@ def _names_no_function(tokens: Sequence[Token], index: int, closed: int) -> bool
     do those of COLUMNS behind the path of a JSON_TABLE. Those of DATETIME there hold digits."""
     if word(tokens, index) == "COLUMNS" and index and tokens[index - 1].kind == "string":
         return True
-    if word(tokens, index) == "DATETIME" and word(tokens, closed + 1) in ("PATH", "EXISTS"):
-        return True  # nothing of these names stands behind a call
+    qualified = index > 0 and tokens[index - 1].text == "."
+    if word(tokens, index) == "DATETIME" and not qualified and word(tokens, closed + 1) in ("PATH", "EXISTS"):
+        return True  # without its database's name no function of this one can be called
     start = index
     while start > 1 and tokens[start - 1].text == ".":
         start -= 2
@@ -81,6 +88,6 @@ def _names_no_function(tokens: Sequence[Token], index: int, closed: int) -> bool
     before = word(tokens, start - 1)
     if before in ("INTO", "AS") or tokens[start - 1].text == ")":
         return True
-    if before in ("INSERT", "REPLACE", "IGNORE", "DELAYED", "LOW_PRIORITY", "HIGH_PRIORITY"):
-        return word(tokens, 0) in ("INSERT", "REPLACE")
+    if before in _WRITES:
+        return word(tokens, 0) in ("INSERT", "REPLACE") and all(word(tokens, at) in _WRITES for at in range(start))
     return word(tokens, closed + 1) == "AS" and closed + 2 < len(tokens) and tokens[closed + 2].text == "("
