@@ -19,7 +19,7 @@ class Grants:
     """Invariants:
     1. What is remembered is of one cache, and one account with its roles, in sessions whose rights MySQL has read at
        the same versions: it keeps global rights until a session ends, a database's until USE, a role's until SET ROLE.
-       Where that is not known, the session has a version of its own (`SessionState.doubt_rights`).
+       Where that is not known, the session has a version of its own (`SessionState.rights`).
     2. It was asked at the version that `_of_version` is.
     """
 
