@@ -1,5 +1,6 @@
 """Quick hits of transactions: in REPEATABLE READ all that hits show is one state, whatever is written meanwhile; in
-READ COMMITTED it is the newest. Every write changes all rows, so that each answer tells the state that it is of."""
+READ COMMITTED it is the newest. Every write changes all rows, so that each answer tells the state that it is of. Now
+and then all that is held is evicted: there is nothing then that what was shown could be compared with."""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ def life(beside: Beside, seed: int, level: str) -> tuple[Counter[str], int]:
         reader.warm()
         reader.begin()
         for _ in range(STEPS):
-            match random.choice(["read"] * 15 + ["write", "end", "end"]):
+            match random.choice(["read"] * 30 + ["write"] * 2 + ["end"] * 4 + ["evict"]):
                 case "read":
                     reader.read()
                     if level == "READ COMMITTED":
@@ -109,6 +110,8 @@ def life(beside: Beside, seed: int, level: str) -> tuple[Counter[str], int]:
                         another.query(ONE.format(key))
                     if level == "READ COMMITTED":
                         reader.states = {"hit": set(), "passed": set()}
+                case "evict":
+                    beside.call(lambda: beside.proxy.app.engine.sieve.evict_to(0))
                 case "end":
                     mixes += reader.mixed()
                     client.query(random.choice(["COMMIT", "ROLLBACK"]))
