@@ -8,13 +8,28 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
-from integration.oracle.trees import DATE, NULL, Spelled, decimal, double, integer, moment, payload, spelled, string
+from integration.oracle.trees import (
+    DATE,
+    LONGLONG,
+    NULL,
+    TINY,
+    UNSIGNED,
+    Spelled,
+    decimal,
+    double,
+    integer,
+    moment,
+    payload,
+    spelled,
+    string,
+)
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
@@ -169,6 +184,37 @@ def test_what_was_bound_before_counts(beside: Beside) -> None:
             given = [spelled(value), integer(1)]
             assert bound(through, ours.id, given) == bound(direct, own.id, given), value
         assert TYPED_BEFORE in last_served(beside, through)
+
+
+HISTORIES = ("NVN", "VVV", "NVNV", "NNVV", "VNV", "VVNN", "VVVV")
+
+
+@pytest.mark.parametrize(
+    ("item", "value"),
+    [
+        *(("? AS x", value) for value in (integer(2), integer(2, TINY), string("a"))),
+        *(("COALESCE(s, ?) AS x", value) for value in (integer(2), double(2.0), string("a"))),
+        *(("n + ? AS x", value) for value in (integer(2), replace(integer(2), type=LONGLONG | UNSIGNED))),
+        ("SUM(n + ?) AS x", replace(integer(2), type=LONGLONG | UNSIGNED)),
+        ("IF(n > 0, ?, s) AS x", double(2.0)),
+    ],
+    ids=str,
+)
+def test_null_of_a_type_among_values_of_it(beside: Beside, item: str, value: Spelled) -> None:
+    """What MySQL has resolved for NULL it resolves anew for a value, and goes on with that for NULL."""
+    form = f"SELECT {item} FROM u WHERE id = ?"
+    nothing = replace(value, text="NULL", data=None)
+    served: Counter[str] = Counter()
+    with beside.client() as through, beside.direct() as direct:
+        through.query(f"CREATE CACHE shown FROM {form}")
+        for history in HISTORIES * 2:
+            own, ours = direct.prepare(form), through.prepare(form)
+            for number, what in enumerate(history):
+                given = [value if what == "V" else nothing, integer(1)]
+                theirs, mine = bound(direct, own.id, given), bound(through, ours.id, given)
+                served[last_served(beside, through).split(" ")[0]] += 1
+                assert theirs == mine, f"{history[: number + 1]} {last_served(beside, through)}"
+    assert served["passed"] and served["hit"], served
 
 
 def test_what_tells_its_digits_is_mysqls(beside: Beside) -> None:

@@ -358,8 +358,9 @@ def _kind_of_null(kind: int, null: int) -> int:
 
 
 def _is_covered(kind: int, before: int) -> bool:
-    """Whether a parameter fits as MySQL has resolved it for the one before. NULL always does."""
-    return kind in (before, -before, NULL_TYPE)
+    """Whether a parameter fits as MySQL has resolved it for the one before. NULL always does, but no value fits what is
+    resolved for NULL: MySQL announces other columns behind it."""
+    return kind in (before, NULL_TYPE) or 0 > kind == -before
 
 
 def _bits(bitmap: bytes) -> Iterator[int]:

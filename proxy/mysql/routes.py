@@ -29,6 +29,7 @@ from sqltypes.schema import INTEGER_TYPES, SqlType
 NO_CACHE = "no cache for this query"
 SKIPPED = "the query asks to skip the cache"
 TYPED_BEFORE = "a parameter whose type no column tells was bound with another type, by which MySQL may go on reading it"
+NULL_SHOWN = "NULL is bound for what is shown: MySQL announces columns by what was bound before"
 SIGN = 1 << 63  # with it a whole number of 64 bits is another one with a sign than without
 KEYS = 2000  # that are remembered of one statement
 LONGEST_KEY = 2048  # bytes of a text, or of an execution's parameters, that is remembered with its key
@@ -237,6 +238,8 @@ class Target:
             return TYPED_BEFORE
         if self.compared.are_odd(values):
             return "a string that is no plain number, date or time: MySQL may go on comparing by it"
+        if None in values and any(values[at] is None for at in self.tells):
+            return NULL_SHOWN
         if any(statement.ranks) and self.compared.has_signs(values):
             return "MySQL takes a number of the list for another one since a fraction was bound"
         return ""
