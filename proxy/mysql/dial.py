@@ -7,7 +7,7 @@ import errno
 import socket
 
 from external_upquery.upstream import Upstream
-from sqltypes.errors import SourceDown
+from proxy.mysql.login_errors import source_down
 
 Address = str | tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 
@@ -48,9 +48,3 @@ async def connected(upstream: Upstream) -> socket.socket:
 def _connects_at_once(sock: socket.socket, address: Address) -> bool:
     """On one machine a connection is there before the call returns, which says otherwise; a second one tells."""
     return sock.connect_ex(address) == 0 or sock.connect_ex(address) in (0, errno.EISCONN)
-
-
-def source_down(number: int, message: str) -> SourceDown:
-    down = SourceDown(message)
-    down.errno = number
-    return down

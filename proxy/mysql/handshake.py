@@ -16,15 +16,15 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from external_upquery.upstream import Upstream
 from proxy.mysql.auth_relay import CACHING_SHA2, DENY_ME, AuthRelay, Outcome, Step, Terms, Turn
 from proxy.mysql.compression import Compression, agreed
-from proxy.mysql.dial import connected, source_down
+from proxy.mysql.dial import connected
 from proxy.mysql.error_numbers import login_error
 from proxy.mysql.kept import Kept, KeptConnections, Likeness, likeness
+from proxy.mysql.login_errors import CLIENT_SPEAKS, MYSQL_SPEAKS, source_down, source_error, unauthenticated
 from proxy.mysql.login_packets import (
     NONCE,
     ChangeUser,
@@ -41,7 +41,7 @@ from proxy.mysql.login_packets import (
     upstream_capabilities,
     wants_tls,
 )
-from proxy.mysql.packet_stream import Lost, OutOfOrder, PacketStream, PlainPackets, Tls, TooLarge
+from proxy.mysql.packet_stream import Lost, PacketStream, PlainPackets, Tls
 from proxy.mysql.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_PLUGIN_AUTH,
@@ -57,9 +57,6 @@ from proxy.mysql.password_key import PasswordKeys
 from sqltypes.errors import (
     ClientLeft,
     DeadlinePassed,
-    MalformedRequest,
-    SourceError,
-    Unauthenticated,
     UpwellError,
 )
 
@@ -263,7 +260,7 @@ class _Login:
                     return parse_greeting(payload)
             self._server = None
             server.close()
-            error = _source_error(payload)
+            error = source_error(payload)
             if error.errno == TOO_MANY and self._settings.kept.part_with_all():
                 tries = TRIES
             tries -= 1
@@ -302,9 +299,9 @@ class _Login:
                 self._client_tls = True
                 payload = await client.packet()
             elif self._settings.client_tls_required and not self._client_is_local:
-                raise _unauthenticated(3159, "HY000", "connections without TLS are not accepted here")
+                raise unauthenticated(3159, "HY000", "connections without TLS are not accepted here")
             if is_too_old(payload):
-                raise _unauthenticated(1251, "08004", "the client's protocol is older than MySQL 4.1's")
+                raise unauthenticated(1251, "08004", "the client's protocol is older than MySQL 4.1's")
             response = parse_handshake_response(payload, offered)
             if not self._client_tls:
                 client = await self._client_stream(plain)
@@ -330,7 +327,7 @@ class _Login:
         """A new connection in the place of the one on which the client was greeted: its greeting, and the client's
         answer to its nonce."""
         if not response.capabilities & CLIENT_PLUGIN_AUTH:
-            raise _unauthenticated(
+            raise unauthenticated(
                 1251, "08004", "Client does not support authentication protocol requested by server;"
                 " consider upgrading MySQL client",
             )  # fmt: skip
@@ -438,9 +435,9 @@ class _Login:
             return step.final
         self._last_words = step.final
         if step.outcome is Outcome.DENIED:
-            raise _source_error(step.final)
+            raise source_error(step.final)
         refused = parse_error(step.final)
-        raise _unauthenticated(refused.errno, refused.sqlstate, refused.message)
+        raise unauthenticated(refused.errno, refused.sqlstate, refused.message)
 
     async def _next(self, relay: AuthRelay, client: PacketStream, server: PacketStream) -> Step:
         """What follows from the next word of either side."""
@@ -515,48 +512,4 @@ def _compression(response: HandshakeResponse) -> Compression | None:
         return agreed(response.capabilities, response.zstd_level)
     except ValueError:
         words = "Invalid zstd compression level for algorithm 'zstd'."
-        raise _unauthenticated(3923, "HY000", words) from None
-
-
-class _Speaks:
-    """Says whose fault it is where something is lost or malformed within. It has no state, and so there is one of each:
-    a login enters a dozen."""
-
-    def __init__(self, fault: Callable[[Lost | Malformed], UpwellError]) -> None:
-        self._fault = fault
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Lost | Malformed):
-            raise self._fault(error) from error
-
-
-def _of_client(error: Lost | Malformed) -> UpwellError:
-    if isinstance(error, Lost):
-        return ClientLeft(f"the client left before its login was over: {error}")
-    bad = MalformedRequest(f"bad handshake: {error}")
-    numbers = {OutOfOrder: 1156, TooLarge: 1153}
-    bad.errno = numbers.get(type(error), 1043)
-    return bad
-
-
-def _of_mysql(error: Lost | Malformed) -> UpwellError:
-    if isinstance(error, Lost):
-        return source_down(2013, f"Lost connection to MySQL server during the login: {error}")
-    return source_down(2027, f"MySQL sent what is no part of a login: {error}")
-
-
-CLIENT_SPEAKS, MYSQL_SPEAKS = _Speaks(_of_client), _Speaks(_of_mysql)
-
-
-def _source_error(payload: bytes) -> SourceError:
-    answer = parse_error(payload)
-    return SourceError(answer.errno, answer.sqlstate, answer.message)
-
-
-def _unauthenticated(number: int, sqlstate: str, message: str) -> Unauthenticated:
-    denied = Unauthenticated(message)
-    denied.errno, denied.sqlstate = number, sqlstate
-    return denied
+        raise unauthenticated(3923, "HY000", words) from None
