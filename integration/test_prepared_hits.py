@@ -349,6 +349,39 @@ def test_a_limit_takes_what_mysql_takes(items: Beside, type_: int, value: bytes)
             assert comparable(client, client.execute(statements[1].id, given)) == wanted
 
 
+@pytest.mark.parametrize("value", [None, number(1)], ids=["NULL", "value"])
+def test_types_that_mysql_refuses(items: Beside, value: bytes | None) -> None:
+    """It refuses those that nothing can be bound with, also for NULL, and such with bits that mean nothing."""
+    types = list(range(256)) if value is None else []
+    types += [0x0100 | LONGLONG, 0x4000 | LONGLONG, UNSIGNED | 0x4000 | LONGLONG, 0x0100 | NULL]
+    refused = 0
+    with items.direct() as direct, items.client() as client:
+        statement = client.prepare(BY_ID).id
+        read_until_hit(items, client, client.execute, statement, bound([LONGLONG], [value]))
+        for type_ in types:
+            statements = direct.prepare(BY_ID).id, client.prepare(BY_ID).id
+            wanted = direct.execute(statements[0], bound([type_], [value]))
+            refused += wanted[4] == ERR
+            found = client.execute(statements[1], bound([type_], [value]))
+            assert comparable(client, found) == comparable(direct, wanted), f"{type_:#x}"
+    assert refused
+
+
+@pytest.mark.parametrize(("type_", "attribute"), [(LONGLONG, number(1)), (STRING, lenenc(b"traced"))])
+def test_attributes_of_an_execution_are_whole(items: Beside, type_: int, attribute: bytes) -> None:
+    """MySQL refuses an execution of whose attributes some bytes are missing."""
+    kind = KINDS["query-attributes"]
+    with items.direct(capabilities=kind) as direct, items.client(capabilities=kind) as client:
+        statements = direct.prepare(BY_ID).id, client.prepare(BY_ID).id
+        first = lenenc_int(2) + b"\0\1" + struct.pack("<HBHB", LONGLONG, 0, type_, 0) + number(1)
+        read_until_hit(items, client, client.execute, statements[1], first + attribute)
+        direct.execute(statements[0], first + attribute)
+        for size in range(len(attribute) + 1):
+            given = first + attribute[:size]
+            wanted = comparable(direct, direct.execute(statements[0], given))
+            assert comparable(client, client.execute(statements[1], given)) == wanted, size
+
+
 def test_a_text_that_mysql_refuses_says_nothing_of_the_accounts_rights(items: Beside) -> None:
     text = "SELECT id, d FROM item WHERE id > 0 ORDER BY id LIMIT "
     with items.direct() as direct, items.client() as client:

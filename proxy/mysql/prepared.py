@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from planner.needs import SESSION_NEEDS
 from proxy.mysql.announces import Announces
-from proxy.mysql.bound_values import READERS, NotDecoded
+from proxy.mysql.bound_values import READERS, UNSIGNED, NotDecoded
 from proxy.mysql.packets import Malformed, packet, read_lenenc, read_lenenc_int
 from proxy.mysql.session_state import SessionState
 from sqltypes.expression import Value
@@ -269,17 +269,20 @@ class PreparedStatement:
 
     def values(self, payload: bytes) -> tuple[Value, ...]:
         """The parameters' values of an execution (the packet's payload). Raises Malformed, NotDecoded."""
-        at, nulls = self._values_at(payload)
+        at, nulls, attributes = self._values_at(payload)
         found: list[Value] = []
         for number, type_ in enumerate(self.types or ()):
-            if nulls[number >> 3] >> (number & 7) & 1 or type_ & 0xFF == NULL_TYPE:
+            plain = type_ & ~UNSIGNED
+            reader = READERS.get(type_ if type_ in READERS else plain)
+            if reader is None and plain != NULL_TYPE:  # most of these MySQL refuses, for NULL too
+                raise NotDecoded(f"a parameter is of type {plain}")
+            if reader is None or nulls[number >> 3] >> (number & 7) & 1:
                 found.append(None)
                 continue
-            reader = READERS.get(type_ if type_ in READERS else type_ & 0xFF)
-            if reader is None:
-                raise NotDecoded(f"a parameter is of type {type_ & 0xFF}")
             value, at = reader(payload, at)
             found.append(value)
+        if attributes:
+            _behind_values(payload, at, attributes, nulls, self.parameters)
         return tuple(found)
 
     def longs(self, data: bytes, count: int) -> tuple[int, ...] | None:
@@ -310,9 +313,11 @@ class PreparedStatement:
         """The types of so many 64-bit integers, as they are bound."""
         return (b"\x08\0\0" if self.attributes else b"\x08\0") * count
 
-    def _values_at(self, payload: bytes) -> tuple[int, bytes]:
-        """(where the values begin, the bitmap of NULLs). Attributes of the query stand behind the parameters."""
+    def _values_at(self, payload: bytes) -> tuple[int, bytes, tuple[int, ...]]:
+        """(where the values begin, the bitmap of NULLs, the types of the query's attributes). Attributes stand behind
+        the parameters."""
         at, before = FIXED, self.types
+        attributes: tuple[int, ...] = ()
         if len(payload) < at:
             raise Malformed(f"an execution of {len(payload)} bytes")
         count = given = self.parameters
@@ -323,7 +328,7 @@ class PreparedStatement:
                 raise Malformed(f"an execution with {given} parameters, expected {count}")
         if not given:
             self.types = ()
-            return at, b""
+            return at, b"", ()
         nulls = payload[at : at + (given + 7 >> 3)]
         at += given + 7 >> 3
         if at >= len(payload):
@@ -333,12 +338,13 @@ class PreparedStatement:
         if bound:
             types, at = read_types(payload, at, given, named=named)
             self.rebound, self.recoded = True, False
+            attributes = types[count:]
             if types[:count] != self.types:
                 self._note_bound(types[:count])
         elif self.types is None or given > count:
             raise NotDecoded("the parameters' types were never sent")
         self._note_kinds(payload, nulls, before)
-        return at, nulls
+        return at, nulls, attributes
 
 
 def _turned(ranks: tuple[int, ...], types: Sequence[int]) -> tuple[int, ...]:
@@ -430,7 +436,12 @@ def text_at(payload: bytes) -> int:
     if sets != 1 or payload[at : at + 1] != b"\1":
         raise Malformed("attributes of a query without their types")
     types, at = read_types(payload, at + 1, count, named=True)
-    for number, type_ in enumerate(types):
+    return _behind_values(payload, at, types, nulls)
+
+
+def _behind_values(payload: bytes, at: int, types: Sequence[int], nulls: bytes, first: int = 0) -> int:
+    """The position behind values of these types, of which the first has this number among all. Raises Malformed."""
+    for number, type_ in enumerate(types, first):
         if nulls[number >> 3] >> (number & 7) & 1:
             continue
         width = _WIDTHS.get(type_ & 0xFF)
