@@ -32,7 +32,13 @@ BMP = (
 )
 ASTRAL = ("SELECT id, s FROM a WHERE s = '😀'", "SELECT id, CONCAT(s, '😀') AS x FROM a WHERE id = 2")
 BY_ID = "SELECT id, s FROM a WHERE id = ?"
-CACHES = (BY_STRING, BY_ID, *BMP[1:], *ASTRAL[1:])
+NOT_TYPED = (
+    "SELECT id, LENGTH(CONCAT(s, ?)) AS x FROM a ORDER BY id",
+    "SELECT id, HEX(COALESCE(?, s)) AS x FROM a ORDER BY id",
+    "SELECT id FROM a WHERE LOWER(s) = LOWER(?) ORDER BY id",
+    "SELECT id FROM a WHERE s LIKE CONCAT(?, '%') ORDER BY id",
+)
+CACHES = (BY_STRING, BY_ID, *BMP[1:], *ASTRAL[1:], *NOT_TYPED)
 STRINGS = ("b", "?", "é", "😀")
 STRING, BLOB = 0xFD, 0xFC
 LEVELS = {"b": 1, "?": 1, "é": 2, "😀": 3}  # 1: ASCII; 2: the basic plane of Unicode; 3: all of it
@@ -147,6 +153,17 @@ def test_strings_are_bound_in_the_sessions_character_sets(beside: Beside, settin
                 )
             for ids in statements[1:]:
                 executed(beside, direct, client, ids)
+
+
+@pytest.mark.parametrize("setting", list(SETTINGS))
+def test_strings_are_so_where_no_column_tells_their_type(beside: Beside, setting: str) -> None:
+    with beside.direct() as direct, beside.client() as client:
+        for one in (direct, client):
+            assert one.query(setting)[4] == 0
+        for sql in NOT_TYPED:
+            for string in (*STRINGS, *STRINGS):
+                ids = direct.prepare(sql).id, client.prepare(sql).id
+                executed(beside, direct, client, ids, bound([STRING], [lenenc(string.encode())]))
 
 
 def executed(beside: Beside, direct: RawClient, client: RawClient, ids: tuple[int, int], given: bytes = b"") -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from proxy.mysql.bound_values import Undecoded
 from proxy.mysql.session_variables import ASCII, BMP
+from sqltypes.parameters import AsBound
 
 _OUTSIDE = {ASCII: re.compile(rb"[\x80-\xff]"), BMP: re.compile(rb"[\xf0-\xff]")}  # bytes that no such text has
 OTHER_BYTES = {ASCII: re.compile(rb"[\xc2-\xf4][\x80-\xbf]"), BMP: re.compile(rb"[\xf0-\xf4][\x80-\xbf]")}
@@ -28,3 +29,5 @@ def _strings(values: Sequence[object]) -> Iterator[str]:
             yield NO_ASCII
         elif isinstance(value, tuple):
             yield from _strings(value)
+        elif isinstance(value, AsBound):
+            yield from _strings((value.value,))
