@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from integration.mysql_server import Server
+from integration.oracle.trees import integer, payload
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from integration.test_own_sql_prepared import table
-from proxy.mysql.reads import AGAIN
+from proxy.mysql.reads import AGAIN, Transactions
+from proxy.mysql.shared import Shared
 from proxy.mysql.shown import MOST_GIVEN, Shown
 from tests.simulation.mutant import always, attribute
 
@@ -132,6 +134,38 @@ def test_no_transaction_is_shown_two_states(beside: Beside, level: str, seed: in
 def test_a_quick_hit_of_another_state_would_be_found(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
     attribute(Shown, "goes_on", always)(monkeypatch)
     assert life(beside, 1, "REPEATABLE READ")[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "level", "served"),
+    [
+        (Transactions.STRICT, "REPEATABLE READ", "passed"),
+        (Transactions.STRICT, "READ COMMITTED", "hit"),
+        (Transactions.OFF, "REPEATABLE READ", "passed"),
+        (Transactions.OFF, "READ COMMITTED", "passed"),
+    ],
+)
+@pytest.mark.parametrize("binary", [False, True], ids=["text", "prepared"])
+def test_where_transactions_have_no_hits_the_quick_way_gives_none(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch, mode: Transactions, level: str, served: str, binary: bool
+) -> None:
+    monkeypatch.setattr(Shared, "transactions", mode)
+    with beside.client() as client:
+        client.query(f"SET SESSION TRANSACTION ISOLATION LEVEL {level}")
+        statement, given = client.prepare(ONE.format("?")).id, payload([integer(3)])
+
+        def read(_: object = None) -> bytes:
+            return client.execute(statement, given) if binary else client.query(ONE.format(3))
+
+        for _ in range(2):
+            read_until_hit(beside, client, read, "")
+            client.query("BEGIN")  # of which MySQL need not hear: what is at hand stays so
+            client.query("COMMIT")
+        read_until_hit(beside, client, read, "")
+        client.query("BEGIN")
+        for _ in range(2):
+            read()
+            assert last_served(beside, client).startswith(served)
 
 
 def test_what_a_quick_hit_has_shown_is_shown_again(beside: Beside) -> None:
