@@ -47,6 +47,8 @@ SETTINGS = {
     "SET character_set_client = utf8mb3": (2, 3),
     "SET character_set_connection = utf8mb3": (2, 3),
     "SET character_set_connection = latin1": (1, 3),
+    "SET collation_connection = latin1_german1_ci": (1, 3),
+    "SET collation_connection = utf8mb3_bin": (2, 3),
     "SET NAMES utf8mb3, character_set_results = utf8mb4": (2, 3),
     "SET NAMES ascii, character_set_results = utf8mb4": (1, 3),
     "SET NAMES utf8mb4": (3, 3),

@@ -18,7 +18,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gtid_tracker.gtid import GtidSet
-from planner.needs import ESCAPES
+from planner.needs import COLLATION, ESCAPES
 from proxy.accounts import Accounts
 from proxy.mysql.announces import NOBODY, Announces
 from proxy.mysql.ansi_quotes import with_backticks
@@ -72,6 +72,7 @@ from proxy.mysql.tracker_entries import (
     shown_entries,
     string_at,
 )
+from sqltypes.collation import character_set
 
 KEEP_ALIVE = 300.0
 """Seconds after which a session that lives by its hits is shown to MySQL to be in use, at the latest."""
@@ -288,6 +289,8 @@ class SessionState:
                 self.names = None
             self.kind_changed |= name in ("transaction_isolation", READ_ONLY)
             self.values[name] = string_at(data, at)
+            if name == COLLATION:  # MySQL tells of this one alone
+                self.values["character_set_connection"] = character_set(self.values[name])
             if name == "time_zone":
                 self.values[ZONE_AS_SET] = self.values[name]
             self.may_be_unlogged |= name == LOG_BIN
