@@ -17,7 +17,7 @@ from integration.oracle.trees import DATE, NULL, Spelled, decimal, double, integ
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served
-from integration.untyped_parameters import COMPUTED, FORMS, NAMES, ROWS, TABLE, WRITES, filled
+from integration.untyped_parameters import COMPUTED, FORMS, MIXED, NAMES, ROWS, TABLE, WRITES, filled
 from planner.as_sent import BEFORE
 from proxy.mysql.packets import packet
 from proxy.mysql.routes import TYPED_BEFORE
@@ -35,6 +35,7 @@ BINDABLE = (
     *(moment(text) for text in ("2024-01-01 10:00:00", "2024-01-01 00:00:00", "2024-01-01 23:59:59.25")),
 )
 BOUND_OFTEN = [form for form in FORMS if "LIKE" in form or any(f"{x} = ?" in form for x in COMPUTED)]
+CASES = [form for form in MIXED if any(f"CASE {x} " in form for x in ("s", "e", "b"))]  # text and what is none
 CRASHING = "DATEDIFF"  # MySQL 9.7 ends where 0 is bound to it
 TOGETHER, OF_EACH, REPEATED = 20, 4, 3
 
@@ -62,7 +63,7 @@ def shown(client: RawClient, sql: str) -> object:
 @pytest.mark.timeout(1800 if WHOLE else 300)
 def test_each_form_with_literals_of_each_kind(beside: Beside, mysql: Server) -> None:
     rng = random.Random(SEED)
-    forms = list(FORMS) if WHOLE else rng.sample(FORMS, 160)
+    forms = [*FORMS, *MIXED] if WHOLE else [*rng.sample(FORMS, 140), *rng.sample(MIXED, 40)]
     wrong: list[str] = []
     served: Counter[str] = Counter()
     refused: Counter[str] = Counter()
@@ -113,7 +114,8 @@ def test_literals_of_other_kinds_are_other_keys(beside: Beside, sql: str, given:
 def test_each_form_bound_with_values_of_each_kind(beside: Beside, mysql: Server) -> None:
     """MySQL does not read each value that is bound as a literal. What it does not is passed."""
     rng = random.Random(SEED)
-    forms = list(FORMS) if WHOLE else [*rng.sample(FORMS, 90), *rng.sample(BOUND_OFTEN, 30)]
+    some = [*rng.sample(FORMS, 80), *rng.sample(BOUND_OFTEN, 30), *rng.sample(MIXED, 30), *rng.sample(CASES, 30)]
+    forms = [*FORMS, *MIXED] if WHOLE else some
     wrong: list[str] = []
     served: Counter[str] = Counter()
     with beside.client() as through, beside.direct() as direct:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import permutations
 
 TABLE = """
     CREATE TABLE u (id INT PRIMARY KEY AUTO_INCREMENT, n INT, bu BIGINT UNSIGNED, d DECIMAL(10,2), f DOUBLE,
@@ -101,6 +102,19 @@ WHOLE = (
     "SELECT a.id FROM u a LEFT JOIN u b ON b.id = a.id AND b.n & ? WHERE b.id IS NULL ORDER BY a.id",
     "SELECT a.id FROM u a LEFT JOIN u b ON b.n = a.n AND (b.s, b.n) = (?, ?) WHERE a.id = ? ORDER BY a.id, b.id",
 )
+MIXED = tuple(
+    f"SELECT id FROM u WHERE {condition.format(x=x, y=y)} ORDER BY id"
+    for condition in (
+        "CASE {x} WHEN {y} THEN 1 WHEN ? THEN 2 END", "CASE {x} WHEN ? THEN 1 WHEN {y} THEN 2 END",
+        "CASE ? WHEN {x} THEN 1 WHEN {y} THEN 2 END", "FIELD({x}, {y}, ?)", "{x} BETWEEN {y} AND ?",
+        "{x} BETWEEN ? AND {y}", "{x} IN ({y}, ?)", "? IN ({x}, {y})", "GREATEST({x}, {y}, ?) = {x}",
+        "COALESCE({x}, {y}, ?) = {x}", "INTERVAL({x}, {y}, ?)", "IF(id = 1, {x}, {y}) = ?", "NULLIF({x}, ?) = {y}",
+        "CASE WHEN id = 1 THEN {x} ELSE {y} END = ?", "IFNULL({x}, {y}) = ?", "LEAST({x}, ?, {y}) = {y}",
+        "COALESCE({x}, ?) = {y}", "({x} = {y}) = ?", "IF({x} = {y}, ?, {x}) = {y}",
+    )
+    for x, y in permutations(("n", "s", "d", "f", "c", "da", "ti", "b", "e", "bu", "j"), 2)
+)  # fmt: skip
+"""Forms in which a parameter meets columns of two types."""
 FORMS = (
     *(f"SELECT id FROM u WHERE {form.format(x=x)} ORDER BY id" for x in COMPUTED for form in COMPARISONS),
     *(f"SELECT id FROM u WHERE {condition} ORDER BY id" for condition in CONDITIONS),

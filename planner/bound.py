@@ -36,8 +36,19 @@ def around(tree: exp.Query, number: int, kinds: Kinds, *, tells: bool = False) -
     parent = node.parent
     if tells and isinstance(parent, exp.Func) and not isinstance(parent, _OF_ANY):
         return Around.DATES  # ABS(?) is announced now as a DOUBLE and now as a whole number: what is bound is MySQL's
+    if len({_kind(other, kinds) for other in _cases(node)}) > 1:
+        return Around.DATES  # MySQL compares it as it does the others, whatever is bound
     least = Around.NUMBERS if isinstance(parent, exp.Func) and not isinstance(parent, _OF_TEXT) else Around.TEXTS
     return max([least, *(_kind(other, kinds) for other in _beside(node))])
+
+
+def _cases(node: exp.Expr) -> Iterator[exp.Expr]:
+    """What stands beside one of the values that CASE value WHEN value ... compares, but for parameters."""
+    case = node.parent.parent if isinstance(node.parent, exp.If) and node.arg_key == "this" else node.parent
+    if isinstance(case, exp.Case) and case.this is not None and node.arg_key == "this":
+        yield from (
+            value for value in (case.this, *(when.this for when in case.args["ifs"])) if not isinstance(value, AsSent)
+        )
 
 
 def _kind(node: exp.Expr, kinds: Kinds) -> Around:

@@ -7,7 +7,7 @@ the evict mode.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -61,6 +61,15 @@ class Collected:
 
     aggregates: dict[str, Aggregate] = field(default_factory=dict)
     scalars: dict[str, Block] = field(default_factory=dict)
+
+
+def _kind_of(type_: SqlType) -> str | None:
+    """What MySQL compares a value of this type as, roughly; None: as the others."""
+    if type_.is_numeric:
+        return "number"
+    if type_.is_string or type_.is_binary:
+        return "string"
+    return type_.name if type_.is_known else None
 
 
 COUNT_STAR = "count(*)"  # the name of COUNT(*), which every group has
@@ -253,6 +262,7 @@ class Expressions:
             conditions = [self.convert(branch.this) for branch in branches]
         else:
             subject = self.convert(node.this)
+            self._check_compared_alike([branch.this for branch in branches], subject)
             conditions = [*whens(subject, [self._compared(branch.this, subject) for branch in branches])]
         args: list[Expr] = []
         for condition, branch in zip(conditions, branches, strict=True):
@@ -260,6 +270,13 @@ class Expressions:
         default = node.args.get("default")
         args.append(build.literal(None) if default is None else self.convert(default))
         return call("case", tuple(args))
+
+    def _check_compared_alike(self, values: Sequence[exp.Expr], subject: Expr) -> None:
+        """Raises NotMaintained where CASE compares a parameter and values of several kinds: MySQL gives it theirs, and
+        compares 'a' with a string as numbers where a number is among them."""
+        others = [self.convert(value) for value in values if not isinstance(value, exp.Placeholder)]
+        if len(others) < len(values) and len({_kind_of(value.type) for value in (subject, *others)} - {None}) > 1:
+            raise NotMaintained(because("parameter_type", "CASE compares values of several kinds"))
 
     def _if(self, node: exp.Expr) -> Expr:
         otherwise = node.args.get("false")
