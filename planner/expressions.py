@@ -272,11 +272,11 @@ class Expressions:
         return call("case", tuple(args))
 
     def _check_compared_alike(self, values: Sequence[exp.Expr], subject: Expr) -> None:
-        """Raises NotMaintained where CASE compares a parameter and values of several kinds: MySQL gives it theirs, and
-        compares 'a' with a string as numbers where a number is among them."""
+        """Raises UnsupportedQuery where CASE compares a parameter and values of several kinds: MySQL gives it theirs,
+        and compares 'a' with a string as numbers where a number is among them."""
         others = [self.convert(value) for value in values if not isinstance(value, exp.Placeholder)]
         if len(others) < len(values) and len({_kind_of(value.type) for value in (subject, *others)} - {None}) > 1:
-            raise NotMaintained(because("parameter_type", "CASE compares values of several kinds"))
+            raise refuse("parameter_type", "a parameter of a CASE that compares values of several kinds")
 
     def _if(self, node: exp.Expr) -> Expr:
         otherwise = node.args.get("false")

@@ -7,10 +7,12 @@ from typing import cast
 
 import pytest
 
-from planner.as_sent import BOUND, Around, Sent, as_in_key, key_of
+from planner.api import plan_query
+from planner.as_sent import BOUND, TYPED, Around, Sent, as_in_key, key_of
 from sqltypes.errors import ComparedElsewhere
 from sqltypes.expression import Value
 from sqltypes.parameters import AsBound, Moment
+from sqltypes.schema import Column, SchemaSnapshot, SqlType, Table
 
 ANY = Sent(around=Around.TEXTS)
 VALUES: tuple[Value, ...] = ("abc", "it's", "5", "", 5, -5, 1.5, 1e300, Decimal("1.50"), Decimal(7), None)
@@ -110,3 +112,23 @@ def test_what_is_bound_for_what_is_shown_tells_its_type(value: Value, around: Ar
     else:
         with pytest.raises(ComparedElsewhere):
             key_of(cast(Value, AsBound(value)), sent)
+
+
+@pytest.mark.parametrize(
+    ("condition", "around"),
+    [
+        ("CASE s WHEN 'b' THEN 1 WHEN ? THEN 2 END", None),  # its type is the column's
+        ("CASE s WHEN n THEN 1 WHEN ? THEN 2 END", Around.DATES),
+        ("CASE n WHEN ? THEN 1 WHEN s THEN 2 END", Around.DATES),
+        ("CASE ? WHEN n THEN 1 WHEN s THEN 2 END", Around.DATES),
+        ("CASE ? WHEN s THEN 1 WHEN 'b' THEN 2 END", Around.NUMBERS),
+        ("CASE WHEN s = 'b' THEN ? WHEN n THEN 'c' END = 'd'", Around.NUMBERS),
+    ],
+)
+def test_what_case_compares_has_one_type(condition: str, around: Around | None) -> None:
+    big = SqlType("bigint")
+    text = SqlType("varchar", length=9, collation="utf8mb4_0900_ai_ci")
+    columns = (Column("id", big, False, 0), Column("n", big, True, 1), Column("s", text, True, 2))
+    schema = SchemaSnapshot({("d", "t"): Table("d", "t", columns, ("id",))}, (9, 7, 0))
+    parameter = plan_query(f"SELECT id FROM t WHERE {condition}", "d", schema).parameters[0]
+    assert (None if parameter.sent is TYPED else parameter.sent.around) == around
