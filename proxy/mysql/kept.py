@@ -133,6 +133,7 @@ class KeptConnections:
         self._seconds = seconds
         self._idle: list[Kept] = []  # the one that waits longest first
         self._ending: dict[Kept, asyncio.Task[None]] = {}
+        self._parting: set[Kept] = set()  # where MySQL has been told, and the connection is perhaps still open
 
     def __len__(self) -> int:
         """How many wait for a client."""
@@ -160,7 +161,7 @@ class KeptConnections:
                 kept = self._idle.pop(place)
                 if kept.stream.untouched:
                     return kept
-                kept.part()  # MySQL has ended it
+                self._part(kept)  # MySQL has ended it
         return None
 
     # -- clients go ----------------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ class KeptConnections:
         """The session of a connection is over. `reset`: others may wait for what it has. Requires: `has_room`; MySQL
         has answered all that it was asked."""
         if len(self._idle) + len(self._ending) == self._most:
-            self._idle.pop(0).part()
+            self._part(self._idle.pop(0))
         kept = Kept(stream, greeting, like, self._clock())
         if not reset:
             self._idle.append(kept)
@@ -197,28 +198,48 @@ class KeptConnections:
         if ended and kept.stream.untouched:
             self._idle.append(kept)
         else:
-            kept.part()
+            self._part(kept)
 
     # -- nobody comes --------------------------------------------------------------------------------------------------
+
+    def _part(self, kept: Kept) -> None:
+        kept.part()
+        self._parting.add(kept)
 
     def tick(self) -> None:
         """To be called now and then: who has waited long enough goes."""
         latest = self._clock() - self._seconds
-        gone = [kept for kept in self._idle if kept.since < latest or not kept.stream.untouched]
-        for kept in gone:
+        for kept in [kept for kept in self._idle if kept.since < latest or not kept.stream.untouched]:
             self._idle.remove(kept)
-            kept.part()
+            self._part(kept)
+        self._look_at_parting()
+
+    def _look_at_parting(self) -> bool:
+        """Whether some are still open."""
+        self._parting = {kept for kept in self._parting if not kept.stream.lost}
+        return bool(self._parting)
 
     def part_with_all(self) -> bool:
         """Ends those that wait. Whether there were any."""
         idle, self._idle = self._idle, []
         for kept in idle:
-            kept.part()
+            self._part(kept)
         return bool(idle)
 
     def close(self) -> None:
         """Nobody comes any more."""
         self._most = 0
         self.part_with_all()
-        for task in self._ending.values():
+        for kept, task in self._ending.items():
             task.cancel()
+            self._part(kept)
+
+    async def closed(self, seconds: float) -> None:
+        """Returns when all are, which have so long to part: TLS takes leave of the other side. Requires: `close`."""
+        deadline = self._clock() + seconds
+        while self._look_at_parting() and self._clock() < deadline:
+            await asyncio.sleep(0.01)
+        for kept in self._parting:
+            kept.stream.abort()
+        while self._look_at_parting():
+            await asyncio.sleep(0)

@@ -94,6 +94,7 @@ class MysqlListener:
             session.relay.abort()
         while shared.closing:
             await asyncio.sleep(0)
+        await self.kept.closed(FAREWELL)
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
