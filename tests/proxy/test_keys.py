@@ -8,8 +8,11 @@ import pytest
 
 from planner.plan import Mode
 from proxy.api import ParameterValue
-from proxy.keys import COMBINED, MOST_COMBINATIONS, MOST_KEYS, TOO_MANY, KeyBinder
+from proxy.keys import COMBINED, MOST_COMBINATIONS, MOST_KEYS, TOO_MANY, KeyBinder, _is_exact
+from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS
 from sqltypes.errors import BadParameters, ComparedElsewhere
+from sqltypes.expression import Value
+from sqltypes.schema import SqlType
 from tests.support.engine_rig import Rig
 
 ONE = "SELECT id, v FROM t WHERE k IN (?...)"
@@ -121,3 +124,25 @@ def test_other_lists_are_left_to_who_binds(query: str, given: tuple[ParameterVal
 
 def test_lists_that_are_no_keys_have_no_quick_way() -> None:
     assert binder(EVICTED).quick_keys is None
+
+
+@pytest.mark.parametrize(
+    ("kinds", "converted", "type_", "exact"),
+    [
+        ({int, str}, [1, EXACT_DOUBLE - 1, None], SqlType("bigint"), True),
+        ({int, str}, [1, EXACT_DOUBLE], SqlType("bigint"), False),
+        ({int, str}, [1, -EXACT_DOUBLE], SqlType("bigint"), False),
+        ({int, float}, [1, 1.5], SqlType("int"), False),
+        ({int, str}, [0, 1], SqlType("bigint", unsigned=True), True),
+        ({int, str}, [1, -1], SqlType("bigint", unsigned=True), False),
+        ({int, Decimal}, [Decimal("1.5")], SqlType("decimal", precision=SAFE_DIGITS, scale=2), True),
+        ({int, Decimal}, [Decimal("1.5")], SqlType("decimal", precision=SAFE_DIGITS + 1, scale=2), False),
+        ({int, str}, [1.5, 2.0], SqlType("double"), True),
+        ({int, str}, ["1", "a"], SqlType("varchar", length=9, collation="utf8mb4_bin"), False),
+        ({int, bytes}, [1, 2], SqlType("bigint"), False),
+    ],
+)
+def test_a_list_of_several_types_is_exact_where_each_comparison_is(
+    kinds: set[type], converted: list[Value], type_: SqlType, exact: bool
+) -> None:
+    assert _is_exact(kinds, converted, type_) is exact
