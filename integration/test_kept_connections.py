@@ -104,6 +104,7 @@ def state_of_new(beside: Beside) -> list[list[Any]]:
     beside.call(lambda: beside.listener.kept.part_with_all())
     with through(beside) as connection:
         found = state(connection)
+    left(beside)
     assert goes_on(beside) == before
     with direct(beside) as connection:
         assert without_trackers(found) == without_trackers(state(connection))
