@@ -31,7 +31,8 @@ TABLES = ("CREATE TABLE item (id INT PRIMARY KEY, n INT)", "INSERT INTO item VAL
 @pytest.fixture(scope="module")
 def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
     mysql.execute(f"DROP DATABASE IF EXISTS {DATABASE}", f"CREATE DATABASE {DATABASE}", f"USE {DATABASE}", *TABLES)
-    with proxy_in_thread(mysql, DATABASE, Path(tmp_path_factory.mktemp("state"))) as found:
+    state = Path(tmp_path_factory.mktemp("state"))
+    with proxy_in_thread(mysql, DATABASE, state, mysql_kept_connections="16") as found:
         yield found
         found.at_rest()
     mysql.execute(f"DROP DATABASE {DATABASE}")

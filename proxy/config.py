@@ -94,7 +94,7 @@ class MysqlSettings:
     connections: int = 10_000
     connections_given: bool = True  # not: fewer will do, where open files suffice for fewer
     idle: float = 0.0
-    kept: int = 16
+    kept: int = 0
     largest_packet: int = 1 << 30
     clock_tolerance: int = 0
 
@@ -174,7 +174,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("clock-tolerance", parse_whole_seconds, "0s", "TIME", "NOW() may be so far behind; 0s: not at all"),
     Setting("mysql-connections", parse_large_count, None, "N", "clients at a time; default: 10000, if files suffice"),
     Setting("mysql-idle-timeout", parse_seconds, "0s", "TIME", "ends silent sessions; 0s: as MySQL does"),
-    Setting("mysql-kept-connections", parse_kept, "16", "N|off", "to MySQL, that wait seconds for another client"),
+    Setting("mysql-kept-connections", parse_kept, "off", "N|off", "to MySQL, that wait seconds for another client"),
     Setting("mysql-max-packet", parse_packet_size, "1GiB", "SIZE", "the largest command that is forwarded"),
     Setting("grpc-listen", parse_listen, "127.0.0.1:50051", "HOST:PORT", "where gRPC listens"),
     Setting("http-listen", parse_listen, "127.0.0.1:8080", "HOST:PORT", "where /metrics, /healthz and /readyz are"),

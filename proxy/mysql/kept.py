@@ -1,6 +1,6 @@
 """Connections to MySQL that outlive their sessions, for the next logins.
 
-A login costs MySQL most of a millisecond of a core: a thread and a session are made, and end with the client.
+A login costs MySQL a thread, a session, and a handshake where there is TLS; all of it ends with the client.
 COM_CHANGE_USER makes a new session on a connection that is there, and a thread need not be. So where a client ends its
 session by COM_QUIT, the connection waits a few seconds for the next client. What the session may have that others wait
 for ends there and then, by COM_RESET_CONNECTION: its transaction, locks and tables; the rest, variables and names, ends
@@ -36,7 +36,6 @@ from proxy.mysql.packets import (
     Malformed,
 )
 
-MOST = 16  # connections
 SECONDS = 3.0  # that one waits for a client
 AGREED = 4
 """Logins in a row that must be alike before the next one is taken to be."""
