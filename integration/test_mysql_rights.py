@@ -78,8 +78,8 @@ RIGHTS = {
 }
 
 
-@pytest.mark.parametrize("kind", list(RIGHTS))
-def test_sessions_that_were_there_before_a_revoke_do_not_speak_for_others(beside: Beside, kind: str) -> None:
+def granted(beside: Beside, kind: str) -> str:
+    """Gives the user a right of this kind; the statement that takes it away."""
     grant, revoke = RIGHTS[kind]
     names = {"user": USER, "db": beside.proxy.database, "role": ROLE}
     beside.mysql.execute(
@@ -88,10 +88,16 @@ def test_sessions_that_were_there_before_a_revoke_do_not_speak_for_others(beside
         f"SET DEFAULT ROLE ALL TO {USER}",
     )
     beside.caught_up()
+    return revoke.format(**names)
+
+
+@pytest.mark.parametrize("kind", list(RIGHTS))
+def test_sessions_that_were_there_before_a_revoke_do_not_speak_for_others(beside: Beside, kind: str) -> None:
+    revoke = granted(beside, kind)
     with ExitStack() as stack:
         old, used, set_ = (Pair(stack, beside) for _ in range(3))
         assert old.reads() and used.reads() and set_.reads()
-        beside.mysql.execute(revoke.format(**names))
+        beside.mysql.execute(revoke)
         beside.caught_up()
         new = Pair(stack, beside)
         used.ask(f"USE `{beside.proxy.database}`")
@@ -106,19 +112,12 @@ def test_sessions_that_were_there_before_a_revoke_do_not_speak_for_others(beside
 def test_rights_that_were_read_before_the_stream_has_brought_their_change(beside: Beside, kind: str) -> None:
     """Those of a session may be from before the change or from behind it: who is sure to be older does not speak for
     it."""
-    grant, revoke = RIGHTS[kind]
-    names = {"user": USER, "db": beside.proxy.database, "role": ROLE}
-    beside.mysql.execute(
-        f"GRANT SELECT ON `{beside.proxy.database}`.* TO {ROLE}",
-        grant.format(**names),
-        f"SET DEFAULT ROLE ALL TO {USER}",
-    )
-    beside.caught_up()
+    revoke = granted(beside, kind)
     with ExitStack() as stack:
         old, used, set_ = (Pair(stack, beside) for _ in range(3))
         assert old.reads() and used.reads() and set_.reads()
         with held(beside):
-            beside.mysql.execute(revoke.format(**names))
+            beside.mysql.execute(revoke)
             new = Pair(stack, beside)
             used.ask(f"USE `{beside.proxy.database}`")
             set_.ask("SET ROLE DEFAULT")

@@ -23,7 +23,8 @@ from proxy.mysql.auth_relay import CACHING_SHA2, DENY_ME, AuthRelay, Outcome, St
 from proxy.mysql.compression import Compression, agreed
 from proxy.mysql.dial import connected
 from proxy.mysql.error_numbers import login_error
-from proxy.mysql.kept import Kept, KeptConnections, Likeness, likeness
+from proxy.mysql.kept import Kept, KeptConnections, likeness
+from proxy.mysql.logged_in import LoggedIn
 from proxy.mysql.login_errors import CLIENT_SPEAKS, MYSQL_SPEAKS, source_down, source_error, unauthenticated
 from proxy.mysql.login_packets import (
     NONCE,
@@ -99,41 +100,6 @@ def login_settings(
     server = upstream.for_clients()
     waiting = KeptConnections(kept, time.monotonic)
     return LoginSettings(server, client_tls, client_tls_required, server.ssl_context(), seconds, kept=waiting)
-
-
-@dataclass(slots=True)
-class LoggedIn:
-    """Two connections after authentication; MySQL's OK (`ok_payload`, as MySQL sent it, with session tracking whatever
-    the client's capabilities say) is not handed on yet: `client.send` has the sequence number for it.
-
-    `capabilities` are in effect with the client, `server_capabilities` with MySQL. `compression`: with the client, from
-    behind MySQL's OK. `user`: as the client said it; which account that is, and so which rights, only MySQL knows.
-    `terms`: for COM_CHANGE_USER; its nonce changes with each. `greeting`: of the connection to MySQL, which has its
-    number; `greeted_as` is the one that the client was told: another one where its connection is not that which was
-    foreseen. `like`: what a client must be, to go on with the connection. `begun_anew`: it is one that was kept.
-    """
-
-    client: PacketStream
-    server: PacketStream
-    capabilities: int
-    compression: Compression | None
-    server_capabilities: int
-    user: str
-    database: str
-    collation: int
-    greeting: Greeting
-    greeted_as: int
-    client_tls: bool
-    server_secure: bool
-    ok_payload: bytes
-    terms: Terms
-    like: Likeness
-    begun_anew: bool
-
-    @property
-    def connection_id(self) -> int:
-        """MySQL's number of it."""
-        return self.greeting.connection_id
 
 
 async def log_in(client: socket.socket, settings: LoginSettings) -> LoggedIn:

@@ -24,7 +24,7 @@ import structlog
 
 from proxy.mysql.compressed_client import CompressedClient
 from proxy.mysql.error_numbers import statement_error
-from proxy.mysql.handshake import LoggedIn
+from proxy.mysql.logged_in import LoggedIn
 from proxy.mysql.packet_stream import PacketStream
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_SESSION_TRACK, Malformed, error_payload, packet
 from proxy.mysql.relay_roles import GONE, Dialogue, Handler, Quick

@@ -25,8 +25,8 @@ from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.cached_reads import CachedReads
 from proxy.mysql.change_user import AccountChange
 from proxy.mysql.commands import LastStatement
-from proxy.mysql.handshake import LoggedIn
 from proxy.mysql.kept import KeptConnections
+from proxy.mysql.logged_in import LoggedIn
 from proxy.mysql.own_sql import OwnSql
 from proxy.mysql.packets import (
     COM_BINLOG_DUMP,

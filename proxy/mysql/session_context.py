@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from proxy.api import Served
 from proxy.mysql.commands import Command, LastStatement
-from proxy.mysql.handshake import LoggedIn
 from proxy.mysql.last_hit import LastHit
+from proxy.mysql.logged_in import LoggedIn
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, CLIENT_SESSION_TRACK, COM_STMT_EXECUTE
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.reads import hit_rule

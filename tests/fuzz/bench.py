@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from proxy.mysql.auth_relay import Terms
-from proxy.mysql.handshake import LoggedIn
 from proxy.mysql.kept import likeness
+from proxy.mysql.logged_in import LoggedIn
 from proxy.mysql.login_packets import parse_greeting
 from proxy.mysql.packet_stream import PacketStream
 from proxy.mysql.packets import CLIENT_SESSION_TRACK

@@ -15,8 +15,9 @@ from typing import Any
 from unittest.mock import patch
 
 from external_upquery.upstream import Upstream
-from proxy.mysql.handshake import LoggedIn, LoginSettings, log_in
+from proxy.mysql.handshake import LoginSettings, log_in
 from proxy.mysql.kept import AGREED, KeptConnections, likeness
+from proxy.mysql.logged_in import LoggedIn
 from proxy.mysql.login_packets import parse_greeting, tls_request
 from proxy.mysql.packet_stream import PacketStream, PlainPackets
 from proxy.mysql.packets import CLIENT_SESSION_TRACK, packet

@@ -20,7 +20,8 @@ import uvloop
 
 from proxy.mysql import packet_stream
 from proxy.mysql.auth_relay import AuthRelay, Outcome, Step
-from proxy.mysql.handshake import LoggedIn, LoginSettings, log_in
+from proxy.mysql.handshake import LoginSettings, log_in
+from proxy.mysql.logged_in import LoggedIn
 from proxy.mysql.login_packets import encode_change_user, parse_change_user
 from proxy.mysql.packet_stream import PacketStream
 from proxy.mysql.packets import CLIENT_SESSION_TRACK, COM_CHANGE_USER, OK, ok_bytes, parse_ok
