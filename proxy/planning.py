@@ -148,13 +148,14 @@ class PlanningProcess:
         return replace(answer, codes=b"")
 
     async def _aside(self, job: Job) -> Thought | UpwellError:
-        """The helper's answer. Where one died that had done other jobs, a new one tries: those may be why."""
+        """The helper's answer. Where one died that had done other jobs, a new one tries: those may be why, of a lack of
+        memory, too."""
         while True:
             experienced = self._helper is not None and self._helper.asked > 0
             answer, died_of = await self._once(job)
             if answer is not None:
                 return answer
-            if not experienced or died_of in LIMITS:
+            if not experienced or (died_of in LIMITS and died_of != NO_MEMORY):
                 return self._in_vain(job, LIMITS.get(died_of, f"the helper has ended ({died_of})"))
 
     async def _once(self, job: Job) -> tuple[Thought | UpwellError | None, int]:

@@ -254,6 +254,18 @@ def test_memory_has_a_limit() -> None:
     asyncio.run(scenario())
 
 
+def test_a_helper_that_others_have_left_no_room_is_another_ones_turn() -> None:
+    async def scenario() -> None:
+        async with helper() as made:
+            await made.plan(MIDDLE, "d", SCHEMA)
+            assert made.pid is not None
+            resource.prlimit(made.pid, resource.RLIMIT_AS, (1 << 20, 1 << 20))
+            await made.plan(unions(60), "d", SCHEMA)
+            assert made.counters["planning_helpers"] == 2 and not made.counters["planned_in_vain"]
+
+    asyncio.run(scenario())
+
+
 def test_a_helper_killed_in_the_middle_is_another_ones_turn() -> None:
     """A helper that has worked before may be ended from outside: one more tries. One that dies of its first job was
     killed by the job."""
