@@ -14,6 +14,7 @@ import uvloop
 
 from integration.mysql_server import Server
 from proxy.app import App, running
+from proxy.auto_cache import AutoCache
 from proxy.config import load_config
 from proxy.quantities import parse_size
 from tests.support.waiting import until
@@ -35,6 +36,14 @@ class Proxy:
         await asyncio.to_thread(self.mysql.execute, f"USE `{self.database}`", *statements)
         if any(statement.lstrip().upper().startswith("CREATE TABLE") for statement in statements):
             await self.caught_up()
+
+    def unhurried(self) -> AutoCache:
+        """Automatic caching, which from now on takes no notice of how busy this machine is, and drops nothing for
+        that."""
+        found = self.app.router.auto_cache
+        assert found is not None
+        found.load = None
+        return found
 
     async def settled(self) -> None:
         """Returns when each difference from MySQL's answers is explained, and no cache is to be planned again."""

@@ -192,6 +192,7 @@ def test_automatic_caching_makes_those_of_prepared_statements(mysql: Server, tmp
     mysql.execute(f"USE `{database}`", *TABLES)
     options = {"auto_cache": "on", "auto_cache_reads": "5", "auto_cache_time": "0ms"}
     with proxy_in_thread(mysql, database, tmp_path, **options) as found, both(found, "OK at the end") as pair:
+        found.call(found.proxy.unhurried)
         do(pair, DRUPAL)
         ids = [client.prepare(BY_NID[0]).id for client in pair]
         read_until_hit(found, pair[1], pair[1].execute, ids[1], ONE)
@@ -234,6 +235,7 @@ def test_automatic_caching_makes_them(mysql: Server, tmp_path: Path, database: s
     mysql.execute(f"USE `{database}`", *TABLES)
     options = {"auto_cache": "on", "auto_cache_reads": "5", "auto_cache_time": "0ms"}
     with proxy_in_thread(mysql, database, tmp_path, **options) as found, both(found, "OK at the end") as pair:
+        found.call(found.proxy.unhurried)
         do(pair, DRUPAL)
         for sql in HITS:
             read_until_hit(found, pair[1], pair[1].query, sql)

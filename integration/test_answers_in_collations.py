@@ -217,6 +217,7 @@ def test_automatic_caching_makes_what_the_sessions_need(
     steady = "SELECT id, name FROM item WHERE grp = 1 ORDER BY id"
     options = {"auto_cache": "on", "auto_cache_reads": "5", "auto_cache_time": "0ms"}
     with proxy_in_thread(mysql, database, tmp_path, **options) as found, both(found, "OK at the end") as pair:
+        found.call(found.proxy.unhurried)
         do(pair, SETTINGS[collation].format(collation))
         for sql in (steady, *OFTEN[:3]):
             read_until_hit(found, pair[1], pair[1].query, sql)

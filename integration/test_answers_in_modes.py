@@ -334,6 +334,7 @@ def test_automatic_caching_makes_what_the_sessions_need(mysql: Server, tmp_path:
     steady = "SELECT z.id, y.name FROM z JOIN y ON y.z = z.id WHERE z.k = 1 ORDER BY y.id"
     options = {"auto_cache": "on", "auto_cache_reads": "5", "auto_cache_time": "0ms"}
     with proxy_in_thread(mysql, database, tmp_path, **options) as found, both(found, "OK at the end") as pair:
+        found.call(found.proxy.unhurried)
         do(pair, "SET sql_mode = ''")
         for sql in (steady, BY_K):
             read_until_hit(found, pair[1], pair[1].query, sql)

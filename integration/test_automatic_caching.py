@@ -38,10 +38,8 @@ class Admin:
 async def watching(mysql: Server, database: str, tmp_path: Path) -> AsyncIterator[tuple[Proxy, AutoCache]]:
     options = {"auto_cache": "on", "auto_cache_reads": "20", "auto_cache_time": "1ms"}
     async with proxy_beside(mysql, database, tmp_path, **options) as proxy:
-        auto = proxy.app.router.auto_cache
-        assert auto is not None
+        auto = proxy.unhurried()
         auto.policy = replace(auto.policy, every=3600.0)
-        auto.load = None  # nor on how many statements this machine answers in a second
         yield proxy, auto
 
 
@@ -192,8 +190,7 @@ def test_what_is_asked_for_five_seconds_is_cached_in_them(mysql: Server, databas
 
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path, auto_cache="on") as proxy:
-            auto = proxy.app.router.auto_cache
-            assert auto is not None
+            auto = proxy.unhurried()
             ahead = 0.0
             auto.clock = lambda: monotonic() + ahead
             await proxy.write(*STORIES)

@@ -13,6 +13,7 @@ def test_what_is_read_often_is_cached_by_itself(mysql: Server, database: str, tm
     async def scenario() -> None:
         options = {"auto_cache": "on", "auto_cache_reads": "10", "auto_cache_time": "0.001ms"}
         async with proxy_beside(mysql, database, tmp_path, **options) as proxy:
+            proxy.unhurried()
             asker = await connected(proxy)
             served = ""
             while served != "hit":

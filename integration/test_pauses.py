@@ -141,9 +141,7 @@ def test_after_ten_minutes_the_second_read_of_each_kind_is_a_hit_again(
         # A shape is cached once it is read twice: what is judged is what becomes of the caches.
         options = {"auto_cache": "on", "auto_cache_reads": "2", "auto_cache_time": "0ms"}
         async with proxy_beside(mysql, origin, tmp_path, **options) as proxy:
-            auto = proxy.app.router.auto_cache
-            assert auto is not None
-            auto.load = None  # how busy this machine is
+            auto = proxy.unhurried()
             scripts = [read(SCRIPTS / f"{name}.jsonl") for name in SCRIPT_NAMES]
             places = (
                 Place(mysql.host, mysql.port, origin, mysql.user, mysql.password),
