@@ -42,6 +42,7 @@ ALIKE = 2  # findings of one cause, as far as that shows before they are small, 
 MOST = 40  # of all
 SHOWN_EVERY = 15.0  # seconds
 KINDS = ("error", "rows", "columns", "warnings", "spelling", "trust")
+ENDS = pymysql.err.MySQLError, AssertionError  # what ends a round whose MySQL has gone: it refuses what a round needs
 AUTOMATIC = {"auto_cache": "on", "auto_cache_reads": "2", "auto_cache_time": "0.001ms"}
 EVERYTHING = Focus(partial_dates=True, everything=True, nested=0.1)
 NESTED = Focus(nested=1.0)
@@ -220,10 +221,10 @@ def _played(server: Server, state: Path, given: argparse.Namespace, options: Map
                     focus=NESTED if given.nested else EVERYTHING,
                     result=result,
                 )
-            except pymysql.err.MySQLError:
+            except ENDS:
                 there = not server.private or server.answers()
                 raise
-    except pymysql.err.MySQLError:
+    except ENDS:
         if there:
             raise
     return there
