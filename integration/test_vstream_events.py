@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from dataflow.messages import Ddl, Progress, Transaction
 from integration.private_mysql import Server
 from integration.stream_support import Collected, Stream, follow
@@ -284,12 +286,27 @@ def test_hidden_and_many_columns_are_decoded(mysql: Server, database: str) -> No
     assert found[2] == [("wide", [(before, (1, 5, *[None] * 298, 7))])]
 
 
-def test_a_value_over_the_packet_size_arrives_whole(mysql: Server, database: str) -> None:
+@pytest.mark.parametrize("compression", ["OFF", "ON"])
+@pytest.mark.parametrize("size", [4_190_000, 4_200_000, 17_000_000, 40_000_000])
+def test_rows_that_are_very_large_empty_their_table(mysql: Server, database: str, size: int, compression: str) -> None:
     async def scenario(stream: Stream, db: str) -> None:
-        await stream.execute(f"CREATE TABLE `{db}`.big (id INT PRIMARY KEY, v LONGTEXT)")
-        stream.want(db, "big")
-        await stream.execute(f"INSERT INTO `{db}`.big VALUES (1, REPEAT('x', 17000000)), (2, 'small')")
+        await stream.execute(
+            *(f"CREATE TABLE `{db}`.{name} (id INT PRIMARY KEY, v LONGTEXT)" for name in ("big", "beside"))
+        )
+        for name in ("big", "beside"):
+            stream.want(db, name)
+        await stream.execute(
+            f"SET binlog_transaction_compression = {compression}",
+            f"INSERT INTO `{db}`.big VALUES (1, REPEAT('x', {size})), (2, 'small')",
+            f"INSERT INTO `{db}`.beside VALUES (1, 'one')",
+            f"UPDATE `{db}`.big SET v = 'small' WHERE id = 1",
+        )
 
     events = run(mysql, database, scenario)
+    emptied = [event for event in events if isinstance(event, Ddl) and not event.schema]
     rows = events.inserted(f"{database}.big")
-    assert [len(str(row[1])) for row in rows if row is not None] == [17_000_000, 5]
+    assert events.inserted(f"{database}.beside") == [(1, "one")] and not events.gaps
+    if size < 4 << 20:
+        assert [len(str(row[1])) for row in rows if row is not None] == [size, 5, 5] and not emptied
+    else:
+        assert rows == [] and [event.tables for event in emptied] == [{f"{database}.big"}] * 2

@@ -13,11 +13,11 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import structlog
 
-from dataflow.messages import Ddl, Gap, Progress, StreamEvent, TableChanges, Transaction
+from dataflow.messages import Ddl, Gap, Pair, Progress, StreamEvent, TableChanges, Transaction
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from sqltypes.schema import Table
 from vstream import events as ev
@@ -26,6 +26,7 @@ from vstream.broken import MALFORMED, HistoryLost, StreamBroken
 from vstream.ddl import ALL, Kind, Statement, classify
 from vstream.decode import MappedTable, TableDecoders
 from vstream.inflate import Inflating
+from vstream.late import AT_ONCE, finish
 from vstream.odd import Odd, Prepared, told
 from vstream.rows import RowsDecoder
 from vstream.source import Sink
@@ -41,6 +42,8 @@ UNFOLLOWED = (
     " innodb_native_foreign_keys=ON, and in a session begun anew (COM_RESET_CONNECTION or COM_CHANGE_USER)"
 )
 HANDED_ON = 1 << 16
+LARGE_ROW = "a row of many MB"
+UNDECODED = "a row that cannot be decoded"
 NOT_ALL = "rows that MySQL has announced are not in its binlog"
 _DUMMY_TABLE = b"\xff\xff\xff\x00\x00\x00"  # ends a statement that changed no row of a logged table
 
@@ -81,6 +84,7 @@ class Assembler:
         self._announced = Announced()  # by the statement of which rows are to come
         self._odd: Odd | None = None
         self._inflating: Inflating | None = None
+        self._late: Iterator[None] | None = None  # the steps in which the rows that were read last are finished
         self._handlers = self._handler_table()
 
     def _handler_table(self) -> list[Handler]:
@@ -150,7 +154,7 @@ class Assembler:
         else:
             first = mapped.rows_at(data, at, 2 if kind == ev.UPDATE_ROWS else 1)
             size = rows_end - first
-            if not first or size > self._max_weight:
+            if not first or size > self._max_weight or (decoders.late and size > AT_ONCE):
                 return 0
             try:
                 pairs = decoders.of[kind](data, first, rows_end)
@@ -166,8 +170,9 @@ class Assembler:
 
     @property
     def inflating(self) -> bool:
-        """A compressed transaction's events are still to be read: call `inflate` before the next `feed`."""
-        return self._inflating is not None
+        """What was fed is still to be read, a compressed transaction or a large value: call `inflate` before the next
+        `feed`."""
+        return self._inflating is not None or self._late is not None
 
     @property
     def gtid(self) -> Gtid | None:
@@ -194,15 +199,23 @@ class Assembler:
             self._prepared.pop(xid, None)
 
     def inflate(self, count: int) -> None:
-        """Reads up to `count` events of the compressed transaction. Raises as `feed`."""
-        assert self._inflating is not None
+        """Reads up to `count` events of the compressed transaction, or takes as many steps. Raises as `feed`."""
         for _ in range(count):
+            if self._late is not None:
+                if next(self._late, self) is self:
+                    self._late = None
+                continue
+            if self._inflating is None:
+                return
             event = next(self._inflating.events, None)
             if event is None:
                 self._inflating = None
                 return
             data, start, end = event
-            self._handlers[data[start + 4]](data, start + ev.HEADER, end)
+            if end - start < int.from_bytes(data[start + ev.SIZE_AT : start + ev.SIZE_AT + 4], "little"):
+                self.feed_cut(data, start, end)
+            elif data:
+                self._handlers[data[start + 4]](data, start + ev.HEADER, end)
 
     def reset(self) -> None:
         """The connection is lost: what is half received is dropped, table ids are forgotten. Prepared rows stay."""
@@ -216,6 +229,7 @@ class Assembler:
         self._gtid = None
         self._skip = self._block = self._xa = False
         self._changes, self._seen, self._odd, self._weight = [], [], None, 0
+        self._late = None
         self._announced.clear()
 
     def begin_anew(self, position: MutableGtidSet) -> None:
@@ -296,7 +310,11 @@ class Assembler:
             if mapped.decoders is not None or mapped.untrusted:
                 self._distrust(mapped, NOT_ALL)
 
-    def _on_rows(self, data: bytes, at: int, end: int) -> None:
+    def feed_cut(self, data: bytes, start: int, end: int) -> None:
+        """As `feed`, of an event of rows so large that only its beginning is there: those of its table are not read."""
+        self._on_rows(data, start + ev.HEADER, end, whole=False)
+
+    def _on_rows(self, data: bytes, at: int, end: int, *, whole: bool = True) -> None:
         self._announced.rows_end = data[at + 6] & ev.ENDS_STATEMENT
         if self._skip:
             return
@@ -315,11 +333,15 @@ class Assembler:
                 self._note().untrusted[mapped.name] = mapped.untrusted
         elif kind == ev.PARTIAL_UPDATE_ROWS:
             self._distrust(mapped, "partial JSON updates; binlog_row_value_options must be empty")
+        elif not whole:
+            self._note().untrusted[mapped.name] = LARGE_ROW
         else:
             first = mapped.rows_at(data, at, 2 if kind == ev.UPDATE_ROWS else 1)
-            self._decode(mapped, decoders.of[kind], data, first, end)
+            self._decode(mapped, decoders.of[kind], data, first, end, late=decoders.late)
 
-    def _decode(self, mapped: MappedTable, decode: RowsDecoder, data: bytes, first: int, end: int) -> None:
+    def _decode(
+        self, mapped: MappedTable, decode: RowsDecoder, data: bytes, first: int, end: int, *, late: bool
+    ) -> None:
         if not first:
             self._distrust(mapped, "rows without all of their columns; binlog_row_image must be FULL")
             return
@@ -331,16 +353,25 @@ class Assembler:
         try:
             pairs = decode(data, first, end)
         except MALFORMED as error:
-            self._distrust(mapped, f"a row that cannot be decoded: {error}")
+            self._distrust(mapped, f"{UNDECODED}: {error}")
             return
         changes = self._changes
         if changes and changes[-1].table == mapped.name:
             changes[-1].pairs += pairs
         else:
             changes.append(TableChanges(mapped.name, pairs))
+        if late and end - first > AT_ONCE:
+            self._late = self._finish(mapped, changes[-1].pairs, len(pairs))
         if self.partly is not None and self._weight >= HANDED_ON and not self._xa and self._gtid is not None:
             self._changes, self._weight = [], 0
             self.partly(self._gtid, self._stamp, changes)
+
+    def _finish(self, mapped: MappedTable, pairs: list[Pair], count: int) -> Iterator[None]:
+        """The last ones, so many."""
+        try:
+            yield from finish(pairs, len(pairs) - count)
+        except MALFORMED as error:
+            self._distrust(mapped, f"{UNDECODED}: {error}")
 
     def _distrust(self, mapped: MappedTable, reason: str) -> None:
         _log.warning("rows of a table are not decoded", table=mapped.name, reason=reason, gtid=str(self._gtid))
@@ -476,7 +507,7 @@ class Assembler:
         if self._skip:
             self._end()
         else:
-            self._inflating = Inflating(data, ev.read_payload(data, at, end))
+            self._inflating = Inflating(data, ev.read_payload(data, at, end), cuts=self.tables.in_steps)
 
     def _on_rotate(self, data: bytes, at: int, end: int) -> None:
         if self._gtid is not None:  # the server ended in the middle of writing it: it does not exist

@@ -60,7 +60,7 @@ class BinlogSource:
         self._server_id = server_id or 1 + int(chance() * 0xFFFFFFFE)
         self._clock, self._wall_clock, self._chance = clock, wall_clock, chance
         self._position = MutableGtidSet()
-        self._assembler = Assembler(TableDecoders(), self._position, self._give)
+        self._assembler = Assembler(TableDecoders(in_steps=True), self._position, self._give)
         self._assembler.heard = self._on_heartbeat
         self._sink: Sink | None = None
         self.busy: Callable[[], bool] = never

@@ -82,7 +82,10 @@ class MappedTable:
 class TableDecoders:
     """The tables wanted, and the meaning of the table ids seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_steps: bool = False) -> None:
+        """`in_steps`: for who reads on an event loop: what takes long is done in steps, and very large rows are not
+        read. Else all are, however long that takes."""
+        self.in_steps = in_steps
         self.by_id: dict[bytes, MappedTable] = {}
         self.writes: Counter[str] = Counter()  # statements that have changed rows, by the table's qualified name
         self.charsets: Mapping[int, str] = {}  # collation id -> character set, as the server lists them
@@ -190,7 +193,7 @@ class TableDecoders:
         mapped.untrusted = difference(layout, table, self.charsets) or ""
         if mapped.untrusted:
             return
-        mapped.decoders = make_decoders(layout, columns, self.charsets)
+        mapped.decoders = make_decoders(layout, columns, self.charsets, late=self.in_steps)
         mapped.expect_full(len(layout.columns))
 
     def _key_decoder(self, mapped: MappedTable) -> RowsDecoder | None:

@@ -18,7 +18,7 @@ from gtid_tracker.gtid import Gtid
 from vstream.assemble import Assembler
 from vstream.broken import MALFORMED, HistoryLost, StreamBroken
 from vstream.connection import Session
-from vstream.events import GTID
+from vstream.events import GTID, ROWS
 from vstream.packets import PacketBuffer
 
 _log = structlog.get_logger(__name__)
@@ -52,6 +52,12 @@ def never() -> bool:
     return False
 
 
+def is_rows(data: bytes, start: int) -> bool:
+    """Whether a packet's content, which begins at `start`, is an event of rows. Those of a large one are not read
+    (`Assembler.feed_cut`)."""
+    return data[start] == _OK and data[start + 5] in ROWS
+
+
 def take(packets: PacketBuffer, assembler: Assembler) -> bool:
     """Reads the next event, or a whole transaction; False if more must be received for that.
 
@@ -63,6 +69,9 @@ def take(packets: PacketBuffer, assembler: Assembler) -> bool:
     data, start, end = packet
     if data[start] != _OK:
         raise _refusal(data, start, end)
+    if packets.was_cut:
+        assembler.feed_cut(data, start + 1, end)
+        return True
     if data[start + 5] == GTID:
         after = assembler.feed_whole(data, start + 1, end)
         if after:
@@ -101,7 +110,7 @@ class DumpReader:
         self._assembler = assembler
         self._heartbeat = heartbeat
         self._clock, self._wall_clock = clock, wall_clock
-        self._packets = PacketBuffer()
+        self._packets = PacketBuffer(is_rows)
         self._loop = asyncio.get_running_loop()
         self._end: asyncio.Future[NoReturn] = self._loop.create_future()
         self._scheduled = False

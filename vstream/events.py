@@ -14,6 +14,7 @@ from gtid_tracker.gtid import Gtid
 from vstream.layout import lenenc
 
 HEADER = 19
+SIZE_AT = 9  # where an event's size stands in its header
 STOP, QUERY, ROTATE, INTVAR, FORMAT, XID, TABLE_MAP = 3, 2, 4, 5, 15, 16, 19
 RAND, USER_VAR, INCIDENT, HEARTBEAT, IGNORABLE, ROWS_QUERY = 13, 14, 26, 27, 28, 29
 WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS, GTID, ANONYMOUS_GTID, PREVIOUS_GTIDS = 30, 31, 32, 33, 34, 35

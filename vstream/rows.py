@@ -17,6 +17,7 @@ from vstream import layout as kinds
 from vstream.charsets import BINARY_COLLATION, text_decoder
 from vstream.events import DELETE_ROWS, UPDATE_ROWS, WRITE_ROWS
 from vstream.jsonb import json_text
+from vstream.late import json_or_late
 from vstream.layout import ColumnLayout, LayoutError, TableLayout, decoded_members
 from vstream.values import (
     date,
@@ -56,6 +57,7 @@ class RowDecoders:
     inserts: RowsDecoder
     deletes: RowsDecoder
     updates: RowsDecoder
+    late: bool = False  # their rows may have values that are to be finished (`vstream/late.py`)
     of: dict[int, RowsDecoder] = field(init=False)  # by the event's type
 
     def __post_init__(self) -> None:
@@ -67,6 +69,7 @@ class _Writer:
     """Collects the lines of the function and the objects that it refers to."""
 
     columns: list[_Column]
+    json: Callable[[bytes], object]  # what a JSON document is decoded by
     scope: dict[str, Any] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
 
@@ -79,18 +82,28 @@ class _Writer:
         self.lines.append("    " * depth + line)
 
 
-def make_decoders(table: TableLayout, wanted: frozenset[int], charsets: Mapping[int, str]) -> RowDecoders:
-    """`wanted`: column positions. Raises LayoutError for a wanted column that has no exact decoding."""
-    inserts = _function(table, wanted, charsets, ("after",), "(None, {after})")
-    deletes = _function(table, wanted, charsets, ("before",), "({before}, None)")
-    updates = _function(table, wanted, charsets, ("before", "after"), "({before}, {after})")
-    return RowDecoders(inserts, deletes, updates)
+def make_decoders(
+    table: TableLayout, wanted: frozenset[int], charsets: Mapping[int, str], *, late: bool = False
+) -> RowDecoders:
+    """`wanted`: column positions. `late`: what takes long is left to be finished. Raises LayoutError for a wanted
+    column that has no exact decoding."""
+    json = json_or_late if late else json_text
+    inserts = _function(table, wanted, charsets, json, ("after",), "(None, {after})")
+    deletes = _function(table, wanted, charsets, json, ("before",), "({before}, None)")
+    updates = _function(table, wanted, charsets, json, ("before", "after"), "({before}, {after})")
+    late = late and any(table.columns[position].kind == kinds.JSON for position in wanted)
+    return RowDecoders(inserts, deletes, updates, late)
 
 
 def _function(
-    table: TableLayout, wanted: frozenset[int], charsets: Mapping[int, str], images: tuple[str, ...], pair: str
+    table: TableLayout,
+    wanted: frozenset[int],
+    charsets: Mapping[int, str],
+    json: Callable[[bytes], object],
+    images: tuple[str, ...],
+    pair: str,
 ) -> RowsDecoder:
-    writer = _Writer([])
+    writer = _Writer([], json)
     for position, column in enumerate(table.columns):
         writer.columns.append(_column(writer, position, column, position in wanted, charsets))
     writer.put(0, "def decode(data, at, end):")
@@ -193,7 +206,7 @@ def _column(writer: _Writer, position: int, column: ColumnLayout, wanted: bool, 
 def _variable(writer: _Writer, column: ColumnLayout, charsets: Mapping[int, str]) -> str:
     """The expression for a value with a length in front."""
     if column.kind == kinds.JSON:
-        return f"{writer.bind(json_text)}({{}})"
+        return f"{writer.bind(writer.json)}({{}})"
     if column.kind in (kinds.GEOMETRY, kinds.VECTOR):
         return "{}"
     if column.collation == BINARY_COLLATION:

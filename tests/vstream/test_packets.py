@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vstream.packets import PacketBuffer
+from vstream.packets import KEPT, LARGEST, PacketBuffer
+
+FULL = 0xFFFFFF
 
 
 def wire(content: bytes) -> bytes:
@@ -44,3 +47,23 @@ def test_content_over_the_packet_size_is_joined() -> None:
         found += drain(buffer)
     assert [len(content) for content in found] == [len(content) for content in contents]
     assert found == contents
+
+
+@pytest.mark.parametrize("size", [LARGEST, LARGEST + 1, FULL - 1, FULL, FULL + 1, 2 * FULL + 70_000])
+@pytest.mark.parametrize("piece", [262_144, 1 << 30])
+def test_a_large_content_is_passed_over_where_its_beginning_says_so(size: int, piece: int) -> None:
+    contents = [b"cut, if long", b"c" * size, b"d", b"k" * size, b"c", b"", b"e" * 300_000]
+    stream = b"".join(map(wire, contents))
+    buffer, found, most = PacketBuffer(lambda data, start: data[start : start + 1] == b"c"), list[bytes](), 0
+    for at in range(0, len(stream), piece):
+        buffer.feed(stream[at : at + piece])
+        while (packet := buffer.next()) is not None:
+            data, start, end = packet
+            found.append(data[start:end])
+            content = contents[len(found) - 1]
+            assert buffer.was_cut == (content[:1] == b"c" and len(content) > LARGEST)
+            assert found[-1] == (content[:KEPT] if buffer.was_cut else content)
+        most = max(most, buffer.size)
+    assert len(found) == len(contents) and buffer.size == 0
+    if piece < FULL:
+        assert most <= size + FULL + 2 * piece, "what is passed over is not held meanwhile"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vstream.charsets import supported_charsets, text_decoder
-from vstream.jsonb import double_text, json_text, quoted
+from vstream.jsonb import double_text, json_steps, json_text, quoted
 from vstream.values import (
     date,
     datetime_text,
@@ -118,6 +118,33 @@ def test_json_documents_that_end_early_are_refused() -> None:
     for data in (b"\x00\x01\x00", b"\x0b\x00", b"\x63", b"\x0f"):
         with pytest.raises(ValueError, match="JSON"):
             json_text(data)
+
+
+def large_array(elements: list[bytes]) -> bytes:
+    """A large array (type 3) of strings, whole documents included, in MySQL's binary form."""
+    entries, payload, behind = b"", b"", 8 + 5 * len(elements)
+    for element in elements:
+        entries += struct.pack("<BI", element[0], behind + len(payload))
+        payload += element[1:]
+    return struct.pack("<BII", 3, len(elements), behind + len(payload)) + entries + payload
+
+
+def test_large_json_documents_are_decoded_in_steps() -> None:
+    """Each as short as its longest small part."""
+    text = b"\x0c" + bytes((100,)) + b"x" * 100
+    small, large = large_array([text] * 10), large_array([text] * 50)
+    document = large_array([small, large, text, large_array([])] * 9)
+    steps, found = 0, json_steps(document)
+    while True:
+        try:
+            next(found)
+        except StopIteration as ended:
+            assert ended.value == json_text(document)
+            break
+        steps += 1
+    assert steps == 9 * 4 + 9 * 50
+    with pytest.raises(ValueError, match="not a binary JSON document"):
+        list(json_steps(document[:3000]))
 
 
 def test_json_scalars_and_strings() -> None:
