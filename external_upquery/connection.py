@@ -52,7 +52,7 @@ class Connection:
         self._answers: list[Answer] = []
         self._skip = 0
         self._previous_database = ""
-        self._row_limit = 0
+        self._row_limit = self._largest_row = 0
         self._unsent = NOTHING
         self._looks_again = False  # in the next turn of the loop
         loop.add_reader(self._file_number, self._on_readable)
@@ -70,12 +70,14 @@ class Connection:
         database: str = "",
         prepared: tuple[int, ...] = (),
         row_limit: int = 0,
+        largest_row: int = 0,
     ) -> None:
         """Sends `packets` of `count` commands; `finished` gets their answers in order, or SourceDown, or Fault where a
         value is none of its type, once, on the loop.
 
-        `database`: selected before where it is not already; "" keeps what is. `row_limit`: bytes of rows beyond which
-        the connection is dropped and `finished` gets AnswerTooLarge; 0 is no limit. Requires: `alive` and not `busy`.
+        `database`: selected before where it is not already; "" keeps what is. `row_limit`, `largest_row`: bytes of all
+        rows and of one row, beyond which the connection is dropped and `finished` gets AnswerTooLarge; 0 is no limit.
+        Requires: `alive` and not `busy`.
         """
         assert self._finished is None, "one run at a time"
         self._skip = 0
@@ -86,7 +88,7 @@ class Connection:
             prepared = tuple(index + 1 for index in prepared)
             self._previous_database, self.database = self.database, database
         self._finished = finished
-        self._row_limit = row_limit
+        self._row_limit, self._largest_row = row_limit, largest_row
         self._decoder.expect(count, prepared)
         self._send(packets)
 
@@ -202,6 +204,9 @@ class Connection:
             return False
         if self._row_limit and self._decoder.row_bytes > self._row_limit:
             self._lose(AnswerTooLarge(f"the answer is over {self._row_limit} bytes"))
+            return False
+        if self._largest_row and self._decoder.lacking > self._largest_row:
+            self._lose(AnswerTooLarge(f"a row of the answer is over {self._largest_row} bytes"))
             return False
         if completed:
             self._on_completed(completed)

@@ -27,7 +27,15 @@ from proxy.keys import KeyBinder
 from proxy.named_cache import NamedCache
 from proxy.pump import Pump
 from proxy.slices import Slices, emptied, taken
-from sqltypes.errors import BadParameters, CannotFill, ComparedElsewhere, EvaluationError, SourceDown, SourceError
+from sqltypes.errors import (
+    AnswerTooLarge,
+    BadParameters,
+    CannotFill,
+    ComparedElsewhere,
+    EvaluationError,
+    SourceDown,
+    SourceError,
+)
 from sqltypes.expression import Key, Row
 
 KEYS = 200  # of a slice: to ask for them and to insert them are steps of 1 to 3 ms each
@@ -203,7 +211,20 @@ class BulkFill:
             self._progress.why = effect.error.message
             if isinstance(effect.error, SourceError):
                 self.error = effect.error
+            if isinstance(effect.error, AnswerTooLarge):
+                self._part(slice_, effect.holes)
+                return
         self._ended(slice_, effect.holes)
+
+    def _part(self, slice_: Slice, holes: Sequence[tuple[Key, Params]]) -> None:
+        """One of its keys has too much: it is found by halves, and left."""
+        middle = len(holes) // 2
+        if not middle:
+            slice_.tries = TRIES
+            self._ended(slice_, holes)
+            return
+        self._progress.held += len(slice_.keys) - len(holes)
+        self._again += Slice(dict(holes[:middle])), Slice(dict(holes[middle:]))
 
     def _ended(self, slice_: Slice, holes: Sequence[tuple[Key, Params]]) -> None:
         self._progress.held += len(slice_.keys) - len(holes)

@@ -28,7 +28,7 @@ from proxy.keys import MOST_LISTED, TOO_MANY, Binding
 from proxy.metered import Metered
 from proxy.pump import NO_CONNECTION, NOT_COMPARED, SUSPECTED, Behind, PassThrough
 from proxy.slices import Slices, encode_in_slices, run_in_slices
-from sqltypes.errors import Fault, Overloaded, SourceDown, SourceError
+from sqltypes.errors import AnswerTooLarge, Fault, Overloaded, SourceDown, SourceError
 from sqltypes.expression import Key, Row
 
 if TYPE_CHECKING:
@@ -121,6 +121,9 @@ class Misses:
     async def _filled(
         self, parameters: Sequence[ParameterValue], demand: Demand | None, text: str, *, wait: bool
     ) -> Answer | str:
+        too_large = self._cache.too_large
+        if why := too_large.why(parameters):
+            return why
         try:
             if demand is None:
                 return await self._fill(parameters, text)
@@ -128,6 +131,9 @@ class Misses:
             return await self._fill_fresh(parameters, demand, text, wait=wait)
         except Fault as fault:
             return f"{fault.reason}: {fault.message}"
+        except AnswerTooLarge as error:
+            too_large.note(parameters, error.message)
+            return error.message
         except (SourceError, SourceDown, Overloaded) as error:
             return NOT_FILLED.get(error.reason, error.reason)
 

@@ -13,6 +13,7 @@ from planner.plan import QueryPlan
 from proxy.api import BY_GRPC, CacheInfo, MadeBy, Origin, ParameterInfo
 from proxy.encoding import Encoding
 from proxy.keys import KeyBinder
+from proxy.too_large import TooLarge
 from proxy.trust import Trust
 from sqltypes.schema import ResultColumn
 
@@ -43,6 +44,7 @@ class NamedCache:
     left: int = 0  # reads that no hit was at once, left to MySQL while the loop was short
     by_clock: bool = False  # it was asked by texts that say NOW() or the like
     work_us: float = 0.0  # of the loop, for such reads that were not; counted of automatic caches
+    too_large: TooLarge = field(default_factory=TooLarge)
     filling: asyncio.Task[object] | None = None  # the fill of all its rows, for which no session waits
     generation: int = 0  # rises when the plan changes: opened caches look again
     dropped: bool = False
