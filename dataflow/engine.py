@@ -238,10 +238,10 @@ class Engine(Reads):
         for read in list(fill.reads):
             if read.waiter in self._reads:
                 effects += self._tell(read, fill)
-        if self._followed() not in ("", bracket.server_uuid):
+        if self._followed() not in ("", bracket.history):
             # Nothing would keep it current: the stream is another server's, as far as is known.
             self.memory.count("answers_of_another_server")
-            behind = SourceDown(f"server {bracket.server_uuid} answers, whose changes are not followed yet")
+            behind = SourceDown(f"server {bracket.history} answers, whose changes are not followed yet")
             fill.error = behind
             self._end(fill)
             return effects + [effect for read in list(fill.reads) for effect in self._cannot_tell(read, behind)]

@@ -67,7 +67,7 @@ class Reads:
         self.generation = 0
         self._clock = clock
         self._waits: PositionWaits[Fill] = PositionWaits()
-        self._followed = followed  # the server_uuid whose stream this is, "" if not known
+        self._followed = followed  # the history that is followed, "" if not known
         self._ahead_fills = ahead_fills
         self._due: deque[Fill] = deque()  # have waited, and are to be inserted
         self.most_inserted = INSERTED

@@ -6,7 +6,7 @@ not true has lost transactions; what was filled from it is not its history any m
 
 from __future__ import annotations
 
-from gtid_tracker.bracket import Bracket
+from gtid_tracker.bracket import Bracket, History
 from gtid_tracker.gtid import GtidSet
 
 
@@ -14,7 +14,7 @@ class SourceHistory:
     """The readings of one server at a time."""
 
     def __init__(self) -> None:
-        self.server_uuid = ""  # of who answered last; "" where nobody has since history began anew
+        self.history: History = ""  # of who answered last; "" where nobody has since history began anew
         self._newest_lower: GtidSet | None = None
         self._newest_executed: GtidSet | None = None
         # A reading, how many transactions had been received when it was looked at, and whether all were in it.
@@ -22,7 +22,7 @@ class SourceHistory:
 
     def forget(self) -> None:
         """History begins anew; whoever answers next is the server."""
-        self.server_uuid = ""
+        self.history = ""
         self._newest_lower = self._newest_executed = None
 
     @property
@@ -48,19 +48,19 @@ class SourceHistory:
 
         `floor`: `self.floor` when the upquery was sent.
         """
-        server, lower = bracket.server_uuid, bracket.lower
-        if self.server_uuid and server != self.server_uuid:
-            return f"server {server} answers instead of {self.server_uuid}"
+        server, lower = bracket.history, bracket.lower
+        if self.history and server != self.history:
+            return f"server {server} answers instead of {self.history}"
         newest = self._newest_executed
         # Connections answer in any order: an older reading that comes later would make the next bracket look like a
         # loss.
         if newest is None or (newest is not bracket.executed and newest.issubset(bracket.executed)):
             self._newest_executed = bracket.executed
-        if lower is floor and lower is bracket.executed and self.server_uuid:
+        if lower is floor and lower is bracket.executed and self.history:
             return ""
         if not lower.issubset(bracket.executed) or (floor is not None and not floor.issubset(lower)):
             return f"server {server} has lost transactions that it had executed"
-        self.server_uuid = server
+        self.history = server
         if self._newest_lower is None or self._newest_lower.issubset(lower):
             self._newest_lower = lower
         elif not lower.issubset(self._newest_lower):  # told before transactions were lost, arrived after

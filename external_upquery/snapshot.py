@@ -182,7 +182,7 @@ class BracketReader:
             return SourceDown(f"the source's position cannot be read: {error}")
 
     def _bracket(self, lower: GtidSet | None, first: Answer, upper: Row) -> Bracket:
-        server_uuid, owned, executed = upper
+        history, owned, executed = upper
         if lower is None:
             if not isinstance(first, ResultSet):
                 raise ValueError("no L")
@@ -190,15 +190,15 @@ class BracketReader:
             (executed_before,) = first.rows[0]
             lower = self._executed.parse(_text(executed_before))
         after = self._executed.parse(_text(executed))
-        return Bracket(_text(server_uuid), lower, parse_owned(_text(owned)) if owned else NOTHING_OWNED, after)
+        return Bracket(_text(history), lower, parse_owned(_text(owned)) if owned else NOTHING_OWNED, after)
 
     def _exact(self, settled: Answer, upper: Row) -> Bracket:
         if not isinstance(settled, ResultSet):
             raise ValueError("no O'")
-        server_uuid, owned, executed = upper
+        history, owned, executed = upper
         before, _ = settled.rows[0]
         owned_before, still = (parse_owned(_text(text)) if text else NOTHING_OWNED for text in (before, owned))
-        return Bracket.exact(_text(server_uuid), owned_before, still, self._executed.parse(_text(executed)))
+        return Bracket.exact(_text(history), owned_before, still, self._executed.parse(_text(executed)))
 
 
 def own_answers(plan: Plan, answers: Sequence[Answer]) -> tuple[OwnAnswer | SourceError, ...]:

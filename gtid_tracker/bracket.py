@@ -11,18 +11,24 @@ from gtid_tracker.gtid import GtidSet
 
 NOTHING = GtidSet.empty()
 
+History = str
+"""Whose transactions a source's GTIDs count: who compares two positions, or a bracket with a position, must know that
+both are of one history. A value that is compared and shown, and never looked into; "" where it is not known. Of a MySQL
+server: its UUID."""
+
 
 class Bracket:
     """lower <= snapshot <= lower + uncertain.
 
-    `uncertain` is Q: the transactions that may or may not be in the answer, empty when the source was quiet. `needed`:
-    all that the position must contain before they are resolved. Treat it as immutable.
+    `history`: whose GTIDs these are. `uncertain` is Q: the transactions that may or may not be in the answer, empty
+    when the source was quiet. `needed`: all that the position must contain before they are resolved. Treat it as
+    immutable.
     """
 
-    __slots__ = ("executed", "lower", "needed", "owned", "server_uuid", "uncertain")
+    __slots__ = ("executed", "history", "lower", "needed", "owned", "uncertain")
 
-    def __init__(self, server_uuid: str, lower: GtidSet, owned: GtidSet, executed: GtidSet) -> None:
-        self.server_uuid = server_uuid
+    def __init__(self, history: History, lower: GtidSet, owned: GtidSet, executed: GtidSet) -> None:
+        self.history = history
         self.lower = lower
         self.owned = owned
         self.executed = executed
@@ -33,14 +39,14 @@ class Bracket:
             self.needed = lower.union(self.uncertain)
 
     @classmethod
-    def exact(cls, server_uuid: str, before: GtidSet, owned: GtidSet, executed: GtidSet) -> Bracket:
+    def exact(cls, history: History, before: GtidSet, owned: GtidSet, executed: GtidSet) -> Bracket:
         """Of an upquery that kept what it read locked until `executed` was read; `before` and `owned`: gtid_owned, read
         after its statements and before `executed`, in this order.
 
         What is executed and touches what was read was there when it was read: nobody could change it since. What had
         come to be visible and is not executed was owned before, and still is.
         """
-        return cls(server_uuid, executed, before.intersection(owned), executed)
+        return cls(history, executed, before.intersection(owned), executed)
 
     def __repr__(self) -> str:
-        return f"Bracket({self.server_uuid!r}, {self.lower!r}, {self.owned!r}, {self.executed!r})"
+        return f"Bracket({self.history!r}, {self.lower!r}, {self.owned!r}, {self.executed!r})"

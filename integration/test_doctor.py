@@ -188,7 +188,7 @@ def test_user_of_the_manual_is_enough(mysql: Server, database: str) -> None:
         for slow in (False, True):
             found = await answer(executor, request(sql, tables=(f"{database}.t",), slow=slow))
             assert found.results == ([(7,)],)
-            assert found.bracket.server_uuid
+            assert found.bracket.history
         assert (await executor.query(sql))[1] == [(7,)]
         assert (await executor.describe(sql))[0][0].name == "id"
         sleeping = asyncio.ensure_future(executor.query("SELECT SLEEP(1000)"))

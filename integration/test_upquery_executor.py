@@ -43,7 +43,7 @@ def test_bracket_of_a_source_at_rest_is_its_executed_set(mysql: Server, database
 
     found = run(mysql, body)
     assert found.results == ([(1,), (2,)],)
-    assert found.bracket.server_uuid == mysql.execute("SELECT @@server_uuid")[0][0]
+    assert found.bracket.history == mysql.execute("SELECT @@server_uuid")[0][0]
     assert found.bracket.lower.issubset(executed(mysql))
     assert found.bracket.lower.issubset(found.bracket.executed)
 
@@ -123,7 +123,7 @@ def test_texts_alone_have_their_bracket_though_they_fail(mysql: Server, database
     wrong, right = found.checks
     assert isinstance(wrong, SourceError) and wrong.errno == 1242
     assert isinstance(right, OwnAnswer) and right.rows == [(0,), (1,)]
-    assert found.results == () and found.bracket.lower and found.bracket.server_uuid
+    assert found.results == () and found.bracket.lower and found.bracket.history
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ def engine_for(config: Config, stream: BinlogSource) -> Engine:
         ring_bytes=ring,
         ahead_fills=config.ahead_fills,
         exact_fills=config.exact_fills,
-        followed=lambda: stream.server_uuid,
+        followed=lambda: stream.history,
     )
 
 
@@ -396,7 +396,7 @@ async def keep(app: App, gate: Gate) -> None:
 def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     """At the stream, memory, answers that wait too long, caches that could not be planned. `beyond` and what is
     returned: see `stream_doubt`. Raises AssertionError where an invariant is checked and broken."""
-    followed, lag = app.stream.server_uuid, app.stream.lag()
+    followed, lag = app.stream.history, app.stream.lag()
     doubt = stream_doubt(app.engine, followed, lag, beyond)
     if app.stream.connected:
         app.watch.tick()
@@ -432,7 +432,7 @@ def stream_doubt(engine: Engine, followed: str, lag: float, beyond: int) -> str:
     without end. Logging in anew tells both, and makes everything a hole. `followed`: the server whose stream it is.
     `lag`: seconds that the stream believes to be behind. `beyond`: how many such answers were given up until now.
     """
-    answering = engine.source.server_uuid
+    answering = engine.source.history
     if answering and answering != followed:
         return f"upqueries are answered by {answering}, the stream is of {followed}"
     if engine.memory.counters.get("fills_beyond_stream", 0) > beyond and lag < FILL_PATIENCE / 2:

@@ -144,7 +144,7 @@ class Auditor:
 
         if trust is not None:
             trust.suspect()
-        self._comparer.suspicions.explain(effect.bracket.server_uuid, check.cache.names, effect.sent_at, ended)
+        self._comparer.suspicions.explain(effect.bracket.history, check.cache.names, effect.sent_at, ended)
 
     async def settled(self, cache: NamedCache) -> None:
         """Waits until no difference of the cache is unexplained."""

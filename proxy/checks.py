@@ -31,7 +31,7 @@ def sampler_of(
         substituted,
         share=share,
         source_up=lambda: stream.connected and not executor.queued,
-        followed=lambda: stream.server_uuid,
+        followed=lambda: stream.history,
         publish=lambda: pump.handle(engine.flush()),
     )
     sampler.comparer.join, sampler.comparer.spent = (lambda format_: pump.joins[format_]), spent

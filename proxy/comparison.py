@@ -250,7 +250,7 @@ class Comparer:
         else:
             comparison.rows = own.rows
         followed = self._followed()
-        if (followed and bracket.server_uuid != followed) or not comparison.position.issubset(bracket.lower):
+        if (followed and bracket.history != followed) or not comparison.position.issubset(bracket.lower):
             self._end(comparison, Outcome.UNKNOWN)  # it may be older than what is held, or of another history
             return
         self._look_again(comparison)
@@ -364,7 +364,7 @@ class Comparer:
         comparison.suspected = True
         comparison.suspect()
         names = comparison.cache.names
-        self.suspicions.explain(comparison.bracket.server_uuid, names, comparison.asked_at, ended)
+        self.suspicions.explain(comparison.bracket.history, names, comparison.asked_at, ended)
 
     def _end(self, comparison: Comparison, outcome: Outcome) -> None:
         del self.running[comparison]

@@ -62,7 +62,7 @@ def report(difference: Difference, position: str, source_version: str) -> None:
         began_at=difference.began,
         lower=str(bracket.lower) if bracket is not None else "",
         uncertain=str(bracket.uncertain) if bracket is not None else "",
-        server_uuid=bracket.server_uuid if bracket is not None else "",
+        server_uuid=bracket.history if bracket is not None else "",
         mode=plan.mode.value,
         plan=explain(plan)[:LOGGED_TEXT],
         version=upwell.__version__,

@@ -470,7 +470,7 @@ class Router:
             address=self._upstream.address,
             source_up=self._stream.connected,
             server_version=self.server_version,
-            server_uuid=self._stream.server_uuid,
+            server_uuid=self._stream.history,
             position=self.position(),
             lag_seconds=self._stream.lag(),
             memory_bytes=engine.memory.used,

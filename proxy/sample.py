@@ -155,7 +155,7 @@ class Sampler:
             position=str(self._engine.ring.position),
             lower=str(bracket.lower) if bracket is not None else "",
             uncertain=str(bracket.uncertain) if bracket is not None else "",
-            server_uuid=bracket.server_uuid if bracket is not None else "",
+            server_uuid=bracket.history if bracket is not None else "",
         )
 
     def _forget(self, sample: Comparison) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import monotonic
 
+from gtid_tracker.bracket import History
 from gtid_tracker.gtid import GtidSet
 from proxy.accounts import Accounts
 from sqltypes.errors import UpwellError
@@ -28,7 +29,7 @@ class Reading:
 
     at: float
     position: GtidSet
-    server_uuid: str
+    history: History
     owned: GtidSet
     executed: GtidSet
     asked: float = float("-inf")
@@ -82,8 +83,8 @@ class SourceWatch:
         return self.judge(reading, followed, lag) if reading is not None else ""
 
     def judge(self, reading: Reading, followed: str, lag: float) -> str:
-        if followed and reading.server_uuid != followed:
-            return f"server {reading.server_uuid} answers, the stream is of {followed}"
+        if followed and reading.history != followed:
+            return f"server {reading.history} answers, the stream is of {followed}"
         # The stream tells of a transaction before it is executed: as long as it is not, it is owned.
         if not reading.position.issubset(reading.executed.union(reading.owned)):
             return "the source does not have all that its stream has brought"

@@ -71,7 +71,7 @@ class Suspicions:
             return
         if (
             isinstance(result, UpqueryFailed)
-            or result.bracket.server_uuid != suspicion.server
+            or result.bracket.history != suspicion.server
             or self._restarted(suspicion, result)
         ):
             self._end(suspicion, fault=False)

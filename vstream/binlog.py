@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from dataflow.messages import Ddl, Gap, Restarted, StreamEvent
+from gtid_tracker.bracket import History
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from sqltypes.errors import ConfigError, SourceError, UpwellError
 from sqltypes.schema import Table
@@ -52,7 +53,7 @@ class BinlogSource:
     ) -> None:
         """`heartbeat`: seconds. `server_id`: must be used by no other reader of that server; made up if not given."""
         self.account = account
-        self.server_uuid = ""  # of the server that answered last
+        self.history: History = ""  # of the server that answered last
         self.unfit = ""  # why its stream would lack changes; "" while it can be followed
         self.reconnects = 0
         self.logins = 0  # after which the binlog was followed
@@ -153,7 +154,7 @@ class BinlogSource:
         start = session.executed if position is None else position
         self._sink = sink
         self._position.update(start)
-        self.server_uuid, self._known = session.server_uuid, _known(session)
+        self.history, self._known = session.server_uuid, _known(session)
         self._current_at = self._wall_clock()
         self._task = asyncio.get_running_loop().create_task(self._run(session), name="binlog")
         return start
@@ -262,13 +263,13 @@ class BinlogSource:
             self._begin_anew(session, reason)
         elif known is not None and known.restarted(told):
             self._give(Restarted(self.position))
-        self.server_uuid, self._known = session.server_uuid, told
+        self.history, self._known = session.server_uuid, told
 
     def _begin_anew(self, session: Session, reason: str) -> None:
         self._refusals = 0
         self._position = MutableGtidSet(session.executed)
         self._assembler.begin_anew(self._position)
-        self.server_uuid, self._known = session.server_uuid, _known(session)
+        self.history, self._known = session.server_uuid, _known(session)
         self._gap(reason)
 
     def _on_refused(self, why: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from dataflow.messages import StreamEvent
+from gtid_tracker.bracket import History
 from gtid_tracker.gtid import GtidSet
 from sqltypes.schema import Table
 
@@ -30,8 +31,8 @@ class ChangeSource(Protocol):
         ...
 
     @property
-    def server_uuid(self) -> str:
-        """The server whose stream it is; "" before it was reached."""
+    def history(self) -> History:
+        """Whose changes these are; "" before the source was reached."""
         ...
 
     @property

@@ -65,7 +65,7 @@ def test_answers_with_their_bracket() -> None:
         answer = ended(upquery("SELECT 1", "SELECT 2").answered([received, behind], 3.5))
         assert isinstance(answer, UpqueryAnswer)
         assert (answer.id, answer.results, answer.connected_at) == (7, ([(1, "one"), (2, None)], []), 3.5)
-        assert (str(answer.bracket.lower), answer.bracket.server_uuid) == (f"{UUID}:1-5", UUID)
+        assert (str(answer.bracket.lower), answer.bracket.history) == (f"{UUID}:1-5", UUID)
         assert str(answer.bracket.uncertain) == f"{UUID}:6"
 
 

@@ -72,7 +72,7 @@ def test_bracket_is_read_from_the_answers() -> None:
     read = BracketReader().read(sending, answers)
     assert not isinstance(read, Exception)
     bracket, results = read
-    assert bracket.server_uuid == UUID
+    assert bracket.history == UUID
     assert bracket.lower == GtidSet.parse(f"{UUID}:1-5")
     assert bracket.owned == GtidSet.parse(f"{UUID}:7,{OTHER}:1")
     assert bracket.executed == GtidSet.parse(f"{UUID}:1-6,{OTHER}:9")

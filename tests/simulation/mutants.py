@@ -352,7 +352,7 @@ MUTANTS = (
     Mutant(
         "events",
         "another server is another history",
-        edit(SourceHistory, "contradiction", ("if self.server_uuid and server != self.server_uuid:", "if False:")),
+        edit(SourceHistory, "contradiction", ("if self.history and server != self.history:", "if False:")),
     ),
     Mutant(
         "events",

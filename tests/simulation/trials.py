@@ -256,7 +256,7 @@ class Trials(Simulation):
                 check = effect.check
                 assert isinstance(check, FillCheck)
                 ended = partial(self._on_explained, check)
-                server, names = effect.bracket.server_uuid, check.cache.names
+                server, names = effect.bracket.history, check.cache.names
                 self.comparer.suspicions.explain(server, names, effect.sent_at, ended)
         super().handle([effect for effect in effects if not isinstance(effect, Differs) and not self._settled(effect)])
 
