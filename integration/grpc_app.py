@@ -19,6 +19,14 @@ from proxy.config import load_config
 from proxy.quantities import parse_size
 from tests.support.waiting import until
 from upwell.aio import Client
+from vstream.binlog import BinlogSource
+
+
+def binlog_of(app: App) -> BinlogSource:
+    """Its change stream, for tests that hold it up, or look into it."""
+    stream = app.stream
+    assert isinstance(stream, BinlogSource)
+    return stream
 
 
 @dataclass
@@ -29,6 +37,10 @@ class Proxy:
     client: Client
     mysql: Server
     database: str
+
+    @property
+    def binlog(self) -> BinlogSource:
+        return binlog_of(self.app)
 
     async def write(self, *statements: str) -> None:
         """Runs statements in the test's database, not through the proxy. Tables that they make are known to the proxy
@@ -94,7 +106,7 @@ async def proxy_beside(mysql: Server, database: str, state_dir: Path, **options:
 @contextmanager
 def held_back(proxy: Proxy) -> Iterator[None]:
     """The proxy does not look at its change stream meanwhile."""
-    loop, reader = asyncio.get_running_loop(), proxy.app.stream._reader
+    loop, reader = asyncio.get_running_loop(), proxy.binlog._reader
     assert reader is not None
     socket = reader._socket.fileno()
     loop.remove_reader(socket)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dataflow.messages import StreamEvent
-from integration.grpc_app import Proxy, proxy_beside, run
+from integration.grpc_app import Proxy, binlog_of, proxy_beside, run
 from integration.mysql_server import Server
 from proxy.app import App
 from upwell.rows import Answer
@@ -32,7 +32,7 @@ TABLES = (
 @contextmanager
 def stream_held_back(app: App) -> Iterator[None]:
     """What the stream brings is given to the engine only at the end."""
-    stream, held = app.stream, list[StreamEvent]()
+    stream, held = binlog_of(app), list[StreamEvent]()
     sink = stream._sink
     assert sink is not None
     stream._sink = held.append

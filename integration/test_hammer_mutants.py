@@ -205,7 +205,7 @@ FAULTS: tuple[tuple[Patch, Kind, str], ...] = (  # who finds it, as what
 def stuttering(beside: Beside) -> Iterator[None]:
     """The proxy looks at its stream for some moments only, so that what is not fresh shows."""
     ended, rng = threading.Event(), random.Random(1)
-    stream = beside.proxy.app.stream
+    stream = beside.proxy.binlog
 
     def look(on: bool) -> None:
         reader = stream._reader

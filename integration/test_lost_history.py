@@ -269,7 +269,7 @@ def test_a_doubt_that_comes_while_the_stream_logs_in_is_not_forgotten(
 
     async def scenario() -> None:
         async with proxy_beside(mysql, SHOP, tmp_path) as proxy:
-            stream = proxy.app.stream
+            stream = proxy.binlog
             monkeypatch.setattr(Session, "request_dump", held_up)
             stream.reconnect("the first doubt")
             await asyncio.to_thread(asked.wait)
@@ -294,7 +294,7 @@ def test_a_refused_stream_is_said_once_and_asked_for_less_and_less_often(own_mys
     async def scenario() -> None:
         async with proxy_beside(mysql, SHOP, tmp_path, upstream=f"mysql://reader@127.0.0.1:{mysql.port}") as proxy:
             await proxy.client.create_cache("SELECT v FROM t WHERE id = ?", name="by_id", database=SHOP)
-            scene, stream = Scene(mysql, proxy), proxy.app.stream
+            scene, stream = Scene(mysql, proxy), proxy.binlog
             await scene.held()
             await scene.write("REVOKE REPLICATION SLAVE ON *.* FROM reader@localhost")
             first, began = stream.reconnects, asyncio.get_running_loop().time()

@@ -12,6 +12,7 @@ from integration.grpc_app import run
 from integration.mysql_clients import connected
 from integration.mysql_server import Server
 from integration.mysql_shop import BY_ID, shop
+from proxy.mysql_source import MysqlSource
 
 PREPARED = ("XA START 'x'", "UPDATE item SET n = 99 WHERE id = 1", "XA END 'x'", "XA PREPARE 'x'")
 ONE_PHASE = "XA COMMIT 'x' ONE PHASE"
@@ -68,7 +69,7 @@ def test_beside_the_proxy(server: Server, tmp_path: Path, may_look: bool, end: s
             while await asker.ask(BY_ID, 1) != wanted or await asker.served(BY_ID, 1) != "hit":
                 assert asyncio.get_running_loop().time() < ended
             if end == ONE_PHASE and may_look:
-                assert not proxy.app.stream.open_xa, "it is known to be over"
+                assert not proxy.binlog.open_xa, "it is known to be over"
 
     run(scenario)
 
@@ -84,7 +85,9 @@ def test_prepared_before_the_proxy_began(server: Server, tmp_path: Path) -> None
             query = "SELECT n FROM before_it WHERE id = %s"
             await asker.ask("CREATE CACHE before_it FROM SELECT n FROM before_it WHERE id = ?")
             await asker.until_hit(query, 1)
-            while not proxy.app.prepared.strangers:
+            source = proxy.app.source
+            assert isinstance(source, MysqlSource)
+            while not source.prepared.strangers:
                 await asker.ask("DO 0")
             assert await asker.ask(query, 1) == ((1,),)
             server.execute(ONE_PHASE)

@@ -23,14 +23,11 @@ from time import monotonic
 
 import structlog
 
-from bulk.account import account_of
 from bulk.session import SparkSettings
 from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.messages import Ddl, Gap, Restarted, StreamEvent
 from external_upquery.admission import Admission
-from external_upquery.executor import Executor
-from external_upquery.schema_source import SchemaSource
-from external_upquery.upstream import Upstream, is_loopback, parse_upstream
+from external_upquery.upstream import Upstream, is_loopback
 from planner.matcher import QueryMatcher
 from proxy import source_clock, source_zones
 from proxy.access_log import AccessLog
@@ -57,17 +54,18 @@ from proxy.mysql.listener import MysqlListener
 from proxy.mysql.rights import is_admin
 from proxy.mysql.shared import MysqlOptions, Shared
 from proxy.planning import warm_up
-from proxy.prepared_watch import PreparedWatch, ask
 from proxy.pump import Pump
 from proxy.router import Router
+from proxy.source import Source, Upqueries
 from proxy.source_clock import SourceClock
 from proxy.source_watch import SourceWatch
 from proxy.source_zones import SourceZones
+from proxy.sources import source_of
 from proxy.spark import SparkProcess
 from proxy.state import StateStore
 from proxy.warm_up import WarmUp
 from proxy.write_rates import WriteRates
-from vstream.binlog import BinlogSource
+from vstream.source import ChangeSource
 
 log = structlog.get_logger("upwell")
 
@@ -95,8 +93,7 @@ class App:
     config: Config
     router: Router
     engine: Engine
-    stream: BinlogSource
-    executor: Executor
+    source: Source
     catalog: Catalog
     watch: SourceWatch
     grpc_port: int = 0
@@ -107,7 +104,6 @@ class App:
     failed_look: Exception | None = None
 
     def __post_init__(self) -> None:
-        self.prepared = PreparedWatch(lambda: ask(self.executor), self.stream)
         tolerance = self.config.mysql.clock_tolerance
         self.clock = SourceClock(lambda: source_clock.ask(self.executor), tolerance=tolerance)
         self.zones = SourceZones(lambda *wanted: source_zones.ask(self.executor, *wanted))
@@ -116,8 +112,16 @@ class App:
     def system(self) -> Router:
         return self.router
 
+    @property
+    def stream(self) -> ChangeSource:
+        return self.source.stream
 
-def engine_for(config: Config, stream: BinlogSource) -> Engine:
+    @property
+    def executor(self) -> Upqueries:
+        return self.source.upqueries
+
+
+def engine_for(config: Config, stream: ChangeSource) -> Engine:
     """An empty engine at the stream's position. The ring gets a tenth of the memory limit at most."""
     ring = max(4 << 20, config.memory_limit // 10)
     return Engine(
@@ -140,19 +144,16 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
     """
     # MySQL's DECIMAL has up to 65 digits; the default context would round at 28.
     decimal.getcontext().prec = 100
-    upstream = parse_upstream(config.upstream)
-    executor = Executor(upstream, connections=config.upquery_connections)
-    version = await executor.start()
+    source = source_of(config.upstream, config.upquery_connections)
+    upstream, stream, executor = source.upstream, source.stream, source.upqueries
     events = StreamEvents()
-    stream = BinlogSource(account_of(upstream))
-    await stream.start(events)
+    version = await source.start(events)
     engine = engine_for(config, stream)
     pump = Pump(engine, executor, config.upquery_timeout)
     matcher = QueryMatcher()
-    schema = SchemaSource(upstream)
     doubts = Doubts(config.state_dir, upstream.redacted)
     doubts.load()
-    catalog = Catalog(engine, pump, executor, schema, stream, matcher, doubts, limits_of(config))
+    catalog = Catalog(engine, pump, executor, source.schema, stream, matcher, doubts, limits_of(config))
     state = StateStore(config.state_dir, upstream.redacted)
     checks = config.check_sample, config.verify_new_caches
     router = Router(upstream, engine, pump, executor, stream, catalog, matcher, state, *checks)
@@ -162,7 +163,7 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
     adopt(catalog, config, upstream, state)
     router.auto_cache = automatic(config, router, stream)
     router.bulk, router.warm_up = bulk_of(config, upstream, engine, pump, executor, catalog)
-    app = App(config, router, engine, stream, executor, catalog, watch_of(engine, executor, router))
+    app = App(config, router, engine, source, catalog, watch_of(engine, executor, router))
     router.lateness = Lateness()
     background = asyncio.get_running_loop().create_task(keep(app, Gate(router, stream, config.max_staleness)))
     listeners = await listen(app, upstream, matcher)
@@ -176,7 +177,6 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
         await asyncio.gather(background, return_exceptions=True)
         await stop(app, listeners)
         router.lateness.stop()
-        schema.close()
 
 
 def register(router: Router, formats: Mapping[str, WireFormat]) -> None:
@@ -195,8 +195,7 @@ async def stop(app: App, listeners: Sequence[Listener]) -> None:
     if app.router.bulk is not None:
         await app.router.bulk.close()
     await app.catalog.close()
-    await app.stream.close()
-    await app.executor.stop(KILLS)
+    await app.source.stop(KILLS)
 
 
 def adopt(catalog: Catalog, config: Config, upstream: Upstream, state: StateStore) -> None:
@@ -217,7 +216,7 @@ def limits_of(config: Config) -> CacheLimits:
 
 
 def bulk_of(
-    config: Config, upstream: Upstream, engine: Engine, pump: Pump, executor: Executor, catalog: Catalog
+    config: Config, upstream: Upstream, engine: Engine, pump: Pump, executor: Upqueries, catalog: Catalog
 ) -> tuple[Bulk, WarmUp]:
     folder = config.state_dir / "spark"
     spark = SparkProcess(SparkSettings(config.spark_master, str(folder)), folder / "spark.log")
@@ -243,11 +242,11 @@ async def log_reads(app: App) -> None:
         mysql.shared.on_passed = found.passed_by_name
 
 
-def watch_of(engine: Engine, executor: Executor, router: Router) -> SourceWatch:
+def watch_of(engine: Engine, executor: Upqueries, router: Router) -> SourceWatch:
     return SourceWatch(executor.history, lambda: engine.ring.position.freeze(), router.accounts)
 
 
-def automatic(config: Config, router: Router, stream: BinlogSource) -> AutoCache | None:
+def automatic(config: Config, router: Router, stream: ChangeSource) -> AutoCache | None:
     """Automatic caching, if it is switched on."""
     if config.auto_cache is None:
         return None
@@ -276,7 +275,7 @@ class StreamEvents:
         self._pump: Pump | None = None
         self._catalog: Catalog | None = None
 
-    def connect(self, pump: Pump, catalog: Catalog, stream: BinlogSource) -> None:
+    def connect(self, pump: Pump, catalog: Catalog, stream: ChangeSource) -> None:
         """Requires: nothing has been received yet, for the stream's tables are wanted only by caches."""
         self._pump, self._catalog = pump, catalog
         stream.busy = lambda: pump.changing
@@ -385,7 +384,6 @@ async def keep(app: App, gate: Gate) -> None:
                 log.exception("what must happen now and then has failed")
     finally:
         await app.watch.close()
-        await app.prepared.close()
         await app.clock.close()
         await app.zones.close()
         await app.router.clock_keys.close()
@@ -400,7 +398,7 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     doubt = stream_doubt(app.engine, followed, lag, beyond)
     if app.stream.connected:
         app.watch.tick()
-        app.prepared.tick()
+        app.source.tick()
         app.clock.tick()
         doubt = doubt or app.watch.doubt(followed, lag)
     if doubt:

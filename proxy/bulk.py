@@ -14,7 +14,6 @@ import structlog
 from dataflow.engine import Engine
 from dataflow.entries import Held
 from dataflow.reader import ReaderNode, held_bytes
-from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream
 from planner.all_keys import listing_sql, why_not_listed
 from proxy.api import ParameterValue
@@ -36,6 +35,7 @@ from proxy.catalog import Catalog
 from proxy.named_cache import NamedCache
 from proxy.pump import Pump
 from proxy.slices import Slices, emptied, taken
+from proxy.source import Upqueries
 from proxy.spark import SparkProcess, login_of
 from sqltypes.errors import AnswerTooLarge, CannotFill, DoesNotFit, SparkUnavailable, UpwellError
 from sqltypes.expression import Value
@@ -65,7 +65,7 @@ class Bulk:
         upstream: Upstream,
         engine: Engine,
         pump: Pump,
-        executor: Executor,
+        executor: Upqueries,
         catalog: Catalog,
         spark: SparkProcess,
         spark_min_rows: int,

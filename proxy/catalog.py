@@ -17,8 +17,6 @@ import structlog
 
 from dataflow.engine import Engine
 from dataflow.messages import Ddl
-from external_upquery.executor import Executor
-from external_upquery.schema_source import SchemaSource
 from planner.api import with_result_columns
 from planner.fingerprint import Fingerprint
 from planner.matcher import QueryMatcher
@@ -41,6 +39,7 @@ from proxy.planning import TOO_COSTLY, PlanningProcess, check_views, disagreemen
 from proxy.planning_worker import Thought, refusing
 from proxy.proxied import NO_SOURCE, Judgement
 from proxy.pump import Pump
+from proxy.source import Schema, Upqueries
 from sqltypes.errors import (
     CacheExists,
     NeedRelations,
@@ -89,8 +88,8 @@ class Catalog:
         self,
         engine: Engine,
         pump: Pump,
-        executor: Executor,
-        schema: SchemaSource,
+        executor: Upqueries,
+        schema: Schema,
         stream: StreamWants,
         matcher: QueryMatcher,
         doubts: Doubts,

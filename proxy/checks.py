@@ -6,19 +6,19 @@ from collections.abc import Callable
 from time import monotonic
 
 from dataflow.engine import Engine
-from external_upquery.executor import Executor
 from proxy.auditor import Auditor
 from proxy.catalog import Catalog
 from proxy.long_sql import substituted
 from proxy.named_cache import NamedCache
 from proxy.pump import Pump
 from proxy.sample import Sampler
+from proxy.source import Upqueries
 from vstream.source import ChangeSource
 
 
 def sampler_of(
     engine: Engine,
-    executor: Executor,
+    executor: Upqueries,
     stream: ChangeSource,
     pump: Pump,
     share: float,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from external_upquery.executor import Executor
 from planner.hints import with_whole_groups
 from planner.scan import preparable
+from proxy.source import Upqueries
 from sqltypes.errors import SourceError, UnsupportedQuery
 from sqltypes.schema import ResultColumn
 
 ORDER_OF_DISTINCT = 3065  # MySQL's error
 
 
-async def described(executor: Executor, sql: str, database: str) -> tuple[ResultColumn, ...]:
+async def described(executor: Upqueries, sql: str, database: str) -> tuple[ResultColumn, ...]:
     """The columns of a SELECT's answers. Raises as `Executor.describe`, and UnsupportedQuery where the query, under the
     sql_mode that it sets, leaves to MySQL which row it shows. (Which comes first, the planner has seen to.)"""
     columns, _ = await executor.describe(preparable(sql), database)

@@ -21,8 +21,8 @@ from typing import Protocol
 
 import structlog
 
-from external_upquery.executor import Executor
 from gtid_tracker.gtid import GtidSet
+from proxy.source import Upqueries
 from sqltypes.errors import SourceError, UpwellError
 
 log = structlog.get_logger("upwell.prepared")
@@ -48,9 +48,9 @@ class XaStream(Protocol):
     def unseen(self) -> None: ...
 
 
-async def ask(executor: Executor) -> tuple[frozenset[bytes], GtidSet]:
+async def ask(executor: Upqueries) -> tuple[frozenset[bytes], GtidSet]:
     """Xids of the XA transactions that MySQL has prepared, and what it may have executed by then. Raises as
-    `Executor.query`."""
+    `Upqueries.query`."""
     _, rows = await executor.query(RECOVER)
     _, owned, executed, _ = await executor.history()
     return frozenset(xid_of(int(str(row[0])), int(str(row[1])), str(row[3])) for row in rows), executed.union(owned)

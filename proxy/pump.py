@@ -31,11 +31,11 @@ from dataflow.messages import (
     UpqueryRequest,
 )
 from dataflow.reader import ReaderNode
-from external_upquery.executor import Executor
 from proxy.api import Encoder, EncoderFor, Join, WireFormat
 from proxy.faults import Faults
 from proxy.keys import Bound
 from proxy.slices import SLICE, Slices
+from proxy.source import Upqueries
 from sqltypes.errors import Fault
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
@@ -63,7 +63,7 @@ class Behind(PassThrough):
 class Pump:
     """Waiters, subscriptions and the scheduling of upqueries."""
 
-    def __init__(self, engine: Engine, executor: Executor, timeout: float) -> None:
+    def __init__(self, engine: Engine, executor: Upqueries, timeout: float) -> None:
         self.engine = engine
         self.faults = Faults(engine.memory.count)
         self._faulted = False

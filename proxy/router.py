@@ -16,7 +16,6 @@ from dataflow.engine import Engine
 from dataflow.entries import Held
 from dataflow.messages import Gap, Progress, StreamEvent
 from dataflow.reader import ReaderNode
-from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream
 from gtid_tracker.gtid import GtidSet
 from planner.explain import dot, explain
@@ -59,6 +58,7 @@ from proxy.named_cache import NamedCache
 from proxy.proxied import ProxiedQueries
 from proxy.pump import Pump
 from proxy.slices import encode_in_slices, in_slices
+from proxy.source import Upqueries
 from proxy.state import StateStore
 from proxy.subscriptions import Subscriptions
 from proxy.visible import VisibleTimes
@@ -84,7 +84,7 @@ class Router:
         upstream: Upstream,
         engine: Engine,
         pump: Pump,
-        executor: Executor,
+        executor: Upqueries,
         stream: ChangeSource,
         catalog: Catalog,
         matcher: QueryMatcher,

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from math import floor
 from time import monotonic
 
-from external_upquery.executor import Executor
+from proxy.source import Upqueries
 from sqltypes.errors import UpwellError
 
 EVERY = 1.0  # seconds between two questions
@@ -24,8 +24,8 @@ ROUNDED = 2  # microseconds that are lost where seconds are added up
 QUESTION = "SELECT SYSDATE(6)"  # init_connect may have set the clock that NOW() shows to this session
 
 
-async def ask(executor: Executor) -> datetime:
-    """MySQL's UTC, to the microsecond, for the session is pinned to it. Raises as `Executor.query`."""
+async def ask(executor: Upqueries) -> datetime:
+    """MySQL's UTC, to the microsecond, for the session is pinned to it. Raises as `Upqueries.query`."""
     _, rows = await executor.query(QUESTION)
     return datetime.fromisoformat(str(rows[0][0]))
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
-from external_upquery.executor import Executor
+from proxy.source import Upqueries
 from sqltypes.errors import UpwellError
 
 MINUTE = timedelta(minutes=1)
@@ -23,9 +23,9 @@ _NAME = re.compile(r"[\w+/:-]{1,64}", re.ASCII)
 Ends = tuple[datetime | None, datetime | None]
 
 
-async def ask(executor: Executor, zone: str, first: datetime, last: datetime) -> Ends:
+async def ask(executor: Upqueries, zone: str, first: datetime, last: datetime) -> Ends:
     """What the zone's clocks say at two moments of UTC; None where MySQL does not know it. Raises as
-    `Executor.query`."""
+    `Upqueries.query`."""
     asked = ", ".join(f"CONVERT_TZ('{moment:%Y-%m-%d %H:%M:%S}', '+00:00', '{zone}')" for moment in (first, last))
     _, rows = await executor.query(f"SELECT {asked}")
     one, other = (None if value is None else datetime.fromisoformat(str(value)) for value in rows[0])

@@ -8,7 +8,7 @@ does).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from dataflow.messages import StreamEvent
@@ -82,6 +82,15 @@ class ChangeSource(Protocol):
     @property
     def skew(self) -> float:
         """Seconds by which the source's clock is ahead of ours, as measured at the last login."""
+        ...
+
+    @property
+    def writes(self) -> Mapping[str, int]:
+        """How many statements have changed rows of a table until now, by its qualified name."""
+        ...
+
+    def reconnect(self, reason: str) -> None:
+        """Connects anew and looks whose history answers; for one who doubts that it is still the same."""
         ...
 
     async def close(self) -> None:

@@ -1,0 +1,135 @@
+"""What is cached before: all that the rest of the proxy needs of it, whatever kind it is of.
+
+The composition root makes one from the upstream's address (`proxy/sources.py`). A kind of source is one class that has
+these parts, and a line there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Protocol
+
+from dataflow.messages import UpqueryRequest
+from external_upquery.executor import Deliver
+from external_upquery.passed import Passed
+from external_upquery.schema_source import Name
+from external_upquery.upstream import Upstream
+from gtid_tracker.bracket import History
+from gtid_tracker.gtid import GtidSet
+from sqltypes.errors import UpwellError
+from sqltypes.expression import Row
+from sqltypes.schema import ResultColumn, SchemaSnapshot
+from vstream.source import ChangeSource, Sink
+
+
+class Upqueries(Protocol):
+    """What the source is asked, each with a bracket where the answer is to be held. Times are those of the loop's
+    clock. Everything raises SourceError, SourceDown, DeadlinePassed, Overloaded."""
+
+    counters: Counter[str]
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that run at the source now."""
+        ...
+
+    @property
+    def queued(self) -> int:
+        """Requests that wait for a connection."""
+        ...
+
+    @property
+    def full(self) -> bool:
+        """Whether a fill would wait for a connection."""
+        ...
+
+    @property
+    def connections(self) -> int: ...
+
+    @property
+    def down(self) -> UpwellError | None:
+        """Why the source cannot be reached, None while it can as far as is known."""
+        ...
+
+    def submit(self, request: UpqueryRequest, deliver: Deliver, deadline: float | None = None) -> None:
+        """Runs a request; `deliver` gets its answer or its error, later, on the loop, unless it is cancelled before."""
+        ...
+
+    def cancel(self, request_id: int) -> None:
+        """Nobody wants this answer any more: it is not delivered, and the source stops working for it soon."""
+        ...
+
+    async def query(
+        self, sql: str, database: str = "", *, deadline: float | None = None, answer_limit: int = ...
+    ) -> tuple[tuple[ResultColumn, ...], list[Row]]:
+        """One statement that only reads: its columns and rows, none for a statement that gives none. `answer_limit`:
+        bytes of rows."""
+        ...
+
+    async def read(
+        self,
+        sql: str,
+        database: str = "",
+        *,
+        deadline: float | None = None,
+        after: GtidSet | None = None,
+        patience: float = 0.0,
+    ) -> Passed:
+        """As `query`, with what the source had executed before it. `after`: a set that it first waits for, `patience`
+        seconds at most; whether it came shows in `executed`."""
+        ...
+
+    async def describe(
+        self, sql: str, database: str = "", *, deadline: float | None = None
+    ) -> tuple[tuple[ResultColumn, ...], int]:
+        """The columns that a statement would give, with their own collations, and the number of its `?`. It is not
+        run."""
+        ...
+
+    async def executed(self) -> GtidSet:
+        """What the source has executed by now."""
+        ...
+
+    async def history(self) -> tuple[History, GtidSet, GtidSet, str]:
+        """Whose history is answered from, which GTIDs are owned, what is executed by then; and the settings on which
+        rights depend, changes of which are in no stream."""
+        ...
+
+
+class Schema(Protocol):
+    """The source's tables and views."""
+
+    async def snapshot(self, names: Iterable[Name]) -> SchemaSnapshot:
+        """The relations of these names, keyed as the source spells them, with the facts about the server that planning
+        needs. Raises SourceDown, SourceError."""
+        ...
+
+
+class Source(Protocol):
+    """`upstream`: where it is, for both edges: who asks it on behalf of Upwell, and the sessions of clients."""
+
+    @property
+    def upstream(self) -> Upstream: ...
+
+    @property
+    def stream(self) -> ChangeSource: ...
+
+    @property
+    def upqueries(self) -> Upqueries: ...
+
+    @property
+    def schema(self) -> Schema: ...
+
+    async def start(self, sink: Sink) -> str:
+        """Connects, and begins to give changes to the sink, from now on. The source's version. Raises SourceDown,
+        SourceError, ConfigError (it cannot be followed, with the reason)."""
+        ...
+
+    def tick(self) -> None:
+        """To be called now and then while the stream is connected: looks at what a stream of this kind leaves out."""
+        ...
+
+    async def stop(self, patience: float) -> None:
+        """Ends everything. The source is told to end what it still runs; `patience`: seconds that this may take."""
+        ...
