@@ -187,7 +187,7 @@ docs: $(DEV_READY)  ## rewrite docs/supported_sql.md from the list of refusals a
 	@$(PY) -m tests.support.supported_sql
 
 .PHONY: proto
-proto: $(DEV_READY)  ## generate upwell/v1 from protos/ (a clean tree gives no diff)
+proto: $(DEV_READY)  ## generate upwell/v1 and vstream/vitess_pb2 from protos/ (a clean tree gives no diff)
 	@$(PY) -m protos.generate
 
 .PHONY: wheel-check check

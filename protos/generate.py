@@ -1,4 +1,4 @@
-"""Generates the committed stubs in upwell/v1/ from protos/upwell/v1/*.proto: `make proto`.
+"""Generates the committed stubs from the files below protos/, each beside the package that it is for: `make proto`.
 
 Messages by protoc as grpcio-tools carries it, their types by mypy-protobuf. The output depends on the locked versions
 only, so a run on a clean tree gives no diff. No gRPC service stubs: client and server name the methods themselves

@@ -1,0 +1,143 @@
+"""Rows of a VStream to canonical rows: values come as texts, their types from a FIELD event, which goes before. Pure.
+
+A table's decoder is made for the wanted columns, from what its shard has told of them (`Fields`) and from the wanted
+`Table`. Where the two differ, or a wanted column has no exact text, there is none, and the reason is told.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from sqltypes.collation import character_set
+from sqltypes.expression import Row, Value
+from sqltypes.schema import SqlType, Table
+from sqltypes.values import parse_text
+from vstream.charsets import text_decoder
+from vstream.vitess_json import mysql_text
+
+if TYPE_CHECKING:
+    from vstream import vitess_pb2 as pb
+
+RowDecoder = Callable[["pb.Row"], Row]
+Parse = Callable[[bytes], Value]
+
+GEOMETRIES = frozenset(
+    {"point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection"}
+    | {"geometrycollection"}
+)
+NAMES = {"integer": "int", "dec": "decimal", "numeric": "decimal", "bool": "tinyint", "real": "double"}
+BINARY32 = struct.Struct("<f")
+FIRST = re.compile(r"[a-z ]*[a-z]")
+NUMBERS = re.compile(r"\(([0-9]+)(?:,\s*([0-9]+))?\)")
+
+
+class Unreadable(ValueError):
+    """Rows of this table cannot be decoded, for that reason."""
+
+
+def decoder(table: Table, wanted: frozenset[int], fields: Sequence[pb.Field], *, listed: bool) -> RowDecoder:
+    """`wanted`: column positions; the others are None in a row. `listed`: values of ENUM and SET come as texts, not as
+    numbers. Raises Unreadable."""
+    if len(fields) != len(table.columns):
+        raise Unreadable(f"{len(fields)} columns in the stream, {len(table.columns)} in the schema")
+    parses: list[Parse | None] = []
+    for field, column in zip(fields, table.columns, strict=True):
+        if field.name.lower() != column.name.lower():
+            raise Unreadable(f"column {field.name!r} in the stream, {column.name!r} in the schema")
+        if (seen := described(field.column_type)) != (expected := _expected(column.type)):
+            raise Unreadable(f"column {field.name!r} is {seen} in the stream, {expected} in the schema")
+        if column.position not in wanted:
+            parses.append(None)
+        elif column.type.name in ("enum", "set") and not listed:
+            raise Unreadable(f"values of column {column.name!r} come as numbers")
+        else:
+            parses.append(_parse(column.name, column.type))
+    return _decoder(tuple(parses))
+
+
+def _decoder(parses: tuple[Parse | None, ...]) -> RowDecoder:
+    def decode(row: pb.Row) -> Row:
+        lengths, data = row.lengths, row.values
+        if len(lengths) != len(parses):
+            raise Unreadable(f"{len(lengths)} values in a row of {len(parses)} columns")
+        values: list[Value] = []
+        at = 0
+        for length, parse in zip(lengths, parses, strict=True):
+            if length < 0:
+                values.append(None)
+                continue
+            end = at + length
+            values.append(None if parse is None else parse(data[at:end]))
+            at = end
+        if at != len(data):
+            raise Unreadable("a row's values do not end where the row does")
+        return tuple(values)
+
+    return decode
+
+
+def _parse(name: str, type_: SqlType) -> Parse:
+    if type_.name == "json":
+        return mysql_text
+    if type_.name == "float":
+        return _float
+    if type_.name == "bit":
+        return _bit
+    if type_.is_string and type_.name not in ("enum", "set"):
+        charset = character_set(type_.collation or "utf8mb4")
+        decode = text_decoder(charset)
+        if decode is None:
+            raise Unreadable(f"column {name!r} has the character set {charset}, which is not decoded exactly")
+        return (lambda data: decode(data).rstrip(" ")) if type_.name == "char" else decode
+    if type_.name == "binary":
+        return lambda data: data.ljust(type_.length or 1, b"\0")
+    return parse_text(type_)
+
+
+def described(column_type: str) -> str:
+    """A type of information_schema's `COLUMN_TYPE`, in the form of `_expected`."""
+    text = column_type.lower()
+    found = FIRST.match(text)
+    name = (found[0] if found else text).removesuffix(" zerofill").removesuffix(" unsigned").strip()
+    name = NAMES.get(name, name)
+    numbers = NUMBERS.search(text) if name not in ("enum", "set") else None
+    if name in GEOMETRIES:
+        return "geometry"
+    if name in ("tinyint", "smallint", "mediumint", "int", "bigint"):
+        return name + (" unsigned" if " unsigned" in text else "")
+    if name in ("enum", "set"):
+        return name + column_type[len(name) :]
+    if name == "decimal":
+        return f"decimal({numbers[1]},{numbers[2] or 0})" if numbers else "decimal(10,0)"
+    if name in ("timestamp", "datetime", "time", "bit", "binary"):
+        return f"{name}({numbers[1] if numbers else 1 if name in ('bit', 'binary') else 0})"
+    return name
+
+
+def _expected(type_: SqlType) -> str:
+    name = type_.name
+    if name in ("tinyint", "smallint", "mediumint", "int", "bigint"):
+        return name + (" unsigned" if type_.unsigned else "")
+    if name in ("enum", "set"):
+        members = ",".join("'" + member.replace("'", "''") + "'" for member in type_.members)
+        return f"{name}({members})"
+    if name == "decimal":
+        return f"decimal({type_.precision},{type_.scale or 0})"
+    if name in ("timestamp", "datetime", "time"):
+        return f"{name}({type_.scale or 0})"
+    if name in ("bit", "binary"):
+        return f"{name}({type_.length})"
+    return name
+
+
+def _float(data: bytes) -> Value:
+    """The FLOAT that prints so, widened."""
+    value: float = BINARY32.unpack(BINARY32.pack(float(data)))[0]
+    return value
+
+
+def _bit(data: bytes) -> Value:
+    return int.from_bytes(data, "big")
