@@ -10,5 +10,6 @@ from protos.generate import ROOT, generate
 def test_generating_the_stubs_anew_gives_no_difference(tmp_path: Path) -> None:
     assert generate(tmp_path) == 0
     made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert {str(path) for path in made} == {"upwell/v1/upwell_pb2.py", "upwell/v1/upwell_pb2.pyi"}
+    stubs = ("upwell/v1/upwell", "vstream/vitess")
+    assert {str(path) for path in made} == {f"{name}_pb2.{end}" for name in stubs for end in ("py", "pyi")}
     assert all((ROOT / path).read_bytes() == content for path, content in made.items())
