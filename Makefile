@@ -186,6 +186,10 @@ goldens: $(DEV_READY)  ## rewrite the golden plans; review the difference
 docs: $(DEV_READY)  ## rewrite docs/supported_sql.md from the list of refusals and the golden plans
 	@$(PY) -m tests.support.supported_sql
 
+.PHONY: vitess
+vitess: $(DEV_READY)  ## build the Vitess that tests run against, with Go: some minutes, once
+	@$(PY) -m integration.vitess.built
+
 .PHONY: proto
 proto: $(DEV_READY)  ## generate upwell/v1 and vstream/vitess_pb2 from protos/ (a clean tree gives no diff)
 	@$(PY) -m protos.generate

@@ -1,0 +1,1 @@
+"""A real Vitess to test against: built with Go, run on private MySQLs."""

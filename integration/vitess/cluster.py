@@ -1,0 +1,252 @@
+"""A Vitess of separate processes, as in production: etcd, vtctld, vtgate, and for each shard a vttablet before a
+private MySQL of its own. All on free ports of loopback, without root, in one temporary folder.
+
+The tablets are unmanaged ones: each is given a MySQL that is there already, and is told to be its shard's primary.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pymysql
+
+from integration.mysql_server import Server
+from integration.private_mysql import find_mysql
+
+CELL = "zone1"
+ACCOUNT = ("vt", "vt")  # of the tablets: unmanaged ones ask for a password
+KINDS = ("app", "dba", "filtered", "repl", "allprivs", "appdebug")  # of their logins
+NOBODY = 65534  # whose processes they are where the tests are root's: Vitess does not run as root
+START = 90.0  # seconds
+END = 15.0
+
+
+class DoesNotStart(Exception):
+    """With the last lines of the log of what did not."""
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+    return port
+
+
+@dataclass
+class Cluster:
+    """`shards`: names of each keyspace's. `mysqls`: by keyspace and shard. `sql`, `grpc`: vtgate's ports."""
+
+    programs: Path
+    root: Path
+    shards: Mapping[str, Sequence[str]]
+    mysqls: dict[tuple[str, str], Server] = field(default_factory=dict)
+    sql: int = 0
+    grpc: int = 0
+
+    def __post_init__(self) -> None:
+        self._stack = ExitStack()
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._etcd, self._vtctld, self._number = free_port(), free_port(), 100
+
+    @property
+    def _topology(self) -> tuple[str, ...]:
+        server = ("--topo-global-server-address", f"127.0.0.1:{self._etcd}")
+        return ("--topo-implementation", "etcd2", *server, "--topo-global-root", "/vitess/global")
+
+    def start(self) -> None:
+        """Raises DoesNotStart."""
+        peers = f"http://127.0.0.1:{free_port()}"
+        clients = f"http://127.0.0.1:{self._etcd}"
+        self._run(
+            "server",
+            *("--data-dir", str(self.root / "etcd"), "--listen-client-urls", clients),
+            *("--advertise-client-urls", clients, "--listen-peer-urls", peers),
+            *("--initial-advertise-peer-urls", peers, "--initial-cluster", f"default={peers}"),
+        )
+        self._until("server", lambda: answers(self._etcd))
+        ports = ("--grpc-port", str(self._vtctld), "--port", str(free_port()))
+        self._run("vtctld", *self._topology, "--service-map", "grpc-vtctl,grpc-vtctld", *ports)
+        self._until("vtctld", lambda: answers(self._vtctld))
+        self.control("AddCellInfo", "--root", f"/vitess/{CELL}", "--server-address", f"127.0.0.1:{self._etcd}", CELL)
+        for keyspace, shards in self.shards.items():
+            self.control("CreateKeyspace", "--durability-policy", "none", keyspace)
+            for shard in shards:
+                self.add_shard(keyspace, shard)
+        self._start_vtgate()
+
+    def add_shard(self, keyspace: str, shard: str) -> None:
+        """With a MySQL of its own, which is empty."""
+        mysql = self._stack.enter_context(find_mysql(None, report=lambda line: None))
+        user, password = ACCOUNT
+        mysql.execute(
+            f"CREATE DATABASE `{self.database(keyspace)}`",
+            f"CREATE USER {user}@'%' IDENTIFIED BY '{password}'",
+            f"GRANT ALL ON *.* TO {user}@'%' WITH GRANT OPTION",
+        )
+        self.mysqls[keyspace, shard] = mysql
+        self._number += 1
+        alias, grpc = f"{CELL}-{self._number}", free_port()
+        logins = [each for kind in KINDS for each in (f"--db-{kind}-user", user, f"--db-{kind}-password", password)]
+        self._run(
+            "vttablet",
+            *(*self._topology, "--tablet-path", alias, "--init-keyspace", keyspace, "--init-shard", shard),
+            *("--init-tablet-type", "replica", "--unmanaged", "--init-db-name-override", self.database(keyspace)),
+            *("--db-host", "127.0.0.1", "--db-port", str(mysql.port), *logins),
+            *("--grpc-port", str(grpc), "--port", str(free_port()), "--tablet-hostname", "127.0.0.1"),
+            *("--service-map", "grpc-queryservice,grpc-tabletmanager,grpc-updatestream"),
+            name=f"{keyspace} {shard}",
+        )
+        self._until(f"{keyspace} {shard}", lambda: self._control("TabletExternallyReparented", alias).returncode == 0)
+
+    @staticmethod
+    def database(keyspace: str) -> str:
+        """At its shards' MySQLs."""
+        return f"vt_{keyspace}"
+
+    def _start_vtgate(self) -> None:
+        self.sql, self.grpc = free_port(), free_port()
+        self._run(
+            "vtgate",
+            *(*self._topology, "--cell", CELL, "--cells-to-watch", CELL, "--tablet-types-to-wait", "PRIMARY"),
+            *("--service-map", "grpc-vtgateservice", "--grpc-port", str(self.grpc), "--port", str(free_port())),
+            *("--mysql-server-port", str(self.sql), "--mysql-server-bind-address", "127.0.0.1"),
+            *("--mysql-auth-server-impl", "none"),
+        )
+        self._until("vtgate", self._serves)
+
+    def _serves(self) -> bool:
+        try:
+            with self.connect() as connection, connection.cursor() as cursor:
+                cursor.execute("SHOW VITESS_TABLETS")
+                serving = {(row[1], row[2]) for row in cursor.fetchall() if row[4] == "SERVING"}
+        except pymysql.err.MySQLError:
+            return False
+        return serving >= self.mysqls.keys()
+
+    def restart_vtgate(self) -> None:
+        """On other ports."""
+        self._end("vtgate")
+        self._start_vtgate()
+
+    def connect(self, keyspace: str = "", **options: Any) -> pymysql.Connection[Any]:
+        """A client of vtgate, with autocommit unless `options` say otherwise."""
+        given: dict[str, Any] = {"autocommit": True, "charset": "utf8mb4", "ssl_disabled": True, **options}
+        if keyspace:
+            given["database"] = keyspace
+        return pymysql.connect(host="127.0.0.1", port=self.sql, user="root", **given)
+
+    def execute(self, keyspace: str, *statements: str) -> tuple[tuple[Any, ...], ...]:
+        """Through vtgate; the rows of the last one."""
+        rows: Sequence[tuple[Any, ...]] = ()
+        with self.connect(keyspace) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+                rows = cursor.fetchall()
+        return tuple(rows)
+
+    def apply_vschema(self, keyspace: str, vschema: Mapping[str, object]) -> None:
+        self.control("ApplyVSchema", "--vschema", json.dumps(vschema), keyspace)
+
+    # -- processes ----------------------------------------------------------------------------------------------------
+
+    def control(self, *arguments: str) -> str:
+        """What `vtctldclient` prints. Raises DoesNotStart where it fails."""
+        done = self._control(*arguments)
+        if done.returncode:
+            raise DoesNotStart(f"vtctldclient {' '.join(arguments)}: {done.stderr[-500:]}")
+        return done.stdout
+
+    def _control(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = (str(self.programs / "vtctldclient"), "--server", f"127.0.0.1:{self._vtctld}", *arguments)
+        return subprocess.run(
+            command, env=self._environment, capture_output=True, text=True, check=False, timeout=START
+        )
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "VTDATAROOT": str(self.root), "VTROOT": str(self.root)}
+
+    def _run(self, program: str, *arguments: str, name: str = "") -> None:
+        account: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": ()} if os.getuid() == 0 else {}
+        with (self.root / f"{name or program}.log").open("ab") as log:
+            self._running[name or program] = subprocess.Popen(
+                (str(self.programs / program), *arguments),
+                cwd=self.root,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the tests
+                **account,
+            )
+
+    def _until(self, name: str, condition: Callable[[], bool]) -> None:
+        """`name`: of the process on which it waits, which must not end meanwhile."""
+        limit = monotonic() + START
+        while not condition():
+            try:
+                self._running[name].wait(0.05)
+            except subprocess.TimeoutExpired:
+                if monotonic() < limit:
+                    continue
+            said = (self.root / f"{name}.log").read_text(errors="replace")[-500:]
+            raise DoesNotStart(f"{name} does not answer: {said}")
+
+    def _end(self, name: str) -> None:
+        process = self._running.pop(name)
+        process.terminate()
+        try:
+            process.wait(END)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def stop(self) -> None:
+        for name in reversed(list(self._running)):
+            self._end(name)
+        self._stack.close()
+
+
+def answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _reachable(programs: Path, root: Path) -> Path:
+    """The same programs where another account gets to: the cache is below a folder of this one's."""
+    folder = root / "programs"
+    folder.mkdir(mode=0o755)
+    for program in programs.iterdir():
+        try:
+            os.link(program, folder / program.name)
+        except OSError:  # another file system
+            shutil.copy(program, folder)
+    return folder
+
+
+@contextmanager
+def running(programs: Path, shards: Mapping[str, Sequence[str]]) -> Iterator[Cluster]:
+    """Raises DoesNotStart."""
+    root = Path(tempfile.mkdtemp(prefix="upwell-vitess-"))
+    root.chmod(0o777)  # another account writes there, where the tests are root's
+    cluster = Cluster(_reachable(programs, root) if os.getuid() == 0 else programs, root, shards)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(root, ignore_errors=True)
