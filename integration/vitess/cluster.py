@@ -28,6 +28,7 @@ CELL = "zone1"
 ACCOUNT = ("vt", "vt")  # of the tablets: unmanaged ones ask for a password
 KINDS = ("app", "dba", "filtered", "repl", "allprivs", "appdebug")  # of their logins
 NOBODY = 65534  # whose processes they are where the tests are root's: Vitess does not run as root
+MYSQLD = ("--innodb-lock-wait-timeout=1",)  # deadlocks of several shards nobody else sees
 START = 90.0  # seconds
 END = 15.0
 
@@ -87,7 +88,7 @@ class Cluster:
 
     def add_shard(self, keyspace: str, shard: str) -> None:
         """With a MySQL of its own, which is empty."""
-        mysql = self._stack.enter_context(find_mysql(None, report=lambda line: None))
+        mysql = self._stack.enter_context(find_mysql(None, MYSQLD, report=lambda line: None))
         user, password = ACCOUNT
         mysql.execute(
             f"CREATE DATABASE `{self.database(keyspace)}`",
@@ -155,8 +156,14 @@ class Cluster:
                 rows = cursor.fetchall()
         return tuple(rows)
 
-    def apply_vschema(self, keyspace: str, vschema: Mapping[str, object]) -> None:
+    def apply_vschema(self, keyspace: str, vschema: Mapping[str, Any]) -> None:
+        """Returns when vtgate goes by it."""
         self.control("ApplyVSchema", "--vschema", json.dumps(vschema), keyspace)
+
+        def known() -> bool:
+            return {row[0] for row in self.execute(keyspace, "SHOW VSCHEMA TABLES")} >= set(vschema["tables"])
+
+        self._until("vtgate", known)
 
     # -- processes ----------------------------------------------------------------------------------------------------
 
