@@ -17,19 +17,18 @@ Outside of a transaction a tablet may hand over what another session has been an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dataflow.messages import Statement
 from external_upquery.protocol import Answer, ResultSet, query
 from external_upquery.snapshot import COMMIT, UPPER
-from gtid_tracker.bracket import Bracket, History
+from gtid_tracker.bracket import Bracket, history_of
 from gtid_tracker.gtid import GtidSet, parse_owned
 from sqltypes.errors import SourceDown, SourceError
 
 BEGIN = query("BEGIN")
 LOWER = query("SELECT @@server_uuid, @@global.gtid_executed")
-Servers = dict[str, str]  # shard -> its MySQL's UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +38,7 @@ class Plan:
 
     packets: bytes
     count: int
+    keyspace: str
     shards: tuple[str, ...]
     rows: tuple[int, ...]
     lowers: tuple[int, ...]
@@ -58,7 +58,7 @@ def plan(statements: Sequence[Statement], keyspace: str, shards: Sequence[str]) 
         packets += map(query, statement.after)
     uppers = _on_each(packets, keyspace, shards, UPPER)
     packets += _use(keyspace), COMMIT
-    return Plan(b"".join(packets), len(packets), tuple(shards), tuple(rows), lowers, uppers)
+    return Plan(b"".join(packets), len(packets), keyspace, tuple(shards), tuple(rows), lowers, uppers)
 
 
 def _on_each(packets: list[bytes], keyspace: str, shards: Sequence[str], command: bytes) -> tuple[int, ...]:
@@ -75,14 +75,8 @@ def _use(target: str) -> bytes:
     return query(f"USE `{target.replace('`', '``')}`")
 
 
-def history_of(servers: Mapping[str, str]) -> History:
-    """Whose history the GTIDs of these shards are of."""
-    return ", ".join(f"{shard}={uuid}" for shard, uuid in sorted(servers.items()))
-
-
-def read(plan: Plan, answers: Sequence[Answer], servers: Servers) -> tuple[Bracket, tuple[ResultSet, ...]] | Exception:
-    """The bracket and what each statement gave, or the first error. `servers`: what is known of all shards; those that
-    have answered are noted there."""
+def read(plan: Plan, answers: Sequence[Answer]) -> tuple[Bracket, tuple[ResultSet, ...]] | SourceError | SourceDown:
+    """The bracket and what each statement gave, or the first error."""
     for answer in answers:
         if isinstance(answer, SourceError):
             return answer
@@ -97,13 +91,12 @@ def read(plan: Plan, answers: Sequence[Answer], servers: Servers) -> tuple[Brack
             after, has, now = _row(answers[last])
             if before != after:  # the tablet's MySQL was exchanged in between
                 return SourceDown(f"shard {shard} was answered by {before}, and then by {after}")
-            servers[shard] = before
             lower = lower.union(GtidSet.parse(had))
             owned = owned.union(parse_owned(has))
             executed = executed.union(GtidSet.parse(now))
     except (ValueError, TypeError) as error:
         return SourceDown(f"a shard's position cannot be read: {error}")
-    return Bracket(history_of(servers), lower, owned, executed), results
+    return Bracket(history_of(plan.keyspace), lower, owned, executed), results
 
 
 def _row(answer: Answer) -> list[str]:

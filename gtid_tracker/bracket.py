@@ -17,6 +17,11 @@ both are of one history. A value that is compared and shown, and never looked in
 server: its UUID."""
 
 
+def history_of(keyspace: str) -> History:
+    """Of a keyspace of Vitess'. The servers of its shards may be exchanged for their replicas, which go on with it."""
+    return f"keyspace {keyspace}"
+
+
 class Bracket:
     """lower <= snapshot <= lower + uncertain.
 

@@ -55,12 +55,11 @@ def log_in(cluster: Cluster) -> Login:
 async def answers_of(cluster: Cluster, stop: threading.Event) -> list[tuple[Bracket, list[Row]]]:
     loop, found = asyncio.get_running_loop(), []
     connection = Connection(log_in(cluster), loop)
-    servers: dict[str, str] = {}
     sending = plan((QUERY,), SHARDED, SHARDS)
     for _ in range(ANSWERS):
         told: asyncio.Future[list[Answer]] = loop.create_future()
         connection.run(sending.packets, sending.count, told.set_result)  # type: ignore[arg-type]  # no error is expected
-        outcome = read(sending, await asyncio.wait_for(told, 30), servers)
+        outcome = read(sending, await asyncio.wait_for(told, 30))
         assert not isinstance(outcome, Exception), outcome
         bracket, (result,) = outcome
         found.append((bracket, result.rows))
@@ -137,10 +136,11 @@ def test_answers_of_two_shards_are_within_their_brackets(vitess: Cluster) -> Non
             for thread in threads:
                 thread.join()
         reading.until(executed(vitess, SHARDED))
+    uuids = [mysql.execute("SELECT @@server_uuid")[0][0] for mysql in vitess.mysqls.values()]
     doubts = forgetful = 0
     for bracket, rows in found:
         doubts += bool(bracket.uncertain)
-        for uuid in (one.rpartition("=")[2] for one in bracket.history.split(", ")):
+        for uuid in uuids:
             of_shard = {row[0]: row for row in rows if history.source_of[row[0]] == uuid}
             assert history.explains(uuid, bracket, of_shard), bracket
             without = Bracket(bracket.history, bracket.lower, NOTHING, bracket.lower)

@@ -121,6 +121,10 @@ class VitessAssembler:
             state.fields.clear()
             state.decoders.clear()
 
+    def forget(self) -> None:
+        """The stream is begun anew, where all shards are then."""
+        self._shards.clear()
+
     # -- events -------------------------------------------------------------------------------------------------------
 
     def feed(self, event: pb.VEvent) -> None:

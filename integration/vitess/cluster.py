@@ -116,7 +116,7 @@ class Cluster:
         return f"vt_{keyspace}"
 
     def _start_vtgate(self) -> None:
-        self.sql, self.grpc = free_port(), free_port()
+        self.sql, self.grpc = self.sql or free_port(), self.grpc or free_port()
         self._run(
             "vtgate",
             *(*self._topology, "--cell", CELL, "--cells-to-watch", CELL, "--tablet-types-to-wait", "PRIMARY"),
@@ -136,7 +136,7 @@ class Cluster:
         return serving >= self.mysqls.keys()
 
     def restart_vtgate(self) -> None:
-        """On other ports."""
+        """On the same ports."""
         self._end("vtgate")
         self._start_vtgate()
 

@@ -57,12 +57,12 @@ def test_each_shard_is_asked_before_and_behind_the_statements() -> None:
 
 
 def test_the_bracket_is_the_union_of_what_the_shards_say() -> None:
-    told, servers = sending(Statement("SELECT x")), {"40-": "known before"}
-    found = read(told, decoded(told.count, *of_two_shards(texts("x"))), servers)
+    told = sending(Statement("SELECT x"))
+    found = read(told, decoded(told.count, *of_two_shards(texts("x"))))
     assert not isinstance(found, Exception)
     bracket, (result,) = found
     assert isinstance(bracket, Bracket) and result.rows == [("x",)]
-    assert bracket.history == f"-80={LEFT}, 40-=known before, 80-={RIGHT}"
+    assert bracket.history == "keyspace shop"
     assert bracket.lower == GtidSet.parse(f"{LEFT}:1-5,{RIGHT}:1-3")
     assert bracket.uncertain == GtidSet.parse(f"{LEFT}:6:8")
 
@@ -78,4 +78,4 @@ def test_the_bracket_is_the_union_of_what_the_shards_say() -> None:
 )
 def test_what_is_no_answer_of_one_history(answers: list[bytes], error: type[Exception]) -> None:
     told = sending(Statement("SELECT x"))
-    assert isinstance(read(told, decoded(told.count, *answers), {}), error)
+    assert isinstance(read(told, decoded(told.count, *answers)), error)
