@@ -18,6 +18,7 @@ from integration.vitess.cluster import Cluster, running
 from sqltypes.errors import ConfigError, SourceDown, UpwellError
 from sqltypes.expression import Row, Value
 from tests.support.waiting import until
+from vstream.source import ChangeSource
 from vstream.vitess import VitessStream
 
 pytestmark = pytest.mark.skipif(built() is None, reason=f"Vitess is not built: {TODO}")
@@ -60,6 +61,8 @@ def test_writes_go_on_through_what_happens_to_the_stream(vitess: Cluster) -> Non
 
     async def scenario() -> None:
         stream = VitessStream(f"127.0.0.1:{vitess.grpc}", SHARDED)
+        as_any_other: ChangeSource = stream
+        assert as_any_other.skew == 0.0
         assert stream.history == ""
         start = await stream.start(held)
         assert start == stream.position and stream.connected and stream.history == f"keyspace {SHARDED}"

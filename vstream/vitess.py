@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -78,7 +77,6 @@ class VitessStream:
         self.busy: Callable[[], bool] = lambda: False
         self.unfit = ""
         self.reconnects = 0
-        self.writes: Mapping[str, int] = Counter()
         self._address, self._heartbeat = address, heartbeat
         self._clock, self._wall_clock, self._chance = clock, wall_clock, chance
         self._position = MutableGtidSet()
@@ -106,6 +104,10 @@ class VitessStream:
     @property
     def history(self) -> History:
         return history_of(self.keyspace) if self._was_begun else ""
+
+    @property
+    def writes(self) -> Mapping[str, int]:
+        return self._assembler.writes
 
     @property
     def connected(self) -> bool:

@@ -24,6 +24,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -35,6 +36,7 @@ from sqltypes.schema import Table
 from vstream import vitess_pb2 as pb
 from vstream.broken import MALFORMED, StreamBroken
 from vstream.ddl import ALL, classify
+from vstream.decode import MOST_COUNTED
 from vstream.source import Sink
 from vstream.vitess_rows import RowDecoder, decoder
 
@@ -86,6 +88,7 @@ class VitessAssembler:
         self.position = position
         self.sink = sink
         self.heard: Callable[[], None] = lambda: None
+        self.writes: Counter[str] = Counter()  # pieces of rows that came, by the table's qualified name
         self.committed_at = 0.0  # of the last transaction that was given, seconds since 1970
         self._max_weight = max_weight
         self._shards: dict[Shard, _Shard] = {}
@@ -162,6 +165,9 @@ class VitessAssembler:
     def _on_row(self, state: _Shard, event: pb.VEvent) -> None:
         rows = event.row_event
         name = self._prefix + rows.table_name
+        if len(self.writes) >= MOST_COUNTED and name not in self.writes:
+            self.writes.clear()  # most are no more
+        self.writes[name] += 1
         if name not in self._wanted or name in state.untrusted:
             return
         decode = state.decoders.get(name)

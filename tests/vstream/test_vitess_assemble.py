@@ -143,6 +143,7 @@ def test_transactions_of_each_shard() -> None:
     ]
     assert stream.feed(committed(11)) == [Progress(gtid(11))]
     assert stream.feed(committed(12, row(None, ONE, table="unwanted"))) == [Progress(gtid(12))]
+    assert stream.assembler.writes == {"shop.t": 3, "shop.unwanted": 1}
 
 
 def test_heartbeats_between_the_parts_of_a_transaction() -> None:
