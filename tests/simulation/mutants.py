@@ -341,6 +341,11 @@ MUTANTS = (
     ),
     Mutant(
         "events",
+        "so do rows that are not read",
+        edit(State, "_process", ("if record.concerns(node):", "if event.schema and record.concerns(node):")),
+    ),
+    Mutant(
+        "events",
         "answers from before a DDL statement are not stored",
         all_of(
             edit(dataflow.fill, "replay", ("if record.concerns(node):", "if False:")),

@@ -62,6 +62,8 @@ class Schedule:
         self._rng = rng = random.Random(seed)
         self._apart = random.Random(~seed)  # of its own: what was let go changes nothing else
         self._slicing = random.Random(3 * seed + 1)  # likewise: what a large transaction does to others
+        self._reading = random.Random(5 * seed + 3)  # likewise: which rows the stream does not read
+        self._unread = self._reading.random() < 0.2  # any at all
         self._slice_soon = self._slicing.choice((0.6, 0.2))
         self._keys = rng.choice([(0, 1, 2), (0, 0, 0, 1, 2), (0, 1)])
         self._bulk = BulkDraws(seed)
@@ -198,8 +200,12 @@ class Schedule:
             return "ddl", self._commits, name, rows, rng.random() < 0.8
         if drawn < 0.13:
             return "begin", self._commits, "rows", ()  # of a table that nobody reads
-        kind = "ghost" if drawn < 0.18 else "load" if drawn < 0.185 else "early" if drawn < 0.27 else "rows"
+        kind = "ghost" if drawn < 0.18 else "load" if drawn < 0.185 else "early" if drawn < 0.27 else self._rows()
         return "begin", self._commits, kind, self._changes(simulation)
+
+    def _rows(self) -> str:
+        """Of what kind a transaction of rows is."""
+        return "large" if self._unread and self._reading.random() < 0.05 else "rows"
 
     def _changes(self, simulation: Simulation) -> tuple[Change, ...]:
         rng = self._rng

@@ -35,7 +35,7 @@ class Commit:
     `kind`: "rows"; "early", which is given its GTID before it changes anything, as on replicas; "ghost", which rolls
     back after it was owned; "ddl", after which the table `replaces` holds `rows`, without row events (TRUNCATE, a swap
     by RENAME), and `named` says whether the stream can tell which table it was; "view", which replaces views and no
-    rows; "load", whose changes the stream cannot tell.
+    rows; "load", whose changes the stream cannot tell; "large", whose rows it does not read.
     """
 
     number: int
@@ -57,6 +57,9 @@ class Commit:
         if self.kind == "ddl":
             name = f"{DATABASE}.{self.replaces}"
             return Ddl(self.gtid, f"RENAME TABLE {name}", frozenset({name}) if self.named else None)
+        if self.kind == "large":
+            touched = frozenset(f"{DATABASE}.{name}" for name, _ in self.changes) & wanted.keys()
+            return Ddl(self.gtid, "rows not read", touched, schema=False) if touched else Progress(self.gtid)
         changes: list[TableChanges] = []
         for name, (before, after) in self.changes:
             qualified = f"{DATABASE}.{name}"
