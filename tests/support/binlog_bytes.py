@@ -20,6 +20,7 @@ _KINDS: dict[str, tuple[int, bytes, SqlType]] = {
     "varchar": (15, b"\xc8\x00", SqlType("varchar", length=50, collation="utf8mb4_0900_ai_ci")),
     "decimal": (246, b"\x0a\x02", SqlType("decimal", precision=10, scale=2)),
     "datetime": (18, b"\x06", SqlType("datetime", scale=6)),
+    "json": (245, b"\x04", SqlType("json")),
 }
 _NUMERIC = frozenset({"bigint", "unsigned", "int", "decimal"})
 
@@ -27,7 +28,8 @@ Cells = Sequence[object]
 
 
 class BinlogTable:
-    """A table `schema.name` with columns c0, c1, ... of the kinds `bigint unsigned int varchar decimal datetime`."""
+    """A table `schema.name` with columns c0, c1, ... of the kinds in `_KINDS`; a JSON document is given in its binary
+    form."""
 
     def __init__(self, name: str, kinds: Sequence[str], number: int = 100, schema: str = "d") -> None:
         self.kinds = tuple(kinds)
@@ -74,6 +76,9 @@ def _cell(kind: str, value: object) -> bytes:
     if kind == "varchar":
         raw = str(value).encode()
         return bytes((len(raw),)) + raw
+    if kind == "json":
+        assert isinstance(value, bytes)
+        return len(value).to_bytes(4, "little") + value
     if kind == "decimal":
         whole, _, fraction = f"{Decimal(str(value)):.2f}".partition(".")
         return (int(whole) ^ 1 << 31).to_bytes(4, "big") + bytes((int(fraction),))
@@ -86,6 +91,15 @@ def _cell(kind: str, value: object) -> bytes:
         return (packed + 0x8000000000).to_bytes(5, "big") + int(micro or 0).to_bytes(3, "big")
     size = 4 if kind == "int" else 8
     return int(str(value)).to_bytes(size, "little", signed=kind != "unsigned")
+
+
+def large_array(elements: Sequence[bytes]) -> bytes:
+    """A large array (type 3) of JSON documents, in MySQL's binary form."""
+    entries, payload, behind = b"", b"", 8 + 5 * len(elements)
+    for element in elements:
+        entries += struct.pack("<BI", element[0], behind + len(payload))
+        payload += element[1:]
+    return struct.pack("<BII", 3, len(elements), behind + len(payload)) + entries + payload
 
 
 def event(kind: int, body: bytes) -> bytes:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.binlog_bytes import large_array
 from vstream.charsets import supported_charsets, text_decoder
 from vstream.jsonb import double_text, json_steps, json_text, quoted
 from vstream.values import (
@@ -118,15 +119,6 @@ def test_json_documents_that_end_early_are_refused() -> None:
     for data in (b"\x00\x01\x00", b"\x0b\x00", b"\x63", b"\x0f"):
         with pytest.raises(ValueError, match="JSON"):
             json_text(data)
-
-
-def large_array(elements: list[bytes]) -> bytes:
-    """A large array (type 3) of strings, whole documents included, in MySQL's binary form."""
-    entries, payload, behind = b"", b"", 8 + 5 * len(elements)
-    for element in elements:
-        entries += struct.pack("<BI", element[0], behind + len(payload))
-        payload += element[1:]
-    return struct.pack("<BII", 3, len(elements), behind + len(payload)) + entries + payload
 
 
 def test_large_json_documents_are_decoded_in_steps() -> None:
