@@ -37,9 +37,7 @@ log = structlog.get_logger("upwell")
 DEFAULT_CONNECTIONS = 8
 DEFAULT_QUEUE = 4096  # requests
 DEFAULT_ANSWER_LIMIT = 256 << 20  # bytes of rows on the wire
-LARGEST_ROW = (
-    2 << 20
-)  # bytes of a row that is held: to decode and encode one of a MiB takes 2.5 ms of the loop, at once
+LARGEST_ROW = 2 << 20  # bytes of a row that is held: one of a MiB is decoded and encoded in 2.5 ms, in one step
 KILL_AFTER = 0.05  # seconds that an abandoned statement may still take: killing costs a new login
 
 READ_ONLY = query("START TRANSACTION READ ONLY")

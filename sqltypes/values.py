@@ -7,6 +7,7 @@ Parameters: `parameters.convert_parameter` (also importable from here).
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -19,6 +20,8 @@ from sqltypes.expression import Row, Value
 from sqltypes.parameters import AsBound, Moment, convert_parameter
 from sqltypes.schema import SqlType
 from sqltypes.temporal import parse_time, time_text, timedelta_microseconds
+
+BINARY32 = struct.Struct("<f")
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z"})
 
@@ -127,6 +130,12 @@ def _text(data: bytes) -> str:
 
 def _decimal(data: bytes) -> Decimal:
     return Decimal(str(data, "ascii"))
+
+
+def binary32(text: bytes) -> float:
+    """The FLOAT that prints so, widened."""
+    value: float = BINARY32.unpack(BINARY32.pack(float(text)))[0]
+    return value
 
 
 def _bit(data: bytes) -> int:

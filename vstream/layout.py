@@ -177,8 +177,8 @@ def difference(layout: TableLayout, table: Table, charsets: Mapping[int, str]) -
         if column.name.lower() != wanted.name.lower():
             return f"column {column.name!r} in the binlog, {wanted.name!r} in the schema"
         seen = describe(column)
-        if seen != _expected(wanted.type):
-            return f"column {column.name!r} is {seen} in the binlog, {_expected(wanted.type)} in the schema"
+        if seen != expected(wanted.type):
+            return f"column {column.name!r} is {seen} in the binlog, {expected(wanted.type)} in the schema"
         if column.kind in (ENUM, SET):
             members = decoded_members(column, charsets)
             if members is not None and members != wanted.type.members:
@@ -200,7 +200,7 @@ def decoded_members(column: ColumnLayout, charsets: Mapping[int, str]) -> tuple[
 
 
 def describe(column: ColumnLayout) -> str:
-    """The type in one word or two, in the form of `_expected`."""
+    """The type in one word or two, in the form of `expected`."""
     kind, meta = column.kind, column.meta
     if kind in _INTEGER_NAMES:
         return _INTEGER_NAMES[kind] + (" unsigned" if column.unsigned else "")
@@ -221,7 +221,8 @@ def describe(column: ColumnLayout) -> str:
     return name
 
 
-def _expected(wanted: SqlType) -> str:
+def expected(wanted: SqlType) -> str:
+    """How a column of this type is described, whoever streams it."""
     name = wanted.name
     if name in _INTEGER_NAMES.values():
         return name + (" unsigned" if wanted.unsigned else "")

@@ -7,15 +7,15 @@ A table's decoder is made for the wanted columns, from what its shard has told o
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from sqltypes.collation import character_set
 from sqltypes.expression import Row, Value
 from sqltypes.schema import SqlType, Table
-from sqltypes.values import parse_text
+from sqltypes.values import binary32, parse_text
 from vstream.charsets import text_decoder
+from vstream.layout import expected
 from vstream.vitess_json import mysql_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ GEOMETRIES = frozenset(
     | {"geometrycollection"}
 )
 NAMES = {"integer": "int", "dec": "decimal", "numeric": "decimal", "bool": "tinyint", "real": "double"}
-BINARY32 = struct.Struct("<f")
 FIRST = re.compile(r"[a-z ]*[a-z]")
 NUMBERS = re.compile(r"\(([0-9]+)(?:,\s*([0-9]+))?\)")
 
@@ -47,8 +46,8 @@ def decoder(table: Table, wanted: frozenset[int], fields: Sequence[pb.Field], *,
     for field, column in zip(fields, table.columns, strict=True):
         if field.name.lower() != column.name.lower():
             raise Unreadable(f"column {field.name!r} in the stream, {column.name!r} in the schema")
-        if (seen := described(field.column_type)) != (expected := _expected(column.type)):
-            raise Unreadable(f"column {field.name!r} is {seen} in the stream, {expected} in the schema")
+        if (seen := described(field.column_type)) != (meant := _expected(column.type)):
+            raise Unreadable(f"column {field.name!r} is {seen} in the stream, {meant} in the schema")
         if column.position not in wanted:
             parses.append(None)
         elif column.type.name in ("enum", "set") and not listed:
@@ -83,7 +82,7 @@ def _parse(name: str, type_: SqlType) -> Parse:
     if type_.name == "json":
         return mysql_text
     if type_.name == "float":
-        return _float
+        return binary32
     if type_.name == "bit":
         return _bit
     if type_.is_string and type_.name not in ("enum", "set"):
@@ -118,25 +117,10 @@ def described(column_type: str) -> str:
 
 
 def _expected(type_: SqlType) -> str:
-    name = type_.name
-    if name in ("tinyint", "smallint", "mediumint", "int", "bigint"):
-        return name + (" unsigned" if type_.unsigned else "")
-    if name in ("enum", "set"):
+    if type_.name in ("enum", "set"):
         members = ",".join("'" + member.replace("'", "''") + "'" for member in type_.members)
-        return f"{name}({members})"
-    if name == "decimal":
-        return f"decimal({type_.precision},{type_.scale or 0})"
-    if name in ("timestamp", "datetime", "time"):
-        return f"{name}({type_.scale or 0})"
-    if name in ("bit", "binary"):
-        return f"{name}({type_.length})"
-    return name
-
-
-def _float(data: bytes) -> Value:
-    """The FLOAT that prints so, widened."""
-    value: float = BINARY32.unpack(BINARY32.pack(float(data)))[0]
-    return value
+        return f"{type_.name}({members})"
+    return expected(type_)
 
 
 def _bit(data: bytes) -> Value:
