@@ -2,8 +2,8 @@
 
 A piece of work is a file: what its fixtures start, a proxy or a server, is started once. The files in `SPREAD` have
 long tests that share nothing: there each test is a piece. All files in `LOADS` are one piece together: two loads at
-once would starve each other. So are those in `FILLS`: they share what is dear to start. Long pieces begin first, so
-that the cores end together.
+once would starve each other. So are those in `FILLS`, and those in `VITESS`: they share what is dear to start. Long
+pieces begin first, so that the cores end together.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ SPREAD = frozenset({"tests/simulation/test_mutants.py"})
 LOADS = frozenset({"integration/test_hammer.py", "integration/test_hammer_mutants.py", "integration/test_outages.py"})
 # They share a proxy and its Spark (`integration/filler.py`).
 FILLS = frozenset({"integration/test_audit.py", "integration/test_bulk_clusters.py", "integration/test_bulk_fills.py"})
-TOGETHER = {"loads": LOADS, "fills": FILLS}
+# They share a Vitess, which has to be built the first time.
+VITESS = frozenset({"integration/test_vitess_brackets.py", "integration/test_vitess_source.py"})
+VITESS |= {"integration/test_vitess_stream.py"}
+TOGETHER = {"loads": LOADS, "fills": FILLS, "vitess": VITESS}
 # Seconds that a piece takes, where it is long. `make test` prints the slowest tests.
 SECONDS = {
     "loads": 120,
     "fills": 100,
+    "vitess": 50,
     "integration/test_clients.py": 90,
     "integration/test_binlog_on_spark.py": 80,
     "integration/test_binlog_history.py": 50,

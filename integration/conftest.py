@@ -2,6 +2,7 @@
 
 `mysql` is shared by the whole run: tests work in a `database` of their own and change no global setting.
 `asker` has sessions at MySQL and through a proxy, shared by the tests of a file.
+`vitess` is a Vitess of processes, shared by all tests that ask it.
 `filler` is a proxy whose Spark the tests of large fills share.
 `own_mysql` lends servers to one test, to be restarted, killed or started with other flags (`server_pool.py`).
 """
@@ -15,11 +16,14 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from integration.clients.tools import NotObtainable
 from integration.filler import FILLER, SHARERS
 from integration.oracle.asker import Asker, asker_beside
 from integration.private_mysql import Server, find_mysql
 from integration.proxy_thread import Beside
 from integration.server_pool import ServerPool
+from integration.vitess.cluster import Cluster
+from integration.vitess.shop import vitess_with_shop
 
 OwnMySQL = Callable[..., Server]
 # Tests write little: most of what a start writes is the redo log. They kill servers, but not the machine: what was
@@ -71,6 +75,19 @@ def database(mysql: Server, request: pytest.FixtureRequest) -> Iterator[str]:
 def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
     """`asker.begin(statements)` makes a test's database, empty but for what these make; no cache is left of others."""
     with asker_beside(mysql, f"t{os.getpid()}_asked", tmp_path_factory.mktemp("state")) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def vitess() -> Iterator[Cluster]:
+    """A Vitess with a keyspace of one shard and one of two (`vitess/shop.py`), where it can be built: the first time
+    that takes some minutes (`make vitess`). Where not, its tests are left out, but not with REQUIRE_VITESS."""
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(vitess_with_shop())
+        except NotObtainable as reason:
+            assert not os.environ.get("REQUIRE_VITESS"), reason
+            pytest.skip(f"without Vitess: {reason}")
         yield found
 
 

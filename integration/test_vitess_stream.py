@@ -11,54 +11,23 @@ from time import monotonic
 from typing import Any
 
 import grpc
-import pymysql
 import pytest
 
 from dataflow.messages import Ddl, Gap, StreamEvent, Transaction
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
 from integration.stream_support import reflect, selected
-from integration.vitess.built import TODO, built
-from integration.vitess.cluster import Cluster, running
+from integration.vitess.cluster import Cluster
+from integration.vitess.shop import ITEM, PLAIN, SHARDED, executed, write
 from sqltypes.expression import Row, Value
-from sqltypes.schema import Column, SqlType, Table
+from sqltypes.schema import Table
 from tests.support.type_cases import SQL_MODE, TYPE_CASES
 from vstream import vitess_pb2 as pb
 from vstream.vitess_assemble import VitessAssembler
 
-pytestmark = pytest.mark.skipif(built() is None, reason=f"Vitess is not built: {TODO}")
+pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
 
-PLAIN, SHARDED = "plain", "shop"
-VSCHEMA = {
-    "sharded": True,
-    "vindexes": {"hash": {"type": "xxhash"}},
-    "tables": {"item": {"column_vindexes": [{"column": "id", "name": "hash"}]}},
-}
-ITEM = Table(
-    SHARDED,
-    "item",
-    (
-        Column("id", SqlType("bigint"), False, 0),
-        Column("n", SqlType("int"), True, 1),
-        Column("name", SqlType("varchar", length=20, collation="utf8mb4_0900_ai_ci"), True, 2),
-    ),
-    ("id",),
-)
+
 LIMIT = 60.0  # seconds
-WRITES = (
-    "INSERT INTO item (id, n, name) VALUES ({id}, {n}, 'é{n}') ON DUPLICATE KEY UPDATE n = n + 1",
-    "UPDATE item SET n = {n} WHERE id = {id}",
-    "DELETE FROM item WHERE id = {id}",
-    "UPDATE item SET name = 'x{n}' WHERE n % 3 = {n} % 3",
-)
-
-
-@pytest.fixture(scope="module")
-def vitess() -> Iterator[Cluster]:
-    programs = built()
-    assert programs is not None
-    with running(programs, {PLAIN: ["0"], SHARDED: ["-80", "80-"]}) as cluster:
-        cluster.apply_vschema(SHARDED, VSCHEMA)
-        yield cluster
 
 
 class Reading:
@@ -140,15 +109,6 @@ class Reading:
             self._thread.join()
 
 
-def executed(cluster: Cluster, keyspace: str) -> GtidSet:
-    """By all shards."""
-    found = GtidSet.empty()
-    for (of, _), mysql in cluster.mysqls.items():
-        if of == keyspace:
-            found = found.union(GtidSet.parse(mysql.execute("SELECT @@GLOBAL.gtid_executed")[0][0]))
-    return found
-
-
 def typed(rows: list[Row]) -> list[list[tuple[str, Value]]]:
     """With the types, and decimals with their digits."""
     return [
@@ -203,27 +163,10 @@ def test_values_of_all_types(vitess: Cluster) -> None:
             assert found_rows == wanted, case.ddl
 
 
-def write(cursor: pymysql.cursors.Cursor, rng: random.Random, number: int) -> None:
-    together = rng.random() < 0.3
-    try:
-        if together:
-            cursor.execute("BEGIN")
-        for _ in range(rng.randrange(1, 5)):
-            cursor.execute(rng.choice(WRITES).format(id=rng.randrange(60), n=number))
-        if together:
-            cursor.execute(rng.choice(("COMMIT", "COMMIT", "ROLLBACK")))
-    except pymysql.err.MySQLError:  # what is sent to several shards may be refused
-        cursor.execute("ROLLBACK")
-
-
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_transactions_on_two_shards_while_the_stream_is_cut(vitess: Cluster, seed: int) -> None:
     rng = random.Random(seed)
-    vitess.execute(
-        SHARDED,
-        "CREATE TABLE IF NOT EXISTS item (id BIGINT PRIMARY KEY, n INT, name VARCHAR(20))",
-        "DELETE FROM item",
-    )
+    vitess.execute(SHARDED, "DELETE FROM item")
     held: dict[Value, Row] = {}
 
     def sink(event: StreamEvent) -> None:

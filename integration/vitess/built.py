@@ -7,41 +7,26 @@ What is built, and of which version, `go.mod` and `go.sum` here say.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from integration import debian_mysql
 from integration.clients.tools import NotObtainable, kept
 
 HERE = Path(__file__).parent
 MODULE = ("go.mod", "go.sum", "tools.go")
 VITESS = tuple(f"vitess.io/vitess/go/cmd/{name}" for name in ("vtctld", "vtctldclient", "vtgate", "vttablet"))
 ETCD = "go.etcd.io/etcd/server/v3"  # its program is called `server`
-PROGRAMS = ("server", *(path.rpartition("/")[2] for path in VITESS))
 TIMEOUT = 3600.0  # seconds
-TODO = "make vitess"
-
-
-def key() -> bytes:
-    """Of what they are built."""
-    return b"".join((HERE / name).read_bytes() for name in MODULE)
 
 
 def programs() -> Path:
     """The folder with them. Raises NotObtainable where they cannot be built here."""
     if shutil.which("go") is None:
         raise NotObtainable("there is no go on PATH")
-    return kept("vitess", key(), _build)
-
-
-def built() -> Path | None:
-    """The folder with them, if they have been built."""
-    folder = debian_mysql.cache_folder().parent / "clients" / f"vitess-{hashlib.sha256(key()).hexdigest()[:12]}"
-    return folder if all((folder / name).is_file() for name in PROGRAMS) else None
+    return kept("vitess", b"".join((HERE / name).read_bytes() for name in MODULE), _build)
 
 
 def _build(folder: Path) -> None:

@@ -1,0 +1,69 @@
+"""What the tests have in their Vitess, a keyspace of one shard and one of two with a table of items, and who writes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pymysql
+
+from gtid_tracker.gtid import GtidSet
+from integration.vitess.built import programs
+from integration.vitess.cluster import Cluster, running
+from sqltypes.schema import Column, SqlType, Table
+
+SHARDS = ("-80", "80-")
+PLAIN, SHARDED = "plain", "shop"
+VSCHEMA = {
+    "sharded": True,
+    "vindexes": {"hash": {"type": "xxhash"}},
+    "tables": {"item": {"column_vindexes": [{"column": "id", "name": "hash"}]}},
+}
+ITEM = Table(
+    SHARDED,
+    "item",
+    (
+        Column("id", SqlType("bigint"), False, 0),
+        Column("n", SqlType("int"), True, 1),
+        Column("name", SqlType("varchar", length=20, collation="utf8mb4_0900_ai_ci"), True, 2),
+    ),
+    ("id",),
+)
+WRITES = (
+    "INSERT INTO item (id, n, name) VALUES ({id}, {n}, 'é{n}') ON DUPLICATE KEY UPDATE n = n + 1",
+    "UPDATE item SET n = {n} WHERE id = {id}",
+    "DELETE FROM item WHERE id = {id}",
+    "UPDATE item SET name = 'x{n}' WHERE n % 3 = {n} % 3",
+)
+
+
+@contextmanager
+def vitess_with_shop() -> Iterator[Cluster]:
+    """`item` is empty. Raises NotObtainable where Vitess cannot be built."""
+    with running(programs(), {PLAIN: ("0",), SHARDED: SHARDS}) as cluster:
+        cluster.apply_vschema(SHARDED, VSCHEMA)
+        cluster.execute(SHARDED, "CREATE TABLE item (id BIGINT PRIMARY KEY, n INT, name VARCHAR(20))")
+        yield cluster
+
+
+def executed(cluster: Cluster, keyspace: str) -> GtidSet:
+    """By all shards."""
+    found = GtidSet.empty()
+    for (of, _), mysql in cluster.mysqls.items():
+        if of == keyspace:
+            found = found.union(GtidSet.parse(mysql.execute("SELECT @@GLOBAL.gtid_executed")[0][0]))
+    return found
+
+
+def write(cursor: pymysql.cursors.Cursor, rng: random.Random, number: int) -> None:
+    together = rng.random() < 0.3
+    try:
+        if together:
+            cursor.execute("BEGIN")
+        for _ in range(rng.randrange(1, 5)):
+            cursor.execute(rng.choice(WRITES).format(id=rng.randrange(60), n=number))
+        if together:
+            cursor.execute(rng.choice(("COMMIT", "COMMIT", "ROLLBACK")))
+    except pymysql.err.MySQLError:  # what is sent to several shards may be refused
+        cursor.execute("ROLLBACK")
