@@ -6,6 +6,7 @@ large answer costs the event loop. `sqltypes/schema.py` lists the canonical valu
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
@@ -15,8 +16,8 @@ from pymysql.constants import FIELD_TYPE, FLAG
 
 from external_upquery.columns import BINARY_CHARSET, VECTOR_TYPE, RawColumn, length_encoded
 from sqltypes.expression import Row
-from sqltypes.values import binary32
 
+BINARY32 = struct.Struct("<f")
 WIDE = 64  # columns, from which on they are decoded one by one
 NO_ROW = 0xFE  # a packet's first byte, from which on it is none
 MULTI_PACKET = 0xFFFFFF  # a packet of this size goes on in the next one
@@ -25,6 +26,12 @@ MULTI_PACKET = 0xFFFFFF  # a packet of this size goes on in the next one
 # incomplete packet, one that goes on in the next, or one that is not a row.
 DecodeRows = Callable[[bytes, int, int, Callable[[Row], None]], int]
 DecodeRow = Callable[[bytes], Row]
+
+
+def binary32(text: bytes) -> float:
+    """`sqltypes.values.binary32`; but Spark's executors are sent few files (`bulk/session.py`), and not that one."""
+    value: float = BINARY32.unpack(BINARY32.pack(float(text)))[0]
+    return value
 
 
 def unfilled(text: bytes) -> bytes:
