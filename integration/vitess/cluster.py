@@ -21,7 +21,7 @@ from typing import Any
 
 import pymysql
 
-from integration.mysql_server import Server
+from integration.mysql_server import Server, free_port
 from integration.private_mysql import find_mysql
 
 CELL = "zone1"
@@ -35,13 +35,6 @@ END = 15.0
 
 class DoesNotStart(Exception):
     """With the last lines of the log of what did not."""
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-    return port
 
 
 @dataclass
