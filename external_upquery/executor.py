@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import monotonic
 
 import structlog
@@ -19,15 +19,17 @@ import structlog
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.columns import KNOWN_COLLATIONS, to_result_column
 from external_upquery.connection import Connection
+from external_upquery.dialect import Dialect, MysqlDialect, Position
+from external_upquery.job import DEFAULT_ANSWER_LIMIT, Job, Outcome
 from external_upquery.login import CONNECT_SECONDS
-from external_upquery.passed import Passed, commands, passed
+from external_upquery.passed import Passed
 from external_upquery.pool import Pool
 from external_upquery.protocol import COM_STMT_CLOSE, Answer, Prepared, ResultSet, command, query
-from external_upquery.snapshot import COMMIT, HISTORY, LOWER, BracketReader, describing, own_answers, plan, refused
+from external_upquery.snapshot import COMMIT, describing
 from external_upquery.turns import Turns
 from external_upquery.upstream import Upstream
 from external_upquery.waiting import Waiting, part_of_reads
-from gtid_tracker.gtid import GtidSet, parse_owned
+from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError, UpwellError
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn
@@ -36,38 +38,15 @@ log = structlog.get_logger("upwell")
 
 DEFAULT_CONNECTIONS = 8
 DEFAULT_QUEUE = 4096  # requests
-DEFAULT_ANSWER_LIMIT = 256 << 20  # bytes of rows on the wire
 LARGEST_ROW = 2 << 20  # bytes of a row that is held: one of a MiB is decoded and encoded in 2.5 ms, in one step
+ASK_AGAIN = 0.01  # seconds between two looks at what is executed, where the source cannot wait by itself
 KILL_AFTER = 0.05  # seconds that an abandoned statement may still take: killing costs a new login
 
 READ_ONLY = query("START TRANSACTION READ ONLY")
 # Without conversion of the answers' character set MySQL announces each column's own collation.
 ALL_COLLATIONS = "SELECT ID, COLLATION_NAME FROM information_schema.COLLATIONS"
 
-Outcome = list[Answer] | UpwellError
 Deliver = Callable[[UpqueryAnswer | UpqueryFailed], None]
-
-
-@dataclass(slots=True, eq=False)
-class Job:
-    """Commands to run on one connection. `finished` is called once, unless the job is abandoned."""
-
-    packets: bytes
-    count: int
-    finished: Callable[[Outcome], None]
-    database: str = ""
-    prepared: tuple[int, ...] = ()
-    answer_limit: int = DEFAULT_ANSWER_LIMIT
-    largest_row: int = 0  # bytes, 0: any
-    deadline: float | None = None
-    no_database: bool = False  # needs a connection on which no database is selected
-    before_release: Callable[[Connection, list[Answer]], None] | None = None
-    connection: Connection | None = None
-    retried: bool = False
-    ended: bool = False
-    read: bool = False  # of a client: such take a part of the connections at most
-    place: int = 0  # in the queue
-    locks: bool = False  # it has a turn to lock, or waits for one
 
 
 class Executor:
@@ -86,17 +65,19 @@ class Executor:
         connections: int = DEFAULT_CONNECTIONS,
         queue_limit: int = DEFAULT_QUEUE,
         connect_seconds: float = CONNECT_SECONDS,
+        dialect: Dialect | None = None,
     ) -> None:
+        """`dialect`: MySQL's where there is none."""
         self.counters: Counter[str] = Counter()
+        self._dialect: Dialect = MysqlDialect() if dialect is None else dialect
         self._loop = asyncio.get_running_loop()
         self._pool = Pool(upstream, connections, self._next, self._on_failure, connect_seconds)
         self._queue: Waiting[Job] = Waiting(part_of_reads(connections))
         self._queue_limit = queue_limit
         self._running: set[Job] = set()
         self._upqueries: dict[int, Job] = {}
-        self._brackets = BracketReader()
         self._turns: Turns[Job] = Turns()
-        self._exact_refused = False
+        self._exact_refused = not self._dialect.locks
         self._collations: dict[int, str] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
@@ -135,7 +116,8 @@ class Executor:
         """
         if request.exact and self._exact_refused:
             request = replace(request, exact=False)
-        sending = plan(request)
+        dialect = self._dialect
+        sending = dialect.upquery(request)
         started = monotonic()  # the loop's own clock may stand still within a turn
 
         def finished(outcome: Outcome) -> None:
@@ -143,22 +125,22 @@ class Executor:
             if isinstance(outcome, UpwellError):
                 deliver(UpqueryFailed(request.id, outcome))
                 return
-            read = self._brackets.read(sending, outcome)
+            read = dialect.bracketed(sending, outcome)
             if not isinstance(read, UpwellError):
                 now = monotonic()
                 connected = job.connection.opened_at if job.connection is not None else now
                 bracket, found = read
                 results = tuple([one.rows for one in found])
                 columns = tuple([one.layout.result_columns for one in found])
-                own = own_answers(sending, outcome) if sending.checks else ()
+                own = dialect.own_answers(sending, outcome) if request.checks else ()
                 deliver(UpqueryAnswer(request.id, bracket, results, now - started, connected, own, columns))
             elif request.exact:
-                self._not_exact(refused(sending, outcome))
+                self._not_exact(dialect.refused(sending, outcome))
                 self.submit(replace(request, exact=False), deliver, deadline)
             else:
                 deliver(UpqueryFailed(request.id, read))
 
-        job = Job(sending.packets, sending.count, finished, request.database, deadline=deadline)
+        job = Job(sending.packets, sending.count, finished, request.database or dialect.database, deadline=deadline)
         job.largest_row = LARGEST_ROW
         self._upqueries[request.id] = job
         self.counters["upqueries"] += 1
@@ -199,8 +181,7 @@ class Executor:
         With `database` "", none is selected. Raises SourceError, SourceDown, DeadlinePassed, Overloaded (a full
         queue, or rows of more than `answer_limit` bytes).
         """
-        job = Job(b"".join((READ_ONLY, query(sql), COMMIT)), 3, _nobody, database, deadline=deadline)
-        job.no_database = not database
+        job = self._job((READ_ONLY, query(sql), COMMIT), 3, database, deadline)
         job.read = True
         job.answer_limit = answer_limit
         answers = await self._run(job)
@@ -219,29 +200,46 @@ class Executor:
         after: GtidSet | None = None,
         patience: float = 0.0,
     ) -> Passed:
-        """As `query`, in the same round trip with what MySQL had executed before it.
+        """As `query`, in the same round trip with what the source had executed before it.
 
-        `after`: a set that MySQL first waits for, `patience` seconds at most; whether it came shows in `executed`. The
-        connection is taken meanwhile.
+        `after`: a set that the source first waits for, `patience` seconds at most; whether it came shows in `executed`.
+        The connection is taken meanwhile, where the source can wait by itself.
         """
-        packets = commands(sql, after, patience)
-        job = Job(b"".join(packets), len(packets), _nobody, database, deadline=deadline)
-        job.no_database = not database
+        if after is not None and not self._dialect.waits:
+            await self._until_executed(after, patience)
+            after = None
+        sending = self._dialect.read(sql, after, patience)
+        job = self._job((sending.packets,), sending.count, database, deadline)
         job.read = True
         answers = await self._run(job)
         self.counters["passed"] += 1
-        _checked(answers, 0)
-        return passed(answers)
+        return self._dialect.passed(sending, answers)
+
+    def _job(self, packets: Sequence[bytes], count: int, database: str, deadline: float | None) -> Job:
+        """With `database` "", the dialect's is selected, or none."""
+        database = database or self._dialect.database
+        job = Job(b"".join(packets), count, _nobody, database, deadline=deadline)
+        job.no_database = not database
+        return job
+
+    async def _until_executed(self, goal: GtidSet, patience: float) -> None:
+        until = self._loop.time() + patience
+        while not goal.issubset(await self.executed()) and (left := until - self._loop.time()) > 0:
+            await asyncio.sleep(min(left, ASK_AGAIN))
 
     async def executed(self) -> GtidSet:
-        """What MySQL has executed by now. Raises as `query`."""
-        return GtidSet.parse(str(_checked_rows(await self._run(Job(LOWER, 1, _nobody)))[0][0]))
+        """What the source has executed by now. Raises as `query`."""
+        return self._dialect.executed_by(await self._asked(self._dialect.executed()))
 
-    async def history(self) -> tuple[str, GtidSet, GtidSet, str]:
-        """Which server answers, which GTIDs it owns, what it has executed by then; and the settings on which rights
-        depend, changes of which are in no binlog. Raises as `query`."""
-        ((server, owned, executed, rights),) = _checked_rows(await self._run(Job(HISTORY, 1, _nobody)))
-        return str(server).lower(), parse_owned(str(owned)), GtidSet.parse(str(executed)), str(rights)
+    async def history(self) -> Position:
+        """Whose history is answered from, which GTIDs are owned, what is executed by then; and the settings on which
+        rights depend, changes of which are in no stream. Raises as `query`."""
+        return self._dialect.positioned(await self._asked(self._dialect.position()))
+
+    async def _asked(self, packets: Sequence[bytes]) -> list[Answer]:
+        answers = await self._run(Job(b"".join(packets), len(packets), _nobody, self._dialect.database))
+        _checked(answers, 0)
+        return answers
 
     async def describe(
         self, sql: str, database: str = "", *, deadline: float | None = None
@@ -254,8 +252,8 @@ class Executor:
             _, rows = await self.query(ALL_COLLATIONS, deadline=deadline)
             self._collations = {**KNOWN_COLLATIONS, **{_integer(number): str(name) for number, name in rows}}
         packets, at = describing(sql)
-        job = Job(b"".join(packets), len(packets), _nobody, database, prepared=(at,), deadline=deadline)
-        job.before_release, job.no_database = _close_statement, not database
+        job = self._job(packets, len(packets), database, deadline)
+        job.prepared, job.before_release = (at,), _close_statement
         answer = _checked(await self._run(job), at)
         assert isinstance(answer, Prepared)
         return tuple(to_result_column(column, self._collations) for column in answer.columns), answer.parameters
@@ -280,8 +278,8 @@ class Executor:
             raise
 
     async def start(self) -> str:
-        """Opens the first connection; the source's version. Raises SourceDown, ConfigError."""
-        return str(_checked_rows(await self._run(Job(query("SELECT VERSION()"), 1, _nobody)))[0][0])
+        """Opens the first connection; the source's version. Raises SourceDown, SourceError, ConfigError."""
+        return str(_rows_of(await self._asked((query("SELECT VERSION()"),)))[0][0])
 
     def close(self) -> None:
         """Ends everything: requests that wait or run get SourceDown."""
@@ -474,8 +472,8 @@ def _checked(answers: list[Answer], index: int) -> Answer:
     return answers[index]
 
 
-def _checked_rows(answers: list[Answer]) -> list[Row]:
-    answer = _checked(answers, 0)
+def _rows_of(answers: list[Answer]) -> list[Row]:
+    (answer,) = answers
     assert isinstance(answer, ResultSet)
     return answer.rows
 

@@ -57,6 +57,14 @@ PINNED = {
     "session_track_system_variables": "''",
 }
 PIN_SESSION = "SET " + ", ".join(f"{name}={value}" for name, value in PINNED.items())
+# What vtgate does not let be set, or takes for another number: `SELECT`s there go by what the tablets' MySQLs say.
+NOT_AT_VTGATE = frozenset(
+    {"sql_select_limit", "cte_max_recursion_depth", "windowing_use_high_precision", "resultset_metadata"}
+)
+PINS = {
+    "mysql": PIN_SESSION,
+    "vitess": "SET " + ", ".join(f"{name}={value}" for name, value in PINNED.items() if name not in NOT_AT_VTGATE),
+}
 
 
 @dataclass(slots=True)
@@ -88,7 +96,7 @@ def connect(upstream: Upstream, connect_seconds: float = CONNECT_SECONDS, flags:
         connection.close()
         raise ConfigError(f"{upstream.redacted} offers no TLS, and the upstream's tls is {upstream.tls!r}")
     try:
-        connection.query(PIN_SESSION)
+        connection.query(PINS[upstream.kind])
     except (pymysql.err.Error, *CUT_OFF) as error:
         connection._force_close()  # type: ignore[attr-defined]  # a QUIT may have no connection to go by
         raise _source_down(upstream, error) from error

@@ -138,8 +138,12 @@ class Pool:
     def kill(self, connection: Connection) -> None:
         """Drops a connection and ends what the source still does for it.
 
-        The whole session is killed, not its query: a KILL QUERY that comes late would hit the next statement.
+        The whole session is killed, not its query: a KILL QUERY that comes late would hit the next statement. (vtgate
+        lets nobody kill, and ends what a lost connection has begun by itself.)
         """
+        if self._upstream.kind != "mysql":
+            connection.abort()
+            return
         self._doomed.append(connection.thread_id)
         self._told.clear()
         connection.abort()

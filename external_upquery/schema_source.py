@@ -8,13 +8,14 @@ names that do not exist are absent from the result.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
 import sqlalchemy as sa
+from pymysql.connections import Connection
 from sqlalchemy.dialects.mysql.base import ischema_names
 from sqlalchemy.engine.reflection import Inspector
 
@@ -171,10 +172,11 @@ class Opaque(sa.types.NullType):
 class SchemaSource:
     """Reflects over connections of its own, at most two at a time. Raises SourceDown, SourceError."""
 
-    def __init__(self, upstream: Upstream) -> None:
+    def __init__(self, upstream: Upstream, login: Callable[[], Connection] | None = None) -> None:
+        """`login`: makes a connection, in place of `connect`."""
         self._engine = sa.create_engine(
             "mysql+pymysql://",
-            creator=lambda: connect(upstream),
+            creator=login or (lambda: connect(upstream)),
             pool_size=1,
             max_overflow=1,
             pool_pre_ping=True,

@@ -103,13 +103,13 @@ def plan(request: UpqueryRequest) -> Plan:
     statements = request.statements
     if request.exact and not any(statement.before for statement in statements):  # EXECUTE takes no locks
         exact = [*EXACT_OPENING]
-        rows = _add(exact, [replace(statement, sql=statement.sql + NOW_OR_NEVER) for statement in statements])
+        rows = add(exact, [replace(statement, sql=statement.sql + NOW_OR_NEVER) for statement in statements])
         settled = len(exact) + EXACT_END.index(SETTLED)
         exact += EXACT_END
         return Plan(b"".join(exact), len(exact), rows, settled + 1, settled=settled)
     packets = [LOWER] if request.lower is None else []
     if len(statements) == 1 and not request.slow and not request.checks:
-        rows = _add(packets, statements)
+        rows = add(packets, statements)
         packets.append(UPPER)
         return Plan(b"".join(packets), len(packets), rows, len(packets) - 1, request.lower)
     packets.append(SNAPSHOT)
@@ -117,7 +117,7 @@ def plan(request: UpqueryRequest) -> Plan:
         packets.append(query("DO " + ", ".join(f"(SELECT 1 FROM {table} LIMIT 0)" for table in request.tables)))
     upper = len(packets)
     packets.append(UPPER)
-    rows, checks = _add(packets, statements), _add(packets, request.checks)
+    rows, checks = add(packets, statements), add(packets, request.checks)
     packets.append(COMMIT)
     return Plan(b"".join(packets), len(packets), rows, upper, request.lower, checks=checks)
 
@@ -133,7 +133,7 @@ def _by_collation(name: str) -> tuple[bytes, ...]:
     return (query(f"SET collation_connection={name}"),) if name else ()
 
 
-def _add(packets: list[bytes], statements: Sequence[Statement]) -> tuple[int, ...]:
+def add(packets: list[bytes], statements: Sequence[Statement]) -> tuple[int, ...]:
     """The indices of their answers."""
     found = []
     for statement in statements:
@@ -201,10 +201,11 @@ class BracketReader:
         return Bracket.exact(_text(history), owned_before, still, self._executed.parse(_text(executed)))
 
 
-def own_answers(plan: Plan, answers: Sequence[Answer]) -> tuple[OwnAnswer | SourceError, ...]:
-    """MySQL's answers to the checks' texts. Requires: `BracketReader.read` found no error."""
+def own_answers(checks: Sequence[int], answers: Sequence[Answer]) -> tuple[OwnAnswer | SourceError, ...]:
+    """MySQL's answers to the checks' texts, which are those of these indices. Requires: `BracketReader.read` found no
+    error."""
     found: list[OwnAnswer | SourceError] = []
-    for answer in [answers[at] for at in plan.checks]:
+    for answer in [answers[at] for at in checks]:
         if isinstance(answer, ResultSet):
             found.append(OwnAnswer(answer.rows, answer.layout.result_columns))
         else:

@@ -1,4 +1,4 @@
-"""Where the source is and how to log in: the `mysql://` address, parsed and checked once.
+"""Where the source is and how to log in: the `mysql://` or `vitess://` address, parsed and checked once.
 
 Pure text handling. Both edges (upqueries and the change stream) are given an `Upstream` by the composition root.
 """
@@ -12,19 +12,26 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from sqltypes.errors import ConfigError
 
-DEFAULT_PORT = 3306
+DEFAULT_PORTS = {"mysql": 3306, "vitess": 15306}
+GRPC_PORT = 15991  # of vtgate, where the address names none
 TLS_MODES = ("disabled", "preferred", "required", "verify")
-OPTIONS = ("unix_socket", "tls", "ca", "cert", "key")
-EXPECTED = "expected mysql://user:password@host:port[/database]"
+TLS_OPTIONS = ("tls", "ca", "cert", "key")
+OPTIONS = {"mysql": ("unix_socket", *TLS_OPTIONS), "vitess": ("grpc", *TLS_OPTIONS)}
+EXPECTED = {
+    "mysql": "expected mysql://user:password@host:port[/database]",
+    "vitess": "expected vitess://user:password@host:port/keyspace[?grpc=host:port]",
+}
+EITHER = f"{EXPECTED['mysql']} or {EXPECTED['vitess'].removeprefix('expected ')}"
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """One MySQL server. `tls`: "disabled", "preferred" (without a check of the certificate), "required" (likewise) or
-    "verify".
+    """One MySQL server, or a vtgate of Vitess. `tls`: "disabled", "preferred" (without a check of the certificate),
+    "required" (likewise) or "verify".
 
-    `tls_given`: somebody asked for this mode, it is not the default. `ca`, `cert` and `key` are paths of PEM files, ""
-    for none. With `unix_socket`, host and port are not used.
+    `database` is Vitess' keyspace, `grpc` the `host:port` of vtgate's gRPC. `tls_given`: somebody asked for this mode,
+    it is not the default. `ca`, `cert` and `key` are paths of PEM files, "" for none. With `unix_socket`, host and port
+    are not used.
     """
 
     host: str
@@ -38,6 +45,8 @@ class Upstream:
     cert: str = ""
     key: str = ""
     tls_given: bool = True
+    kind: str = "mysql"  # or "vitess"
+    grpc: str = ""
 
     def for_clients(self) -> Upstream:
         """The same server as the sessions of clients reach it. "preferred" is then: TLS where the client uses it.
@@ -58,11 +67,13 @@ class Upstream:
     def address(self) -> str:
         """The same without the account: what everybody may know."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        text = f"mysql://{host}:{self.port}"
+        text = f"{self.kind}://{host}:{self.port}"
         if self.database:
             text += f"/{quote(self.database, safe='')}"
         if self.unix_socket:
             text += f"?unix_socket={quote(self.unix_socket)}"
+        if self.grpc:
+            text += f"?grpc={self.grpc}"
         return text
 
     def __repr__(self) -> str:
@@ -93,7 +104,8 @@ class Upstream:
 
 def parse_upstream(url: str) -> Upstream:
     """The address as a user gives it:
-    `mysql://user:pw@host:port[/db][?unix_socket=PATH&tls=MODE&ca=PATH&cert=PATH&key=PATH]`.
+    `mysql://user:pw@host:port[/db][?unix_socket=PATH&tls=MODE&ca=PATH&cert=PATH&key=PATH]` or
+    `vitess://user:pw@host:port/keyspace[?grpc=HOST:PORT&tls=MODE&...]`.
 
     Parts are percent-encoded. TLS is disabled by default on loopback and unix sockets, preferred elsewhere. Raises
     ConfigError, which never shows the password.
@@ -105,24 +117,28 @@ def parse_upstream(url: str) -> Upstream:
         port = parts.port
     except ValueError as error:
         # Not the parser's own words: with an unescaped password they quote a piece of it.
-        wanted = f"{EXPECTED}, with /, @, : and # in a name or password percent-encoded"
+        wanted = f"{EITHER}, with /, @, : and # in a name or password percent-encoded"
         raise ConfigError(f"the upstream's address cannot be read: {wanted}") from error
-    if parts.scheme != "mysql":
-        begins = f"begins with {parts.scheme + '://'!r}" if "://" in url else "does not begin with mysql://"
-        raise ConfigError(f"the upstream's address {begins}: {EXPECTED}")
+    kind = parts.scheme
+    if kind not in OPTIONS:
+        begins = f"begins with {kind + '://'!r}" if "://" in url else "does not begin with mysql://"
+        raise ConfigError(f"the upstream's address {begins}: {EITHER}")
     if not parts.username:
-        raise ConfigError(f"the upstream's address names no user: {EXPECTED}")
+        raise ConfigError(f"the upstream's address names no user: {EXPECTED[kind]}")
     options = _options(parts)
     unix_socket = options.get("unix_socket", "")
     host = unquote(parts.hostname or "")
     if not host and not unix_socket:
-        raise ConfigError(f"the upstream's address names no host: {EXPECTED}")
+        raise ConfigError(f"the upstream's address names no host: {EXPECTED[kind]}")
     database = unquote(parts.path.removeprefix("/"))
     if "/" in parts.path.removeprefix("/"):
         raise ConfigError(f"the upstream's database is {database!r}: expected one name, a slash in it written as %2F")
+    if kind == "vitess" and (not database or not set(database).isdisjoint(":@")):
+        named = f"{database!r} for a keyspace" if database else "no keyspace"
+        raise ConfigError(f"the upstream's address names {named}: {EXPECTED[kind]}")
     return Upstream(
         host=host or "localhost",
-        port=DEFAULT_PORT if port is None else port,
+        port=DEFAULT_PORTS[kind] if port is None else port,
         user=unquote(parts.username),
         password=unquote(parts.password or ""),
         database=database,
@@ -132,7 +148,22 @@ def parse_upstream(url: str) -> Upstream:
         cert=options.get("cert", ""),
         key=options.get("key", ""),
         tls_given="tls" in options,
+        kind=kind,
+        grpc=_grpc(options.get("grpc", ""), host) if kind == "vitess" else "",
     )
+
+
+def _grpc(given: str, host: str) -> str:
+    """`host:port` of vtgate's gRPC: where nothing is said, vtgate's usual port on the same host."""
+    named = f"[{host}]" if ":" in host else host
+    try:
+        found = urlsplit(f"//{given or named}")
+        name, port, fits = found.hostname or "", found.port or GRPC_PORT, not found.path and found.username is None
+    except ValueError:
+        name, port, fits = "", 0, False
+    if not name or not fits:
+        raise ConfigError(f"the upstream's grpc is {given!r}: expected host:port of vtgate's --grpc-port")
+    return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
 
 def _options(parts: SplitResult) -> dict[str, str]:
@@ -140,9 +171,9 @@ def _options(parts: SplitResult) -> dict[str, str]:
         pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError as error:
         raise ConfigError(f"the upstream's options {parts.query!r} cannot be read: expected name=value&...") from error
-    options = dict(pairs)
-    if unknown := sorted(set(options) - set(OPTIONS)):
-        raise ConfigError(f"the upstream's option {unknown[0]!r} is not known: expected one of {', '.join(OPTIONS)}")
+    options, known = dict(pairs), OPTIONS[parts.scheme]
+    if unknown := sorted(set(options) - set(known)):
+        raise ConfigError(f"the upstream's option {unknown[0]!r} is not known: expected one of {', '.join(known)}")
     if options.get("key") and not options.get("cert"):
         raise ConfigError("the upstream's option 'key' stands alone: expected 'cert' beside it")
     return options

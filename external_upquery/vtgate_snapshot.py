@@ -5,6 +5,7 @@
     USE `keyspace`
     statements
     USE `keyspace:shard`; U, O, X    for each shard
+    USE `keyspace`; checks
     COMMIT
 
 In a transaction vtgate keeps one connection of each shard, to which `USE keyspace:shard` leads, too. So of each shard
@@ -22,8 +23,8 @@ from dataclasses import dataclass
 
 from dataflow.messages import Statement
 from external_upquery.protocol import Answer, ResultSet, query
-from external_upquery.snapshot import COMMIT, UPPER
-from gtid_tracker.bracket import Bracket, history_of
+from external_upquery.snapshot import COMMIT, UPPER, add
+from gtid_tracker.bracket import NOTHING, Bracket, history_of
 from gtid_tracker.gtid import GtidSet, parse_owned
 from sqltypes.errors import SourceDown, SourceError
 
@@ -34,7 +35,7 @@ LOWER = query("SELECT @@server_uuid, @@global.gtid_executed")
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to send: `packets` of `count` commands. Indices of answers: `rows`: of each statement; `lowers`, `uppers`:
-    of each of the `shards`."""
+    of each of the `shards`; `checks`: of each check."""
 
     packets: bytes
     count: int
@@ -43,22 +44,23 @@ class Plan:
     rows: tuple[int, ...]
     lowers: tuple[int, ...]
     uppers: tuple[int, ...]
+    checks: tuple[int, ...] = ()
 
 
-def plan(statements: Sequence[Statement], keyspace: str, shards: Sequence[str]) -> Plan:
-    """`shards`: those that may answer, at least one."""
+def plan(
+    statements: Sequence[Statement], keyspace: str, shards: Sequence[str], checks: Sequence[Statement] = ()
+) -> Plan:
+    """`shards`: those that may answer the statements, at least one. The bracket is not that of the checks, which are
+    answered from the same snapshots."""
     packets = [BEGIN]
     lowers = _on_each(packets, keyspace, shards, LOWER)
     packets.append(_use(keyspace))
-    rows = []
-    for statement in statements:
-        packets += map(query, statement.before)
-        rows.append(len(packets))
-        packets.append(query(statement.sql))
-        packets += map(query, statement.after)
+    rows = add(packets, statements)
     uppers = _on_each(packets, keyspace, shards, UPPER)
-    packets += _use(keyspace), COMMIT
-    return Plan(b"".join(packets), len(packets), keyspace, tuple(shards), tuple(rows), lowers, uppers)
+    packets.append(_use(keyspace))
+    of_checks = add(packets, checks)
+    packets.append(COMMIT)
+    return Plan(b"".join(packets), len(packets), keyspace, tuple(shards), rows, lowers, uppers, of_checks)
 
 
 def _on_each(packets: list[bytes], keyspace: str, shards: Sequence[str], command: bytes) -> tuple[int, ...]:
@@ -76,27 +78,57 @@ def _use(target: str) -> bytes:
 
 
 def read(plan: Plan, answers: Sequence[Answer]) -> tuple[Bracket, tuple[ResultSet, ...]] | SourceError | SourceDown:
-    """The bracket and what each statement gave, or the first error."""
-    for answer in answers:
-        if isinstance(answer, SourceError):
-            return answer
+    """The bracket and what each statement gave, or the first error that is not a check's."""
+    for at in plan.rows:
+        if isinstance(error := answers[at], SourceError):
+            return error
+    for at, answer in enumerate(answers):
+        if isinstance(answer, SourceError) and at not in plan.checks:
+            return SourceDown(f"a shard cannot be asked: {answer.message}")
     rows = [answers[at] for at in plan.rows]
     results = tuple([one for one in rows if isinstance(one, ResultSet)])
     if len(results) != len(rows):
         return SourceDown("a statement of an upquery gave no rows")
-    lower = owned = executed = GtidSet.empty()
     try:
-        for shard, first, last in zip(plan.shards, plan.lowers, plan.uppers, strict=True):
-            before, had = _row(answers[first])
-            after, has, now = _row(answers[last])
-            if before != after:  # the tablet's MySQL was exchanged in between
-                return SourceDown(f"shard {shard} was answered by {before}, and then by {after}")
-            lower = lower.union(GtidSet.parse(had))
-            owned = owned.union(parse_owned(has))
-            executed = executed.union(GtidSet.parse(now))
+        return bracket_of(plan, answers), results
     except (ValueError, TypeError) as error:
         return SourceDown(f"a shard's position cannot be read: {error}")
-    return Bracket(history_of(plan.keyspace), lower, owned, executed), results
+
+
+def bracket_of(plan: Plan, answers: Sequence[Answer]) -> Bracket:
+    """Raises ValueError, TypeError: a shard has told no position, or its MySQL was exchanged in between."""
+    lower = owned = executed = NOTHING
+    for shard, first, last in zip(plan.shards, plan.lowers, plan.uppers, strict=True):
+        before, had = _row(answers[first])
+        after, has, now = _row(answers[last])
+        if before != after:
+            raise ValueError(f"shard {shard} was answered by {before}, and then by {after}")
+        lower = lower.union(GtidSet.parse(had))
+        owned = owned.union(parse_owned(has))
+        executed = executed.union(GtidSet.parse(now))
+    if executed == lower:
+        executed = lower  # at rest both are the same object
+    return Bracket(history_of(plan.keyspace), lower, owned, executed)
+
+
+def positions(keyspace: str, shards: Sequence[str]) -> list[bytes]:
+    """Commands that ask each shard what it owns and has executed. In a transaction: else an answer that another
+    session was given before could be handed over."""
+    packets = [BEGIN]
+    _on_each(packets, keyspace, shards, UPPER)
+    return [*packets, _use(keyspace), COMMIT]
+
+
+def positioned(answers: Sequence[Answer]) -> tuple[GtidSet, GtidSet]:
+    """What is owned, and what is executed, by the answers to `positions`. Raises SourceDown."""
+    owned = executed = NOTHING
+    try:
+        for answer in answers[2:-2:2]:
+            _, has, now = _row(answer)
+            owned, executed = owned.union(parse_owned(has)), executed.union(GtidSet.parse(now))
+    except (ValueError, TypeError) as error:
+        raise SourceDown(f"a shard's position cannot be read: {error}") from error
+    return owned, executed
 
 
 def _row(answer: Answer) -> list[str]:

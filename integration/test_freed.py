@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from external_upquery.executor import Job
+from external_upquery.job import Job
 from integration.grpc_app import Proxy, proxy_beside
 from integration.mysql_server import Server
 from integration.raw_client import RawClient, bound

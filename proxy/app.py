@@ -350,7 +350,9 @@ def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> Mysql
         admins=app.config.admin_users,
     )
     tls = None if settings.tls == "off" else server_context(settings.certificate, settings.key)
-    logins = login_settings(upstream, tls, client_tls_required=settings.tls == "required", kept=settings.kept)
+    tracks = app.source.session_trackers
+    kept = settings.kept if tracks else 0  # vtgate has no COM_CHANGE_USER
+    logins = login_settings(upstream, tls, client_tls_required=settings.tls == "required", kept=kept)
     admission = Admission(upstream, app.router.answers)
     shared = Shared(
         app.router,
@@ -361,6 +363,7 @@ def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> Mysql
         micros=app.clock.micros,
         zones=app.zones.ahead,
         lives=admission.lives,
+        positions=None if tracks else app.executor.history,
     )
     return MysqlListener(shared, logins)
 

@@ -16,6 +16,8 @@ from vstream.source import Sink
 class MysqlSource:
     """Lives on one event loop: make it there."""
 
+    session_trackers = True
+
     def __init__(self, upstream: Upstream, connections: int) -> None:
         """`connections`: for upqueries; one more follows the binlog."""
         self.upstream = upstream

@@ -107,7 +107,11 @@ class Schema(Protocol):
 
 
 class Source(Protocol):
-    """`upstream`: where it is, for both edges: who asks it on behalf of Upwell, and the sessions of clients."""
+    """`upstream`: where it is, for both edges: who asks it on behalf of Upwell, and the sessions of clients.
+    `session_trackers`: whether it tells sessions of what their statements leave, as MySQL does."""
+
+    @property
+    def session_trackers(self) -> bool: ...
 
     @property
     def upstream(self) -> Upstream: ...

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from external_upquery.upstream import parse_upstream
+from collections.abc import Callable
+
+from external_upquery.upstream import Upstream, parse_upstream
 from proxy.mysql_source import MysqlSource
 from proxy.source import Source
+from proxy.vitess_source import VitessSource
+
+KINDS: dict[str, Callable[[Upstream, int], Source]] = {"mysql": MysqlSource, "vitess": VitessSource}
 
 
 def source_of(address: str, connections: int) -> Source:
     """The source at that address, not connected yet. `connections`: for upqueries. Raises ConfigError, which never
     shows the password."""
-    return MysqlSource(parse_upstream(address), connections)
+    upstream = parse_upstream(address)
+    return KINDS[upstream.kind](upstream, connections)

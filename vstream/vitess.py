@@ -67,17 +67,23 @@ class VitessStream:
         self,
         address: str,
         keyspace: str,
+        account: tuple[str, str] = ("", ""),
+        tls: grpc.ChannelCredentials | None = None,
         heartbeat: int = 1,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`address`: `host:port` of vtgate's gRPC. `heartbeat`: seconds."""
+        """`address`: `host:port` of vtgate's gRPC. `account`: user and password, which a vtgate with static accounts
+        asks for. `tls`: None for plain text. `heartbeat`: seconds."""
         self.keyspace = keyspace
         self.busy: Callable[[], bool] = lambda: False
         self.unfit = ""
         self.reconnects = 0
-        self._address, self._heartbeat = address, heartbeat
+        self._address, self._heartbeat, self._tls = address, heartbeat, tls
+        user, password = account
+        self._account = (("username", user), ("password", password)) if password else ()
+        self._shards: tuple[str, ...] = ()
         self._clock, self._wall_clock, self._chance = clock, wall_clock, chance
         self._position = MutableGtidSet()
         self._assembler = self._anew()
@@ -104,6 +110,14 @@ class VitessStream:
     @property
     def history(self) -> History:
         return history_of(self.keyspace) if self._was_begun else ""
+
+    @property
+    def shards(self) -> tuple[str, ...]:
+        """Those that the keyspace has, as told last."""
+        known = [shard for keyspace, shard in self._assembler.positions if keyspace == self.keyspace]
+        if known:
+            self._shards = tuple(sorted(known))
+        return self._shards
 
     @property
     def writes(self) -> Mapping[str, int]:
@@ -177,7 +191,7 @@ class VitessStream:
 
     async def _run(self) -> None:
         failures = 0
-        async with grpc.aio.insecure_channel(self._address, OPTIONS) as channel:
+        async with self._channel() as channel:
             opened = channel.unary_stream(
                 METHOD,
                 request_serializer=pb.VStreamRequest.SerializeToString,
@@ -199,6 +213,11 @@ class VitessStream:
                 self.reconnects += 1
                 pause = min(SMALLEST_PAUSE * 2 ** (failures - 1), LARGEST_PAUSE)
                 await asyncio.sleep(pause * (0.5 + self._chance() / 2))
+
+    def _channel(self) -> grpc.aio.Channel:
+        if self._tls is None:
+            return grpc.aio.insecure_channel(self._address, OPTIONS)
+        return grpc.aio.secure_channel(self._address, self._tls, OPTIONS)
 
     def _connected_once(self) -> bool:
         """Whether the last connection has brought anything."""
@@ -226,7 +245,7 @@ class VitessStream:
 
     async def _follow(self, opened: Any) -> None:
         """Reads until the connection is lost. Raises AioRpcError, and what the assembler raises."""
-        call = self._call = opened(self._request())
+        call = self._call = opened(self._request(), metadata=self._account)
         self._idle = False
         while True:
             try:

@@ -22,6 +22,7 @@ from proxy.mysql.session_context import SessionContext
 from proxy.mysql.session_rules import Sent, after, ends_shown
 from proxy.mysql.set_names import Names, names_of
 from proxy.mysql.statement_kind import Kind as StatementKind
+from proxy.mysql.trackerless import after_statement
 from proxy.mysql.upstream import Upstream
 
 RECENT = 1.0
@@ -150,6 +151,8 @@ class PassThrough:
         if state.token and outcome.state:
             lacks_own_writes(state, self._shared)  # or they would gather in a session that never reads
         after(state, effects, sent, outcome)
+        if not state.tells:
+            after_statement(state, route.statement.kind, effects, sent, outcome)
         took = (perf_counter_ns() - passing.at) / 1000
         if passing.noted is not None and route.noted is not None:
             route.noted.note(took, state.account, passing.noted, unable(state), passing.key)

@@ -30,6 +30,7 @@ from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import BINARY
 from proxy.mysql.shown import SHOWN_BYTES, SHOWN_KEYS, Command, Said, Shown
 from proxy.mysql.statement_kind import READS_ONLY
+from proxy.mysql.trackerless import elsewhere
 from proxy.session_api import SessionCache
 
 AGAIN = "the REPEATABLE READ transaction was shown this before"
@@ -303,7 +304,7 @@ def refusal(state: SessionState, needs: frozenset[str]) -> str:
         return UNSETTLED
     if state.saved:
         return SAVED
-    return state.differing(needs)
+    return (elsewhere(state.database) if not state.tells else "") or state.differing(needs)
 
 
 def unable(state: SessionState) -> str:

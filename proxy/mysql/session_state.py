@@ -85,6 +85,7 @@ class SessionState:
     # What it is.
     database: str = ""
     known: bool = False
+    tells: bool = True  # by session trackers; else what they would tell is asked for (`trackerless.py`)
     account: str = ""
     identity: str = ""  # the account and its roles, by which rights are remembered
     accounts: Accounts = field(default_factory=Accounts)
@@ -303,6 +304,11 @@ class SessionState:
         self._refusals.clear()
         self._told = None
         self._different = None
+
+    def note_values(self) -> None:
+        """Some of the values are others, and how columns are announced is not."""
+        self.judge_anew()
+        self._note_limits()
 
     def _note_limits(self) -> None:
         self.marks = marks_of(self.values["sql_mode"]) if "sql_mode" in self.values else ALL_MARKS

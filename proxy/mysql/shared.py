@@ -39,6 +39,7 @@ from proxy.mysql.statement_kind import ANYTHING, classify
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import LONGEST_OTHER, Entry, TextMatcher, is_large, steering
 from proxy.mysql.time_zones import offset_of
+from proxy.mysql.trackerless import Positions
 from proxy.mysql.trackers import NewSessions
 from proxy.proxied import ProxiedQueries
 from proxy.session_api import SessionCache, SessionSystem
@@ -140,10 +141,13 @@ class Shared:
         micros: Callable[[], tuple[int, int] | None] = lambda: None,
         zones: Callable[[str, datetime], timedelta | None] = lambda *_: None,
         lives: Callable[[], Awaitable[bool]] | None = None,
+        positions: Positions | None = None,
     ) -> None:
         """`utc`: the whole second that MySQL's clock shows, None where that is not known; `micros`: between which
         microseconds of it that is. `zones`: how far a named time zone's clocks are ahead then, likewise. `lives`:
-        whether MySQL, which has closed a session's connection without a word, is still there; None: if it answers."""
+        whether MySQL, which has closed a session's connection without a word, is still there; None: if it answers.
+        `positions`: of a source that has no session trackers (`trackerless.py`)."""
+        self.positions = positions
         self.utc = utc
         self._zones = zones
         self._micros = micros
@@ -344,7 +348,7 @@ class Shared:
 
     @property
     def transactions(self) -> Transactions:
-        return self.options.transactions
+        return self.options.transactions if self.positions is None else Transactions.OFF
 
     @property
     def read_your_writes(self) -> bool:

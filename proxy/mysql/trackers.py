@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Protocol
 
@@ -27,7 +28,8 @@ from proxy.mysql.session_variables import (
     untracked,
 )
 from proxy.mysql.tracker_entries import gtid_set
-from sqltypes.errors import SourceError
+from proxy.mysql.trackerless import Positions, learned
+from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError
 
 ASK_TRACKS = question(*(f"@@session.{name}" for name in TRACKS))
 ASK_EXECUTED = question("@@GLOBAL.gtid_executed")
@@ -52,6 +54,11 @@ class Asking(Protocol):
     @property
     def server(self) -> Server: ...
 
+    @property
+    def positions(self) -> Positions | None:
+        """Where the session's server does not tell of its own: how far the source has come."""
+        ...
+
     def query(self, sql: str) -> bytes: ...
 
 
@@ -71,6 +78,9 @@ class NewSessions:
 async def begin(session: Asking, new: NewSessions) -> None:
     """As `switch_on`, in a session that has just begun: in one round trip, if it has begun as the last one did."""
     state = session.state
+    if not state.tells:
+        await _ask_all(session)
+        return
     ours = new.ours
     asked = session.server.ask(session.query(ASK) + session.query(new.statement), Kind.RESULT)
     switched = session.server.ask(b"", Kind.RESULT)  # it is written already
@@ -95,6 +105,9 @@ async def switch_on(session: Asking) -> None:
     """Switches the trackers on in a session whose client has set them, and asks what it is like. A MySQL that cannot
     do that leaves the session unknown: nothing is answered by a cache. Raises SourceDown, Malformed."""
     state = session.state
+    if not state.tells:
+        await _ask_all(session)
+        return
     state.own_clock |= not state.renewed  # nobody has told whether it has one since
     found = await session.server.ask(session.query(ASK_TRACKS), Kind.RESULT)
     if found.error is None:
@@ -111,6 +124,9 @@ async def switch_on(session: Asking) -> None:
 async def refresh(session: Asking) -> None:
     """Asks what the trackers did not tell. Raises SourceDown, Malformed."""
     state = session.state
+    if not state.tells:
+        await _ask_all(session)
+        return
     # Errors, and rows that end with EOF, tell nothing: an OK packet brings what has gathered, but for GTIDs, which are
     # lost with the answer that does not tell them.
     gathered = session.server.ask(session.query("DO 0"), Kind.RESULT)
@@ -130,6 +146,26 @@ async def refresh(session: Asking) -> None:
     _learn(state, found)
     if state.values and untracked(state.values):  # a session need not be told that it has switched them off
         await switch_on(session)
+
+
+async def _ask_all(session: Asking) -> None:
+    """Of a session that is told nothing."""
+    state = session.state
+    asking = session.server.ask(session.query(ASK), Kind.RESULT)
+    came: GtidSet | None = None
+    if not state.token_known and session.positions is not None:
+        with suppress(SourceError, SourceDown, DeadlinePassed, Overloaded):
+            _, _, came, _ = await session.positions()
+    found = await asking
+    state.changed = state.renewed = state.tracks_changed = False
+    state.set_tracks.clear()
+    if came is not None:
+        state.token, state.token_known = state.token.union(came), True
+    if found.error is not None or not state.token_known:
+        state.forget_values()
+        return
+    _learn(state, found)
+    learned(state)
 
 
 def _switched(state: SessionState, outcome: Outcome) -> None:
@@ -195,6 +231,12 @@ async def forget_lost(session: Asking) -> None:
 
 async def _coming(session: Asking) -> GtidSet | None:
     """All transactions that MySQL owns or has executed; None where it does not tell. Raises as `unless_ended`."""
+    if session.positions is not None:
+        try:
+            _, of_source, done, _ = await session.positions()
+        except (SourceError, SourceDown, DeadlinePassed, Overloaded):
+            return None
+        return of_source.union(done)
     found = await session.server.ask(session.query(ASK_COMING), Kind.RESULT)
     unless_ended(session.state, found)
     if found.error is not None:

@@ -32,6 +32,7 @@ from proxy.mysql.session_state import SessionState
 from proxy.mysql.shown import Stage
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.statement_set import Scope
+from proxy.mysql.trackerless import Positions, after_command
 from proxy.mysql.trackers import DEADLOCK, refresh, switch_on
 from proxy.mysql.wires import ServerWire
 
@@ -51,6 +52,10 @@ class Upstream:
     @property
     def server(self) -> ServerWire:
         return self._relay.server
+
+    @property
+    def positions(self) -> Positions | None:
+        return self._shared.positions
 
     @property
     def alive(self) -> bool:
@@ -94,6 +99,8 @@ class Upstream:
             self.state.absorb(outcome)
             if kind is Kind.PREPARED and (outcome.error is not None or _warns(outcome)):
                 last_hit.let_go(self.text_of(last_hit.command))  # SHOW WARNINGS tells of that
+            if not self.state.tells:
+                after_command(self.state, data[4])
             after(outcome)
             self.answered()
 

@@ -79,9 +79,37 @@ def test_password_is_never_shown() -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "port", "grpc", "shown"),
+    [
+        (
+            "vitess://a:p@vt:15307/shop?grpc=other:15999",
+            15307,
+            "other:15999",
+            "vitess://a@vt:15307/shop?grpc=other:15999",
+        ),
+        ("vitess://a@vt/shop", 15306, "vt:15991", "vitess://a@vt:15306/shop?grpc=vt:15991"),
+        ("vitess://a@vt/shop?grpc=other", 15306, "other:15991", "vitess://a@vt:15306/shop?grpc=other:15991"),
+        ("vitess://a@[::1]/shop", 15306, "[::1]:15991", "vitess://a@[::1]:15306/shop?grpc=[::1]:15991"),
+    ],
+)
+def test_a_vtgate_has_two_ports(url: str, port: int, grpc: str, shown: str) -> None:
+    upstream = parse_upstream(url)
+    assert (upstream.kind, upstream.database, upstream.port, upstream.grpc) == ("vitess", "shop", port, grpc)
+    assert upstream.redacted == shown
+
+
+@pytest.mark.parametrize(
     ("url", "words"),
     [
         ("postgres://a@h", "postgres"),
+        ("vitess://a@h", "names no keyspace: expected vitess://user:password@host:port/keyspace"),
+        ("vitess://a@h/shop:-80", "names 'shop:-80' for a keyspace"),
+        ("vitess://h/shop", "names no user"),
+        ("vitess://a@h/shop?unix_socket=/x", "'unix_socket' is not known: expected one of grpc, tls"),
+        ("vitess://a@h/shop?grpc=h:x", "grpc is 'h:x': expected host:port"),
+        ("vitess://a@h/shop?grpc=u@h:1", "grpc is 'u@h:1'"),
+        ("vitess://a@h/shop?grpc=h:1/x", "expected host:port"),
+        ("mysql://a@h/shop?grpc=h:1", "'grpc' is not known"),
         ("127.0.0.1:3306", "expected mysql://"),
         ("mysql://h:3306", "names no user"),
         ("mysql://a@h:port", "cannot be read"),

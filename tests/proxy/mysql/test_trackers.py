@@ -11,6 +11,7 @@ from gtid_tracker.gtid import GtidSet
 from proxy.mysql.packets import ErrorAnswer, lenenc
 from proxy.mysql.responses import NO_STATUS, Kind, Outcome
 from proxy.mysql.session_state import SessionState
+from proxy.mysql.trackerless import Positions
 from proxy.mysql.trackers import forget_lost, hidden_table
 from sqltypes.errors import SourceError
 
@@ -23,6 +24,7 @@ class Answers:
 
     outcome: Outcome
     state: SessionState = field(default_factory=SessionState)
+    positions: Positions | None = None
 
     @property
     def server(self) -> Answers:

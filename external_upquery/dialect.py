@@ -1,0 +1,139 @@
+"""What is sent to a source of a kind around the statements that it is asked, and what its answers mean.
+
+A dialect holds no connection. `Executor` sends what it makes, and gives it the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dataflow.messages import OwnAnswer, UpqueryRequest
+from external_upquery import passed, snapshot
+from external_upquery.passed import Passed
+from external_upquery.protocol import Answer, ResultSet
+from external_upquery.snapshot import HISTORY, LOWER, BracketReader
+from gtid_tracker.bracket import Bracket, History
+from gtid_tracker.gtid import GtidSet, parse_owned
+from sqltypes.errors import SourceDown, SourceError
+
+Bracketed = tuple[Bracket, tuple[ResultSet, ...]] | SourceError | SourceDown
+Position = tuple[History, GtidSet, GtidSet, str]
+"""Whose history is answered from, which GTIDs are owned, what is executed by then, and the settings on which rights
+depend."""
+
+
+class Sending(Protocol):
+    """Commands of an upquery, `count` of them, in one piece."""
+
+    @property
+    def packets(self) -> bytes: ...
+
+    @property
+    def count(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    packets: bytes
+    count: int
+
+
+class Dialect(Protocol):
+    """`database`: the default one of statements that name none; "" is none. `locks`: there are exact fills. `waits`: a
+    read can wait at the source until that has executed something."""
+
+    @property
+    def database(self) -> str: ...
+
+    @property
+    def locks(self) -> bool: ...
+
+    @property
+    def waits(self) -> bool: ...
+
+    def upquery(self, request: UpqueryRequest) -> Sending: ...
+
+    def bracketed(self, sending: Any, answers: Sequence[Answer]) -> Bracketed:
+        """The bracket and what each statement gave, or the first error among the answers but the checks'."""
+        ...
+
+    def own_answers(self, sending: Any, answers: Sequence[Answer]) -> tuple[OwnAnswer | SourceError, ...]:
+        """To the request's checks. Requires: `bracketed` found no error."""
+        ...
+
+    def refused(self, sending: Any, answers: Sequence[Answer]) -> SourceError | None:
+        """Why exact fills are refused at all; None if nothing says so."""
+        ...
+
+    def read(self, sql: str, after: GtidSet | None, patience: float) -> Sending:
+        """One statement between two readings of what the source has executed. `after`: what that is to have executed
+        before, in `patience` seconds; None without `waits`."""
+        ...
+
+    def passed(self, sending: Any, answers: Sequence[Answer]) -> Passed:
+        """What the answers to `read` say. Raises SourceError, SourceDown."""
+        ...
+
+    def position(self) -> Sequence[bytes]: ...
+
+    def positioned(self, answers: Sequence[Answer]) -> Position:
+        """What the answers to `position` say. Requires: none is an error. Raises SourceDown where they cannot be
+        read."""
+        ...
+
+    def executed(self) -> Sequence[bytes]: ...
+
+    def executed_by(self, answers: Sequence[Answer]) -> GtidSet:
+        """What the answers to `executed` say. As `positioned`."""
+        ...
+
+
+class MysqlDialect:
+    """One server's: `snapshot.py`, `passed.py`."""
+
+    database = ""
+    locks = waits = True
+
+    def __init__(self) -> None:
+        self._brackets = BracketReader()
+
+    def upquery(self, request: UpqueryRequest) -> snapshot.Plan:
+        return snapshot.plan(request)
+
+    def bracketed(self, sending: snapshot.Plan, answers: Sequence[Answer]) -> Bracketed:
+        return self._brackets.read(sending, answers)
+
+    def own_answers(self, sending: snapshot.Plan, answers: Sequence[Answer]) -> tuple[OwnAnswer | SourceError, ...]:
+        return snapshot.own_answers(sending.checks, answers)
+
+    def refused(self, sending: snapshot.Plan, answers: Sequence[Answer]) -> SourceError | None:
+        return snapshot.refused(sending, answers)
+
+    def read(self, sql: str, after: GtidSet | None, patience: float) -> Commands:
+        packets = passed.commands(sql, after, patience)
+        return Commands(b"".join(packets), len(packets))
+
+    def passed(self, sending: Commands, answers: Sequence[Answer]) -> Passed:
+        for answer in answers:
+            if isinstance(answer, SourceError):
+                raise answer
+        return passed.passed(answers)
+
+    def position(self) -> Sequence[bytes]:
+        return (HISTORY,)
+
+    def positioned(self, answers: Sequence[Answer]) -> Position:
+        (answer,) = answers
+        assert isinstance(answer, ResultSet), "a variable has a value"
+        ((server, owned, executed, rights),) = answer.rows
+        return str(server).lower(), parse_owned(str(owned)), GtidSet.parse(str(executed)), str(rights)
+
+    def executed(self) -> Sequence[bytes]:
+        return (LOWER,)
+
+    def executed_by(self, answers: Sequence[Answer]) -> GtidSet:
+        (answer,) = answers
+        assert isinstance(answer, ResultSet), "a variable has a value"
+        return GtidSet.parse(str(answer.rows[0][0]))

@@ -1,0 +1,158 @@
+"""Reflection of a keyspace of Vitess: its tables are what its shards' MySQLs have, all of them the same; which rows are
+where is said by the VSchema.
+
+Left out are views (vtgate's own are no MySQL's) and what is in other keyspaces, whose changes are not followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import pymysql
+from pymysql.connections import Connection
+
+from external_upquery.login import CUT_OFF, connect
+from external_upquery.schema_source import Name, SchemaSource
+from external_upquery.upstream import Upstream
+from sqltypes.errors import SourceDown, SourceError, UnsupportedQuery
+from sqltypes.schema import Relation, SchemaSnapshot, Table
+
+NO_SUCH_TABLE = 1146  # of vtgate, where the VSchema has no such table
+
+
+class VitessSchema:
+    """Reflects over connections of its own. Raises SourceDown (also while shards differ), SourceError, and
+    UnsupportedQuery where a table's rows cannot be told from those of other shards."""
+
+    def __init__(self, upstream: Upstream, shards: Callable[[], Sequence[str]]) -> None:
+        self._upstream, self._shards = upstream, shards
+        self._sources: dict[str, SchemaSource] = {}
+
+    async def snapshot(self, names: Iterable[Name]) -> SchemaSnapshot:
+        return await asyncio.to_thread(self._snapshot, tuple(names), tuple(self._shards()))
+
+    def _snapshot(self, names: Sequence[Name], shards: Sequence[str]) -> SchemaSnapshot:
+        keyspace = self._upstream.database
+        wanted = [name for schema, name in names if schema == keyspace]
+        with self._vtgate() as connection:
+            database = _only(connection, f"USE `{keyspace}:{shards[0]}`", THE_DATABASE)
+            found = [self._at(shard).snapshot_now([(database, name) for name in wanted]) for shard in shards]
+            relations: dict[Name, Relation] = {}
+            for (_, name), relation in found[0].relations.items():
+                if isinstance(relation, Table):
+                    others = [one.relations.get((database, name)) for one in found]
+                    table = replace(relation, rows_estimate=self._rows_of(name, relation, others))
+                    relations[keyspace, name] = _of_keyspace(table, database, keyspace, self._vindex(connection, name))
+        return SchemaSnapshot(relations, found[0].server_version, found[0].lower_case_table_names)
+
+    def _rows_of(self, name: str, first: Table, all_shards: Sequence[Relation | None]) -> int:
+        """How many there are about, on all shards. Raises SourceDown where the shards differ in the table."""
+        rows, expected = 0, replace(first, rows_estimate=0)
+        for one in all_shards:
+            if not isinstance(one, Table) or replace(one, rows_estimate=0) != expected:
+                keyspace = self._upstream.database
+                raise SourceDown(f"the shards of {keyspace} differ in table {name}: a change of it is under way")
+            rows += one.rows_estimate
+        return rows
+
+    def _vindex(self, connection: Connection, table: str) -> tuple[str, ...] | None:
+        """The columns, in lower case, by which a table's rows are distributed; None where they are all in one place.
+        Raises UnsupportedQuery."""
+        keyspace = self._upstream.database
+        try:
+            rows = _rows(connection, f"USE `{keyspace}`", f"SHOW VSCHEMA VINDEXES ON `{table.replace('`', '``')}`")
+        except SourceError as error:
+            if not self._is_sharded(connection):
+                return None
+            raise UnsupportedQuery(
+                "vschema",
+                f"the VSchema of keyspace {keyspace} has no table {table}: expected an entry with its column_vindexes",
+            ) from error
+        if not rows:
+            if not self._is_sharded(connection):
+                return None
+            raise UnsupportedQuery("vschema", f"table {table} is not distributed by a vindex: each shard has its rows")
+        return tuple(name.strip(" `").lower() for name in str(rows[0][0]).split(","))
+
+    def _is_sharded(self, connection: Connection) -> bool:
+        rows = _rows(connection, "SHOW VSCHEMA KEYSPACES")
+        return any(row[0] == self._upstream.database and row[1] == "true" for row in rows)
+
+    def _at(self, shard: str) -> SchemaSource:
+        if shard not in self._sources:
+            target = f"USE `{self._upstream.database}:{shard}`"
+
+            def login() -> Connection:
+                connection = connect(self._upstream)
+                connection.query(target)
+                return connection
+
+            self._sources[shard] = SchemaSource(self._upstream, login)
+        return self._sources[shard]
+
+    def _vtgate(self) -> Connection:
+        return connect(self._upstream)
+
+    def close(self) -> None:
+        for source in self._sources.values():
+            source.close()
+
+
+THE_DATABASE = "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = DATABASE()"
+
+
+def _rows(connection: Connection, *statements: str) -> Sequence[tuple[object, ...]]:
+    """Of the last one. Raises SourceError, SourceDown."""
+    try:
+        with connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            return cursor.fetchall()
+    except pymysql.err.MySQLError as error:
+        number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        text = str(error.args[1]) if len(error.args) > 1 else str(error)
+        if isinstance(error, pymysql.err.InterfaceError) or number in (0, 2006, 2013):
+            raise SourceDown(f"vtgate's schema cannot be read: {text}") from error
+        raise SourceError(number, "HY000", text) from error
+    except CUT_OFF as error:
+        raise SourceDown(f"vtgate's schema cannot be read: {error!r}") from error
+
+
+def _only(connection: Connection, *statements: str) -> str:
+    rows = _rows(connection, *statements)
+    if len(rows) != 1:
+        raise SourceDown("vtgate does not tell which database a shard's is")
+    return str(rows[0][0])
+
+
+def _of_keyspace(table: Table, database: str, keyspace: str, distributed: tuple[str, ...] | None) -> Table:
+    """A shard's table as that of the keyspace. A key is unique across the shards where it has all columns by which rows
+    are distributed: others are only within a shard."""
+    primary, unique = table.primary_key, table.unique_keys
+    if distributed is not None:
+        primary = primary if _has(primary, distributed) else ()
+        unique = tuple(key for key in unique if _has(key, distributed))
+
+    def renamed(names: Iterable[str]) -> frozenset[str]:
+        return frozenset(_renamed(name, database, keyspace) for name in names)
+
+    return replace(
+        table,
+        schema=keyspace,
+        primary_key=primary,
+        unique_keys=unique,
+        changed_by_deletes=renamed(table.changed_by_deletes),
+        changed_by_updates=renamed(table.changed_by_updates),
+        referenced=frozenset((_renamed(name, database, keyspace), at, width) for name, at, width in table.referenced),
+    )
+
+
+def _has(key: tuple[str, ...], columns: tuple[str, ...]) -> bool:
+    return {name.lower() for name in key} >= set(columns)
+
+
+def _renamed(name: str, database: str, keyspace: str) -> str:
+    prefix = f"{database.lower()}."
+    return f"{keyspace.lower()}.{name.removeprefix(prefix)}" if name.startswith(prefix) else name

@@ -1,0 +1,69 @@
+"""How a keyspace of Vitess is asked, through vtgate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dataflow.messages import OwnAnswer, Statement, UpqueryRequest
+from external_upquery import snapshot, vtgate_snapshot
+from external_upquery.dialect import Bracketed, Position
+from external_upquery.passed import Passed
+from external_upquery.protocol import Answer, ResultSet
+from gtid_tracker.bracket import history_of
+from gtid_tracker.gtid import GtidSet
+from sqltypes.errors import SourceDown, SourceError
+
+NO_RIGHTS = ""  # no settings of Vitess' decide on rights
+
+
+class VtgateDialect:
+    """`database`: the keyspace."""
+
+    locks = waits = False  # there is no NOWAIT at vtgate, and each shard knows its own GTIDs only
+
+    def __init__(self, keyspace: str, shards: Callable[[], Sequence[str]]) -> None:
+        """`shards`: those that the keyspace has now."""
+        self.database = keyspace
+        self._shards = shards
+
+    def upquery(self, request: UpqueryRequest) -> vtgate_snapshot.Plan:
+        """L is read in the same transaction, known or not: it is what the server that answers has executed."""
+        return vtgate_snapshot.plan(request.statements, self.database, self._shards(), request.checks)
+
+    def bracketed(self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer]) -> Bracketed:
+        return vtgate_snapshot.read(sending, answers)
+
+    def own_answers(
+        self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer]
+    ) -> tuple[OwnAnswer | SourceError, ...]:
+        return snapshot.own_answers(sending.checks, answers)
+
+    def refused(self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer]) -> SourceError | None:
+        return None
+
+    def read(self, sql: str, after: GtidSet | None, patience: float) -> vtgate_snapshot.Plan:
+        return vtgate_snapshot.plan((Statement(sql),), self.database, self._shards())
+
+    def passed(self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer]) -> Passed:
+        (at,) = sending.rows
+        if isinstance(answer := answers[at], SourceError):
+            raise answer
+        try:
+            bracket = vtgate_snapshot.bracket_of(sending, answers)
+        except (ValueError, TypeError) as error:
+            raise SourceDown(f"a shard's position cannot be read: {error}") from error
+        columns, rows = (answer.layout.result_columns, answer.rows) if isinstance(answer, ResultSet) else ((), [])
+        horizon = str(bracket.needed) if bracket.needed != bracket.lower else ""
+        return Passed(columns, rows, str(bracket.lower), horizon)
+
+    def position(self) -> Sequence[bytes]:
+        return vtgate_snapshot.positions(self.database, self._shards())
+
+    def positioned(self, answers: Sequence[Answer]) -> Position:
+        owned, executed = vtgate_snapshot.positioned(answers)
+        return history_of(self.database), owned, executed, NO_RIGHTS
+
+    executed = position
+
+    def executed_by(self, answers: Sequence[Answer]) -> GtidSet:
+        return vtgate_snapshot.positioned(answers)[1]

@@ -1,0 +1,77 @@
+"""A session at a server that has no session trackers, as vtgate has none. What they would tell is asked for, before the
+next read that may be a hit.
+
+ what went there               | what follows
+-------------------------------+-----------------------------------------------------------------------------------------
+ a read                        | nothing
+ SET, USE, and all that is not | the session's variables and its database are asked for
+ known to leave them           |
+ what may have written, once   | likewise, and how far the source has come: the session's own writes are among that
+ no transaction is under way   |
+ a statement in a transaction  | the transaction has touched tables, and has written
+ an error                      | as of what may have written
+
+In transactions nothing is a hit (`Transactions.OFF`): whether one has opened a snapshot, only trackers tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from gtid_tracker.bracket import History
+from gtid_tracker.gtid import GtidSet
+from proxy.mysql.effects import Effects
+from proxy.mysql.packets import (
+    COM_PING,
+    COM_STMT_CLOSE,
+    COM_STMT_PREPARE,
+    COM_STMT_RESET,
+)
+from proxy.mysql.responses import NO_STATUS, Outcome
+from proxy.mysql.session_rules import Sent
+from proxy.mysql.session_state import SessionState
+from proxy.mysql.session_variables import PINNED_VALUES, ROW_LIMIT, switched_on
+from proxy.mysql.statement_kind import Kind
+
+Positions = Callable[[], Awaitable[tuple[History, GtidSet, GtidSet, str]]]
+"""Asks the source which GTIDs it owns, and then what it has executed: the second value and the third."""
+
+LEAVES_ALL = frozenset({Kind.READ, Kind.LOCKING_READ, Kind.WRITE, Kind.HARMLESS, Kind.BEGIN, Kind.SAVEPOINT})
+"""Statements that leave the session's variables and its database as they are, where they call nothing unknown."""
+TELLING = frozenset({COM_PING, COM_STMT_PREPARE, COM_STMT_RESET, COM_STMT_CLOSE})
+"""Commands that do."""
+UNLIMITED = "0"  # vtgate's sql_select_limit where there is none
+TARGETS = ":@"  # in a database's name: that of a shard, or of a kind of tablets
+
+
+def after_statement(state: SessionState, kind: Kind, effects: Effects, sent: Sent, outcome: Outcome) -> None:
+    """What follows from a statement that has been answered. Requires: `session_rules.after` was told of it."""
+    failed = outcome.status == NO_STATUS
+    if state.in_transaction or not state.autocommit:
+        state.touched = state.wrote = True
+    elif failed or effects.locks or effects.ends or sent.transactional:
+        state.known = state.token_known = False
+    if not state.values:  # they were asked for in vain
+        state.known = state.token_known = False
+    if failed or effects.calls_unknown or kind not in LEAVES_ALL:
+        state.known = False
+
+
+def after_command(state: SessionState, command: int) -> None:
+    """What follows from a command that is no statement."""
+    if command not in TELLING:
+        state.known = False
+
+
+def learned(state: SessionState) -> None:
+    """The session's variables are known: as they are asked for again where they may have changed, they count as told.
+    Requires: `SessionState.learn`."""
+    state.values.update(switched_on({}))
+    if state.values.get(ROW_LIMIT) == UNLIMITED:
+        state.values[ROW_LIMIT] = PINNED_VALUES[ROW_LIMIT]
+    state.note_values()
+
+
+def elsewhere(database: str) -> str:
+    """Why a session at this database gets nothing from a cache, "" if it may: it does not see the keyspace."""
+    return "" if set(TARGETS).isdisjoint(database) else f"the session is at {database!r}, not at a keyspace"

@@ -1,0 +1,59 @@
+"""A keyspace of Vitess as a source: its VStream, upqueries and schema through vtgate."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import grpc
+
+from external_upquery.executor import Executor
+from external_upquery.upstream import Upstream
+from external_upquery.vitess_schema import VitessSchema
+from external_upquery.vtgate_dialect import VtgateDialect
+from sqltypes.errors import ConfigError
+from vstream.source import Sink
+from vstream.vitess import VitessStream
+
+
+class VitessSource:
+    """Lives on one event loop: make it there."""
+
+    session_trackers = False
+
+    def __init__(self, upstream: Upstream, connections: int) -> None:
+        """`connections`: for upqueries. Raises ConfigError."""
+        account = upstream.user, upstream.password
+        self.upstream = upstream
+        self.stream = VitessStream(upstream.grpc, upstream.database, account, grpc_credentials(upstream))
+        dialect = VtgateDialect(upstream.database, lambda: self.stream.shards)
+        self.upqueries = Executor(upstream, connections=connections, dialect=dialect)
+        self.schema = VitessSchema(upstream, lambda: self.stream.shards)
+
+    async def start(self, sink: Sink) -> str:
+        version = await self.upqueries.start()
+        await self.stream.start(sink)
+        return version
+
+    def tick(self) -> None:
+        pass
+
+    async def stop(self, patience: float) -> None:
+        await self.stream.close()
+        await self.upqueries.stop(patience)
+        await asyncio.to_thread(self.schema.close)
+
+
+def grpc_credentials(upstream: Upstream) -> grpc.ChannelCredentials | None:
+    """None for plain text, where TLS is not asked for: gRPC cannot find out whether a server has it. It always checks
+    the certificate. Raises ConfigError."""
+    if upstream.tls not in ("required", "verify"):
+        return None
+    try:
+        ca, cert, key = (
+            Path(path).read_bytes() if path else None
+            for path in (upstream.ca, upstream.cert, upstream.key or upstream.cert)
+        )
+    except OSError as error:
+        raise ConfigError(f"the upstream's TLS files cannot be used: {error}") from error
+    return grpc.ssl_channel_credentials(ca, key, cert)
