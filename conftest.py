@@ -25,7 +25,11 @@ LOADS = frozenset({"integration/test_hammer.py", "integration/test_hammer_mutant
 FILLS = frozenset({"integration/test_audit.py", "integration/test_bulk_clusters.py", "integration/test_bulk_fills.py"})
 # They share a Vitess, which has to be built the first time.
 VITESS = frozenset({"integration/test_vitess_brackets.py", "integration/test_vitess_source.py"})
-VITESS |= {"integration/test_vitess_stream.py", "integration/test_vitess_proxy.py"}
+VITESS |= {
+    "integration/test_vitess_stream.py",
+    "integration/test_vitess_proxy.py",
+    "integration/test_vitess_sessions.py",
+}
 TOGETHER = {"loads": LOADS, "fills": FILLS, "vitess": VITESS}
 # Seconds that a piece takes, where it is long. `make test` prints the slowest tests.
 SECONDS = {

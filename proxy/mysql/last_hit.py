@@ -43,10 +43,13 @@ _OFFSET = re.compile(rb"\blimit\b.*?(?:,|\boffset\b)", re.IGNORECASE | re.DOTALL
 FOUND_NONE = "SELECT 1 LIMIT 0"
 COUNTS_NONE = "SET SESSION sql_buffer_result = @@SESSION.sql_buffer_result"
 """Changes nothing, leaves FOUND_ROWS() alone, and behind it ROW_COUNT() is 0."""
-FOUND = (
-    "SELECT SQL_CALC_FOUND_ROWS 1 FROM JSON_TABLE(CONVERT(CONCAT('[', REPEAT('0,', {more}), '0]') USING utf8mb4),"
-    " _utf8mb4'$[*]' COLUMNS (a INT PATH _utf8mb4'$')) AS t LIMIT 1"
+_FOUND = (
+    "1 FROM JSON_TABLE(CONVERT(CONCAT('[', REPEAT('0,', {more}), '0]') USING utf8mb4),"
+    " _utf8mb4'$[*]' COLUMNS (a INT PATH _utf8mb4'$')) AS t"
 )
+FOUND = f"SELECT SQL_CALC_FOUND_ROWS {_FOUND} LIMIT 1"
+FOUND_BY_VTGATE = f"SELECT {_FOUND}"
+"""vtgate counts the rows that it has sent."""
 
 
 _MAY_LEAVE = frozenset({Kind.CALL, Kind.EXECUTE, Kind.SEVERAL})
@@ -141,13 +144,13 @@ class LastHit:
             return None
         return count_packets(self.rows) - 1
 
-    def found_text(self, text: bytes) -> str:
+    def found_text(self, text: bytes, found: str = FOUND) -> str:
         """A statement that leaves FOUND_ROWS() as the hit's would, whatever has become of its rows; "" where that is
-        for `command` to do, or MySQL knows. `text`: of `command`."""
+        for `command` to do, or MySQL knows. `text`: of `command`. `found`: the form of such a statement."""
         count = self.found(text)
         if count is None or count > MOST_COUNTED:
             return ""
-        return FOUND.format(more=count - 1) if count else FOUND_NONE
+        return found.format(more=count - 1) if count else FOUND_NONE
 
     def passed(self, route: Route, *, failed: bool, several: bool) -> None:
         """MySQL has answered a statement. `several`: a text may hold several statements."""

@@ -100,7 +100,7 @@ class PreparedCommands:
             statement.types = None
             self._passing.statement(data, self._shared.large, READ_OTHERWISE)
             return
-        self._state.clock_asked |= not self._state.known and self._shared.asks_clock(statement)
+        self._state.asks_first |= not self._state.known and self._shared.asks_clock(statement)
         asked = self._executions.look(statement, data, again=self._context.shown.any)
         target, why, given, text = asked.target, asked.why, asked.given, statement.text
         route, cache = target.route, target.cache

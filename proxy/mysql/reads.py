@@ -47,6 +47,7 @@ SAVED = "a savepoint may have been set, and no transaction has begun at MySQL si
 NOT_BROUGHT = "the stream has not brought what the session was shown"
 NOT_TOLD = "MySQL does not tell what its answers may have shown the session"
 ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
+NOT_TOLD_OF = "in a transaction, and vtgate does not tell what it has done"
 NARROW = "the session's character sets lack characters of the text or its values: they have those of"
 READ_OTHERWISE = "this session's sql_mode changes what a double quote or a backslash of the text means"
 NAMED_BY_QUOTES = "double quotes make names in this session, and a column is named by the letters of such a text"
@@ -147,6 +148,8 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     """
     cache = read.cache
     read.body, read.rule = None, ""
+    if not state.tells and state.transactional:
+        return Pass(NOT_TOLD_OF)
     if not state.known:
         return _ASK[Step.REFRESH]
     if read.replanned:
@@ -420,8 +423,10 @@ def begins_here(state: SessionState, options: Set[str]) -> bool:
 
 def _bounds_here(state: SessionState) -> bool:
     told = state.client_tracks.get(TRANSACTION_INFO, "OFF").upper() != "OFF" or state.tracks_changed
-    return state.known and not (
-        state.in_transaction or state.one_shot or state.locks or state.unsettled or state.saved or told
+    return (
+        state.known
+        and state.tells
+        and not (state.in_transaction or state.one_shot or state.locks or state.unsettled or state.saved or told)
     )
 
 

@@ -184,7 +184,7 @@ class Session:
         out = self.relay.out
         answered = len(out)
         try:
-            if (self.state.tracks_changed or self.state.clock_asked) and self.upstream.looks_first(data):
+            if (self.state.tracks_changed or self.state.asks_first) and self.upstream.looks_first(data):
                 return
             HANDLERS.get(data[4], Session._other)(self, data)
         except Malformed:
@@ -256,7 +256,7 @@ class Session:
         shared, database = self.shared, self.state.database
         if route.is_command and self._own_sql.runs(text):
             return
-        self.state.clock_asked |= route.by_clock and not self.state.known
+        self.state.asks_first |= route.by_clock and not self.state.known
         more = entry.more and self.passing.several
         if entry.cache is not None and not more and entry.steer is not Steer.SKIP:
             system = shared.system

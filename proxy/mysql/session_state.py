@@ -108,7 +108,9 @@ class SessionState:
     announces: Announces = NOBODY
     keep_alive: float = KEEP_ALIVE
     own_clock: bool = False  # it may have set `timestamp`: NOW() says that then
-    clock_asked: bool = False  # a text by the clock came while nothing was known of the session
+    # Nothing was known of it when a text by the clock came, or its database may be another one: before the next command
+    # it is asked about.
+    asks_first: bool = False
     renewed: bool = False  # MySQL has begun it anew, and the trackers have not been switched on since
     # Its transaction.
     flags: int = STATUS_AUTOCOMMIT  # of MySQL's last answer, those that go on to the next one

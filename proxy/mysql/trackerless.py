@@ -4,8 +4,9 @@ next read that may be a hit.
  what went there               | what follows
 -------------------------------+-----------------------------------------------------------------------------------------
  a read                        | nothing
- SET, USE, and all that is not | the session's variables and its database are asked for
- known to leave them           |
+ SET                           | the session's variables are asked for
+ USE, and what is not known to | likewise, and its database, before the next command is looked at: which tables it is
+ leave the database            | about depends on that
  what may have written, once   | likewise, and how far the source has come: the session's own writes are among that
  no transaction is under way   |
  a statement in a transaction  | the transaction has touched tables, and has written
@@ -38,6 +39,7 @@ Positions = Callable[[], Awaitable[tuple[History, GtidSet, GtidSet, str]]]
 
 LEAVES_ALL = frozenset({Kind.READ, Kind.LOCKING_READ, Kind.WRITE, Kind.HARMLESS, Kind.BEGIN, Kind.SAVEPOINT})
 """Statements that leave the session's variables and its database as they are, where they call nothing unknown."""
+KEEPS_DATABASE = LEAVES_ALL | {Kind.SET, Kind.COMMIT, Kind.ROLLBACK, Kind.UNLOCK_TABLES, Kind.KILL, Kind.PREPARE}
 TELLING = frozenset({COM_PING, COM_STMT_PREPARE, COM_STMT_RESET, COM_STMT_CLOSE})
 """Commands that do."""
 UNLIMITED = "0"  # vtgate's sql_select_limit where there is none
@@ -55,12 +57,13 @@ def after_statement(state: SessionState, kind: Kind, effects: Effects, sent: Sen
         state.known = state.token_known = False
     if failed or effects.calls_unknown or kind not in LEAVES_ALL:
         state.known = False
+    state.asks_first |= kind not in KEEPS_DATABASE
 
 
 def after_command(state: SessionState, command: int) -> None:
     """What follows from a command that is no statement."""
     if command not in TELLING:
-        state.known = False
+        state.known, state.asks_first = False, True
 
 
 def learned(state: SessionState) -> None:

@@ -149,8 +149,10 @@ async def refresh(session: Asking) -> None:
 
 
 async def _ask_all(session: Asking) -> None:
-    """Of a session that is told nothing."""
+    """Of a session that is told nothing. In a transaction a question would be a part of it: it is not asked there."""
     state = session.state
+    if state.transactional:
+        return
     asking = session.server.ask(session.query(ASK), Kind.RESULT)
     came: GtidSet | None = None
     if not state.token_known and session.positions is not None:
@@ -159,6 +161,7 @@ async def _ask_all(session: Asking) -> None:
     found = await asking
     state.changed = state.renewed = state.tracks_changed = False
     state.set_tracks.clear()
+    state.absorb(found)  # vtgate's answer to COM_RESET_CONNECTION has no flags
     if came is not None:
         state.token, state.token_known = state.token.union(came), True
     if found.error is not None or not state.token_known:

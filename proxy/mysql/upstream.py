@@ -114,17 +114,20 @@ class Upstream:
 
     def looks_first(self, data: bytes) -> bool:
         """Whether a command waits until MySQL has been asked what the session is like, for the statement before it has
-        left that open: it has set session_track_..., or is by the clock, and its cache could not be found. What asks
-        about that statement goes first: behind our questions it would be told of these."""
+        left that open: it has set session_track_..., or is by the clock, and its cache could not be found, or has
+        perhaps selected another database. What asks about that statement goes first: behind our questions it would be
+        told of these."""
         state, relay = self.state, self._relay
         switches = state.tracks_changed and not (state.tracks_wait and state.in_transaction)
-        looks = state.clock_asked and not state.known
+        looks = state.asks_first and not state.known
+        if not state.tells and state.transactional:
+            return False  # nothing is a hit there; it is asked about behind it
         if not (switches or looks) or not self.alive:
-            state.clock_asked = False
+            state.asks_first = False
             return False
         if data[4:5] in _LOOKED_BEHIND or self.asks_of_last(data):
             return False
-        state.clock_asked = False
+        state.asks_first = False
         relay.commands.put_back(data)
         relay.start(switch_on(self) if switches else self.refresh())
         return True
