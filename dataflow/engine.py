@@ -264,9 +264,10 @@ class Engine(Reads):
         """A GTID that was owned, and is neither owned nor executed in a later reading, was rolled back: nobody needs
         to wait for it. Unless the server was restarted in between, and lost what had been seen."""
         bracket = answer.bracket
-        for fill, absent in self._waits.rolled_back(bracket.owned, bracket.executed).items():
+        for fill, missing in self._waits.rolled_back(bracket.owned, bracket.executed).items():
+            absent = bracket.asked(missing)  # a reading of some shards tells nothing of the others
             restarted = answer.connected_at >= fill.sent_at
-            if fill is current or restarted or current.sent <= fill.answered:
+            if fill is current or restarted or not absent or current.sent <= fill.answered:
                 continue
             if self._waits.clear_absent(absent, self.ring.position, fill):
                 self.memory.count("rolled_back_cleared")

@@ -112,7 +112,7 @@ class UpqueryRequest:
     made before the snapshot is one); None: read it.
     `exact`: what is read is locked meanwhile, so that Q is empty as a rule; where that cannot be had, the answer is
     an ordinary one. `checks`: clients' own texts, run in the same snapshot after the statements; one that fails does
-    not make the upquery fail.
+    not make the upquery fail. `shards`: those that have all that is asked for; None: any may have some of it.
     """
 
     id: int
@@ -123,6 +123,7 @@ class UpqueryRequest:
     lower: GtidSet | None = None
     exact: bool = False
     checks: tuple[Statement, ...] = ()
+    shards: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from dataflow.demand import BEHIND
@@ -25,6 +25,7 @@ from dataflow.long_reads import LongRead, LongReads
 from dataflow.messages import Effect, Failed, Filled, Ready, UpqueryRequest
 from dataflow.missing import missing, params_of
 from dataflow.reader import ReaderNode
+from dataflow.shards import Shards, ShardsOf, everywhere, in_groups
 from dataflow.source_history import SourceHistory
 from dataflow.state import State
 from dataflow.subscription import ENDED, Subscriptions, linked_rows
@@ -85,6 +86,7 @@ class Reads:
         self._groups = 0
         self._evicting = False  # `tidy` goes on
         self.on_broken: OnBroken | None = None  # what becomes of a fill whose insertion fails; None: the step fails
+        self.shards_of: ShardsOf = everywhere
 
     @property
     def ring(self) -> Ring[Record]:
@@ -154,10 +156,10 @@ class Reads:
         """
         effects = self._settle_next(failed)
         missed, self._missed = take(self._missed, ASKED)
-        for reader, reads in in_groups(missed):
+        for reader, reads, shards in in_groups(missed, self.shards_of):
             begun = self._count
             try:
-                effects += self._ask_for(reader, reads)
+                effects += self._ask_for(reader, reads, shards)
             except Exception as error:
                 for number in range(begun + 1, self._count + 1):
                     if number in self._fills:
@@ -185,7 +187,7 @@ class Reads:
                 effects += failed(read.reader, [read], error)
         return effects
 
-    def _ask_for(self, reader: ReaderNode, reads: list[Read]) -> list[Effect]:
+    def _ask_for(self, reader: ReaderNode, reads: list[Read], shards: Shards) -> list[Effect]:
         effects: list[Effect] = []
         keys: dict[Key, Params] = {}
         for read in reads:
@@ -198,14 +200,16 @@ class Reads:
         seconds = self.latency.get(reader.tag, 0.0)
         for batch, exact in self.hot_keys.batches(reader, keys, MAX_BATCH, seconds):
             for part in split(reader, batch, ASKED):
-                effects += self._start(reader, part, reads, exact)
+                effects += self._start(reader, part, reads, exact, shards)
         for read in reads:
             read.holes = {}  # they are asked for; what is missing after that is another question
             if read.waiter in self._reads and not read.fills:
                 effects += self._settle(read)  # another reader's fills have left all that it needs
         return effects
 
-    def _start(self, reader: ReaderNode, keys: dict[Key, Params], reads: Iterable[Read], exact: bool) -> list[Effect]:
+    def _start(
+        self, reader: ReaderNode, keys: dict[Key, Params], reads: Iterable[Read], exact: bool, shards: Shards
+    ) -> list[Effect]:
         """One fill. Keys below which nothing is missing any more need none."""
         checked = [read for read in reads if read.check is not None]
         known = {key: holes for read in reads for key, holes in read.holes.items()}
@@ -220,6 +224,7 @@ class Reads:
         fill.add_checks(checked)
         exact = exact and not fill.checks
         request = fill.request(self.latency.get(reader.tag, 0.0) > SLOW_SECONDS, exact)
+        request.shards = shards
         request.lower = self.source.known_lower(self.ring.pushed, self.ring.position.freeze())
         if exact:
             self.memory.count("exact_fills")
@@ -273,6 +278,7 @@ class Reads:
         fill.audits = audits
         fill.floor = self.source.floor
         request = fill.request(slow=True)
+        request.shards = self.shards_of(reader, [*whole.items(), *partial.items()])
         self._fills[fill.id] = fill
         self.memory.count("unasked_upqueries")
         self.memory.count("unasked_keys", len(whole) + len(partial))
@@ -528,13 +534,3 @@ def _filled(fill: Fill) -> Filled:
     asked = {**fill.whole, **fill.partial}
     holes = [(key, params) for key, params in asked.items() if not fill.kept.get(key, False)]
     return Filled(fill.id, len(asked), holes, fill.rows, fill.different, fill.error)
-
-
-def in_groups(missed: dict[ReaderNode, list[Read]]) -> Iterator[tuple[ReaderNode, list[Read]]]:
-    """The reads that share upqueries."""
-    for reader, reads in missed.items():
-        groups: dict[int, list[Read]] = {}
-        for read in reads:
-            groups.setdefault(read.group, []).append(read)
-        for group in groups.values():
-            yield reader, group

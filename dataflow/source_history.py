@@ -48,7 +48,7 @@ class SourceHistory:
 
         `floor`: `self.floor` when the upquery was sent.
         """
-        server, lower = bracket.history, bracket.lower
+        server, lower = bracket.history, bracket.own
         if self.history and server != self.history:
             return f"server {server} answers instead of {self.history}"
         newest = self._newest_executed
@@ -58,6 +58,8 @@ class SourceHistory:
             self._newest_executed = bracket.executed
         if lower is floor and lower is bracket.executed and self.history:
             return ""
+        if floor is not None:
+            floor = bracket.asked(floor)
         if not lower.issubset(bracket.executed) or (floor is not None and not floor.issubset(lower)):
             return f"server {server} has lost transactions that it had executed"
         self.history = server

@@ -28,20 +28,27 @@ class Bracket:
     `history`: whose GTIDs these are. `uncertain` is Q: the transactions that may or may not be in the answer, empty
     when the source was quiet. `needed`: all that the position must contain before they are resolved. Treat it as
     immutable.
+
+    `others`: of an answer that some of the source's shards gave, what the position has of the other shards; None: all
+    of the source was asked. The answer would be the same whatever of `others` it had seen. So it counts as seen, and
+    nobody waits for the other shards. `own`: of `lower`, what was read at the shards that were asked.
     """
 
-    __slots__ = ("executed", "history", "lower", "needed", "owned", "uncertain")
+    __slots__ = ("executed", "history", "lower", "needed", "others", "own", "owned", "uncertain")
 
-    def __init__(self, history: History, lower: GtidSet, owned: GtidSet, executed: GtidSet) -> None:
+    def __init__(
+        self, history: History, lower: GtidSet, owned: GtidSet, executed: GtidSet, others: GtidSet | None = None
+    ) -> None:
         self.history = history
-        self.lower = lower
+        self.own = lower
         self.owned = owned
         self.executed = executed
+        self.others = others
         self.uncertain = NOTHING
-        self.needed = lower
+        self.lower = self.needed = lower if others is None else lower.union(others)
         if executed is not lower or owned:
             self.uncertain = executed.union(owned).difference(lower)
-            self.needed = lower.union(self.uncertain)
+            self.needed = self.lower.union(self.uncertain)
 
     @classmethod
     def exact(cls, history: History, before: GtidSet, owned: GtidSet, executed: GtidSet) -> Bracket:
@@ -53,5 +60,12 @@ class Bracket:
         """
         return cls(history, executed, before.intersection(owned), executed)
 
+    def asked(self, gtids: GtidSet) -> GtidSet:
+        """Of these, those that the readings can tell of: what servers have numbered that the readings name. No two
+        shards have a server in common."""
+        if self.others is None:
+            return gtids
+        return gtids.of_servers(self.own, self.owned, self.executed)
+
     def __repr__(self) -> str:
-        return f"Bracket({self.history!r}, {self.lower!r}, {self.owned!r}, {self.executed!r})"
+        return f"Bracket({self.history!r}, {self.own!r}, {self.owned!r}, {self.executed!r}, {self.others!r})"

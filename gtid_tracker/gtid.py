@@ -21,6 +21,7 @@ from typing import NamedTuple
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _FLAVOUR = "mysql56/"
+UUID = 36  # characters
 _MAX_NUMBER = 2**63 - 1
 _U64 = struct.Struct("<Q")
 _PAIR = struct.Struct("<QQ")
@@ -175,6 +176,11 @@ class GtidSet:
         return GtidSet(result)
 
     __and__ = intersection
+
+    def of_servers(self, *others: GtidSet) -> GtidSet:
+        """What servers have numbered that have numbered anything in one of the others, under whatever tag."""
+        servers = {source[:UUID] for other in others for source in other._intervals}
+        return GtidSet({source: bounds for source, bounds in self._intervals.items() if source[:UUID] in servers})
 
     def add(self, gtid: Gtid) -> GtidSet:
         """The set with this GTID in it."""
