@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from dataflow.counters import ENGINE
 from dataflow.entries import ENTRY_BYTES, Entry, Held, dependents_of, touch
-from dataflow.messages import Pair
+from dataflow.messages import Keyed, Pair, Statement
 from dataflow.remains import Item, Remains
 from gtid_tracker.gtid import Gtid
 from gtid_tracker.tracker import Cut, Fate, FillTracker
 from planner.fill_text import FillText
-from planner.plan import AggregateArrangement, RowsArrangement, TopKArrangement
+from planner.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
 from planner.plan import Arrangement as ArrangementPlan
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Key, Row
@@ -104,6 +104,11 @@ class Arrangement(ABC):
         self.key_of_answer: Callable[[Row], Key] = lambda row: ()
         self.key_width = 0
         self.fill_text: FillText = _no_text
+
+    def statement(self, keys: list[Row]) -> Statement:
+        """What fills these keys. Requires: it is no answer's."""
+        assert not isinstance(self.plan, AnswerArrangement)
+        return Statement(self.fill_text(keys), keyed=Keyed(self.plan.table, self.plan.key, keys))
 
     # -- what an operator provides -----------------------------------------------------------------------------------
 

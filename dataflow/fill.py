@@ -228,7 +228,7 @@ class Fill:
         if not keys:
             return []
         self.asks.append(Ask(0, keys))
-        return [Statement(program.root.fill_text(list(keys.values())))]
+        return [program.root.statement(list(keys.values()))]
 
     def _lookup_statements(self, number: int, exact: bool) -> list[Statement]:
         """By value: the holes that are known, and keys that follow from the parameters. The rest by a semi-join."""
@@ -247,7 +247,7 @@ class Fill:
             statements.append(Statement(semijoin_sql(self.reader.plan, number, self._key_values())))
         if keys:
             self.asks.append(Ask(number + 1, keys))
-            statements.append(Statement(level.node.fill_text(list(keys.values()))))
+            statements.append(level.node.statement(list(keys.values())))
         return statements
 
     def _key_values(self) -> list[tuple[Value, ...]]:

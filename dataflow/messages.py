@@ -17,7 +17,7 @@ from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from sqltypes.errors import SourceError, UpwellError
 from sqltypes.expression import Key, Row, Value
-from sqltypes.schema import ResultColumn
+from sqltypes.schema import ResultColumn, Table
 
 if TYPE_CHECKING:
     from dataflow.check import Check
@@ -91,14 +91,25 @@ StreamEvent = Transaction | Ddl | Progress | Gap | Restarted
 # -- upqueries -------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """Rows of one table that have given values, canonical ones, in these columns."""
+
+    table: Table
+    columns: tuple[str, ...]
+    values: Sequence[Row]
+
+
 @dataclass(slots=True)
 class Statement:
     """One SELECT of an upquery; its values are decoded as MySQL announces them. `before`, `after`: what is run ahead of
-    it and behind it in the same session, and gives no rows."""
+    it and behind it in the same session, and gives no rows. `keyed`: it reads no other rows than these; None: that is
+    not known."""
 
     sql: str
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    keyed: Keyed | None = None
 
 
 @dataclass(slots=True)
@@ -112,7 +123,8 @@ class UpqueryRequest:
     made before the snapshot is one); None: read it.
     `exact`: what is read is locked meanwhile, so that Q is empty as a rule; where that cannot be had, the answer is
     an ordinary one. `checks`: clients' own texts, run in the same snapshot after the statements; one that fails does
-    not make the upquery fail. `shards`: those that have all that is asked for; None: any may have some of it.
+    not make the upquery fail. `shards`: those that have all that is asked for; None: any may have some of it,
+    as far as is known before it is sent.
     """
 
     id: int

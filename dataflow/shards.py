@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dataflow.derivation import Params
 from dataflow.fill import Read
+from dataflow.messages import Keyed
 from dataflow.reader import ReaderNode
+from planner.plan import AnswerArrangement
 from sqltypes.expression import Key
 
 Shards = tuple[str, ...] | None  # in the same order for the same ones; None: any may have some of it
@@ -32,3 +34,15 @@ def in_groups(
             groups.setdefault((read.group, shards_of(reader, read.keys)), []).append(read)
         for (_, shards), group in groups.items():
             yield reader, group, shards
+
+
+def by_root(shards_of: Callable[[Keyed], Shards]) -> ShardsOf:
+    """Of readers that look nothing up, where it is known on which shards the rows of a key are."""
+
+    def found(reader: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> Shards:
+        plan, program = reader.program.root.plan, reader.program
+        if program.levels or isinstance(plan, AnswerArrangement):
+            return None
+        return shards_of(Keyed(plan.table, plan.key, [program.root_values(params) for _, params in keys]))
+
+    return found

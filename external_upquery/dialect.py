@@ -5,7 +5,7 @@ A dialect holds no connection. `Executor` sends what it makes, and gives it the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -40,6 +40,13 @@ class Commands:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Asked(Commands):
+    """`told` gets the answers; errors are among them."""
+
+    told: Callable[[Sequence[Answer]], None]
+
+
 class Dialect(Protocol):
     """`database`: the default one of statements that name none; "" is none. `locks`: there are exact fills. `waits`: a
     read can wait at the source until that has executed something."""
@@ -52,6 +59,10 @@ class Dialect(Protocol):
 
     @property
     def waits(self) -> bool: ...
+
+    def before(self, request: UpqueryRequest) -> Asked | None:
+        """What must be asked before the request can be made a `Sending`; None: nothing."""
+        ...
 
     def upquery(self, request: UpqueryRequest) -> Sending: ...
 
@@ -98,6 +109,9 @@ class MysqlDialect:
 
     def __init__(self) -> None:
         self._brackets = BracketReader()
+
+    def before(self, request: UpqueryRequest) -> None:
+        return None
 
     def upquery(self, request: UpqueryRequest) -> snapshot.Plan:
         return snapshot.plan(request)

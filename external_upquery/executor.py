@@ -19,7 +19,7 @@ import structlog
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.columns import KNOWN_COLLATIONS, to_result_column
 from external_upquery.connection import Connection
-from external_upquery.dialect import Dialect, MysqlDialect, Position
+from external_upquery.dialect import Asked, Dialect, MysqlDialect, Position
 from external_upquery.job import DEFAULT_ANSWER_LIMIT, Job, Outcome
 from external_upquery.login import CONNECT_SECONDS
 from external_upquery.passed import Passed
@@ -116,6 +116,25 @@ class Executor:
         """
         if request.exact and self._exact_refused:
             request = replace(request, exact=False)
+        if (asked := self._dialect.before(request)) is None:
+            self._submit(request, deliver, deadline)
+        else:
+            self._ask_before(asked, request, deliver, deadline)
+
+    def _ask_before(self, asked: Asked, request: UpqueryRequest, deliver: Deliver, deadline: float | None) -> None:
+        def finished(outcome: Outcome) -> None:
+            del self._upqueries[request.id]
+            if isinstance(outcome, UpwellError):
+                deliver(UpqueryFailed(request.id, outcome))
+                return
+            asked.told(outcome)
+            self._submit(request, deliver, deadline)
+
+        job = Job(asked.packets, asked.count, finished, self._dialect.database, deadline=deadline)
+        self._upqueries[request.id] = job
+        self._admit(job)
+
+    def _submit(self, request: UpqueryRequest, deliver: Deliver, deadline: float | None) -> None:
         dialect = self._dialect
         sending = dialect.upquery(request)
         started = monotonic()  # the loop's own clock may stand still within a turn

@@ -16,6 +16,7 @@ from pymysql.connections import Connection
 from external_upquery.login import CUT_OFF, connect
 from external_upquery.schema_source import Name, SchemaSource
 from external_upquery.upstream import Upstream
+from external_upquery.vtgate_places import Vindex, spelled_apart
 from sqltypes.errors import SourceDown, SourceError, UnsupportedQuery
 from sqltypes.schema import Relation, SchemaSnapshot, Table
 
@@ -26,8 +27,11 @@ class VitessSchema:
     """Reflects over connections of its own. Raises SourceDown (also while shards differ), SourceError, and
     UnsupportedQuery where a table's rows cannot be told from those of other shards."""
 
-    def __init__(self, upstream: Upstream, shards: Callable[[], Sequence[str]]) -> None:
-        self._upstream, self._shards = upstream, shards
+    def __init__(
+        self, upstream: Upstream, shards: Callable[[], Sequence[str]], told: Callable[[str, Vindex | None], None]
+    ) -> None:
+        """`told`: gets how a table is distributed, by its qualified name, each time that it is read."""
+        self._upstream, self._shards, self._told = upstream, shards, told
         self._sources: dict[str, SchemaSource] = {}
 
     async def snapshot(self, names: Iterable[Name]) -> SchemaSnapshot:
@@ -44,7 +48,9 @@ class VitessSchema:
                 if isinstance(relation, Table):
                     others = [one.relations.get((database, name)) for one in found]
                     table = replace(relation, rows_estimate=self._rows_of(name, relation, others))
-                    relations[keyspace, name] = _of_keyspace(table, database, keyspace, self._vindex(connection, name))
+                    vindex = self._vindex(connection, name, relation)
+                    self._told(f"{keyspace}.{name}", vindex)
+                    relations[keyspace, name] = _of_keyspace(table, database, keyspace, vindex)
         return SchemaSnapshot(relations, found[0].server_version, found[0].lower_case_table_names)
 
     def _rows_of(self, name: str, first: Table, all_shards: Sequence[Relation | None]) -> int:
@@ -57,9 +63,8 @@ class VitessSchema:
             rows += one.rows_estimate
         return rows
 
-    def _vindex(self, connection: Connection, table: str) -> tuple[str, ...] | None:
-        """The columns, in lower case, by which a table's rows are distributed; None where they are all in one place.
-        Raises UnsupportedQuery."""
+    def _vindex(self, connection: Connection, table: str, reflected: Table) -> Vindex | None:
+        """By which a table's rows are distributed; None where they are all in one place. Raises UnsupportedQuery."""
         keyspace = self._upstream.database
         try:
             rows = _rows(connection, f"USE `{keyspace}`", f"SHOW VSCHEMA VINDEXES ON `{table.replace('`', '``')}`")
@@ -74,7 +79,17 @@ class VitessSchema:
             if not self._is_sharded(connection):
                 return None
             raise UnsupportedQuery("vschema", f"table {table} is not distributed by a vindex: each shard has its rows")
-        return tuple(name.strip(" `").lower() for name in str(rows[0][0]).split(","))
+        found = [
+            Vindex(str(row[1]), tuple(name.strip(" `").lower() for name in str(row[0]).split(","))) for row in rows
+        ]
+        for vindex in found:
+            if column := spelled_apart(reflected, vindex):
+                raise UnsupportedQuery(
+                    "vschema",
+                    f"vindex {vindex.name} of table {table} tells spellings of column {column} apart that its collation"
+                    " takes for equal: expected a number, VARBINARY or utf8mb4_0900_bin",
+                )
+        return found[0]
 
     def _is_sharded(self, connection: Connection) -> bool:
         rows = _rows(connection, "SHOW VSCHEMA KEYSPACES")
@@ -127,13 +142,13 @@ def _only(connection: Connection, *statements: str) -> str:
     return str(rows[0][0])
 
 
-def _of_keyspace(table: Table, database: str, keyspace: str, distributed: tuple[str, ...] | None) -> Table:
+def _of_keyspace(table: Table, database: str, keyspace: str, vindex: Vindex | None) -> Table:
     """A shard's table as that of the keyspace. A key is unique across the shards where it has all columns by which rows
     are distributed: others are only within a shard."""
     primary, unique = table.primary_key, table.unique_keys
-    if distributed is not None:
-        primary = primary if _has(primary, distributed) else ()
-        unique = tuple(key for key in unique if _has(key, distributed))
+    if vindex is not None:
+        primary = primary if _has(primary, vindex.columns) else ()
+        unique = tuple(key for key in unique if _has(key, vindex.columns))
 
     def renamed(names: Iterable[str]) -> frozenset[str]:
         return frozenset(_renamed(name, database, keyspace) for name in names)

@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 
 from dataflow.messages import OwnAnswer, Statement, UpqueryRequest
 from external_upquery import snapshot, vtgate_snapshot
-from external_upquery.dialect import Bracketed, Position
+from external_upquery.dialect import Asked, Bracketed, Position
 from external_upquery.passed import Passed
 from external_upquery.protocol import Answer, ResultSet
+from external_upquery.vtgate_places import Places
 from gtid_tracker.bracket import history_of
 from gtid_tracker.gtid import GtidSet
-from sqltypes.errors import SourceDown, SourceError
+from sqltypes.errors import SourceDown, SourceError, UpwellError
 
-NO_RIGHTS = ""  # no settings of Vitess' decide on rights
+RIGHTS = 10.0
+"""Seconds after which who may read what is asked anew: no stream tells of Vitess' table ACLs."""
 
 
 class VtgateDialect:
@@ -21,17 +23,50 @@ class VtgateDialect:
 
     locks = waits = False  # there is no NOWAIT at vtgate, and each shard knows its own GTIDs only
 
-    def __init__(self, keyspace: str, shards: Callable[[], Sequence[str]]) -> None:
-        """`shards`: those that the keyspace has now."""
+    def __init__(
+        self,
+        keyspace: str,
+        shards: Callable[[], Sequence[str]],
+        position: Callable[[], GtidSet],
+        clock: Callable[[], float],
+    ) -> None:
+        """`shards`: those that the keyspace has now. `position`: what the stream has brought by now."""
+        self._position = position
         self.database = keyspace
-        self._shards = shards
+        self.places = Places(keyspace)
+        self._shards_now, self._clock = shards, clock
+
+    def _shards(self) -> tuple[str, ...]:
+        self.places.become(self._shards_now())
+        return self.places.shards
+
+    def before(self, request: UpqueryRequest) -> Asked | None:
+        """On which shards its keys are."""
+        self._shards()
+        if request.shards is not None:
+            return None
+        keys = self.places.unknown(request.statements)
+        if not keys:
+            return None
+        packets = self.places.questions(keys)
+        return Asked(b"".join(packets), len(packets), lambda answers: self.places.told(keys, answers))
 
     def upquery(self, request: UpqueryRequest) -> vtgate_snapshot.Plan:
         """L is read in the same transaction, known or not: it is what the server that answers has executed."""
-        return vtgate_snapshot.plan(request.statements, self.database, self._shards(), request.checks)
+        shards = self._shards()
+        if request.shards is not None and set(request.shards) <= set(shards):
+            shards = request.shards
+        elif request.statements:
+            shards = self.places.of(request.statements)
+        whole = shards == self.places.shards
+        return vtgate_snapshot.plan(request.statements, self.database, shards, request.checks, whole=whole)
 
     def bracketed(self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer]) -> Bracketed:
-        return vtgate_snapshot.read(sending, answers)
+        read = vtgate_snapshot.read(sending, answers)
+        if isinstance(read, UpwellError) or sending.whole:
+            return read
+        bracket, results = read
+        return vtgate_snapshot.of_some(bracket, self._position()), results
 
     def own_answers(
         self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer]
@@ -61,7 +96,7 @@ class VtgateDialect:
 
     def positioned(self, answers: Sequence[Answer]) -> Position:
         owned, executed = vtgate_snapshot.positioned(answers)
-        return history_of(self.database), owned, executed, NO_RIGHTS
+        return history_of(self.database), owned, executed, f"as of {int(self._clock() / RIGHTS)}"
 
     executed = position
 

@@ -35,7 +35,7 @@ LOWER = query("SELECT @@server_uuid, @@global.gtid_executed")
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to send: `packets` of `count` commands. Indices of answers: `rows`: of each statement; `lowers`, `uppers`:
-    of each of the `shards`; `checks`: of each check."""
+    of each of the `shards`; `checks`: of each check. `whole`: there are no other shards."""
 
     packets: bytes
     count: int
@@ -45,10 +45,16 @@ class Plan:
     lowers: tuple[int, ...]
     uppers: tuple[int, ...]
     checks: tuple[int, ...] = ()
+    whole: bool = True
 
 
 def plan(
-    statements: Sequence[Statement], keyspace: str, shards: Sequence[str], checks: Sequence[Statement] = ()
+    statements: Sequence[Statement],
+    keyspace: str,
+    shards: Sequence[str],
+    checks: Sequence[Statement] = (),
+    *,
+    whole: bool = True,
 ) -> Plan:
     """`shards`: those that may answer the statements, at least one. The bracket is not that of the checks, which are
     answered from the same snapshots."""
@@ -60,7 +66,7 @@ def plan(
     packets.append(_use(keyspace))
     of_checks = add(packets, checks)
     packets.append(COMMIT)
-    return Plan(b"".join(packets), len(packets), keyspace, tuple(shards), rows, lowers, uppers, of_checks)
+    return Plan(b"".join(packets), len(packets), keyspace, tuple(shards), rows, lowers, uppers, of_checks, whole)
 
 
 def _on_each(packets: list[bytes], keyspace: str, shards: Sequence[str], command: bytes) -> tuple[int, ...]:
@@ -109,6 +115,13 @@ def bracket_of(plan: Plan, answers: Sequence[Answer]) -> Bracket:
     if executed == lower:
         executed = lower  # at rest both are the same object
     return Bracket(history_of(plan.keyspace), lower, owned, executed)
+
+
+def of_some(bracket: Bracket, position: GtidSet) -> Bracket:
+    """The bracket of an answer that not all shards gave. `position`: what the stream has brought by now."""
+    asked = position.of_servers(bracket.lower, bracket.owned, bracket.executed)
+    others = position.difference(asked)
+    return Bracket(bracket.history, bracket.lower, bracket.owned, bracket.executed, others)
 
 
 def positions(keyspace: str, shards: Sequence[str]) -> list[bytes]:

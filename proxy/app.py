@@ -26,6 +26,7 @@ import structlog
 from bulk.session import SparkSettings
 from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.messages import Ddl, Gap, Restarted, StreamEvent
+from dataflow.shards import by_root
 from external_upquery.admission import Admission
 from external_upquery.upstream import Upstream, is_loopback
 from planner.matcher import QueryMatcher
@@ -149,6 +150,7 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
     events = StreamEvents()
     version = await source.start(events)
     engine = engine_for(config, stream)
+    engine.shards_of = by_root(source.shards_of)
     pump = Pump(engine, executor, config.upquery_timeout)
     matcher = QueryMatcher()
     doubts = Doubts(config.state_dir, upstream.redacted)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from bulk.account import account_of
+from dataflow.messages import Keyed
+from dataflow.shards import Shards
 from external_upquery.executor import Executor
 from external_upquery.schema_source import SchemaSource
 from external_upquery.upstream import Upstream
@@ -25,6 +27,9 @@ class MysqlSource:
         self.upqueries = Executor(upstream, connections=connections)
         self.schema = SchemaSource(upstream)
         self.prepared = PreparedWatch(lambda: ask(self.upqueries), self.stream)
+
+    def shards_of(self, rows: Keyed) -> Shards:
+        return None  # there are none
 
     async def start(self, sink: Sink) -> str:
         version = await self.upqueries.start()

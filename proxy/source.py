@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
 
-from dataflow.messages import UpqueryRequest
+from dataflow.messages import Keyed, UpqueryRequest
+from dataflow.shards import Shards
 from external_upquery.executor import Deliver
 from external_upquery.passed import Passed
 from external_upquery.schema_source import Name
@@ -108,7 +109,10 @@ class Schema(Protocol):
 
 class Source(Protocol):
     """`upstream`: where it is, for both edges: who asks it on behalf of Upwell, and the sessions of clients.
-    `session_trackers`: whether it tells sessions of what their statements leave, as MySQL does."""
+    `session_trackers`: whether it tells sessions of what their statements leave, as MySQL does. `shards_of`: which
+    shards have certain rows, None where that is not known."""
+
+    def shards_of(self, rows: Keyed) -> Shards: ...
 
     @property
     def session_trackers(self) -> bool: ...

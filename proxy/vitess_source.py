@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import grpc
 
+from dataflow.messages import Keyed
+from dataflow.shards import Shards
 from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream
 from external_upquery.vitess_schema import VitessSchema
@@ -26,9 +29,15 @@ class VitessSource:
         account = upstream.user, upstream.password
         self.upstream = upstream
         self.stream = VitessStream(upstream.grpc, upstream.database, account, grpc_credentials(upstream))
-        dialect = VtgateDialect(upstream.database, lambda: self.stream.shards)
+        dialect = VtgateDialect(
+            upstream.database, lambda: self.stream.shards, lambda: self.stream.position, time.monotonic
+        )
+        self._places = dialect.places
         self.upqueries = Executor(upstream, connections=connections, dialect=dialect)
-        self.schema = VitessSchema(upstream, lambda: self.stream.shards)
+        self.schema = VitessSchema(upstream, lambda: self.stream.shards, dialect.places.distributed)
+
+    def shards_of(self, rows: Keyed) -> Shards:
+        return self._places.of_keyed(rows)
 
     async def start(self, sink: Sink) -> str:
         version = await self.upqueries.start()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -127,6 +128,16 @@ class Cluster:
         except pymysql.err.MySQLError:
             return False
         return serving >= self.mysqls.keys()
+
+    @contextmanager
+    def held_up(self, keyspace: str, shard: str) -> Iterator[None]:
+        """The shard's tablet does nothing meanwhile."""
+        process = self._running[f"{keyspace} {shard}"]
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
 
     def restart_vtgate(self) -> None:
         """On the same ports."""

@@ -360,7 +360,8 @@ class Session:
         """MySQL has accepted the account, and begun a new session for it."""
         relay = self.relay
         relay.dialogue = None
-        self.user, self._terms = change.user, change.terms
+        self.user = self.state.login = change.user
+        self._terms = change.terms
         if change.left:
             relay.commands.add(change.left)
         self.context.begin_anew()

@@ -94,6 +94,7 @@ def context_of(shared: Shared, logged_in: LoggedIn) -> SessionContext:
         eof=not capabilities & CLIENT_DEPRECATE_EOF,
         accounts=shared.system.accounts,
         set_names=shared.set_names,
+        login=logged_in.user,
         tells=shared.positions is None,
     )
     state.note_rights(login=True)

@@ -85,6 +85,7 @@ class SessionState:
     # What it is.
     database: str = ""
     known: bool = False
+    login: str = ""  # the user's name as the client said it
     tells: bool = True  # by session trackers; else what they would tell is asked for (`trackerless.py`)
     account: str = ""
     identity: str = ""  # the account and its roles, by which rights are remembered
@@ -339,6 +340,8 @@ class SessionState:
     def learn(self, row: Sequence[str | None], definition: bytes) -> None:
         """The answer to ASK, value by value (`asked_values`), and the first column's definition."""
         account, role, database, system_zone = (text or "" for text in row[1:5])
+        if not self.tells:
+            account = f"{self.login}@%"  # vtgate's own: it was asked of a tablet, where all of its sessions have one
         identity = f"{account} {role}"
         if (identity, database) != (self.identity, self.database):
             known = self.identity != ""  # or it is as of the login

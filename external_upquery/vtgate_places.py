@@ -1,0 +1,126 @@
+"""Which shard of a keyspace the rows of a key are on, as vtgate itself says: each vindex can be asked like a table.
+
+    SELECT shard FROM `keyspace`.`vindex` WHERE id = value
+
+What it says holds until the shards are others, or the VSchema is.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dataflow.messages import Keyed, Statement
+from external_upquery.protocol import Answer, ResultSet, query
+from sqltypes.schema import Table
+from sqltypes.values import sql_literal
+
+REMEMBERED = 200_000  # keys
+MOST_ASKED = 64  # keys of one upquery: of more, all shards are asked
+Key = tuple[str, str]  # the vindex, the value as a literal
+
+
+@dataclass(frozen=True, slots=True)
+class Vindex:
+    """By which a table's rows are distributed. `columns`: in lower case."""
+
+    name: str
+    columns: tuple[str, ...]
+
+
+class Places:
+    """Invariants:
+    1. At most REMEMBERED keys are known, and each is on one of `shards`."""
+
+    def __init__(self, keyspace: str) -> None:
+        self._keyspace = keyspace
+        self._vindexes: dict[str, Vindex] = {}
+        self._found: OrderedDict[Key, str] = OrderedDict()
+        self.shards: tuple[str, ...] = ()
+
+    def distributed(self, table: str, vindex: Vindex | None) -> None:
+        """A table, by its qualified name, is distributed so; None: it is not known how."""
+        if vindex is None:
+            self._vindexes.pop(table, None)
+        else:
+            self._vindexes[table] = vindex
+
+    def become(self, shards: Sequence[str]) -> None:
+        """Those that the keyspace has now: where they are others, nothing is known of keys any more."""
+        if tuple(shards) != self.shards:
+            self.shards = tuple(shards)
+            self._found.clear()
+
+    def forget(self) -> None:
+        self._vindexes.clear()
+        self._found.clear()
+
+    def of(self, statements: Iterable[Statement]) -> tuple[str, ...]:
+        """The shards that these can be answered from: all, where it is not known that they are fewer."""
+        keys = self._keys(statements)
+        if keys is None or not all(key in self._found for key in keys):
+            return self.shards
+        for key in keys:
+            self._found.move_to_end(key)
+        return tuple(sorted({self._found[key] for key in keys}))
+
+    def of_keyed(self, keyed: Keyed) -> tuple[str, ...] | None:
+        """The shards that these rows are on; None where that is not known."""
+        keys = self._keys((Statement("", keyed=keyed),))
+        if not keys or not all(key in self._found for key in keys):
+            return None
+        return tuple(sorted({self._found[key] for key in keys}))
+
+    def unknown(self, statements: Iterable[Statement]) -> list[Key]:
+        """What is to be asked, to say on which shards these are. None where that would not help."""
+        if len(self.shards) < 2:
+            return []
+        return [key for key in self._keys(statements) or () if key not in self._found]
+
+    def questions(self, keys: Sequence[Key]) -> list[bytes]:
+        """A command for each."""
+        return [query(f"SELECT shard FROM `{self._keyspace}`.`{name}` WHERE id = {value}") for name, value in keys]
+
+    def told(self, keys: Sequence[Key], answers: Sequence[Answer]) -> None:
+        """The answers to `questions`. What vtgate refuses to say stays unknown."""
+        for key, answer in zip(keys, answers, strict=True):
+            if isinstance(answer, ResultSet) and len(answer.rows) == 1:
+                (shard,) = answer.rows[0]
+                name = shard.decode() if isinstance(shard, bytes) else str(shard)
+                if name in self.shards:
+                    self._found[key] = name
+        while len(self._found) > REMEMBERED:
+            self._found.popitem(last=False)
+
+    def _keys(self, statements: Iterable[Statement]) -> list[Key] | None:
+        """By the values of which the statements' rows are distributed; None where a statement reads others, too."""
+        found: dict[Key, None] = {}
+        for statement in statements:
+            keyed = statement.keyed
+            if keyed is None or (vindex := self._vindexes.get(keyed.table.qualified)) is None:
+                return None
+            names = [name.lower() for name in keyed.columns]
+            if len(vindex.columns) != 1 or vindex.columns[0] not in names or len(keyed.values) > MOST_ASKED:
+                return None
+            at = names.index(vindex.columns[0])
+            type_ = keyed.table.column(vindex.columns[0]).type
+            for values in keyed.values:
+                if values[at] is None:
+                    return None
+                found[vindex.name, sql_literal(values[at], type_)] = None
+        return list(found) if 0 < len(found) <= MOST_ASKED else None
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError. For tests."""
+        assert len(self._found) <= REMEMBERED and set(self._found.values()) <= set(self.shards)
+
+
+def spelled_apart(table: Table, vindex: Vindex) -> str:
+    """The column whose values a vindex may tell apart where its collation does not, "" if there is none: rows of equal
+    values could be on several shards, of which vtgate asks one."""
+    for name in vindex.columns:
+        collation = table.column(name).type.collation
+        if collation is not None and collation not in ("binary", "utf8mb4_0900_bin"):
+            return name
+    return ""

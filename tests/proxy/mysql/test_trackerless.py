@@ -1,0 +1,99 @@
+"""What is taken for known of a session that is told nothing, behind each kind of statement."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.mysql.effects import effects_of
+from proxy.mysql.packets import COM_PING, STATUS_AUTOCOMMIT, STATUS_IN_TRANS, ErrorAnswer
+from proxy.mysql.responses import NO_STATUS, Outcome
+from proxy.mysql.session_rules import Sent, after
+from proxy.mysql.session_state import SessionState
+from proxy.mysql.session_variables import PINNED_VALUES, ROW_LIMIT, untracked
+from proxy.mysql.statement_kind import classify
+from proxy.mysql.trackerless import after_command, after_statement, elsewhere, learned
+
+OK = Outcome(STATUS_AUTOCOMMIT, None, b"", [])
+WITHIN = Outcome(STATUS_AUTOCOMMIT | STATUS_IN_TRANS, None, b"", [])
+ERROR = Outcome(NO_STATUS, ErrorAnswer(1105, "HY000", "no"), b"", [])
+ALL, VARIABLES, DATABASE, NOTHING = "all", "variables", "database too", "nothing"
+
+
+def behind(text: str, outcome: Outcome = OK) -> SessionState:
+    state = SessionState(known=True, tells=False, values={"sql_mode": ""})
+    statement = classify(text)
+    effects, sent = effects_of(statement), Sent(transactional=False, autocommit=True)
+    after(state, effects, sent, outcome)
+    after_statement(state, statement.kind, effects, sent, outcome)
+    return state
+
+
+def asked(state: SessionState) -> str:
+    """What is to be asked for."""
+    if state.known:
+        return NOTHING
+    if state.asks_first:
+        return DATABASE
+    return VARIABLES if state.token_known else ALL
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("SELECT 1 FROM t", NOTHING),
+        ("SHOW TABLES", NOTHING),
+        ("SET time_zone = '+05:00'", VARIABLES),
+        ("SET @x = (SELECT n FROM t)", ALL),
+        ("INSERT INTO t VALUES (1)", ALL),
+        ("SELECT * FROM t FOR UPDATE", ALL),
+        ("COMMIT", ALL),
+        ("ALTER TABLE t ADD c INT", DATABASE),
+        ("USE other", DATABASE),
+        ("CALL something()", DATABASE),
+        ("EXECUTE p", DATABASE),
+        ("what is this", DATABASE),
+        ("SELECT unknown_function()", ALL),
+    ],
+)
+def test_what_a_statement_leaves_is_asked_for(text: str, wanted: str) -> None:
+    assert asked(behind(text)) == wanted
+
+
+def test_an_error_leaves_nothing_known() -> None:
+    assert asked(behind("SELECT 1 FROM t", ERROR)) == ALL
+
+
+@pytest.mark.parametrize("text", ["BEGIN", "SELECT 1 FROM t", "INSERT INTO t VALUES (1)", "SAVEPOINT a"])
+def test_a_transaction_has_written(text: str) -> None:
+    state = behind(text, WITHIN)
+    assert state.touched and state.wrote and state.token_known
+
+
+def test_what_was_asked_in_vain_is_asked_again() -> None:
+    state = behind("SELECT 1 FROM t")
+    state.forget_values()
+    statement = classify("SELECT 1 FROM t")
+    after_statement(state, statement.kind, effects_of(statement), Sent(False, True), OK)
+    assert not state.known and not state.token_known
+
+
+def test_commands_that_are_no_statements() -> None:
+    state = SessionState(known=True, tells=False)
+    after_command(state, COM_PING)
+    assert state.known
+    after_command(state, 0x02)  # COM_INIT_DB
+    assert not state.known and state.asks_first
+
+
+def test_values_that_were_asked_for_count_as_told() -> None:
+    state = SessionState(tells=False, values={ROW_LIMIT: "0"})
+    learned(state)
+    assert not untracked(state.values) and state.values[ROW_LIMIT] == PINNED_VALUES[ROW_LIMIT]
+    assert state.row_limit is None
+
+
+@pytest.mark.parametrize(
+    ("database", "is_one"), [("shop", True), ("", True), ("shop:-80", False), ("shop@replica", False)]
+)
+def test_shards_and_kinds_of_tablets_are_no_keyspaces(database: str, is_one: bool) -> None:
+    assert (elsewhere(database) == "") is is_one
