@@ -245,6 +245,11 @@ class MutableGtidSet:
         self._intervals = {s: list(b) for s, b in joined.intervals.items()}
         self._frozen = joined
 
+    def replace(self, other: GtidSet) -> None:
+        """It is this one from now on, whatever it was."""
+        self._intervals = {s: list(b) for s, b in other.intervals.items()}
+        self._frozen = other
+
     def __contains__(self, gtid: Gtid) -> bool:
         bounds = self._intervals.get(gtid[0])
         return bounds is not None and bisect_right(bounds, gtid[1]) & 1 == 1

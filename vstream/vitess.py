@@ -10,6 +10,9 @@ a binlog is read: what is wanted may change at any time. `vitess_assemble.py` ma
  tablet does not have our position     | are now
  it does not let us in, or takes a     | at the start an error; later as if it were not there, and `refused` says why
  keyspace, a table or a flag for wrong |
+ the same error again and again, and   | as if our position were lost: what stands in its way may be behind it
+ nothing else                          |
+ nothing for some heartbeats' time     | as if it were not there
 """
 
 from __future__ import annotations
@@ -18,20 +21,23 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import structlog
+from google.protobuf.message import DecodeError
 
 from dataflow.messages import Gap, StreamEvent
 from gtid_tracker.bracket import History, history_of
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
-from sqltypes.errors import ConfigError, SourceDown, SourceError
+from sqltypes.errors import UpwellError
 from sqltypes.schema import Table
 from vstream import vitess_pb2 as pb
 from vstream.broken import MALFORMED, StreamBroken
 from vstream.source import Sink
 from vstream.vitess_assemble import VitessAssembler
+from vstream.vitess_errors import Verdict, at_the_start, later, not_followed, not_told
 
 _log = structlog.get_logger(__name__)
 
@@ -42,19 +48,26 @@ OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.keepalive_time_ms", 15_000),
     ("grpc.keepalive_timeout_ms", 5_000),
+    # We wait between attempts ourselves; gRPC would wait for up to two minutes more.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.use_local_subchannel_pool", 1),
 )
-START = 15.0  # seconds in which every shard must have told where it is
-SILENCE = 3  # heartbeat periods without a word, after which the connection counts as dead
 SLICE = 0.001  # seconds of events in one step of the loop
-BETWEEN_LOOKS = 8  # events, at the clock
-SMALLEST_PAUSE, LARGEST_PAUSE = 0.2, 30.0  # seconds between two attempts
 BUSY = 0.002  # seconds between two looks at who is busy
-LOST = ("purged", "GTIDSet Mismatch", "position ahead", "1236", "1789")
-"""What vtgate's message has where the history is not there any more."""
-WRONG = frozenset(
-    {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED}
-    | {grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNIMPLEMENTED}
-)
+MOST_REFUSALS = 3  # in a row, without anything else, after which our position counts as lost
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """Seconds. `start`: in which every shard must have told where it is; `heartbeat`: after which vtgate says that it
+    is there; `silence`: without a word, after which the connection counts as dead; the pauses: between two attempts."""
+
+    start: float = 15.0
+    heartbeat: int = 1
+    silence: float = 3.0
+    smallest_pause: float = 0.2
+    largest_pause: float = 30.0
 
 
 class VitessStream:
@@ -67,45 +80,38 @@ class VitessStream:
         self,
         address: str,
         keyspace: str,
-        account: tuple[str, str] = ("", ""),
-        tls: grpc.ChannelCredentials | None = None,
-        heartbeat: int = 1,
+        periods: Periods = Periods(),
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`address`: `host:port` of vtgate's gRPC. `account`: user and password, which a vtgate with static accounts
-        asks for. `tls`: None for plain text. `heartbeat`: seconds."""
+        """`address`: `host:port` of vtgate's gRPC."""
         self.keyspace = keyspace
         self.busy: Callable[[], bool] = lambda: False
-        self.unfit = ""
         self.reconnects = 0
-        self._address, self._heartbeat, self._tls = address, heartbeat, tls
-        user, password = account
-        self._account = (("username", user), ("password", password)) if password else ()
-        self._shards: tuple[str, ...] = ()
+        self._address, self._periods = address, periods
         self._clock, self._wall_clock, self._chance = clock, wall_clock, chance
-        self._position = MutableGtidSet()
-        self._assembler = self._anew()
+        self._assembler = VitessAssembler(keyspace, MutableGtidSet(), self._give)
+        self._assembler.heard = self._on_heartbeat
+        self._assembler.begun = self._on_begun
         self._sink: Sink | None = None
         self._task: asyncio.Task[None] | None = None
         self._call: Any = None
         self._begun: asyncio.Future[None] | None = None
         self._connected = False
+        self._received = False  # anything, on this connection
+        self._ended = ""  # why we have given up this connection
+        self._last = ""  # how the last one ended
         self._refused = ""
+        self._refusals = 0
         self._missed = ""  # why what was missed is missed, until all shards have told where they are now
         self._idle = False  # the last thing heard was a heartbeat
         self._received_at = clock()
         self._current_at = wall_clock()  # when the position was the source's, as far as is known
 
-    def _anew(self) -> VitessAssembler:
-        made = VitessAssembler(self.keyspace, self._position, self._give)
-        made.heard = self._on_heartbeat
-        return made
-
     @property
     def position(self) -> GtidSet:
-        return self._position.freeze()
+        return self._assembler.position.freeze()
 
     @property
     def history(self) -> History:
@@ -132,6 +138,10 @@ class VitessStream:
         return "" if self._connected else self._refused
 
     @property
+    def unfit(self) -> str:
+        return self._assembler.unfit
+
+    @property
     def skew(self) -> float:
         return 0.0
 
@@ -145,7 +155,7 @@ class VitessStream:
         if not self._connected:
             return max(0.0, self._wall_clock() - self._current_at)
         silence = self._clock() - self._received_at
-        return self._measured() + (silence if silence > 2 * self._heartbeat else 0.0)
+        return self._measured() + (silence if silence > 2 * self._periods.heartbeat else 0.0)
 
     def age(self) -> float:
         if not self._connected:
@@ -158,7 +168,11 @@ class VitessStream:
         return 0.0 if self._idle or not committed else max(0.0, self._wall_clock() - committed)
 
     def reconnect(self, reason: str) -> None:
-        _log.warning("the change stream is begun anew", reason=reason)
+        self._end(reason)
+
+    def _end(self, reason: str) -> None:
+        """Gives the connection up."""
+        self._ended = reason
         if self._call is not None:
             self._call.cancel()
 
@@ -172,11 +186,11 @@ class VitessStream:
         self._begun = loop.create_future()
         self._task = loop.create_task(self._run(), name="vstream")
         try:
-            async with asyncio.timeout(START):
+            async with asyncio.timeout(self._periods.start):
                 await asyncio.shield(self._begun)
         except TimeoutError:
             await self.close()
-            raise SourceDown(f"vtgate at {self._address} does not tell where keyspace {self.keyspace!r} is") from None
+            raise not_told(self._address, self.keyspace, self._last) from None
         except BaseException:
             await self.close()
             raise
@@ -191,41 +205,37 @@ class VitessStream:
 
     async def _run(self) -> None:
         failures = 0
-        async with self._channel() as channel:
+        async with grpc.aio.insecure_channel(self._address, OPTIONS) as channel:
+            # Responses are read by us: a large one takes long, and it may be none.
             opened = channel.unary_stream(
-                METHOD,
-                request_serializer=pb.VStreamRequest.SerializeToString,
-                response_deserializer=pb.VStreamResponse.FromString,
+                METHOD, request_serializer=pb.VStreamRequest.SerializeToString, response_deserializer=bytes
             )
             while True:
                 try:
                     await self._follow(opened)
                 except grpc.aio.AioRpcError as error:
-                    self._on_error(error)
+                    self._on_error(error.code(), error.details() or "")
                 except StreamBroken as broken:
                     self._begin_anew(str(broken))
-                except MALFORMED as error:
+                except (*MALFORMED, DecodeError) as error:
                     _log.exception("an event of the stream cannot be read")
                     self._begin_anew(f"an event that cannot be read: {error!r}")
+                except Exception as error:  # noqa: BLE001 - the task's top level: logs and goes on
+                    _log.exception("a change could not be taken")
+                    self._begin_anew(f"a change could not be taken: {error!r}")
                 finally:
                     self._lost()
-                failures = 1 if self._connected_once() else failures + 1
+                failures = 1 if self._received else failures + 1
                 self.reconnects += 1
-                pause = min(SMALLEST_PAUSE * 2 ** (failures - 1), LARGEST_PAUSE)
+                periods = self._periods
+                pause = min(periods.smallest_pause * 2.0 ** min(failures - 1, 20), periods.largest_pause)
                 await asyncio.sleep(pause * (0.5 + self._chance() / 2))
-
-    def _channel(self) -> grpc.aio.Channel:
-        if self._tls is None:
-            return grpc.aio.insecure_channel(self._address, OPTIONS)
-        return grpc.aio.secure_channel(self._address, self._tls, OPTIONS)
-
-    def _connected_once(self) -> bool:
-        """Whether the last connection has brought anything."""
-        return self._clock() - self._received_at < 2 * SILENCE * self._heartbeat
 
     def _lost(self) -> None:
         if self._connected:
             self._current_at = self._wall_clock() - self._measured() - (self._clock() - self._received_at)
+        if self._call is not None:
+            self._call.cancel()  # what is wrong with a stream that is there is known by us only
         self._connected, self._call = False, None
         self._assembler.reset()
 
@@ -237,7 +247,7 @@ class VitessStream:
             vgtid=pb.VGtid(shard_gtids=gtids or [pb.ShardGtid(keyspace=self.keyspace, gtid=CURRENT)]),
             filter=pb.Filter(rules=[pb.Rule(match=ALL_TABLES)]),
             flags=pb.VStreamFlags(
-                heartbeat_interval=self._heartbeat,
+                heartbeat_interval=self._periods.heartbeat,
                 include_reshard_journal_events=True,
                 exclude_keyspace_from_table_name=True,
             ),
@@ -245,96 +255,104 @@ class VitessStream:
 
     async def _follow(self, opened: Any) -> None:
         """Reads until the connection is lost. Raises AioRpcError, and what the assembler raises."""
-        call = self._call = opened(self._request(), metadata=self._account)
-        self._idle = False
+        self._ended, self._idle, self._received = "", False, False
+        call = self._call = opened(self._request())
         while True:
+            silence = self._periods.silence if self._received else max(self._periods.start, self._periods.silence)
             try:
-                async with asyncio.timeout(max(START, SILENCE * self._heartbeat)):
+                async with asyncio.timeout(silence):
                     response = await call.read()
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                return  # the call was cancelled, for a reason that is logged
+                await self._on_cancelled(call)
+                return
             except TimeoutError:
-                _log.warning("the change stream is interrupted", reason="nothing comes, not even a heartbeat")
-                call.cancel()
+                self._interrupted(f"nothing came for {silence:g} s, not even a heartbeat")
                 return
             if response is grpc.aio.EOF:  # type: ignore[attr-defined]  # grpc-stubs lack it
-                _log.warning("the change stream is interrupted", reason="vtgate has ended it")
+                self._interrupted("vtgate has ended the stream")
                 return
             self._received_at = self._clock()
             await self._feed(response)
-            self._on_begun(response)
+            self._received = True
+            if not self._connected and self._assembler.complete:
+                self._connected, self._refused = True, ""
+                _log.info("following the stream of vtgate", keyspace=self.keyspace, address=self._address)
 
-    async def _feed(self, response: pb.VStreamResponse) -> None:
+    async def _feed(self, response: bytes) -> None:
         """In slices. While whoever takes the transactions is busy with a large one, none is read."""
         until = time.perf_counter() + SLICE
-        for number, event in enumerate(response.events):
+        for _ in self._assembler.steps(response):
             while self.busy():
                 await asyncio.sleep(BUSY)
-            if number % BETWEEN_LOOKS == 0 and time.perf_counter() >= until:
+            if time.perf_counter() >= until:
                 await asyncio.sleep(0)
                 until = time.perf_counter() + SLICE
-            self._assembler.feed(event)
 
-    def _on_begun(self, response: pb.VStreamResponse) -> None:
-        """Every shard is named in each position, and all have told once none is at `current`."""
-        if self._connected:
-            return
-        told = [event.vgtid for event in response.events if event.type == pb.VGTID]
-        if (told and all(one.gtid != CURRENT for one in told[-1].shard_gtids)) or (self._idle and self._was_begun):
-            self._connected, self._refused = True, ""
-            _log.info("following the stream of vtgate", keyspace=self.keyspace, address=self._address)
-            if self._missed:
-                self._gap(self._missed)
-                self._missed = ""
-            if self._begun is not None and not self._begun.done():
-                self._begun.set_result(None)
+    def _on_begun(self) -> None:
+        """All shards have told where they are."""
+        if self._missed:
+            self._gap(self._missed)
+            self._missed = ""
+        if self._begun is not None and not self._begun.done():
+            self._begun.set_result(None)
 
     @property
     def _was_begun(self) -> bool:
-        return self._begun is not None and self._begun.done()
+        begun = self._begun
+        return begun is not None and begun.done() and not begun.cancelled() and begun.exception() is None
 
     def _on_heartbeat(self) -> None:
         self._idle = True
 
     def _give(self, event: StreamEvent) -> None:
-        self._idle = False
+        self._idle, self._refusals = False, 0
         if self._sink is not None:
             self._sink(event)
 
     # -- errors -------------------------------------------------------------------------------------------------------
 
-    def _on_error(self, error: grpc.aio.AioRpcError) -> None:
-        code, said = error.code(), error.details() or ""
-        if code is grpc.StatusCode.CANCELLED and self._was_begun:
-            return  # by ourselves
-        if not self._was_begun:
-            assert self._begun is not None
-            self._begun.set_exception(self._at_the_start(code, said))
-            return
-        if any(word in said for word in LOST):
-            self._begin_anew(f"vtgate cannot go on from our position: {said[:300]}")
-        elif code in WRONG:
-            self._refused = said
-        _log.warning("the change stream is interrupted", reason=said[:500], code=code.name)
+    def _interrupted(self, reason: str, code: str = "") -> None:
+        self._last = f"{code}: {reason}" if code else reason
+        _log.warning("the change stream is interrupted", reason=reason[:500], code=code)
 
-    def _at_the_start(self, code: grpc.StatusCode, said: str) -> Exception:
-        if code is grpc.StatusCode.UNAVAILABLE:
-            return SourceDown(f"vtgate's gRPC is not at {self._address}: {said[:300]}")
-        if code is grpc.StatusCode.UNIMPLEMENTED:
-            return ConfigError(f"at {self._address} is no vtgate: expected the port of its --grpc-port")
-        if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
-            return SourceError(1045, "28000", f"vtgate does not let its changes be read: {said[:300]}")
-        return ConfigError(f"vtgate gives no stream of keyspace {self.keyspace!r}: {said[:300]}")
+    async def _on_cancelled(self, call: Any) -> None:
+        """By us, or by vtgate: gRPC's client makes the same of both."""
+        if self._ended:
+            self._interrupted(self._ended)
+        else:
+            self._on_error(grpc.StatusCode.CANCELLED, await call.details() or "")
+
+    def _on_error(self, code: grpc.StatusCode, said: str) -> None:
+        self._interrupted(said, code.name)
+        if not self._was_begun:
+            self._fail(at_the_start(code, said, self._address, self.keyspace))
+            return
+        verdict = later(code, said)
+        if verdict in (Verdict.REFUSED, Verdict.WRONG):
+            self._refused = said or code.name
+        if verdict in (Verdict.WRONG, Verdict.DOUBTFUL):
+            self._refusals += 1
+        if verdict is Verdict.LOST or self._refusals >= MOST_REFUSALS:
+            self._refusals = 0
+            self._begin_anew(f"vtgate cannot go on from our position: {said[:300]}")
+
+    def _fail(self, error: UpwellError) -> None:
+        if self._begun is not None and not self._begun.done():
+            self._begun.set_exception(error)
 
     def _begin_anew(self, reason: str) -> None:
         """What was missed is missed: nothing that is held is kept current from here on, and what is filled before the
         stream has begun again is not, either."""
+        self._last = reason
         self._assembler.forget()
-        self._missed = reason
-        self._gap(reason)
+        if not self._was_begun:
+            self._fail(not_followed(self._address, self.keyspace, reason))
+        elif not self._missed:
+            self._missed = reason
+            self._gap(reason)
 
     def _gap(self, reason: str) -> None:
         _log.error("history is lost; everything held is dropped", reason=reason)

@@ -9,28 +9,30 @@ position is the union of the shards' GTID sets, and each transaction is one GTID
  BEGIN     | what of a transaction of this shard has come before is dropped: vtgate has begun it anew
  FIELD     | the table's columns, as this shard has them from now on
  ROW       | rows of a wanted table are kept, decoded, until the end
- VGTID     | the shard's position behind what ends next
+ VGTID     | the shard's position behind what ends next, and which shards there are
  COMMIT    | `Transaction`, `Ddl` where rows cannot be trusted, else `Progress`
  DDL       | `Ddl`; each shard tells of it, when it has come there
  OTHER     | `Progress`
- JOURNAL   | the shards are split or merged, or tables move: `Gap`
+ JOURNAL   | tables move: `Ddl`. Shards are split or merged: once each old one has said so, `Gap`; the new ones follow
  HEARTBEAT | vtgate is there
 
 Invariants:
 1. A transaction is given to the sink when its end has been read, and never again: what is inside the position is
    passed over.
 2. The position contains a GTID before the sink is given its message, and only then.
+3. Nothing is given before all shards have told where they are (`complete`): the stream begins there.
+4. When a shard has told its position, the stream's contains that: what should have come and has not is a `Gap`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 import structlog
 
-from dataflow.messages import Ddl, Gap, Pair, Progress, TableChanges, Transaction
+from dataflow.messages import Ddl, Gap, Progress, Transaction
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from sqltypes.schema import Table
 from vstream import vitess_pb2 as pb
@@ -38,39 +40,25 @@ from vstream.broken import MALFORMED, StreamBroken
 from vstream.ddl import ALL, classify
 from vstream.decode import MOST_COUNTED
 from vstream.source import Sink
-from vstream.vitess_rows import RowDecoder, decoder
+from vstream.vitess_rows import ColumnTold, RowDecoder, decoder
+from vstream.vitess_shard import PARTIAL, PARTIAL_JSON, REWANTED, TOO_LARGE, Received, Shard, ShardState, TableTold
+from vstream.vitess_wire import Field, fields, without
 
 _log = structlog.get_logger(__name__)
 
-Shard = tuple[str, str]  # keyspace, shard
 ENDS = frozenset({pb.COMMIT, pb.DDL, pb.OTHER})
 FORM = {pb.INSERT, pb.REPLACE, pb.UPDATE, pb.DELETE, pb.SET}  # of a binlog that is not of rows
-PARTIAL = "only what has changed of its rows is in the stream; binlog_row_image must be FULL"
-PARTIAL_JSON = "partial JSON updates; binlog_row_value_options must be empty"
-REWANTED = "received while what is wanted of it changed"
-TOO_LARGE = "rows not kept: the transaction is too large"
-
-
-@dataclass(slots=True)
-class _Shard:
-    """`fields`: of each table, as told last. `position`: behind the last transaction that has ended, "" before the
-    first. The others are of the transaction that is half received; `told`: the position behind it."""
-
-    fields: dict[str, pb.FieldEvent] = field(default_factory=dict)
-    decoders: dict[str, RowDecoder | str] = field(default_factory=dict)  # or why there is none
-    position: str = ""
-    told: str = ""
-    open: bool = False
-    changes: list[TableChanges] = field(default_factory=list)
-    untrusted: dict[str, str] = field(default_factory=dict)
-    size: int = 0
-
-    def drop(self) -> None:
-        self.told, self.open, self.changes, self.untrusted, self.size = "", False, [], {}, 0
+NO_ROWS = {pb.GTID, pb.VERSION, pb.SAVEPOINT, pb.PREVIOUS_GTIDS, pb.ROWS_QUERY, pb.LASTPK, pb.COPY_COMPLETED}
+EVENTS = 1  # the field of VStreamResponse
+ROW_EVENT, ROW_CHANGES = 5, 2  # the field of VEvent, and that of RowEvent
+AT_ONCE = 1 << 14  # bytes of an event that is read in one step: a millisecond or two where its rows are short
+ROWS_A_STEP = 100
+LARGEST = 4 << 20  # bytes of a changed row, before and after: one image of 2 MiB is not held elsewhere, either
+LARGE_ROW = "a row of many MB"
 
 
 class VitessAssembler:
-    """Takes events in order (`feed`), gives messages to the sink."""
+    """Takes events in order (`feed`, `steps`), gives messages to the sink."""
 
     def __init__(
         self,
@@ -81,23 +69,34 @@ class VitessAssembler:
         *,
         prefixed: bool = False,
     ) -> None:
-        """`max_weight`: bytes of values above which a transaction is not kept but its tables are emptied. `prefixed`:
+        """`max_weight`: bytes of rows above which a transaction is not kept but its tables are emptied. `prefixed`:
         tables are named with their keyspace, as by vtgates before v23."""
         self.keyspace = keyspace
         self._prefix = "" if prefixed else f"{keyspace}."
         self.position = position
         self.sink = sink
         self.heard: Callable[[], None] = lambda: None
+        self.begun: Callable[[], None] = lambda: None  # all shards have told where they are, and none had before
         self.writes: Counter[str] = Counter()  # pieces of rows that came, by the table's qualified name
         self.committed_at = 0.0  # of the last transaction that was given, seconds since 1970
+        self.complete = False  # all shards have told where they are
         self._max_weight = max_weight
-        self._shards: dict[Shard, _Shard] = {}
+        self._shards: dict[Shard, ShardState] = {}
+        self._named: list[Shard] = []  # by the last VGTID, in its order
+        self._regrouped = ""  # there are other shards than before: why what is held is not kept current
         self._wanted: dict[str, tuple[Table, frozenset[int]]] = {}
+        self._told: dict[TableTold, TableTold] = {}  # the shards have most in common
 
     @property
     def positions(self) -> dict[Shard, str]:
         """Where each shard's stream is: what a new one goes on from, in Vitess' own form."""
         return {shard: state.position for shard, state in self._shards.items() if state.position}
+
+    @property
+    def unfit(self) -> str:
+        """Why changes may be missing that are committed already."""
+        waiting = any(state.journaled for state in self._shards.values())
+        return "shards are being split or merged, and not all of the old ones have come to their end" if waiting else ""
 
     def want(self, table: Table, columns: frozenset[str]) -> None:
         """Raises KeyError for a column that the table has not."""
@@ -115,20 +114,44 @@ class VitessAssembler:
         for state in self._shards.values():
             state.decoders.pop(qualified, None)
             if state.open:
-                state.untrusted[qualified] = REWANTED
+                state.received.untrusted[qualified] = REWANTED
 
     def reset(self) -> None:
-        """The connection is lost: what is half received is dropped, and tables are told anew."""
+        """The connection is lost: what is half received is dropped, and tables are told anew. Where not all shards have
+        told where they are, none has."""
         for state in self._shards.values():
-            state.drop()
-            state.fields.clear()
-            state.decoders.clear()
+            state.reset()
+        if not self.complete:
+            self.forget()
 
     def forget(self) -> None:
         """The stream is begun anew, where all shards are then."""
         self._shards.clear()
+        self._named.clear()
+        self._regrouped, self.complete = "", False
 
     # -- events -------------------------------------------------------------------------------------------------------
+
+    def steps(self, data: bytes) -> Iterator[None]:
+        """A whole response, in short steps. Raises as `feed`, one of MALFORMED, and protobuf's DecodeError."""
+        for event in fields(data, 0, len(data)):
+            if event.number != EVENTS:
+                continue
+            if event.end - event.start <= AT_ONCE:
+                self.feed(pb.VEvent.FromString(data[event.start : event.end]))
+            else:
+                yield from self._large(data, event)
+            yield
+
+    def _large(self, data: bytes, event: Field) -> Iterator[None]:
+        rest, rows = without(data, event.start, event.end, ROW_EVENT)
+        found = pb.VEvent.FromString(rest)
+        if found.type != pb.ROW or len(rows) != 1:
+            self.feed(pb.VEvent.FromString(data[event.start : event.end]))
+            return
+        front, changes = without(data, rows[0].start, rows[0].end, ROW_CHANGES)
+        name = pb.RowEvent.FromString(front).table_name
+        yield from self._on_rows(found, name, _changes(data, changes))
 
     def feed(self, event: pb.VEvent) -> None:
         """Raises StreamBroken, and what the sink raises."""
@@ -136,16 +159,15 @@ class VitessAssembler:
         if kind == pb.HEARTBEAT:
             self.heard()
             return
-        state = self._shards.setdefault((event.keyspace, event.shard), _Shard())
+        state = self._state(event)
         if kind == pb.ROW:
-            self._on_row(state, event)
+            for _ in self._on_rows(event, event.row_event.table_name, event.row_event.row_changes):
+                pass
         elif kind == pb.BEGIN:
             state.drop()
             state.open = True
         elif kind == pb.FIELD:
-            name = self._prefix + event.field_event.table_name
-            state.fields[name] = event.field_event
-            state.decoders.pop(name, None)
+            self._on_field(state, event.field_event)
         elif kind == pb.VGTID:
             self._on_vgtid(state, event)
         elif kind in ENDS:
@@ -153,108 +175,221 @@ class VitessAssembler:
         elif kind == pb.ROLLBACK:
             state.drop()
         elif kind == pb.JOURNAL:
-            self._on_journal(event.journal)
+            state.received.journal = event.journal
         elif kind in FORM:
             raise StreamBroken("rows are not in the stream as rows; binlog_format must be ROW", None, kind)
+        elif kind not in NO_ROWS:
+            raise StreamBroken(f"an event of unknown type {kind}", None, kind)
 
-    def _on_vgtid(self, state: _Shard, event: pb.VEvent) -> None:
-        for told in event.vgtid.shard_gtids:
-            if (told.keyspace, told.shard) == (event.keyspace, event.shard):
-                state.told = told.gtid
+    def _state(self, event: pb.VEvent) -> ShardState:
+        shard = event.keyspace, event.shard
+        state = self._shards.get(shard)
+        if state is None:
+            state = self._shards[shard] = ShardState(shard)
+        return state
 
-    def _on_row(self, state: _Shard, event: pb.VEvent) -> None:
-        rows = event.row_event
-        name = self._prefix + rows.table_name
+    def _on_field(self, state: ShardState, told: pb.FieldEvent) -> None:
+        """Nothing of the event is kept: it would keep the whole response."""
+        name = self._prefix + told.table_name
+        columns = tuple(ColumnTold(one.name, one.column_type, one.charset) for one in told.fields)
+        found: TableTold = columns, told.enum_set_string_values
+        state.tables[name] = self._told.setdefault(found, found)
+        state.decoders.pop(name, None)
+        if len(self._told) > MOST_COUNTED:  # most are no more
+            self._told.clear()
+
+    # -- where the shards are -----------------------------------------------------------------------------------------
+
+    def _on_vgtid(self, state: ShardState, event: pb.VEvent) -> None:
+        told = event.vgtid.shard_gtids
+        named = [(one.keyspace, one.shard) for one in told]
+        if state.shard not in named:
+            raise StreamBroken(f"a position of {'/'.join(state.shard)} without itself", None, pb.VGTID)
+        state.received.told = told[named.index(state.shard)].gtid
+        if named != self._named:
+            self._on_shards(named, told)
+
+    def _on_shards(self, named: list[Shard], told: Sequence[pb.ShardGtid]) -> None:
+        """Other shards are named than before."""
+        gone = self._shards.keys() - named
+        new = [one for one in told if (one.keyspace, one.shard) not in self._named]
+        self._named = named
+        for shard in gone:
+            del self._shards[shard]
+        for one in new:
+            shard = one.keyspace, one.shard
+            state = self._shards.get(shard)
+            if state is None:
+                state = self._shards[shard] = ShardState(shard)
+            # Where the event is this shard's own, its end tells; where nobody has told, it does so itself.
+            if self.complete and not state.received.told:
+                state.begin_at(one.gtid)
+        if self.complete and (gone or new):
+            self._regrouped = (
+                f"there are other shards than before: {', '.join(sorted('/'.join(shard) for shard in named))}"
+            )
+
+    def _join(self) -> None:
+        """The stream is where its shards are. Requires: all have told."""
+        position = GtidSet.empty()
+        for shard in self._named:
+            position = position.union(self._shards[shard].executed)
+        self.position.replace(position)
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def _on_rows(self, event: pb.VEvent, table: str, changes: Iterable[pb.RowChange | None]) -> Iterator[None]:
+        """None: a row that is too large to be read. What is wanted may change between two steps."""
+        state = self._state(event)
+        name = self._prefix + table
         if len(self.writes) >= MOST_COUNTED and name not in self.writes:
             self.writes.clear()  # most are no more
         self.writes[name] += 1
-        if name not in self._wanted or name in state.untrusted:
+        if name not in self._wanted or name in state.received.untrusted:
+            return
+        if state.received.heavy:
+            state.received.untrusted[name] = TOO_LARGE
             return
         decode = state.decoders.get(name)
         if decode is None:
             decode = state.decoders[name] = self._decoder(state, name)
         if isinstance(decode, str):
-            state.untrusted[name] = decode
+            state.received.untrusted[name], state.received.outdated = decode, True
             return
-        pairs: list[Pair] = []
-        for change in rows.row_changes:
-            if change.HasField("data_columns") or change.HasField("json_partial_values"):
-                state.untrusted[name] = PARTIAL_JSON if change.HasField("json_partial_values") else PARTIAL
+        rest = iter(changes)
+        while some := list(islice(rest, ROWS_A_STEP)):
+            if name in state.received.untrusted:
                 return
-            state.size += len(change.before.values) + len(change.after.values)
-            if state.size > self._max_weight:
-                state.untrusted[name], state.changes = TOO_LARGE, []
+            self._take(state, name, decode, some)
+            yield
+
+    def _take(self, state: ShardState, name: str, decode: RowDecoder, changes: Sequence[pb.RowChange | None]) -> None:
+        pairs = state.received.pairs(name)
+        for change in changes:
+            if change is None:
+                state.received.untrusted[name] = LARGE_ROW
+                return
+            if change.HasField("data_columns") or change.HasField("json_partial_values"):
+                state.received.untrusted[name] = PARTIAL_JSON if change.HasField("json_partial_values") else PARTIAL
+                return
+            if state.received.weigh(change) > self._max_weight:
+                state.received.give_up(name)
                 return
             try:
                 before = decode(change.before) if change.HasField("before") else None
                 after = decode(change.after) if change.HasField("after") else None
             except MALFORMED as error:
-                state.untrusted[name] = f"a row that cannot be decoded: {error}"
+                state.received.untrusted[name] = f"a row that cannot be decoded: {error}"
                 return
             pairs.append((before, after))
-        if state.changes and state.changes[-1].table == name:
-            state.changes[-1].pairs += pairs
-        else:
-            state.changes.append(TableChanges(name, pairs))
 
-    def _decoder(self, state: _Shard, name: str) -> RowDecoder | str:
+    def _decoder(self, state: ShardState, name: str) -> RowDecoder | str:
         table, positions = self._wanted[name]
-        fields = state.fields.get(name)
-        if fields is None:
+        told = state.tables.get(name)
+        if told is None:
             return "its columns were not told"
+        columns, listed = told
         try:
-            return decoder(table, positions, fields.fields, listed=fields.enum_set_string_values)
+            return decoder(table, positions, columns, listed=listed)
         except ValueError as error:
             _log.warning("rows of a table are not decoded", table=name, reason=str(error))
             return str(error)
 
     # -- the end of a transaction -------------------------------------------------------------------------------------
 
-    def _on_end(self, state: _Shard, event: pb.VEvent) -> None:
-        changes, untrusted, size, told = state.changes, state.untrusted, state.size, state.told
-        state.drop()
-        known, state.position = state.position != "", told or state.position
-        if not event.event_gtid:  # where a stream begins, and a COMMIT behind which nothing has moved
-            if told:
-                self.position.update(GtidSet.parse(told))
+    def _on_end(self, state: ShardState, event: pb.VEvent) -> None:
+        received = state.take()
+        gtid = Gtid.parse(event.event_gtid) if event.event_gtid else None
+        if received.journal is not None and received.journal.migration_type == pb.SHARDS and self.complete:
+            self._on_journal(state, received.journal)
             return
-        gtid = Gtid.parse(event.event_gtid)
+        if not state.advance(received.told, gtid):
+            raise StreamBroken(f"{state.name} has gone back to {received.told[:100]}", gtid, event.type)
+        if not self.complete:
+            self._on_told()
+        elif self._regrouped:
+            reason, self._regrouped = self._regrouped, ""
+            self._join()
+            self.sink(Gap(reason, self.position.freeze()))
+        else:
+            self._on_transaction(state, received, event, gtid)
+
+    def _on_told(self) -> None:
+        if self._named and all(self._shards[shard].position for shard in self._named):
+            self.complete = True
+            self._join()
+            self.begun()
+
+    def _on_transaction(self, state: ShardState, received: Received, event: pb.VEvent, gtid: Gtid | None) -> None:
+        if gtid is None:  # a vtgate before v23, or one where nothing has moved
+            new = state.executed.difference(self.position.freeze())
+            if not new:
+                if received.tables and not received.told:
+                    self.sink(Ddl(None, "a transaction without a position", received.tables, schema=False))
+                return
+            gtid = new.last()
         if gtid in self.position:
             return
         self.position.add(gtid)
-        if not known:
-            self.position.update(GtidSet.parse(told))
-            self.sink(Gap(f"shard {event.keyspace}/{event.shard} was not followed before", self.position.freeze()))
+        if not self.position.covers(state.executed):
+            self.position.update(state.executed)
+            reason = f"{state.name} has transactions in its position that were not in the stream"
+            self.sink(Gap(reason, self.position.freeze()))
             return
-        self.committed_at = float(event.timestamp)
+        self._give(gtid, received, event)
+
+    def _give(self, gtid: Gtid, received: Received, event: pb.VEvent) -> None:
+        if event.timestamp:
+            self.committed_at = float(event.timestamp)
         if event.type == pb.DDL:
             self._give_ddl(gtid, event.statement)
-        elif untrusted:
-            reasons = "; ".join(f"{name}: {why}" for name, why in sorted(untrusted.items()))
-            touched = frozenset(untrusted) | {one.table for one in changes}
-            outdated = not {REWANTED, TOO_LARGE}.issuperset(untrusted.values())
-            self.sink(Ddl(gtid, f"rows not decoded: {reasons}", touched, schema=outdated))
-        elif changes:
-            self.sink(Transaction(gtid, changes, self.committed_at, size))
+        elif received.journal is not None:
+            moved = frozenset(f"{self.keyspace}.{name}" for name in received.journal.tables)
+            self.sink(Ddl(gtid, "tables were moved to another keyspace", moved or None))
+        elif received.untrusted:
+            said = f"rows not decoded: {received.reasons}"
+            self.sink(Ddl(gtid, said, received.tables, schema=received.outdated))
+        elif received.changes:
+            self.sink(Transaction(gtid, received.changes, float(event.timestamp), received.size))
         else:
             self.sink(Progress(gtid))
 
     def _give_ddl(self, gtid: Gtid, text: str) -> None:
+        """The keyspace is one database, whose name on its servers is another one."""
         statement = classify(text, self.keyspace, None)
         tables = statement.tables
-        if tables is not None and f"{self.keyspace}.{ALL}" in tables:
-            tables = None
+        if tables is not None:
+            tables = frozenset(f"{self.keyspace}.{name.partition('.')[2]}" for name in tables)
+            if f"{self.keyspace}.{ALL}" in tables:
+                tables = None
         self.sink(Ddl(gtid, text, tables, statement.schema))
 
-    def _on_journal(self, journal: pb.Journal) -> None:
-        """What the old shards have filled is of histories that end."""
-        for told in journal.shard_gtids:
-            new = self._shards.setdefault((told.keyspace, told.shard), _Shard())
-            new.position = told.gtid
-            self.position.update(GtidSet.parse(told.gtid))
-        old = [(one.keyspace, one.shard) for one in journal.participants]
+    def _on_journal(self, state: ShardState, journal: pb.Journal) -> None:
+        """An old shard has come to its end. Its position stays before that: where the stream is begun anew before all
+        of them have, vtgate needs the journals of all again."""
+        state.journaled = True
+        old = [shard for one in journal.participants if (shard := (one.keyspace, one.shard)) in self._named]
+        if not all(self._shards[shard].journaled for shard in old):
+            return
+        if not journal.shard_gtids or state.shard not in old:
+            raise StreamBroken("shards end, and there are no new ones", None, pb.JOURNAL)
         for shard in old:
-            self._shards.pop(shard, None)
-        what = "shards were split or merged" if journal.migration_type == pb.SHARDS else "tables were moved"
+            del self._shards[shard]
+            self._named.remove(shard)
+        for one in journal.shard_gtids:
+            shard = one.keyspace, one.shard
+            self._shards[shard] = ShardState(shard)
+            self._shards[shard].begin_at(one.gtid)
+            self._named.append(shard)
+        self._join()
         names = ", ".join("/".join(shard) for shard in old)
-        self.sink(Gap(f"{what}: {names} end here", self.position.freeze()))
+        self.sink(Gap(f"shards were split or merged: {names} end here", self.position.freeze()))
+
+
+def _changes(data: bytes, found: Iterable[Field]) -> Iterator[pb.RowChange | None]:
+    """None: one that is too large."""
+    for field in found:
+        if field.end - field.start > LARGEST:
+            yield None
+        else:
+            yield pb.RowChange.FromString(data[field.start : field.end])

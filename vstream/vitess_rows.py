@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from pymysql.charset import charset_by_id
 
 from sqltypes.collation import character_set
 from sqltypes.expression import Row, Value
@@ -33,11 +35,32 @@ FIRST = re.compile(r"[a-z ]*[a-z]")
 NUMBERS = re.compile(r"\(([0-9]+)(?:,\s*([0-9]+))?\)")
 
 
+class ColumnTold(NamedTuple):
+    """As a FIELD event tells of it. `charset`: a collation's number, 0 where it is not told."""
+
+    name: str
+    column_type: str
+    charset: int
+
+
+class AnyColumnTold(Protocol):
+    """`ColumnTold`, or the event's own."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def column_type(self) -> str: ...
+
+    @property
+    def charset(self) -> int: ...
+
+
 class Unreadable(ValueError):
     """Rows of this table cannot be decoded, for that reason."""
 
 
-def decoder(table: Table, wanted: frozenset[int], fields: Sequence[pb.Field], *, listed: bool) -> RowDecoder:
+def decoder(table: Table, wanted: frozenset[int], fields: Sequence[AnyColumnTold], *, listed: bool) -> RowDecoder:
     """`wanted`: column positions; the others are None in a row. `listed`: values of ENUM and SET come as texts, not as
     numbers. Raises Unreadable."""
     if len(fields) != len(table.columns):
@@ -48,6 +71,8 @@ def decoder(table: Table, wanted: frozenset[int], fields: Sequence[pb.Field], *,
             raise Unreadable(f"column {field.name!r} in the stream, {column.name!r} in the schema")
         if (seen := described(field.column_type)) != (meant := _expected(column.type)):
             raise Unreadable(f"column {field.name!r} is {seen} in the stream, {meant} in the schema")
+        if (other := _other_collation(field.charset, column.type)) is not None:
+            raise Unreadable(f"column {field.name!r} is {other} in the stream, {column.type.collation} in the schema")
         if column.position not in wanted:
             parses.append(None)
         elif column.type.name in ("enum", "set") and not listed:
@@ -121,6 +146,18 @@ def _expected(type_: SqlType) -> str:
         members = ",".join("'" + member.replace("'", "''") + "'" for member in type_.members)
         return f"{type_.name}({members})"
     return expected(type_)
+
+
+def _other_collation(number: int, type_: SqlType) -> str | None:
+    """Another one than the column's, by which its bytes are other characters, or compare otherwise."""
+    if not number or type_.collation is None or not type_.is_string or type_.name in ("enum", "set"):
+        return None
+    try:
+        told = str(charset_by_id(number).collation)  # type: ignore[attr-defined]  # missing in the stubs
+    except KeyError:  # newer than the list
+        return None
+    told = "utf8mb3_" + told.removeprefix("utf8_") if told.startswith("utf8_") else told
+    return told if told != type_.collation.lower() else None
 
 
 def _bit(data: bytes) -> Value:

@@ -3,76 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from dataflow.messages import Ddl, Gap, Progress, StreamEvent, TableChanges, Transaction
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
-from sqltypes.schema import Column, SqlType, Table
+from tests.support import vitess_events as made
+from tests.support.vitess_events import (
+    FIELDS,
+    HEARTBEAT,
+    LEFT,
+    RIGHT,
+    SERVERS,
+    T,
+    Values,
+    committed,
+    event,
+    field_event,
+    row,
+    vgtid,
+)
 from vstream import vitess_pb2 as pb
 from vstream.broken import StreamBroken
 from vstream.vitess_assemble import VitessAssembler
-
-LEFT, RIGHT = "-80", "80-"
-SERVERS = {LEFT: "3aff29c1-ea19-11f1-a6e4-02fc00000001", RIGHT: "3c52d3d8-ea19-11f1-8b70-02fc00000001"}
-T = Table(
-    "shop",
-    "t",
-    (
-        Column("id", SqlType("bigint"), False, 0),
-        Column("name", SqlType("varchar", length=20, collation="utf8mb4_0900_ai_ci"), True, 1),
-        Column("n", SqlType("int"), True, 2),
-    ),
-    ("id",),
-)
-FIELDS = (("id", "bigint"), ("name", "varchar(20)"), ("n", "int"))
-Values = tuple[str | None, ...]
-
-
-def event(kind: pb.VEventType.ValueType, shard: str = LEFT, number: int = 0, **fields: object) -> pb.VEvent:
-    found = pb.VEvent(type=kind, keyspace="shop", shard=shard, timestamp=1_700_000_000, **fields)  # type: ignore[arg-type]
-    if number:
-        found.event_gtid = f"{SERVERS[shard]}:{number}"
-    return found
-
-
-def vgtid(shard: str, upto: int) -> pb.VEvent:
-    """All shards are named; only the event's own has moved."""
-    gtids = [
-        pb.ShardGtid(keyspace="shop", shard=one, gtid=f"MySQL56/{server}:1-{upto}" if one == shard else "current")
-        for one, server in SERVERS.items()
-    ]
-    return event(pb.VGTID, shard, vgtid=pb.VGtid(shard_gtids=gtids))
-
-
-def field_event(columns: Sequence[tuple[str, str]] = FIELDS, shard: str = LEFT, table: str = "t") -> pb.VEvent:
-    fields = [pb.Field(name=name, column_type=type_) for name, type_ in columns]
-    return event(
-        pb.FIELD, shard, field_event=pb.FieldEvent(table_name=table, fields=fields, enum_set_string_values=True)
-    )
-
-
-def row_of(values: Values) -> pb.Row:
-    texts = [None if value is None else value.encode() for value in values]
-    lengths = [-1 if text is None else len(text) for text in texts]
-    return pb.Row(lengths=lengths, values=b"".join(text for text in texts if text is not None))
-
-
-def row(before: Values | None, after: Values | None, shard: str = LEFT, number: int = 0, table: str = "t") -> pb.VEvent:
-    change = pb.RowChange(
-        before=None if before is None else row_of(before), after=None if after is None else row_of(after)
-    )
-    return event(
-        pb.ROW,
-        shard,
-        number,
-        row_event=pb.RowEvent(table_name=table, row_changes=[change], keyspace="shop", shard=shard),
-    )
-
-
-def committed(number: int, *rows: pb.VEvent, shard: str = LEFT) -> list[pb.VEvent]:
-    begin, commit = event(pb.BEGIN, shard, number), event(pb.COMMIT, shard, number)
-    return [begin, *rows, vgtid(shard, number), commit]
 
 
 def change(before: Values | None, after: Values | None, table: str = "shop.t") -> TableChanges:
@@ -98,7 +52,7 @@ class Stream:
         self.assembler.heard = self._hear
         self.assembler.want(T, frozenset({"id", "name", "n"}))
         for shard in shards:
-            self.feed([vgtid(shard, 9), event(pb.OTHER, shard)])
+            self.feed(made.told_where(shard, 9))
 
     def _hear(self) -> None:
         self.heard += 1
@@ -126,8 +80,8 @@ TWO: Values = ("1", "x", "-5")
 def test_a_stream_begins_where_each_shard_is_now() -> None:
     stream = Stream()
     assert stream.given == []
-    assert stream.position.freeze() == GtidSet.parse(",".join(f"{server}:1-9" for server in SERVERS.values()))
-    assert stream.assembler.positions == {("shop", shard): f"MySQL56/{server}:1-9" for shard, server in SERVERS.items()}
+    assert stream.position.freeze() == GtidSet.parse(",".join(f"{SERVERS[shard]}:1-9" for shard in (LEFT, RIGHT)))
+    assert stream.assembler.positions == {("shop", shard): made.position(shard, 9) for shard in (LEFT, RIGHT)}
 
 
 def test_transactions_of_each_shard() -> None:
@@ -148,8 +102,7 @@ def test_transactions_of_each_shard() -> None:
 
 def test_heartbeats_between_the_parts_of_a_transaction() -> None:
     stream = Stream()
-    heartbeat = pb.VEvent(type=pb.HEARTBEAT)
-    events = [each for one in committed(10, field_event(), row(None, ONE)) for each in (one, heartbeat)]
+    events = [each for one in committed(10, field_event(), row(None, ONE)) for each in (one, HEARTBEAT)]
     assert stream.feed(events) == whole(10, change(None, ONE))
     assert stream.heard == len(events) // 2
 
@@ -231,35 +184,176 @@ def test_what_is_half_received_while_it_is_wanted_otherwise() -> None:
 
 
 def test_a_transaction_that_is_too_large_empties_its_tables() -> None:
-    stream = Stream(max_weight=20)
+    stream = Stream(max_weight=100)
     rows = [row(None, (str(number), "abcdef", None)) for number in range(5)]
     (found,) = stream.feed(committed(10, field_event(), *rows))
     assert isinstance(found, Ddl) and not found.schema and found.tables == ONLY_T
     assert stream.feed(committed(11, row(None, ONE))) == whole(11, change(None, ONE))
 
 
-def test_shards_that_are_split() -> None:
-    stream = Stream()
-    new = "7e57d004-2b97-0e7a-b45f-5387367791cd"
-    journal = pb.Journal(
-        migration_type=pb.SHARDS,
-        shard_gtids=[pb.ShardGtid(keyspace="shop", shard="-40", gtid=f"MySQL56/{new}:1-3")],
-        participants=[pb.KeyspaceShard(keyspace="shop", shard=LEFT)],
+def test_one_that_is_too_large_empties_all_tables_of_which_it_has_rows() -> None:
+    """Those, too, whose rows came before there were too many, or after."""
+    stream = Stream(max_weight=200)
+    for name in ("u", "v", "w"):
+        stream.assembler.want(replace(T, name=name), frozenset({"id"}))
+    fields = [field_event(table=name) for name in ("t", "u", "v", "w")]
+    many = [row(None, (str(number), "abcdef", None)) for number in range(10)]
+    (found,) = stream.feed(
+        committed(10, *fields, row(None, ONE, table="u"), *many, row(None, ONE, table="v"), row(None, ONE, table="x"))
     )
-    stream.feed(committed(10, field_event(), row(None, ONE)))
-    (found,) = stream.feed([event(pb.BEGIN), event(pb.JOURNAL, journal=journal)])
-    assert isinstance(found, Gap) and "split" in found.reason and GtidSet.parse(f"{new}:1-3").issubset(found.position)
-    assert ("shop", LEFT) not in stream.assembler.positions
-    assert stream.assembler.positions["shop", "-40"] == f"MySQL56/{new}:1-3"
+    assert isinstance(found, Ddl) and not found.schema
+    assert found.tables == frozenset({"shop.t", "shop.u", "shop.v"})
 
 
-def test_a_shard_that_nobody_told_of() -> None:
-    """All is asked anew: what it has changed before is not known."""
+def test_shards_that_are_split() -> None:
+    """The new ones begin when all old ones have come to their end."""
+    stream = Stream()
+    new = ("-40", "40-80", "80-c0", "c0-")
+    where = dict.fromkeys(new, 3)
+    both = {LEFT: 9, RIGHT: 9}
+    ends = {shard: made.journal(10, shard, (LEFT, RIGHT), where, both) for shard in (LEFT, RIGHT)}
+    assert stream.feed(ends[LEFT]) == []
+    assert stream.assembler.unfit, "new shards may have changes already"
+    assert stream.assembler.positions["shop", LEFT] == made.position(LEFT, 9), "else nobody would tell again"
+    late = committed(10, field_event(shard=RIGHT), row(None, ONE, RIGHT), shard=RIGHT, others={LEFT: 10})
+    assert stream.feed(late) == whole(10, change(None, ONE), shard=RIGHT)
+    (found,) = stream.feed(made.journal(11, RIGHT, (LEFT, RIGHT), where, {LEFT: 10}))
+    assert isinstance(found, Gap) and "split" in found.reason and not stream.assembler.unfit
+    assert stream.assembler.positions == {("shop", shard): made.position(shard, 3) for shard in new}
+    assert found.position == GtidSet.parse(",".join(f"{SERVERS[shard]}:1-3" for shard in new)), "the old ones are gone"
+    given = stream.feed(committed(4, field_event(shard="-40"), row(None, TWO, "-40"), shard="-40", others=where))
+    assert given == whole(4, change(None, TWO), shard="-40")
+
+
+def test_a_reshard_that_is_cut_off_is_told_again() -> None:
+    stream = Stream()
+    where, both = {"-40": 3, "40-80": 4}, {LEFT: 9, RIGHT: 9}
+    left, right = (made.journal(10, shard, (LEFT, RIGHT), where, both) for shard in (LEFT, RIGHT))
+    assert stream.feed(left) == []
+    stream.assembler.reset()
+    assert not stream.assembler.unfit
+    assert stream.feed(right) == [], "it waits for the one that told before"
+    (found,) = stream.feed(left)
+    assert isinstance(found, Gap) and set(stream.assembler.positions) == {("shop", "-40"), ("shop", "40-80")}
+
+
+def test_tables_that_are_moved() -> None:
+    """The shards go on, and none of the other keyspace is followed."""
+    stream = Stream()
+    (found,) = stream.feed(made.tables_journal(10, LEFT, ("t",)))
+    assert found == Ddl(gtid(10), "tables were moved to another keyspace", ONLY_T, schema=True)
+    assert set(stream.assembler.positions) == {("shop", LEFT), ("shop", RIGHT)}
+    assert stream.feed(committed(11, field_event(), row(None, ONE))) == whole(11, change(None, ONE))
+
+
+def test_shards_that_nobody_told_of() -> None:
+    """All is asked anew: what they have changed before is not known. Those that are not named are no more."""
+    stream = Stream()
+    first = committed(4, field_event(shard="-40"), row(None, ONE, "-40"), shard="-40", others={"40-80": 3, RIGHT: 9})
+    (found,) = stream.feed(first)
+    assert isinstance(found, Gap) and "other shards" in found.reason
+    wanted = {"-40": 4, "40-80": 3, RIGHT: 9}
+    assert found.position == GtidSet.parse(",".join(f"{SERVERS[shard]}:1-{n}" for shard, n in wanted.items()))
+    assert stream.assembler.positions == {("shop", shard): made.position(shard, n) for shard, n in wanted.items()}
+    given = stream.feed(committed(5, row(None, TWO, "-40"), shard="-40", others=wanted))
+    assert given == whole(5, change(None, TWO), shard="-40")
+    stream.assembler.reset()
+    given = stream.feed(committed(4, field_event(shard="40-80"), shard="40-80", others=wanted | {"-40": 5}))
+    assert given == [Progress(gtid(4, "40-80"))]
+
+
+def test_nothing_is_given_before_all_shards_have_told_where_they_are() -> None:
     stream = Stream((LEFT,))
-    (found,) = stream.feed(committed(10, field_event(shard=RIGHT), row(None, ONE, RIGHT), shard=RIGHT))
-    assert isinstance(found, Gap) and found.position == stream.position.freeze()
-    assert GtidSet.parse(f"{SERVERS[RIGHT]}:1-10").issubset(found.position)
-    assert stream.feed(committed(11, row(None, TWO, RIGHT), shard=RIGHT)) == whole(11, change(None, TWO), shard=RIGHT)
+    assert not stream.assembler.complete
+    assert stream.feed(committed(10, field_event(), row(None, ONE))) == []
+    stream.assembler.reset()
+    assert stream.assembler.positions == {}, "a request with one of them would never have the other"
+    begun = [*made.told_where(LEFT, 10), *committed(11, field_event(), row(None, ONE))]
+    assert stream.feed(begun) == []
+    assert stream.feed(made.told_where(RIGHT, 5, {LEFT: 11})) == [] and stream.assembler.complete
+    assert stream.position.freeze() == GtidSet.parse(f"{SERVERS[LEFT]}:1-11,{SERVERS[RIGHT]}:1-5")
+    assert stream.feed(committed(12, row(None, TWO))) == whole(12, change(None, TWO))
+
+
+def test_a_position_that_goes_back() -> None:
+    """Its server's history lacks what was given: nothing that follows can be trusted."""
+    stream = Stream()
+    stream.feed(committed(10))
+    with pytest.raises(StreamBroken, match="shop/-80 has gone back"):
+        stream.feed(committed(8))
+
+
+def test_a_position_that_has_more_than_came() -> None:
+    stream = Stream()
+    events = committed(11, field_event(), row(None, ONE))
+    (found,) = stream.feed(events)
+    assert isinstance(found, Gap) and found.position == stream.position.freeze() and gtid(10) in found.position
+    assert stream.feed(committed(12, row(None, TWO))) == whole(12, change(None, TWO))
+
+
+def test_a_commit_whose_position_is_not_told() -> None:
+    stream = Stream()
+    begin, *rest = committed(10, field_event(), row(None, ONE))
+    without = [begin, *rest[:-2], rest[-1]]
+    assert stream.feed(without) == whole(10, change(None, ONE))
+    assert stream.assembler.positions["shop", LEFT] == made.position(LEFT, 9)
+    stream.assembler.reset()
+    assert stream.feed(without) == [], "it comes again, and was given"
+    assert stream.feed(committed(11, row(None, TWO))) == whole(11, change(None, TWO))
+
+
+def test_a_vtgate_that_does_not_tell_gtids() -> None:
+    """Before v23. The position has one more than before."""
+    stream = Stream()
+
+    def untold(events: list[pb.VEvent]) -> list[pb.VEvent]:
+        for one in events:
+            one.event_gtid = ""
+        return events
+
+    events = untold(committed(10, field_event(), row(None, ONE)))
+    assert stream.feed(events) == whole(10, change(None, ONE))
+    assert stream.feed(events) == []
+    (found,) = stream.feed(untold(committed(12, row(None, TWO))))
+    assert isinstance(found, Gap)
+    begin, rows, _, commit = untold(committed(13, row(None, TWO)))
+    (found,) = stream.feed([begin, rows, commit])
+    assert isinstance(found, Ddl) and found.gtid is None and found.tables == ONLY_T
+
+
+def test_a_row_whose_columns_were_not_told() -> None:
+    stream = Stream()
+    (found,) = stream.feed(committed(10, row(None, ONE)))
+    assert isinstance(found, Ddl) and found.tables == ONLY_T and "columns were not told" in found.statement
+
+
+def test_a_row_that_cannot_be_decoded_leaves_the_plans_as_they_are() -> None:
+    stream = Stream()
+    (found,) = stream.feed(committed(10, field_event(), row(None, ("1", "x", "no number"))))
+    assert isinstance(found, Ddl) and not found.schema and found.tables == ONLY_T
+
+
+def test_a_column_whose_collation_is_another_one_on_one_shard() -> None:
+    """Its bytes are other characters, or compare otherwise."""
+    stream = Stream()
+    for number, charset, decoded in ((10, 255, True), (11, 8, False), (12, 45, False), (13, 0, True)):
+        given = stream.feed(committed(number, field_event(charsets=(63, charset, 63)), row(None, ONE)))
+        if decoded:
+            assert given == whole(number, change(None, ONE))
+        else:
+            (found,) = given
+            assert isinstance(found, Ddl) and found.schema and "utf8mb4_0900_ai_ci in the schema" in found.statement
+
+
+def test_the_database_has_another_name_on_the_servers() -> None:
+    stream = Stream()
+    (found,) = stream.feed(made.ddl(10, "alter table `vt_shop`.`t` add column z int", LEFT))
+    assert isinstance(found, Ddl) and found.tables == ONLY_T
+
+
+def test_an_event_of_an_unknown_type_is_not_passed_over() -> None:
+    with pytest.raises(StreamBroken, match="unknown type 99"):
+        Stream().feed([event(99)])
 
 
 def test_tables_may_be_named_with_their_keyspace() -> None:

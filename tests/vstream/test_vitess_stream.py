@@ -1,0 +1,516 @@
+"""A stream of a vtgate that says what a test tells it to: what a real one does rarely, and what is made of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import grpc
+import pytest
+from grpc import StatusCode
+
+from dataflow.messages import Ddl, Gap, Progress, StreamEvent, TableChanges, Transaction
+from gtid_tracker.gtid import Gtid, GtidSet
+from sqltypes.errors import ConfigError, SourceDown, SourceError, UpwellError
+from sqltypes.schema import Column, SqlType, Table
+from tests.support import vitess_events as made
+from tests.support.scripted_vtgate import END, Abort, Step, asked, forever, vtgate
+from tests.support.vitess_events import (
+    COMMITTED_AT,
+    FIELDS,
+    HEARTBEAT,
+    KEYSPACE,
+    LEFT,
+    RIGHT,
+    SERVERS,
+    T,
+    committed,
+    field_event,
+    response,
+    row,
+)
+from tests.support.vitess_following import ALL, PATIENT, following, run
+from tests.support.waiting import until
+from vstream import vitess_pb2 as pb
+from vstream.vitess import VitessStream
+
+BEGUN: tuple[Step, ...] = (
+    response(*made.told_where(LEFT, 9)),
+    response(*made.told_where(RIGHT, 5, {LEFT: 9})),
+)
+BOTH = {LEFT: 9, RIGHT: 5}
+CODES = (
+    StatusCode.UNAVAILABLE,
+    StatusCode.CANCELLED,
+    StatusCode.DEADLINE_EXCEEDED,
+    StatusCode.ABORTED,
+    StatusCode.RESOURCE_EXHAUSTED,
+    StatusCode.INTERNAL,
+    StatusCode.UNKNOWN,
+    StatusCode.INVALID_ARGUMENT,
+    StatusCode.FAILED_PRECONDITION,
+    StatusCode.NOT_FOUND,
+    StatusCode.UNIMPLEMENTED,
+    StatusCode.PERMISSION_DENIED,
+    StatusCode.UNAUTHENTICATED,
+)
+TOLD = {StatusCode.INVALID_ARGUMENT, StatusCode.NOT_FOUND, StatusCode.UNIMPLEMENTED}
+TOLD |= {StatusCode.PERMISSION_DENIED, StatusCode.UNAUTHENTICATED}
+NOT_OURS_TO_LOSE = {StatusCode.UNIMPLEMENTED, StatusCode.PERMISSION_DENIED, StatusCode.UNAUTHENTICATED}
+NOT_OURS_TO_LOSE |= {StatusCode.UNAVAILABLE, StatusCode.CANCELLED, StatusCode.DEADLINE_EXCEEDED}
+NOT_OURS_TO_LOSE |= {StatusCode.ABORTED, StatusCode.RESOURCE_EXHAUSTED}
+
+
+def set_of(**numbers: int) -> GtidSet:
+    shards = {"left": LEFT, "right": RIGHT}
+    return GtidSet.parse(",".join(f"{SERVERS[shards.get(name, name)]}:1-{n}" for name, n in numbers.items()))
+
+
+def inserted(number: int, id_: int, shard: str = LEFT, table: str = "shop.t") -> Transaction:
+    return Transaction(Gtid(SERVERS[shard], number), [TableChanges(table, [(None, (id_, "a", 1))])], COMMITTED_AT)
+
+
+def insert(number: int, id_: int, shard: str = LEFT, *, fields: bool = True) -> list[pb.VEvent]:
+    told = [field_event(shard=shard)] if fields else []
+    return committed(number, *told, row(None, (str(id_), "a", "1"), shard, number), shard=shard, others=BOTH)
+
+
+def test_it_begins_where_the_shards_are_and_asks_for_all_tables() -> None:
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        let = asyncio.Event()
+        async with (
+            vtgate(None, (*BEGUN, let, response(*insert(10, 1)), forever)) as gate,
+            following(gate, given.append) as stream,
+        ):
+            assert stream.position == set_of(left=9, right=5) and stream.unfit == ""
+            assert stream.history == "keyspace shop"
+            let.set()
+            await until(lambda: given == [inserted(10, 1)])
+            assert stream.connected and stream.position == set_of(left=10, right=5)
+        (request,) = gate.requests
+        assert [one.gtid for one in request.vgtid.shard_gtids] == ["current"] and request.tablet_type == pb.PRIMARY
+        assert [one.match for one in request.filter.rules] == ["/.*/"] and request.flags.heartbeat_interval == 1
+        assert request.flags.include_reshard_journal_events and request.flags.exclude_keyspace_from_table_name
+
+    run(scenario)
+
+
+def test_a_transaction_in_pieces_with_heartbeats_between_and_begun_anew() -> None:
+    begin, fields, one, where, commit = insert(10, 1)
+    two = row(None, ("2", "a", "1"), LEFT, 10)
+    pieces: list[Step] = [
+        response(begin, fields),
+        response(HEARTBEAT),
+        response(one),
+        response(begin),
+        response(fields, one),
+        response(two),
+        response(HEARTBEAT),
+        response(where),
+        response(commit),
+    ]
+
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        async with vtgate(None, (*BEGUN, *pieces, forever)) as gate, following(gate, given.append):
+            await until(lambda: len(given) > 0)
+            (found,) = given
+            assert isinstance(found, Transaction)
+            assert found.changes == [TableChanges("shop.t", [(None, (1, "a", 1)), (None, (2, "a", 1))])]
+
+    run(scenario)
+
+
+# -- refusals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
+def test_refused_at_the_start(code: StatusCode) -> None:
+    """One sentence: what was seen, and what is wanted."""
+    passing = {StatusCode.UNAVAILABLE, StatusCode.CANCELLED, StatusCode.DEADLINE_EXCEEDED, StatusCode.ABORTED}
+    passing |= {StatusCode.RESOURCE_EXHAUSTED}
+    kind: type[UpwellError] = SourceDown if code in passing else ConfigError
+    wanted = "primary tablet" if code in passing else "a keyspace is wanted that vtgate serves"
+    if code in (StatusCode.PERMISSION_DENIED, StatusCode.UNAUTHENTICATED):
+        kind, wanted = SourceError, "does not let its changes be read"
+    elif code is StatusCode.UNIMPLEMENTED:
+        wanted = "grpc-port"
+
+    async def scenario() -> None:
+        async with vtgate(None, (Abort(code, "vtgate's own words"),)) as gate:
+            stream = VitessStream(gate.address, KEYSPACE, PATIENT)
+            with pytest.raises(kind) as raised:
+                await stream.start(lambda event: None)
+            said = str(raised.value)
+            assert "vtgate's own words" in said and wanted in said and "\n" not in said, said
+            assert not stream.connected and stream.history == "" and len(gate.requests) == 1
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
+def test_broken_off_later(code: StatusCode) -> None:
+    """It goes on from the last transaction whose end had come; `refused` says what somebody must mend."""
+    half = insert(11, 2)[:3]
+
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        let, refusal = asyncio.Event(), Abort(code, "vtgate's own words")
+        first = (*BEGUN, response(*insert(10, 1), *half), refusal)
+        rest = committed(6, shard=RIGHT, others=BOTH | {LEFT: 11})
+        again: Sequence[Step] = (response(*insert(11, 2)), response(*rest), forever)
+        async with vtgate(None, first, (refusal,), (let, *again)) as gate, following(gate, given.append) as stream:
+            await until(lambda: len(gate.requests) == 3)
+            assert not stream.connected and stream.refused == ("vtgate's own words" if code in TOLD else "")
+            let.set()
+            await until(lambda: len(given) == 3)
+            assert given == [inserted(10, 1), inserted(11, 2), Progress(Gtid(SERVERS[RIGHT], 6))]
+            await until(lambda: stream.connected)
+            assert stream.refused == "" and stream.reconnects == 2
+        for request in gate.requests[1:]:
+            assert asked(request) == {LEFT: made.position(LEFT, 10), RIGHT: made.position(RIGHT, 5)}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
+def test_refused_again_and_again(code: StatusCode) -> None:
+    """What stands in the way may be behind our position: then it is given up. Where vtgate is only not there, or lets
+    nobody in, it is kept."""
+    refusal = Abort(code, "vtgate's own words")
+
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        scripts: list[Sequence[Step]] = [(*BEGUN, refusal), (refusal,), (refusal,)]
+        scripts.append((*BEGUN, response(*insert(10, 1)), forever))
+        async with vtgate(None, *scripts) as gate, following(gate, given.append):
+            await until(lambda: inserted(10, 1) in given)
+            gaps = [event for event in given if isinstance(event, Gap)]
+            if code in NOT_OURS_TO_LOSE:
+                assert asked(gate.requests[3]) == {LEFT: made.position(LEFT, 9), RIGHT: made.position(RIGHT, 5)}
+                assert gaps == []
+            else:
+                assert asked(gate.requests[3]) == {"": "current"}
+                assert [gap.position for gap in gaps] == [set_of(left=9, right=5)] * 2
+
+    run(scenario)
+
+
+def test_what_is_refused_between_transactions_does_not_count_together() -> None:
+    refusal = Abort(StatusCode.INTERNAL, "now and then")
+
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        scripts: list[Sequence[Step]] = [(*BEGUN, refusal)]
+        scripts += [(response(*insert(number, number)), refusal) for number in range(10, 16)]
+        async with vtgate(None, *scripts, (forever,)) as gate, following(gate, given.append):
+            await until(lambda: len(gate.requests) == 8)
+            assert given == [inserted(number, number) for number in range(10, 16)]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (StatusCode.UNKNOWN, "source purged required binary logs (errno 1236) (sqlstate HY000)"),
+        (StatusCode.INVALID_ARGUMENT, "GTIDSet Mismatch: requested source position:x, current target vrep position: y"),
+        (StatusCode.FAILED_PRECONDITION, "shard provided in VGTID, -80, not found in the shop keyspace"),
+    ],
+)
+def test_history_that_is_lost(code: StatusCode, said: str) -> None:
+    """The stream begins anew where the shards are now. What it had of before is no more in its position: nobody knows
+    whether it is in the history that is followed now."""
+
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        let = asyncio.Event()
+        anew = (
+            response(*made.told_where(LEFT, 7)),
+            response(*committed(8, shard=LEFT, others={LEFT: 7, RIGHT: "current"})),
+            let,
+            response(*made.told_where(RIGHT, 9, {LEFT: 8})),
+            response(*committed(10, field_event(shard=RIGHT), shard=RIGHT, others={LEFT: 8})),
+            forever,
+        )
+        scripts: list[Sequence[Step]] = [(*BEGUN, response(*insert(10, 1)), Abort(code, said)), anew]
+        async with vtgate(None, *scripts) as gate, following(gate, given.append) as stream:
+            await until(lambda: len(gate.requests) == 2)
+            assert asked(gate.requests[1]) == {"": "current"}
+            first, gap = given
+            assert first == inserted(10, 1) and isinstance(gap, Gap) and said in gap.reason
+            assert gap.position == set_of(left=10, right=5) and not stream.connected
+            let.set()
+            await until(lambda: len(given) == 4)
+            gap, last = given[2:]
+            assert isinstance(gap, Gap) and gap.position == set_of(left=8, right=9)
+            assert last == Progress(Gtid(SERVERS[RIGHT], 10)) and stream.connected
+
+    run(scenario)
+
+
+# -- connections that are lost ---------------------------------------------------------------------------------------
+
+
+def test_what_is_begun_and_lost_before_all_shards_have_told_is_begun_again() -> None:
+    """A request with the positions of some shards would never have the others."""
+
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        partly = (BEGUN[0], response(*insert(10, 1)), END)
+        async with (
+            vtgate(None, partly, (*BEGUN, response(*insert(10, 2, RIGHT, fields=True)[:3]), forever)) as gate,
+            following(gate, given.append) as stream,
+        ):
+            assert stream.position == set_of(left=9, right=5) and given == []
+        assert [asked(request) for request in gate.requests] == [{"": "current"}] * 2
+
+    run(scenario)
+
+
+def test_silence_is_the_end_of_a_connection() -> None:
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        periods = replace(PATIENT, silence=0.05)
+        async with (
+            vtgate(None, (*BEGUN, forever), (response(*insert(10, 1)), forever)) as gate,
+            following(gate, given.append, periods),
+        ):
+            await until(lambda: given == [inserted(10, 1)])
+        assert asked(gate.requests[1]) == {LEFT: made.position(LEFT, 9), RIGHT: made.position(RIGHT, 5)}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("says", [(forever,), (BEGUN[0], forever), (response(HEARTBEAT), forever), (END,)])
+def test_a_shard_that_does_not_tell_where_it_is(says: Sequence[Step]) -> None:
+    async def scenario() -> None:
+        async with vtgate(lambda request: _each(says)) as gate:
+            stream = VitessStream(gate.address, KEYSPACE, replace(PATIENT, start=0.2))
+            with pytest.raises(SourceDown, match="does not tell where keyspace 'shop' is"):
+                await stream.start(lambda event: None)
+
+    run(scenario)
+
+
+async def _each(steps: Sequence[Step]) -> AsyncIterator[Step]:
+    for step in steps:
+        yield step
+
+
+def test_a_vtgate_that_is_started_anew() -> None:
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        async with (
+            vtgate(None, (*BEGUN, forever), (response(*insert(10, 1)), forever)) as gate,
+            following(gate, given.append) as stream,
+        ):
+            await gate.stop()
+            await until(lambda: not stream.connected)
+            assert stream.lag() >= 0.0 and stream.refused == ""
+            await gate.start()
+            await until(lambda: given == [inserted(10, 1)] and stream.connected)
+
+    run(scenario)
+
+
+def test_lag_and_heartbeats() -> None:
+    async def scenario() -> None:
+        now = [COMMITTED_AT + 4.0]
+        let = asyncio.Event()
+        script: Sequence[Step] = (*BEGUN, response(*insert(10, 1)), let, response(HEARTBEAT), forever)
+        async with vtgate(None, script) as gate:
+            stream = VitessStream(gate.address, KEYSPACE, PATIENT, clock=lambda: 7.0, wall_clock=lambda: now[0])
+            await stream.start(lambda event: None)
+            await until(lambda: Gtid(SERVERS[LEFT], 10) in stream.position)
+            assert stream.lag() == 4.0 == stream.age()
+            let.set()
+            await until(lambda: stream.lag() == 0.0)
+            await stream.close()
+            assert not stream.connected
+            now[0] += 3.0
+            assert stream.lag() == 3.0 == stream.age()
+
+    run(scenario)
+
+
+def test_who_takes_the_changes_may_fail() -> None:
+    """What it did not take is missed: everything is read anew."""
+
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+
+        def sink(event: StreamEvent) -> None:
+            if event == inserted(10, 1):
+                raise TypeError("a fault of ours")
+            given.append(event)
+
+        anew = (*BEGUN[:1], response(*made.told_where(RIGHT, 5, {LEFT: 9})), response(*insert(10, 2)), forever)
+        async with (
+            vtgate(None, (*BEGUN, response(*insert(10, 1)), forever), anew) as gate,
+            following(gate, sink) as stream,
+        ):
+            await until(lambda: len(given) == 3)
+            assert isinstance(given[0], Gap) and "a fault of ours" in given[0].reason
+            assert isinstance(given[1], Gap) and given[2] == inserted(10, 2)
+            assert stream.connected
+
+    run(scenario)
+
+
+# -- what is no vtgate -----------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def speaking(answer: bytes) -> AsyncIterator[str]:
+    """Whatever it is asked it answers so, and closes."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if answer:
+            await reader.read(1000)
+            writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", b"J\0\0\0\n9.7.0\0"])
+def test_a_server_of_something_else(answer: bytes) -> None:
+    """Also a port where a MySQL speaks first."""
+
+    async def scenario() -> None:
+        async with speaking(answer) as address:
+            stream = VitessStream(address, KEYSPACE, PATIENT)
+            with pytest.raises(
+                SourceDown, match=f"vtgate's gRPC is not at {address} .the port of vtgate's --grpc-port"
+            ):
+                await stream.start(lambda event: None)
+
+    run(scenario)
+
+
+def test_a_grpc_server_of_something_else() -> None:
+    async def scenario() -> None:
+        server = grpc.aio.server()
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        stream = VitessStream(f"127.0.0.1:{port}", KEYSPACE, PATIENT)
+        with pytest.raises(ConfigError, match="is no vtgate that has VStream"):
+            await stream.start(lambda event: None)
+        await server.stop(None)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"\x0a\x05\x08\x02", b"\x0a\x03\x08\x02\xff", b"\x0b", b"\x0a\x06\x22\x04\xff\xff\xff\xff"]
+)
+def test_responses_that_are_none(sent: bytes) -> None:
+    """At the start an error. Later everything is read anew."""
+
+    async def scenario() -> None:
+        async with vtgate(None, (sent, forever)) as gate:
+            stream = VitessStream(gate.address, KEYSPACE, PATIENT)
+            with pytest.raises(ConfigError, match="cannot be followed: an event that cannot be read"):
+                await stream.start(lambda event: None)
+        given: list[StreamEvent] = []
+        scripts: list[Sequence[Step]] = [(*BEGUN, sent, forever), (*BEGUN, response(*insert(10, 1)), forever)]
+        async with vtgate(None, *scripts) as gate, following(gate, given.append):
+            await until(lambda: len(given) == 3)
+            assert [type(event) for event in given] == [Gap, Gap, Transaction]
+
+    run(scenario)
+
+
+# -- shards and schemas ----------------------------------------------------------------------------------------------
+
+
+def test_a_reshard_that_is_cut_off_in_the_middle() -> None:
+    """Both journals are needed again: the position of the shard that has told stays before its own."""
+    new = {"-40": 3, "40-80": 3}
+    left = made.journal(10, LEFT, (LEFT, RIGHT), new, BOTH)
+    right = made.journal(6, RIGHT, (LEFT, RIGHT), new, BOTH)
+    after = committed(4, field_event(shard="-40"), row(None, ("1", "a", "1"), "-40"), shard="-40", others=new)
+
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        cut = asyncio.Event()
+        async with (
+            vtgate(None, (*BEGUN, response(*left), cut, END), (response(*right), response(*left, *after), END)) as gate,
+            following(gate, given.append) as stream,
+        ):
+            gate.play(forever)
+            await until(lambda: stream.unfit != "")
+            cut.set()
+            await until(lambda: len(gate.requests) == 3)
+            assert stream.unfit == ""
+            gap, first = given
+            assert isinstance(gap, Gap) and gap.position == set_of(**{"-40": 3, "40-80": 3})
+            assert first == inserted(4, 1, "-40")
+        assert asked(gate.requests[1]) == {LEFT: made.position(LEFT, 9), RIGHT: made.position(RIGHT, 5)}
+        assert asked(gate.requests[2]) == {"-40": made.position("-40", 4), "40-80": made.position("40-80", 3)}
+
+    run(scenario)
+
+
+WIDER = replace(T, columns=(*T.columns, Column("z", SqlType("int"), True, 3)))
+WIDER_FIELDS = (*FIELDS, ("z", "int"))
+ALTER = "alter table t add column z int"
+
+
+@pytest.mark.parametrize("planned", [T, WIDER])
+def test_a_definition_that_reaches_the_shards_at_different_times(planned: Table) -> None:
+    """Whatever is planned again after the first shard's DDL, as the table was or as it will be: rows of a shard where
+    it is not so are never decoded, and each shard's DDL closes the table's caches once more."""
+    others = {LEFT: 11, RIGHT: 6}
+    wide = row(None, ("5", "a", "1", "0"), RIGHT)
+    last = committed(9, field_event(WIDER_FIELDS, RIGHT), wide, shard=RIGHT, others=others)
+    events = [
+        *insert(10, 1),
+        *insert(6, 2, RIGHT),
+        *made.ddl(11, ALTER, LEFT, BOTH),
+        *committed(12, field_event(WIDER_FIELDS), row(None, ("3", "a", "1", "0")), others=others),
+        *insert(7, 4, RIGHT, fields=False),
+        *made.ddl(8, ALTER, RIGHT, others),
+        *last,
+    ]
+
+    given: list[StreamEvent] = []
+
+    async def scenario() -> None:
+        found: list[VitessStream] = []
+
+        def sink(event: StreamEvent) -> None:
+            given.append(event)
+            if isinstance(event, Ddl) and event.schema:
+                ddls = sum(isinstance(one, Ddl) and one.statement == ALTER for one in given)
+                found[0].unwant(T.qualified)
+                found[0].want(WIDER if ddls == 2 else planned, ALL)
+
+        let = asyncio.Event()
+        async with vtgate(None, (*BEGUN, let, response(*events), forever)) as gate, following(gate, sink) as stream:
+            found.append(stream)
+            let.set()
+            await until(lambda: Gtid(SERVERS[RIGHT], 9) in stream.position)
+
+    run(scenario)
+    as_was = planned is T
+    assert [(event.gtid, type(event)) for event in given if isinstance(event, Transaction | Ddl)] == [
+        (Gtid(SERVERS[LEFT], 10), Transaction),
+        (Gtid(SERVERS[RIGHT], 6), Transaction),
+        (Gtid(SERVERS[LEFT], 11), Ddl),
+        (Gtid(SERVERS[LEFT], 12), Ddl if as_was else Transaction),
+        (Gtid(SERVERS[RIGHT], 7), Transaction if as_was else Ddl),
+        (Gtid(SERVERS[RIGHT], 8), Ddl),
+        (Gtid(SERVERS[RIGHT], 9), Transaction),
+    ]
+    told = [event for event in given if isinstance(event, Ddl)]
+    assert all(event.schema and event.tables == frozenset({"shop.t"}) for event in told)
