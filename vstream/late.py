@@ -1,4 +1,4 @@
-"""Values of the binlog that take long to decode: rows are given with the raw ones in their places, and are finished in
+"""Values of a stream that take long to decode: rows are given with the raw ones in their places, and are finished in
 steps. Pure."""
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ class Late(bytes):
 
     __slots__ = ()
 
+    def steps(self) -> Generator[None, None, str]:
+        """What makes its text. Raises ValueError for what is no document."""
+        return json_steps(self)
+
 
 def json_or_late(data: bytes) -> str | Late:
     """The document's text; of a large one what makes it later."""
@@ -33,9 +37,9 @@ def finish(pairs: list[Pair], start: int) -> Iterator[None]:
 
 
 def _finished(row: Row | None) -> Generator[None, None, Row | None]:
-    if row is None or Late not in map(type, row):
+    if row is None or not any(isinstance(value, Late) for value in row):
         return row
     values = []
     for value in row:
-        values.append((yield from json_steps(value)) if isinstance(value, Late) else value)
+        values.append((yield from value.steps()) if isinstance(value, Late) else value)
     return tuple(values)

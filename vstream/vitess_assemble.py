@@ -32,13 +32,14 @@ from itertools import islice
 
 import structlog
 
-from dataflow.messages import Ddl, Gap, Progress, Transaction
+from dataflow.messages import Ddl, Gap, Pair, Progress, Transaction
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from sqltypes.schema import Table
 from vstream import vitess_pb2 as pb
 from vstream.broken import MALFORMED, StreamBroken
 from vstream.ddl import ALL, classify
 from vstream.decode import MOST_COUNTED
+from vstream.late import finish
 from vstream.source import Sink
 from vstream.vitess_rows import ColumnTold, RowDecoder, decoder
 from vstream.vitess_shard import PARTIAL, PARTIAL_JSON, REWANTED, TOO_LARGE, Received, Shard, ShardState, TableTold
@@ -50,11 +51,13 @@ ENDS = frozenset({pb.COMMIT, pb.DDL, pb.OTHER})
 FORM = {pb.INSERT, pb.REPLACE, pb.UPDATE, pb.DELETE, pb.SET}  # of a binlog that is not of rows
 NO_ROWS = {pb.GTID, pb.VERSION, pb.SAVEPOINT, pb.PREVIOUS_GTIDS, pb.ROWS_QUERY, pb.LASTPK, pb.COPY_COMPLETED}
 EVENTS = 1  # the field of VStreamResponse
-ROW_EVENT, ROW_CHANGES = 5, 2  # the field of VEvent, and that of RowEvent
-AT_ONCE = 1 << 14  # bytes of an event that is read in one step: a millisecond or two where its rows are short
-ROWS_A_STEP = 100
+ROW_EVENT = 5  # the field of VEvent
+TABLE_NAME, ROW_CHANGES = 1, 2  # the fields of RowEvent
+AT_ONCE = 1 << 13  # bytes of an event that is read in one step: a millisecond or two where its rows are short
+VALUES_A_STEP = 1000
 LARGEST = 4 << 20  # bytes of a changed row, before and after: one image of 2 MiB is not held elsewhere, either
 LARGE_ROW = "a row of many MB"
+UNDECODED = "a row that cannot be decoded"
 
 
 class VitessAssembler:
@@ -144,14 +147,18 @@ class VitessAssembler:
             yield
 
     def _large(self, data: bytes, event: Field) -> Iterator[None]:
+        """One that is not small: of rows, one after the other is read. The name of their table stands before them."""
         rest, rows = without(data, event.start, event.end, ROW_EVENT)
         found = pb.VEvent.FromString(rest)
         if found.type != pb.ROW or len(rows) != 1:
             self.feed(pb.VEvent.FromString(data[event.start : event.end]))
             return
-        front, changes = without(data, rows[0].start, rows[0].end, ROW_CHANGES)
-        name = pb.RowEvent.FromString(front).table_name
-        yield from self._on_rows(found, name, _changes(data, changes))
+        parts = fields(data, rows[0].start, rows[0].end)
+        first = next(parts, None)
+        if first is None or first.number != TABLE_NAME:
+            raise ValueError("rows of a table that is not named before them")
+        name = data[first.start : first.end].decode()
+        yield from self._on_rows(found, name, _changes(data, parts))
 
     def feed(self, event: pb.VEvent) -> None:
         """Raises StreamBroken, and what the sink raises."""
@@ -257,14 +264,32 @@ class VitessAssembler:
             state.received.untrusted[name], state.received.outdated = decode, True
             return
         rest = iter(changes)
-        while some := list(islice(rest, ROWS_A_STEP)):
+        wanted, positions = self._wanted[name]
+        late = any(column.type.name == "json" for column in wanted.columns if column.position in positions)
+        while some := list(islice(rest, max(1, VALUES_A_STEP // len(wanted.columns)))):
             if name in state.received.untrusted:
                 return
-            self._take(state, name, decode, some)
+            pairs = state.received.pairs(name)
+            start = len(pairs)
+            self._take(state, name, decode, some, pairs)
             yield
+            if late and name not in state.received.untrusted:
+                yield from self._finish(state, name, pairs, start)
 
-    def _take(self, state: ShardState, name: str, decode: RowDecoder, changes: Sequence[pb.RowChange | None]) -> None:
-        pairs = state.received.pairs(name)
+    def _finish(self, state: ShardState, name: str, pairs: list[Pair], start: int) -> Iterator[None]:
+        try:
+            yield from finish(pairs, start)
+        except MALFORMED as error:
+            state.received.untrusted[name] = f"{UNDECODED}: {error}"
+
+    def _take(
+        self,
+        state: ShardState,
+        name: str,
+        decode: RowDecoder,
+        changes: Sequence[pb.RowChange | None],
+        pairs: list[Pair],
+    ) -> None:
         for change in changes:
             if change is None:
                 state.received.untrusted[name] = LARGE_ROW
@@ -279,7 +304,7 @@ class VitessAssembler:
                 before = decode(change.before) if change.HasField("before") else None
                 after = decode(change.after) if change.HasField("after") else None
             except MALFORMED as error:
-                state.received.untrusted[name] = f"a row that cannot be decoded: {error}"
+                state.received.untrusted[name] = f"{UNDECODED}: {error}"
                 return
             pairs.append((before, after))
 
@@ -389,6 +414,8 @@ class VitessAssembler:
 def _changes(data: bytes, found: Iterable[Field]) -> Iterator[pb.RowChange | None]:
     """None: one that is too large."""
     for field in found:
+        if field.number != ROW_CHANGES:
+            continue
         if field.end - field.start > LARGEST:
             yield None
         else:

@@ -18,7 +18,7 @@ from sqltypes.schema import SqlType, Table
 from sqltypes.values import binary32, parse_text
 from vstream.charsets import text_decoder
 from vstream.layout import expected
-from vstream.vitess_json import mysql_text
+from vstream.vitess_json import text_or_late
 
 if TYPE_CHECKING:
     from vstream import vitess_pb2 as pb
@@ -105,7 +105,7 @@ def _decoder(parses: tuple[Parse | None, ...]) -> RowDecoder:
 
 def _parse(name: str, type_: SqlType) -> Parse:
     if type_.name == "json":
-        return mysql_text
+        return text_or_late
     if type_.name == "float":
         return binary32
     if type_.name == "bit":

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sqltypes.schema import Column, SqlType, Table
 from vstream import vitess_pb2 as pb
-from vstream.vitess_json import mysql_text
+from vstream.vitess_json import mysql_steps, mysql_text
 from vstream.vitess_rows import Unreadable, decoder, described
 
 UTF8 = "utf8mb4_0900_ai_ci"
@@ -95,9 +98,62 @@ def test_descriptions_are_of_one_form(column_type: str) -> None:
 )
 def test_json_is_put_as_mysql_prints_it(vitess: str, mysql: str) -> None:
     assert mysql_text(vitess.encode()) == mysql
+    assert in_steps(vitess.encode()) == mysql
 
 
 @pytest.mark.parametrize("text", ['{"a": ""}', '["base64:type15:eHh4"]', "[" * 200_000, "{"])
 def test_json_that_cannot_be_told(text: str) -> None:
-    with pytest.raises(ValueError):
-        mysql_text(text.encode())
+    for made in (mysql_text, in_steps):
+        with pytest.raises(ValueError):
+            made(text.encode())
+
+
+def in_steps(data: bytes, most: int = 1 << 30) -> str:
+    """Requires: it takes no more than so many steps."""
+    steps = mysql_steps(data)
+    for _ in range(most):
+        try:
+            next(steps)
+        except StopIteration as end:
+            return str(end.value)
+    raise AssertionError("more steps")
+
+
+DOCUMENTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(min_size=1),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(min_size=1), inner),
+)
+
+
+@given(DOCUMENTS)
+def test_json_in_steps_is_the_same(document: object) -> None:
+    for spaced in (None, 1):
+        data = json.dumps(document, ensure_ascii=False, indent=spaced).encode("utf-8", "surrogatepass")
+        try:
+            text = mysql_text(data)
+        except ValueError:
+            with pytest.raises(ValueError):
+                in_steps(data)
+        else:
+            assert in_steps(data) == text
+
+
+@given(st.binary(max_size=40) | st.text('[]{}:,"0-1.e ntrueflsa', max_size=30).map(str.encode))
+def test_what_is_no_json_is_none_in_steps(data: bytes) -> None:
+    """Where json's decoder finds none there is none. (What it takes for a number may be none of JSON's: MySQL has
+    none of those.)"""
+    try:
+        text = mysql_text(data)
+    except ValueError:
+        with pytest.raises(ValueError):
+            in_steps(data)
+    else:
+        assert in_steps(data) == text
+
+
+def test_a_large_document_takes_many_steps() -> None:
+    members = {f"{'k' * (number % 7)}{number}": [number, {"é": None}, 1.5] for number in range(5000)}
+    data = json.dumps(members, ensure_ascii=False).encode()
+    assert in_steps(data) == mysql_text(data)
+    with pytest.raises(AssertionError, match="more steps"):
+        in_steps(data, 5 * 5000 // 100)
