@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from dataflow.messages import Ddl, StreamEvent, Transaction
+from dataflow.messages import Ddl, Gap, StreamEvent, Transaction
 from gtid_tracker.gtid import Gtid, MutableGtidSet
 from sqltypes.schema import Column, SqlType, Table
 from tests.support import vitess_events as made
@@ -20,6 +20,7 @@ from tests.support.vitess_events import LEFT, SERVERS, T, Values, committed, fie
 from tests.support.vitess_following import ALL, following, run
 from tests.support.waiting import until
 from vstream import vitess_pb2 as pb
+from vstream.vitess import LARGEST_RESPONSE
 from vstream.vitess_assemble import AT_ONCE, LARGEST, VALUES_A_STEP, VitessAssembler
 
 DOCUMENT = Table("shop", "d", (Column("id", SqlType("int"), False, 0), Column("j", SqlType("json"), True, 1)), ("id",))
@@ -206,6 +207,24 @@ def test_others_have_their_turn_while_a_large_response_is_read() -> None:
             await until(lambda: given != [])
             task.cancel()
             assert pairs_of(given[0]) == 60_000 and turns - before > 10
+
+    run(scenario)
+
+
+def test_a_response_that_is_larger_than_any_is_history_that_is_lost() -> None:
+    """It would come again and again."""
+
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        begun = response(*made.told_where(LEFT, 9, {}))
+        large = row(None, values(1, "x" * LARGEST_RESPONSE))
+        again = response(*committed(10, field_event(), inserts(1, 1), others={}))
+        async with (
+            vtgate(None, (begun, response(large), forever), (begun, again, forever)) as gate,
+            following(gate, given.append),
+        ):
+            await until(lambda: len(given) == 3)
+            assert [type(event) for event in given] == [Gap, Gap, Transaction]
 
     run(scenario)
 

@@ -461,6 +461,66 @@ def test_a_reshard_that_is_cut_off_in_the_middle() -> None:
     run(scenario)
 
 
+def test_a_position_that_goes_back() -> None:
+    """What is behind it may be another history."""
+
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        back = committed(8, shard=LEFT, others=BOTH)
+        anew = (BEGUN[0], response(*made.told_where(RIGHT, 5, {LEFT: 9})), forever)
+        async with (
+            vtgate(None, (*BEGUN, response(*insert(10, 1), *back, *insert(11, 2)), forever), anew) as gate,
+            following(gate, given.append) as stream,
+        ):
+            await until(lambda: len(given) == 3)
+            assert given[0] == inserted(10, 1)
+            first, second = (event for event in given if isinstance(event, Gap))
+            assert "shop/-80 has gone back" in first.reason and first.position == set_of(left=10, right=5)
+            assert second.position == set_of(left=9, right=5) == stream.position
+        assert asked(gate.requests[1]) == {"": "current"}
+
+    run(scenario)
+
+
+def test_shards_that_were_not_named_at_first() -> None:
+    """A vtgate that does not tell of a reshard. The stream goes on with those that it names now."""
+    now = {"-40": 3, "40-80": 7, RIGHT: 5}
+    first = committed(4, field_event(shard="-40"), row(None, ("1", "a", "1"), "-40"), shard="-40", others=now)
+    then = committed(8, field_event(shard="40-80"), row(None, ("2", "a", "1"), "40-80"), shard="40-80", others=now)
+
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        async with (
+            vtgate(None, (*BEGUN, response(*first, *then), END), (forever,)) as gate,
+            following(gate, given.append),
+        ):
+            await until(lambda: len(gate.requests) == 2)
+            gap, last = given
+            assert isinstance(gap, Gap) and gap.position == set_of(**{"-40": 4, "40-80": 7, "right": 5})
+            assert last == inserted(8, 2, "40-80")
+        where = {"-40": 4, "40-80": 8, RIGHT: 5}
+        assert asked(gate.requests[1]) == {shard: made.position(shard, number) for shard, number in where.items()}
+
+    run(scenario)
+
+
+def test_tables_that_are_moved_to_another_keyspace() -> None:
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        moved = made.tables_journal(10, LEFT, ("t",), BOTH)
+        async with (
+            vtgate(None, (*BEGUN, response(*moved, *insert(11, 1)), END), (forever,)) as gate,
+            following(gate, given.append),
+        ):
+            await until(lambda: len(gate.requests) == 2)
+            told, last = given
+            assert isinstance(told, Ddl) and told.tables == frozenset({"shop.t"}) and told.schema
+            assert last == inserted(11, 1)
+        assert asked(gate.requests[1]) == {LEFT: made.position(LEFT, 11), RIGHT: made.position(RIGHT, 5)}
+
+    run(scenario)
+
+
 WIDER = replace(T, columns=(*T.columns, Column("z", SqlType("int"), True, 3)))
 WIDER_FIELDS = (*FIELDS, ("z", "int"))
 ALTER = "alter table t add column z int"
