@@ -95,7 +95,6 @@ class VitessStream:
         self._address, self._periods = address, periods
         self._clock, self._wall_clock, self._chance = clock, wall_clock, chance
         self._assembler = VitessAssembler(keyspace, MutableGtidSet(), self._give)
-        self._assembler.heard = self._on_heartbeat
         self._assembler.begun = self._on_begun
         self._sink: Sink | None = None
         self._task: asyncio.Task[None] | None = None
@@ -108,7 +107,6 @@ class VitessStream:
         self._refused = ""
         self._refusals = 0
         self._missed = ""  # why what was missed is missed, until all shards have told where they are now
-        self._idle = False  # the last thing heard was a heartbeat
         self._received_at = clock()
         self._current_at = wall_clock()  # when the position was the source's, as far as is known
 
@@ -158,17 +156,12 @@ class VitessStream:
         if not self._connected:
             return max(0.0, self._wall_clock() - self._current_at)
         silence = self._clock() - self._received_at
-        return self._measured() + (silence if silence > 2 * self._periods.heartbeat else 0.0)
+        return self._assembler.behind + (silence if silence > 2 * self._periods.heartbeat else 0.0)
 
     def age(self) -> float:
         if not self._connected:
             return max(0.0, self._wall_clock() - self._current_at)
-        return self._measured() + max(0.0, self._clock() - self._received_at)
-
-    def _measured(self) -> float:
-        """A heartbeat comes only where no shard has anything else."""
-        committed = self._assembler.committed_at
-        return 0.0 if self._idle or not committed else max(0.0, self._wall_clock() - committed)
+        return self._assembler.behind + max(0.0, self._clock() - self._received_at)
 
     def reconnect(self, reason: str) -> None:
         self._end(reason)
@@ -236,7 +229,7 @@ class VitessStream:
 
     def _lost(self) -> None:
         if self._connected:
-            self._current_at = self._wall_clock() - self._measured() - (self._clock() - self._received_at)
+            self._current_at = self._wall_clock() - self._assembler.behind - (self._clock() - self._received_at)
         if self._call is not None:
             self._call.cancel()  # what is wrong with a stream that is there is known by us only
         self._connected, self._call = False, None
@@ -258,7 +251,7 @@ class VitessStream:
 
     async def _follow(self, opened: Any) -> None:
         """Reads until the connection is lost. Raises AioRpcError, and what the assembler raises."""
-        self._ended, self._idle, self._received = "", False, False
+        self._ended, self._received = "", False
         call = self._call = opened(self._request())
         while True:
             silence = self._periods.silence if self._received else max(self._periods.start, self._periods.silence)
@@ -277,7 +270,7 @@ class VitessStream:
             if response is grpc.aio.EOF:  # type: ignore[attr-defined]  # grpc-stubs lack it
                 self._interrupted("vtgate has ended the stream")
                 return
-            self._received_at = self._clock()
+            self._received_at, self._assembler.received_at = self._clock(), self._wall_clock()
             await self._feed(response)
             self._received = True
             if not self._connected and self._assembler.complete:
@@ -307,11 +300,8 @@ class VitessStream:
         begun = self._begun
         return begun is not None and begun.done() and not begun.cancelled() and begun.exception() is None
 
-    def _on_heartbeat(self) -> None:
-        self._idle = True
-
     def _give(self, event: StreamEvent) -> None:
-        self._idle, self._refusals = False, 0
+        self._refusals = 0
         if self._sink is not None:
             self._sink(event)
 

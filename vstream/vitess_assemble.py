@@ -14,7 +14,7 @@ position is the union of the shards' GTID sets, and each transaction is one GTID
  DDL       | `Ddl`; each shard tells of it, when it has come there
  OTHER     | `Progress`
  JOURNAL   | tables move: `Ddl`. Shards are split or merged: once each old one has said so, `Gap`; the new ones follow
- HEARTBEAT | vtgate is there
+ HEARTBEAT | no shard has anything else
 
 Invariants:
 1. A transaction is given to the sink when its end has been read, and never again: what is inside the position is
@@ -78,15 +78,14 @@ class VitessAssembler:
         self._prefix = "" if prefixed else f"{keyspace}."
         self.position = position
         self.sink = sink
-        self.heard: Callable[[], None] = lambda: None
         self.begun: Callable[[], None] = lambda: None  # all shards have told where they are, and none had before
         self.writes: Counter[str] = Counter()  # pieces of rows that came, by the table's qualified name
-        self.committed_at = 0.0  # of the last transaction that was given, seconds since 1970
+        self.received_at = 0.0  # what is fed now, seconds since 1970, by the clock of who feeds
         self.complete = False  # all shards have told where they are
         self._max_weight = max_weight
         self._shards: dict[Shard, ShardState] = {}
         self._named: list[Shard] = []  # by the last VGTID, in its order
-        self._regrouped = ""  # there are other shards than before: why what is held is not kept current
+        self._others: list[tuple[Shard, str]] = []  # where the transaction that is half received names others: those
         self._wanted: dict[str, tuple[Table, frozenset[int]]] = {}
         self._told: dict[TableTold, TableTold] = {}  # the shards have most in common
 
@@ -94,6 +93,12 @@ class VitessAssembler:
     def positions(self) -> dict[Shard, str]:
         """Where each shard's stream is: what a new one goes on from, in Vitess' own form."""
         return {shard: state.position for shard, state in self._shards.items() if state.position}
+
+    @property
+    def behind(self) -> float:
+        """Seconds from when its last transaction was committed until it was received, of the shard of which it is most.
+        vtgate's heartbeats come where no shard has anything else: none is behind then, as far as is known."""
+        return max((state.behind for state in self._shards.values()), default=0.0)
 
     @property
     def unfit(self) -> str:
@@ -122,16 +127,18 @@ class VitessAssembler:
     def reset(self) -> None:
         """The connection is lost: what is half received is dropped, and tables are told anew. Where not all shards have
         told where they are, none has."""
-        for state in self._shards.values():
-            state.reset()
+        self._others = []
         if not self.complete:
             self.forget()
+        self._name(self._named)
+        for state in self._shards.values():
+            state.reset()
 
     def forget(self) -> None:
         """The stream is begun anew, where all shards are then."""
         self._shards.clear()
         self._named.clear()
-        self._regrouped, self.complete = "", False
+        self.complete = False
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -164,7 +171,8 @@ class VitessAssembler:
         """Raises StreamBroken, and what the sink raises."""
         kind = event.type
         if kind == pb.HEARTBEAT:
-            self.heard()
+            for state in self._shards.values():
+                state.behind = 0.0
             return
         state = self._state(event)
         if kind == pb.ROW:
@@ -183,10 +191,9 @@ class VitessAssembler:
             state.drop()
         elif kind == pb.JOURNAL:
             state.received.journal = event.journal
-        elif kind in FORM:
-            raise StreamBroken("rows are not in the stream as rows; binlog_format must be ROW", None, kind)
         elif kind not in NO_ROWS:
-            raise StreamBroken(f"an event of unknown type {kind}", None, kind)
+            form = "rows are not in the stream as rows; binlog_format must be ROW"
+            raise StreamBroken(form if kind in FORM else f"an event of unknown type {kind}", None, kind)
 
     def _state(self, event: pb.VEvent) -> ShardState:
         shard = event.keyspace, event.shard
@@ -213,28 +220,31 @@ class VitessAssembler:
         if state.shard not in named:
             raise StreamBroken(f"a position of {'/'.join(state.shard)} without itself", None, pb.VGTID)
         state.received.told = told[named.index(state.shard)].gtid
-        if named != self._named:
-            self._on_shards(named, told)
+        if named == self._named:
+            return
+        if self.complete and set(named) != set(self._named):
+            self._others = [(shard, one.gtid) for shard, one in zip(named, told, strict=True)]
+        else:
+            self._name(named)
 
-    def _on_shards(self, named: list[Shard], told: Sequence[pb.ShardGtid]) -> None:
-        """Other shards are named than before."""
-        gone = self._shards.keys() - named
-        new = [one for one in told if (one.keyspace, one.shard) not in self._named]
+    def _name(self, named: list[Shard]) -> None:
+        """These are all shards."""
         self._named = named
-        for shard in gone:
-            del self._shards[shard]
-        for one in new:
-            shard = one.keyspace, one.shard
-            state = self._shards.get(shard)
-            if state is None:
-                state = self._shards[shard] = ShardState(shard)
-            # Where the event is this shard's own, its end tells; where nobody has told, it does so itself.
-            if self.complete and not state.received.told:
-                state.begin_at(one.gtid)
-        if self.complete and (gone or new):
-            self._regrouped = (
-                f"there are other shards than before: {', '.join(sorted('/'.join(shard) for shard in named))}"
-            )
+        self._shards = {shard: self._shards.get(shard) or ShardState(shard) for shard in named}
+
+    def _regroup(self, ended: ShardState, told: list[tuple[Shard, str]]) -> None:
+        """There are other shards than before, and nobody has said so: what is held is not kept current. `ended`: whose
+        transaction has told of them."""
+        before, now = set(self._named), [shard for shard, _ in told]
+        self._name(now)
+        for shard, gtid in told:
+            if shard not in before and shard != ended.shard:
+                self._shards[shard].begin_at(gtid)
+        if not all(self._shards[shard].position for shard in now):
+            raise StreamBroken(f"there are other shards than before, and {ended.name} has told so", None, pb.VGTID)
+        self._join()
+        names = ", ".join(sorted("/".join(shard) for shard in now))
+        self.sink(Gap(f"there are other shards than before: {names}", self.position.freeze()))
 
     def _join(self) -> None:
         """The stream is where its shards are. Requires: all have told."""
@@ -324,6 +334,7 @@ class VitessAssembler:
 
     def _on_end(self, state: ShardState, event: pb.VEvent) -> None:
         received = state.take()
+        others, self._others = self._others, []
         gtid = Gtid.parse(event.event_gtid) if event.event_gtid else None
         if received.journal is not None and received.journal.migration_type == pb.SHARDS and self.complete:
             self._on_journal(state, received.journal)
@@ -332,10 +343,8 @@ class VitessAssembler:
             raise StreamBroken(f"{state.name} has gone back to {received.told[:100]}", gtid, event.type)
         if not self.complete:
             self._on_told()
-        elif self._regrouped:
-            reason, self._regrouped = self._regrouped, ""
-            self._join()
-            self.sink(Gap(reason, self.position.freeze()))
+        elif others:
+            self._regroup(state, others)
         else:
             self._on_transaction(state, received, event, gtid)
 
@@ -361,11 +370,11 @@ class VitessAssembler:
             reason = f"{state.name} has transactions in its position that were not in the stream"
             self.sink(Gap(reason, self.position.freeze()))
             return
+        if event.timestamp:
+            state.behind = max(0.0, self.received_at - event.timestamp)
         self._give(gtid, received, event)
 
     def _give(self, gtid: Gtid, received: Received, event: pb.VEvent) -> None:
-        if event.timestamp:
-            self.committed_at = float(event.timestamp)
         if event.type == pb.DDL:
             self._give_ddl(gtid, event.statement)
         elif received.journal is not None:

@@ -63,7 +63,8 @@ class Received:
 class ShardState:
     """`tables`, `decoders`: of each table, as told last, and how its rows are read, or why they are not. `position`,
     `executed`: behind the last transaction that has ended, "" before the first. `open`: one is half received.
-    `journaled`: it has come to its end, and waits for the others that end with it.
+    `journaled`: it has come to its end, and waits for the others that end with it. `behind`: seconds from when the
+    last one was committed until it was received.
     """
 
     def __init__(self, shard: Shard) -> None:
@@ -75,6 +76,7 @@ class ShardState:
         self.received = Received()
         self.open = False
         self.journaled = False
+        self.behind = 0.0
         self._parser = CachedParser()
 
     @property

@@ -46,16 +46,11 @@ class Stream:
         self, shards: Sequence[str] = (LEFT, RIGHT), max_weight: int = 1 << 20, *, prefixed: bool = False
     ) -> None:
         self.given: list[StreamEvent] = []
-        self.heard = 0
         self.position = MutableGtidSet()
         self.assembler = VitessAssembler("shop", self.position, self.given.append, max_weight, prefixed=prefixed)
-        self.assembler.heard = self._hear
         self.assembler.want(T, frozenset({"id", "name", "n"}))
         for shard in shards:
             self.feed(made.told_where(shard, 9))
-
-    def _hear(self) -> None:
-        self.heard += 1
 
     def feed(self, events: Sequence[pb.VEvent]) -> list[StreamEvent]:
         before = len(self.given)
@@ -104,7 +99,6 @@ def test_heartbeats_between_the_parts_of_a_transaction() -> None:
     stream = Stream()
     events = [each for one in committed(10, field_event(), row(None, ONE)) for each in (one, HEARTBEAT)]
     assert stream.feed(events) == whole(10, change(None, ONE))
-    assert stream.heard == len(events) // 2
 
 
 def test_a_transaction_that_is_begun_anew_is_not_given_twice() -> None:
@@ -260,6 +254,41 @@ def test_shards_that_nobody_told_of() -> None:
     stream.assembler.reset()
     given = stream.feed(committed(4, field_event(shard="40-80"), shard="40-80", others=wanted | {"-40": 5}))
     assert given == [Progress(gtid(4, "40-80"))]
+
+
+def test_how_far_the_shards_are_behind() -> None:
+    """The one that is most counts, whichever has told last. Heartbeats say that there is nothing else."""
+    stream = Stream()
+    stream.assembler.received_at = made.COMMITTED_AT + 60.0
+    stream.feed(committed(10))
+    late = committed(10, shard=RIGHT)
+    late[-1].timestamp += 58
+    stream.feed(late)
+    assert stream.assembler.behind == 60.0
+    stream.feed([HEARTBEAT])
+    assert stream.assembler.behind == 0.0
+    stream.assembler.received_at = made.COMMITTED_AT - 5.0
+    stream.feed(committed(11))
+    assert stream.assembler.behind == 0.0, "its clock is ahead of ours"
+
+
+def test_other_shards_are_taken_for_so_at_the_end_of_their_transaction() -> None:
+    """A connection that is lost before goes on with those that were followed."""
+    stream = Stream()
+    now = {"-40": 3, "40-80": 3, RIGHT: 9}
+    first = committed(4, field_event(shard="-40"), row(None, ONE, "-40"), shard="-40", others=now)
+    assert stream.feed(first[:-1]) == []
+    stream.assembler.reset()
+    assert stream.assembler.positions == {("shop", shard): made.position(shard, 9) for shard in (LEFT, RIGHT)}
+    assert stream.feed(committed(10, shard=RIGHT, others={LEFT: 9})) == [Progress(gtid(10, RIGHT))]
+    (found,) = stream.feed(first)
+    assert isinstance(found, Gap) and set(stream.assembler.positions) == {("shop", shard) for shard in now}
+
+
+def test_a_new_shard_whose_position_is_not_told_is_no_stream_to_go_on_with() -> None:
+    first = committed(4, shard="-40", others={"40-80": "current", RIGHT: 9})
+    with pytest.raises(ValueError):
+        Stream().feed(first)
 
 
 def test_nothing_is_given_before_all_shards_have_told_where_they_are() -> None:
