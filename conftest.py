@@ -23,13 +23,14 @@ SPREAD = frozenset({"tests/simulation/test_mutants.py"})
 LOADS = frozenset({"integration/test_hammer.py", "integration/test_hammer_mutants.py", "integration/test_outages.py"})
 # They share a proxy and its Spark (`integration/filler.py`).
 FILLS = frozenset({"integration/test_audit.py", "integration/test_bulk_clusters.py", "integration/test_bulk_fills.py"})
-# They share a Vitess, which has to be built the first time.
+# They share a Vitess, which has to be built the first time; those that have one of their own would starve others.
 VITESS = frozenset({"integration/test_vitess_brackets.py", "integration/test_vitess_source.py"})
 VITESS |= {
     "integration/test_vitess_stream.py",
     "integration/test_vitess_proxy.py",
     "integration/test_vitess_sessions.py",
 }
+VITESS |= {"integration/test_vitess_stream.py", "integration/test_vitess_reshard.py"}
 TOGETHER = {"loads": LOADS, "fills": FILLS, "vitess": VITESS}
 # Seconds that a piece takes, where it is long. `make test` prints the slowest tests.
 SECONDS = {

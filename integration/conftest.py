@@ -2,7 +2,7 @@
 
 `mysql` is shared by the whole run: tests work in a `database` of their own and change no global setting.
 `asker` has sessions at MySQL and through a proxy, shared by the tests of a file.
-`vitess` is a Vitess of processes, shared by all tests that ask it.
+`vitess` is a Vitess of processes, shared by all tests that ask it; `own_vitess` is one of a file's own.
 `filler` is a proxy whose Spark the tests of large fills share.
 `own_mysql` lends servers to one test, to be restarted, killed or started with other flags (`server_pool.py`).
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
@@ -78,8 +78,8 @@ def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
         yield found
 
 
-@pytest.fixture(scope="session")
-def vitess() -> Iterator[Cluster]:
+@contextmanager
+def built_vitess() -> Iterator[Cluster]:
     """A Vitess with a keyspace of one shard and one of two (`vitess/shop.py`), where it can be built: the first time
     that takes some minutes (`make vitess`). Where not, its tests are left out, but not with REQUIRE_VITESS."""
     with ExitStack() as stack:
@@ -88,6 +88,19 @@ def vitess() -> Iterator[Cluster]:
         except NotObtainable as reason:
             assert not os.environ.get("REQUIRE_VITESS"), reason
             pytest.skip(f"without Vitess: {reason}")
+        yield found
+
+
+@pytest.fixture(scope="session")
+def vitess() -> Iterator[Cluster]:
+    with built_vitess() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def own_vitess() -> Iterator[Cluster]:
+    """For a file's tests that change what it consists of."""
+    with built_vitess() as found:
         yield found
 
 

@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -29,6 +30,12 @@ CELL = "zone1"
 ACCOUNT = ("vt", "vt")  # of the tablets: unmanaged ones ask for a password
 KINDS = ("app", "dba", "filtered", "repl", "allprivs", "appdebug")  # of their logins
 NOBODY = 65534  # whose processes they are where the tests are root's: Vitess does not run as root
+# Popen's own way forks, and gRPC's threads, where the tests have some, do not outlive that.
+AS_NOBODY = f"""
+import os, sys
+os.setgroups([]), os.setgid({NOBODY}), os.setuid({NOBODY})
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 MYSQLD = ("--innodb-lock-wait-timeout=1",)  # deadlocks of several shards nobody else sees
 START = 90.0  # seconds
 END = 15.0
@@ -69,19 +76,19 @@ class Cluster:
             *("--advertise-client-urls", clients, "--listen-peer-urls", peers),
             *("--initial-advertise-peer-urls", peers, "--initial-cluster", f"default={peers}"),
         )
-        self._until("server", lambda: answers(self._etcd))
+        self.until("server", lambda: answers(self._etcd))
         ports = ("--grpc-port", str(self._vtctld), "--port", str(free_port()))
         self._run("vtctld", *self._topology, "--service-map", "grpc-vtctl,grpc-vtctld", *ports)
-        self._until("vtctld", lambda: answers(self._vtctld))
+        self.until("vtctld", lambda: answers(self._vtctld))
         self.control("AddCellInfo", "--root", f"/vitess/{CELL}", "--server-address", f"127.0.0.1:{self._etcd}", CELL)
         for keyspace, shards in self.shards.items():
             self.control("CreateKeyspace", "--durability-policy", "none", keyspace)
             for shard in shards:
                 self.add_shard(keyspace, shard)
-        self._start_vtgate()
+        self.start_vtgate()
 
     def add_shard(self, keyspace: str, shard: str) -> None:
-        """With a MySQL of its own, which is empty."""
+        """With a MySQL of its own, which is empty. It serves, unless others have its keys already."""
         mysql = self._stack.enter_context(find_mysql(None, MYSQLD, report=lambda line: None))
         user, password = ACCOUNT
         mysql.execute(
@@ -91,7 +98,7 @@ class Cluster:
         )
         self.mysqls[keyspace, shard] = mysql
         self._number += 1
-        alias, grpc = f"{CELL}-{self._number}", free_port()
+        name, alias, grpc = f"{keyspace} {shard}", f"{CELL}-{self._number}", free_port()
         logins = [each for kind in KINDS for each in (f"--db-{kind}-user", user, f"--db-{kind}-password", password)]
         self._run(
             "vttablet",
@@ -100,34 +107,47 @@ class Cluster:
             *("--db-host", "127.0.0.1", "--db-port", str(mysql.port), *logins),
             *("--grpc-port", str(grpc), "--port", str(free_port()), "--tablet-hostname", "127.0.0.1"),
             *("--service-map", "grpc-queryservice,grpc-tabletmanager,grpc-updatestream"),
-            name=f"{keyspace} {shard}",
+            name=name,
         )
-        self._until(f"{keyspace} {shard}", lambda: self._control("TabletExternallyReparented", alias).returncode == 0)
+        self.until(name, lambda: self.tried("TabletExternallyReparented", alias))
 
     @staticmethod
     def database(keyspace: str) -> str:
         """At its shards' MySQLs."""
         return f"vt_{keyspace}"
 
-    def _start_vtgate(self) -> None:
+    def start_vtgate(self) -> None:
         self.sql, self.grpc = self.sql or free_port(), self.grpc or free_port()
         self._run(
             "vtgate",
             *(*self._topology, "--cell", CELL, "--cells-to-watch", CELL, "--tablet-types-to-wait", "PRIMARY"),
             *("--service-map", "grpc-vtgateservice", "--grpc-port", str(self.grpc), "--port", str(free_port())),
             *("--mysql-server-port", str(self.sql), "--mysql-server-bind-address", "127.0.0.1"),
-            *("--mysql-auth-server-impl", "none"),
+            *("--mysql-auth-server-impl", "none", "--tablet-refresh-interval", "500ms"),
         )
-        self._until("vtgate", self._serves)
+        self.until("vtgate", lambda: self.tablets() >= self.mysqls.keys())
 
-    def _serves(self) -> bool:
+    def tablets(self) -> set[tuple[str, str]]:
+        """The shards of which vtgate knows a primary that answers."""
+        rows = self._shown("SHOW VITESS_TABLETS")
+        return {(row[1], row[2]) for row in rows if row[3:5] == ("PRIMARY", "SERVING")}
+
+    def asked(self, keyspace: str) -> set[str]:
+        """The shards that vtgate asks for rows of that keyspace."""
+        names = [row[0].split("/") for row in self._shown("SHOW VITESS_SHARDS")]
+        return {shard for of, shard in names if of == keyspace}
+
+    def _shown(self, statement: str) -> tuple[tuple[Any, ...], ...]:
+        """Nothing while vtgate does not answer."""
         try:
-            with self.connect() as connection, connection.cursor() as cursor:
-                cursor.execute("SHOW VITESS_TABLETS")
-                serving = {(row[1], row[2]) for row in cursor.fetchall() if row[4] == "SERVING"}
+            return self.execute("", statement)
         except pymysql.err.MySQLError:
-            return False
-        return serving >= self.mysqls.keys()
+            return ()
+
+    def remove_shard(self, keyspace: str, shard: str) -> None:
+        """Its processes end; the topology has lost it before."""
+        self._end(f"{keyspace} {shard}")
+        self.mysqls.pop((keyspace, shard)).stop()
 
     @contextmanager
     def held_up(self, keyspace: str, shard: str) -> Iterator[None]:
@@ -141,8 +161,11 @@ class Cluster:
 
     def restart_vtgate(self) -> None:
         """On the same ports."""
+        self.stop_vtgate()
+        self.start_vtgate()
+
+    def stop_vtgate(self) -> None:
         self._end("vtgate")
-        self._start_vtgate()
 
     def connect(self, keyspace: str = "", **options: Any) -> pymysql.Connection[Any]:
         """A client of vtgate, with autocommit unless `options` say otherwise."""
@@ -167,7 +190,7 @@ class Cluster:
         def known() -> bool:
             return {row[0] for row in self.execute(keyspace, "SHOW VSCHEMA TABLES")} >= set(vschema["tables"])
 
-        self._until("vtgate", known)
+        self.until("vtgate", known)
 
     # -- processes ----------------------------------------------------------------------------------------------------
 
@@ -177,6 +200,10 @@ class Cluster:
         if done.returncode:
             raise DoesNotStart(f"vtctldclient {' '.join(arguments)}: {done.stderr[-500:]}")
         return done.stdout
+
+    def tried(self, *arguments: str) -> bool:
+        """Whether `vtctldclient` has done that."""
+        return self._control(*arguments).returncode == 0
 
     def _control(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = (str(self.programs / "vtctldclient"), "--server", f"127.0.0.1:{self._vtctld}", *arguments)
@@ -189,20 +216,19 @@ class Cluster:
         return {**os.environ, "VTDATAROOT": str(self.root), "VTROOT": str(self.root)}
 
     def _run(self, program: str, *arguments: str, name: str = "") -> None:
-        account: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": ()} if os.getuid() == 0 else {}
+        account = (sys.executable, "-I", "-c", AS_NOBODY) if os.getuid() == 0 else ()
         with (self.root / f"{name or program}.log").open("ab") as log:
             self._running[name or program] = subprocess.Popen(
-                (str(self.programs / program), *arguments),
+                (*account, str(self.programs / program), *arguments),
                 cwd=self.root,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for the tests
-                **account,
             )
 
-    def _until(self, name: str, condition: Callable[[], bool]) -> None:
+    def until(self, name: str, condition: Callable[[], bool]) -> None:
         """`name`: of the process on which it waits, which must not end meanwhile."""
         limit = monotonic() + START
         while not condition():
@@ -213,6 +239,9 @@ class Cluster:
                     continue
             said = (self.root / f"{name}.log").read_text(errors="replace")[-500:]
             raise DoesNotStart(f"{name} does not answer: {said}")
+
+    def runs(self, name: str) -> bool:
+        return name in self._running
 
     def _end(self, name: str) -> None:
         process = self._running.pop(name)

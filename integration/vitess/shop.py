@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
+from typing import Self
 
 import pymysql
 
@@ -54,6 +56,33 @@ def executed(cluster: Cluster, keyspace: str) -> GtidSet:
         if of == keyspace:
             found = found.union(GtidSet.parse(mysql.execute("SELECT @@GLOBAL.gtid_executed")[0][0]))
     return found
+
+
+class Writer(threading.Thread):
+    """Writes through vtgate while the context is open, and goes on where it is refused or loses its connection."""
+
+    def __init__(self, cluster: Cluster, seed: int) -> None:
+        super().__init__(name="writer", daemon=True)
+        self.written = 0
+        self._cluster, self._rng, self._ended = cluster, random.Random(seed), threading.Event()
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            with suppress(pymysql.err.MySQLError, OSError), closing(self._cluster.connect(SHARDED)) as connection:
+                self._write(connection.cursor())
+
+    def _write(self, cursor: pymysql.cursors.Cursor) -> None:
+        while not self._ended.is_set():
+            write(cursor, self._rng, self.written)
+            self.written += 1
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self.join()
 
 
 def write(cursor: pymysql.cursors.Cursor, rng: random.Random, number: int) -> None:
