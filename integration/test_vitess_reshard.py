@@ -102,7 +102,7 @@ def test_two_shards_become_four_while_others_write(own_vitess: Cluster) -> None:
         assert replayed.rows == {row[0]: row for row in rows} and len(rows) > 5
         (gap,) = replayed.gaps
         assert gap.reason == f"shards were split or merged: {SHARDED}/-80, {SHARDED}/80- end here"
-        assert stream.shards == {(SHARDED, shard) for shard in FOUR}
+        assert set(stream.shards) == set(FOUR)
         await stream.close()
 
     run(scenario)
@@ -132,7 +132,7 @@ def test_shards_that_were_merged_while_nothing_was_followed(own_vitess: Cluster)
         await caught_up(own_vitess, stream)
         rows = await asyncio.to_thread(all_rows, own_vitess)
         assert replayed.rows == {row[0]: row for row in rows} and len(rows) > 5 and replayed.seen
-        assert not replayed.gaps and stream.shards == {(SHARDED, shard) for shard in SHARDS}
+        assert not replayed.gaps and set(stream.shards) == set(SHARDS)
         await stream.close()
 
     run(scenario)

@@ -28,7 +28,7 @@ class VitessSource:
         """`connections`: for upqueries. Raises ConfigError."""
         account = upstream.user, upstream.password
         self.upstream = upstream
-        self.stream = VitessStream(upstream.grpc, upstream.database, account, grpc_credentials(upstream))
+        self.stream = VitessStream(upstream.grpc, upstream.database, account=account, tls=grpc_credentials(upstream))
         dialect = VtgateDialect(
             upstream.database, lambda: self.stream.shards, lambda: self.stream.position, time.monotonic
         )

@@ -84,15 +84,21 @@ class VitessStream:
         address: str,
         keyspace: str,
         periods: Periods = Periods(),
+        account: tuple[str, str] = ("", ""),
+        tls: grpc.ChannelCredentials | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`address`: `host:port` of vtgate's gRPC."""
+        """`address`: `host:port` of vtgate's gRPC. `account`: user and password, which a vtgate with static accounts
+        asks for. `tls`: None for plain text."""
         self.keyspace = keyspace
         self.busy: Callable[[], bool] = lambda: False
         self.reconnects = 0
-        self._address, self._periods = address, periods
+        self._address, self._periods, self._tls = address, periods, tls
+        user, password = account
+        self._account = (("username", user), ("password", password)) if password else ()
+        self._shards: tuple[str, ...] = ()
         self._clock, self._wall_clock, self._chance = clock, wall_clock, chance
         self._assembler = VitessAssembler(keyspace, MutableGtidSet(), self._give)
         self._assembler.begun = self._on_begun
@@ -201,7 +207,7 @@ class VitessStream:
 
     async def _run(self) -> None:
         failures = 0
-        async with grpc.aio.insecure_channel(self._address, OPTIONS) as channel:
+        async with self._channel() as channel:
             # Responses are read by us: a large one takes long, and it may be none.
             opened = channel.unary_stream(
                 METHOD, request_serializer=pb.VStreamRequest.SerializeToString, response_deserializer=bytes
@@ -226,6 +232,11 @@ class VitessStream:
                 periods = self._periods
                 pause = min(periods.smallest_pause * 2.0 ** min(failures - 1, 20), periods.largest_pause)
                 await asyncio.sleep(pause * (0.5 + self._chance() / 2))
+
+    def _channel(self) -> grpc.aio.Channel:
+        if self._tls is None:
+            return grpc.aio.insecure_channel(self._address, OPTIONS)
+        return grpc.aio.secure_channel(self._address, self._tls, OPTIONS)
 
     def _lost(self) -> None:
         if self._connected:
@@ -252,7 +263,7 @@ class VitessStream:
     async def _follow(self, opened: Any) -> None:
         """Reads until the connection is lost. Raises AioRpcError, and what the assembler raises."""
         self._ended, self._received = "", False
-        call = self._call = opened(self._request())
+        call = self._call = opened(self._request(), metadata=self._account)
         while True:
             silence = self._periods.silence if self._received else max(self._periods.start, self._periods.silence)
             try:
