@@ -154,10 +154,12 @@ def to_sql_type(raw: RawColumn, collations: Mapping[int, str] = KNOWN_COLLATIONS
         return SqlType(name, scale=None if name == "date" else min(raw.decimals, 6))
     if raw.code in (FIELD_TYPE.NEWDECIMAL, FIELD_TYPE.DECIMAL):
         point, sign = (1 if raw.decimals else 0), (0 if unsigned else 1)
-        return SqlType("decimal", unsigned=unsigned, precision=raw.length - point - sign, scale=raw.decimals)
+        precision = raw.length - point - sign if raw.length else None  # vtgate tells none of what it computes
+        return SqlType("decimal", unsigned=unsigned, precision=precision, scale=raw.decimals)
     if raw.code in (FIELD_TYPE.FLOAT, FIELD_TYPE.DOUBLE):
         name = "float" if raw.code == FIELD_TYPE.FLOAT else "double"
-        return SqlType(name, unsigned=unsigned, scale=None if raw.decimals >= NO_DECIMALS else raw.decimals)
+        fixed = raw.length and raw.decimals < NO_DECIMALS  # nor how such a number is written
+        return SqlType(name, unsigned=unsigned, scale=raw.decimals if fixed else None)
     if raw.code == FIELD_TYPE.BIT:
         return SqlType("bit", length=raw.length)
     if raw.code in PLAIN:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from dataflow.messages import OwnAnswer, UpqueryRequest
 from external_upquery import passed, snapshot
 from external_upquery.passed import Passed
-from external_upquery.protocol import Answer, ResultSet
+from external_upquery.protocol import Answer, Prepared, ResultSet
 from external_upquery.snapshot import HISTORY, LOWER, BracketReader
 from gtid_tracker.bracket import Bracket, History
 from gtid_tracker.gtid import GtidSet, parse_owned
@@ -45,6 +45,15 @@ class Asked(Commands):
     """`told` gets the answers; errors are among them."""
 
     told: Callable[[Sequence[Answer]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Describing:
+    """Commands, those at `prepared` of COM_STMT_PREPARE."""
+
+    packets: bytes
+    count: int
+    prepared: tuple[int, ...]
 
 
 class Dialect(Protocol):
@@ -85,6 +94,12 @@ class Dialect(Protocol):
 
     def passed(self, sending: Any, answers: Sequence[Answer]) -> Passed:
         """What the answers to `read` say. Raises SourceError, SourceDown."""
+        ...
+
+    def describing(self, sql: str) -> Describing: ...
+
+    def described(self, sending: Describing, answers: Sequence[Answer]) -> Prepared | SourceError:
+        """The statement's columns, or why it is refused."""
         ...
 
     def position(self) -> Sequence[bytes]: ...
@@ -134,6 +149,18 @@ class MysqlDialect:
             if isinstance(answer, SourceError):
                 raise answer
         return passed.passed(answers)
+
+    def describing(self, sql: str) -> Describing:
+        packets, at = snapshot.describing(sql)
+        return Describing(b"".join(packets), len(packets), (at,))
+
+    def described(self, sending: Describing, answers: Sequence[Answer]) -> Prepared | SourceError:
+        for error in answers:
+            if isinstance(error, SourceError):
+                return error
+        answer = answers[sending.prepared[0]]
+        assert isinstance(answer, Prepared)
+        return answer
 
     def position(self) -> Sequence[bytes]:
         return (HISTORY,)

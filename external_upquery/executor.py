@@ -25,7 +25,7 @@ from external_upquery.login import CONNECT_SECONDS
 from external_upquery.passed import Passed
 from external_upquery.pool import Pool
 from external_upquery.protocol import COM_STMT_CLOSE, Answer, Prepared, ResultSet, command, query
-from external_upquery.snapshot import COMMIT, describing
+from external_upquery.snapshot import COMMIT
 from external_upquery.turns import Turns
 from external_upquery.upstream import Upstream
 from external_upquery.waiting import Waiting, part_of_reads
@@ -270,11 +270,12 @@ class Executor:
         if not self._collations:
             _, rows = await self.query(ALL_COLLATIONS, deadline=deadline)
             self._collations = {**KNOWN_COLLATIONS, **{_integer(number): str(name) for number, name in rows}}
-        packets, at = describing(sql)
-        job = self._job(packets, len(packets), database, deadline)
-        job.prepared, job.before_release = (at,), _close_statement
-        answer = _checked(await self._run(job), at)
-        assert isinstance(answer, Prepared)
+        sending = self._dialect.describing(sql)
+        job = self._job((sending.packets,), sending.count, database, deadline)
+        job.prepared, job.before_release = sending.prepared, _close_statements
+        answer = self._dialect.described(sending, await self._run(job))
+        if isinstance(answer, SourceError):
+            raise answer
         return tuple(to_result_column(column, self._collations) for column in answer.columns), answer.parameters
 
     async def _run(self, job: Job) -> list[Answer]:
@@ -497,7 +498,7 @@ def _rows_of(answers: list[Answer]) -> list[Row]:
     return answer.rows
 
 
-def _close_statement(connection: Connection, answers: list[Answer]) -> None:
+def _close_statements(connection: Connection, answers: list[Answer]) -> None:
     for answer in answers:
         if isinstance(answer, Prepared):
             connection.send_unanswered(command(COM_STMT_CLOSE, answer.statement_id.to_bytes(4, "little")))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dataflow.messages import OwnAnswer, Statement, UpqueryRequest
-from external_upquery import snapshot, vtgate_snapshot
-from external_upquery.dialect import Asked, Bracketed, Position
+from external_upquery import snapshot, vtgate_columns, vtgate_snapshot
+from external_upquery.dialect import Asked, Bracketed, Describing, Position
 from external_upquery.passed import Passed
-from external_upquery.protocol import Answer, ResultSet
+from external_upquery.protocol import Answer, Prepared, ResultSet
 from external_upquery.vtgate_places import Places
 from gtid_tracker.bracket import history_of
 from gtid_tracker.gtid import GtidSet
@@ -90,6 +90,12 @@ class VtgateDialect:
         columns, rows = (answer.layout.result_columns, answer.rows) if isinstance(answer, ResultSet) else ((), [])
         horizon = str(bracket.needed) if bracket.needed != bracket.lower else ""
         return Passed(columns, rows, str(bracket.lower), horizon)
+
+    def describing(self, sql: str) -> Describing:
+        return vtgate_columns.describing(sql, self.database, self._shards()[0])
+
+    def described(self, sending: Describing, answers: Sequence[Answer]) -> Prepared | SourceError:
+        return vtgate_columns.described(sending, answers)
 
     def position(self) -> Sequence[bytes]:
         return vtgate_snapshot.positions(self.database, self._shards())

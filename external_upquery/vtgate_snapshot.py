@@ -60,10 +60,10 @@ def plan(
     answered from the same snapshots."""
     packets = [BEGIN]
     lowers = _on_each(packets, keyspace, shards, LOWER)
-    packets.append(_use(keyspace))
+    packets.append(use(keyspace))
     rows = add(packets, statements)
     uppers = _on_each(packets, keyspace, shards, UPPER)
-    packets.append(_use(keyspace))
+    packets.append(use(keyspace))
     of_checks = add(packets, checks)
     packets.append(COMMIT)
     return Plan(b"".join(packets), len(packets), keyspace, tuple(shards), rows, lowers, uppers, of_checks, whole)
@@ -73,13 +73,14 @@ def _on_each(packets: list[bytes], keyspace: str, shards: Sequence[str], command
     """The indices of the answers."""
     found = []
     for shard in shards:
-        packets.append(_use(f"{keyspace}:{shard}"))
+        packets.append(use(f"{keyspace}:{shard}"))
         found.append(len(packets))
         packets.append(command)
     return tuple(found)
 
 
-def _use(target: str) -> bytes:
+def use(target: str) -> bytes:
+    """The command that selects a keyspace, or `keyspace:shard`."""
     return query(f"USE `{target.replace('`', '``')}`")
 
 
@@ -129,7 +130,7 @@ def positions(keyspace: str, shards: Sequence[str]) -> list[bytes]:
     session was given before could be handed over."""
     packets = [BEGIN]
     _on_each(packets, keyspace, shards, UPPER)
-    return [*packets, _use(keyspace), COMMIT]
+    return [*packets, use(keyspace), COMMIT]
 
 
 def positioned(answers: Sequence[Answer]) -> tuple[GtidSet, GtidSet]:

@@ -54,6 +54,8 @@ def raw(code: int, *, charset: int = 63, length: int = 0, decimals: int = 0, fla
         (raw(FIELD_TYPE.TINY, length=1), SqlType("tinyint", length=1)),
         (raw(FIELD_TYPE.TINY, length=3, flags=FLAG.UNSIGNED), SqlType("tinyint", unsigned=True)),
         (raw(FIELD_TYPE.NEWDECIMAL, length=12, decimals=2), SqlType("decimal", precision=10, scale=2)),
+        (raw(FIELD_TYPE.NEWDECIMAL), SqlType("decimal", scale=0)),  # of vtgate, as the next
+        (raw(FIELD_TYPE.DOUBLE), SqlType("double")),
         (
             raw(FIELD_TYPE.NEWDECIMAL, length=11, decimals=2, flags=FLAG.UNSIGNED),
             SqlType("decimal", unsigned=True, precision=10, scale=2),

@@ -1,0 +1,43 @@
+"""The columns of a statement's answers, as vtgate and a shard announce them. Pure.
+
+vtgate prepares a statement by what its plan computes. So it announces columns behind the last one that no answer has:
+those by which it sorts. And it tells no lengths of what it computes itself. A shard's MySQL prepares the same text, and
+knows both. But of which type a value is, vtgate says: it computes some values otherwise than MySQL does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pymysql.constants import FLAG
+
+from external_upquery import snapshot
+from external_upquery.columns import RawColumn
+from external_upquery.dialect import Describing
+from external_upquery.protocol import Answer, Prepared
+from external_upquery.vtgate_snapshot import use
+from sqltypes.errors import SourceError
+
+
+def describing(sql: str, keyspace: str, shard: str) -> Describing:
+    packets, at = snapshot.describing(sql)
+    commands = (use(keyspace), *packets, use(f"{keyspace}:{shard}"), *packets, use(keyspace))
+    return Describing(b"".join(commands), len(commands), (1 + at, len(packets) + 2 + at))
+
+
+def described(sending: Describing, answers: Sequence[Answer]) -> Prepared | SourceError:
+    """As `Dialect.described`."""
+    own, shards = (answers[at] for at in sending.prepared)
+    for answer in answers[: sending.prepared[0] + 1]:
+        if isinstance(answer, SourceError):
+            return answer
+    assert isinstance(own, Prepared)
+    if not isinstance(shards, Prepared) or len(shards.columns) > len(own.columns):
+        return own  # a text that means something else there, or nothing
+    columns = tuple(map(_of_both, own.columns, shards.columns))
+    return Prepared(own.statement_id, columns, own.parameters)
+
+
+def _of_both(vtgate: RawColumn, shard: RawColumn) -> RawColumn:
+    same = (vtgate.code, vtgate.flags & FLAG.UNSIGNED) == (shard.code, shard.flags & FLAG.UNSIGNED)
+    return shard if same else vtgate
