@@ -3,6 +3,8 @@
 vtgate prepares a statement by what its plan computes. So it announces columns behind the last one that no answer has:
 those by which it sorts. And it tells no lengths of what it computes itself. A shard's MySQL prepares the same text, and
 knows both. But of which type a value is, vtgate says: it computes some values otherwise than MySQL does.
+
+vtgate prepares statements that it then refuses: as it plans them it says so.
 """
 
 from __future__ import annotations
@@ -14,21 +16,24 @@ from pymysql.constants import FLAG
 from external_upquery import snapshot
 from external_upquery.columns import RawColumn
 from external_upquery.dialect import Describing
-from external_upquery.protocol import Answer, Prepared
+from external_upquery.protocol import Answer, Prepared, query
 from external_upquery.vtgate_snapshot import use
 from sqltypes.errors import SourceError
+
+PLANNED = "VEXPLAIN PLAN "
 
 
 def describing(sql: str, keyspace: str, shard: str) -> Describing:
     packets, at = snapshot.describing(sql)
-    commands = (use(keyspace), *packets, use(f"{keyspace}:{shard}"), *packets, use(keyspace))
-    return Describing(b"".join(commands), len(commands), (1 + at, len(packets) + 2 + at))
+    own = (use(keyspace), *packets, query(PLANNED + sql))
+    commands = (*own, use(f"{keyspace}:{shard}"), *packets, use(keyspace))
+    return Describing(b"".join(commands), len(commands), (1 + at, len(own) + 1 + at))
 
 
 def described(sending: Describing, answers: Sequence[Answer]) -> Prepared | SourceError:
     """As `Dialect.described`."""
     own, shards = (answers[at] for at in sending.prepared)
-    for answer in answers[: sending.prepared[0] + 1]:
+    for answer in answers[: len(answers) // 2]:  # of vtgate itself; the other half is the shard's
         if isinstance(answer, SourceError):
             return answer
     assert isinstance(own, Prepared)

@@ -61,6 +61,17 @@ def test_a_text_that_means_another_thing_at_a_shard_is_as_vtgate_says(at_shard: 
     assert described(SENDING, answers(statement(3, ID, SORTED_BY), at_shard)) == statement(3, ID, SORTED_BY)
 
 
-def test_what_vtgate_refuses_is_refused() -> None:
+def test_what_vtgate_refuses_as_it_prepares_or_as_it_plans_is_refused() -> None:
     refused = SourceError(1235, "42000", "unsupported")
     assert described(SENDING, answers(refused, statement(4, ID))) == refused
+    before, _ = SENDING.packets.split(query("VEXPLAIN PLAN SELECT 1"))
+    planned = answers(statement(3, ID), statement(4, ID))
+    planned[number_of_packets(before)] = refused
+    assert described(SENDING, planned) == refused
+
+
+def number_of_packets(data: bytes) -> int:
+    number, at = 0, 0
+    while at < len(data):
+        number, at = number + 1, at + 4 + int.from_bytes(data[at : at + 3], "little")
+    return number
