@@ -53,8 +53,8 @@ class Announced:
     """
 
     __slots__ = (
-        "_apart", "_as_bytes", "_binary", "_cache", "_end", "_eof", "_of_reads", "_told", "apart", "empty", "filled",
-        "foreign", "prepared", "several", "shown", "why",
+        "_apart", "_as_bytes", "_binary", "_cache", "_end", "_eof", "_more_prepared", "_of_reads", "_told", "apart",
+        "empty", "filled", "foreign", "prepared", "several", "shown", "why",
     )  # fmt: skip
 
     def __init__(
@@ -65,12 +65,16 @@ class Announced:
         binary: bool,
         eof: bool,
         told: Announces = NOBODY,
+        more_prepared: bool = False,
     ) -> None:
-        """`prepared`: the definitions (payloads) in the answer to COM_STMT_PREPARE. `told`: how the session is."""
+        """`prepared`: the definitions (payloads) in the answer to COM_STMT_PREPARE. `told`: how the session is.
+        `more_prepared`: there may be more of them than the answers have, as vtgate's are."""
         self.prepared = tuple(prepared)
         self.filled: bytes | None = None
         self.empty: bytes | None = None
-        self.why = "" if same_names(self.prepared, cache.columns) else OTHER_COLUMNS
+        compared = self.prepared[: len(cache.columns)] if more_prepared else self.prepared
+        self.why = "" if same_names(compared, cache.columns) else OTHER_COLUMNS
+        self._more_prepared = more_prepared
         self.several = False
         self.apart = False
         self._apart: dict[Hashable, Announced] = {}
@@ -97,8 +101,9 @@ class Announced:
             if len(self._apart) >= KEPT_READS:
                 self._apart.clear()
             found = self._apart[shown] = Announced(
-                self._cache, self.prepared, binary=self._binary, eof=self._eof, told=self._told
-            )
+                self._cache, self.prepared, binary=self._binary, eof=self._eof, told=self._told,
+                more_prepared=self._more_prepared,
+            )  # fmt: skip
             found.apart = True
         return found
 
@@ -192,8 +197,10 @@ class AnnouncedTexts:
     """What is known of all texts, by cache and its plan, by the definitions that MySQL prepares them with, and by how a
     session is told of columns."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, more_prepared: bool = False) -> None:
+        """`more_prepared`: as of `Announced`."""
         self._known: dict[tuple[object, ...], Announced] = {}
+        self._more_prepared = more_prepared
 
     def of(
         self,
@@ -211,7 +218,9 @@ class AnnouncedTexts:
         if found is None:
             if len(self._known) >= KEPT:
                 self._known.clear()
-            found = self._known[key] = Announced(cache, prepared, binary=binary, eof=eof, told=told)
+            found = self._known[key] = Announced(
+                cache, prepared, binary=binary, eof=eof, told=told, more_prepared=self._more_prepared
+            )
         return found
 
 

@@ -159,7 +159,7 @@ class Shared:
         self._matcher = matcher
         self.texts: TextMatcher[Route] = TextMatcher(matcher)
         self.grants = Grants(lambda: (system.caches_version, system.accounts.version))
-        self.announced = AnnouncedTexts()
+        self.announced = AnnouncedTexts(more_prepared=positions is not None)  # by vtgate: what it sorts by
         # How answers are recoded for a character set of results, by its name; None: not known.
         self.character_sets: dict[str, Recode | None] = dict.fromkeys(OF_BMP, to_utf8mb3)
         self.now = clock()  # as of the last tick

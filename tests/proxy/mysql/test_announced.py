@@ -51,6 +51,20 @@ def test_an_answer_without_a_temporary_table_shows_how_all_are_announced() -> No
     assert known.head(ROWS, one) == known.head(NO_ROWS, one) == head([TINY], eof=False)
 
 
+def test_what_vtgate_announces_behind_the_last_column_is_none_and_an_answer_with_it_is_refused() -> None:
+    def prepared(*definitions: bytes) -> Announced:
+        return Announced(Cache(), definitions, binary=True, eof=False, more_prepared=True)  # type: ignore[arg-type]
+
+    known = prepared(TINY, column("count(*)", 8))
+    assert not known.why and known.unknown(one)
+    known.learn([LONG], one, rows=True)
+    assert known.head(ROWS, one) == head([LONG], eof=False)
+    known = prepared(TINY, column("added", 3))
+    known.learn([TINY, column("added", 3)], one, rows=True)
+    assert known.why == OTHER_COLUMNS
+    assert prepared(column("other", 3), TINY).why == OTHER_COLUMNS == prepared().why
+
+
 def test_of_an_answer_with_a_temporary_table_one_without_rows_is_not_known() -> None:
     known = announced()
     known.learn([LONG], one, rows=True)
