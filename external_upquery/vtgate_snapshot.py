@@ -3,9 +3,9 @@
     BEGIN
     USE `keyspace:shard`; U, X       for each shard
     USE `keyspace`
-    statements
+    statements, checks
     USE `keyspace:shard`; U, O, X    for each shard
-    USE `keyspace`; checks
+    USE `keyspace`
     COMMIT
 
 In a transaction vtgate keeps one connection of each shard, to which `USE keyspace:shard` leads, too. So of each shard
@@ -56,16 +56,13 @@ def plan(
     *,
     whole: bool = True,
 ) -> Plan:
-    """`shards`: those that may answer the statements, at least one. The bracket is not that of the checks, which are
-    answered from the same snapshots."""
+    """`shards`: those that may answer the statements, at least one; the checks, where there are no statements."""
     packets = [BEGIN]
     lowers = _on_each(packets, keyspace, shards, LOWER)
     packets.append(use(keyspace))
-    rows = add(packets, statements)
+    rows, of_checks = add(packets, statements), add(packets, checks)
     uppers = _on_each(packets, keyspace, shards, UPPER)
-    packets.append(use(keyspace))
-    of_checks = add(packets, checks)
-    packets.append(COMMIT)
+    packets += use(keyspace), COMMIT
     return Plan(b"".join(packets), len(packets), keyspace, tuple(shards), rows, lowers, uppers, of_checks, whole)
 
 

@@ -59,6 +59,7 @@ class Cluster:
     def __post_init__(self) -> None:
         self._stack = ExitStack()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._commands: dict[str, tuple[str, tuple[str, ...]]] = {}  # of these
         self._etcd, self._vtctld, self._number = free_port(), free_port(), 100
 
     @property
@@ -159,6 +160,17 @@ class Cluster:
         finally:
             process.send_signal(signal.SIGCONT)
 
+    def restart_tablet(self, keyspace: str, shard: str) -> None:
+        """Returns when vtgate asks it again. Its MySQL goes on."""
+        name = f"{keyspace} {shard}"
+        program, arguments = self._commands[name]
+        self._end(name)
+        self._run(program, *arguments, name=name)
+        self.until(name, lambda: (keyspace, shard) in self.tablets())
+
+    def shards_now(self, keyspace: str) -> list[str]:
+        return [shard for of, shard in self.mysqls if of == keyspace]
+
     def restart_vtgate(self) -> None:
         """On the same ports."""
         self.stop_vtgate()
@@ -216,6 +228,7 @@ class Cluster:
         return {**os.environ, "VTDATAROOT": str(self.root), "VTROOT": str(self.root)}
 
     def _run(self, program: str, *arguments: str, name: str = "") -> None:
+        self._commands[name or program] = program, arguments
         account = (sys.executable, "-I", "-c", AS_NOBODY) if os.getuid() == 0 else ()
         with (self.root / f"{name or program}.log").open("ab") as log:
             self._running[name or program] = subprocess.Popen(

@@ -79,3 +79,16 @@ def test_the_bracket_is_the_union_of_what_the_shards_say() -> None:
 def test_what_is_no_answer_of_one_history(answers: list[bytes], error: type[Exception]) -> None:
     told = sending(Statement("SELECT x"))
     assert isinstance(read(told, decoded(told.count, *answers)), error)
+
+
+def test_checks_are_within_the_bracket_and_may_fail() -> None:
+    """A request of checks alone has no other statements that it could be the bracket of."""
+    told = plan((), "shop", ("-80",), (Statement("SELECT 1"), Statement("SELECT 2")))
+    (lower,), (upper,) = told.lowers, told.uppers
+    assert all(lower < at < upper for at in told.checks) and len(told.checks) == 2
+    refused = server.packet(server.error(1105, "HY000", "no"))
+    below, above = [DONE, texts(LEFT, f"{LEFT}:1-5")], [DONE, texts(LEFT, "", f"{LEFT}:1-6")]
+    found = read(told, decoded(told.count, DONE, *below, DONE, texts("x"), refused, *above, DONE, DONE))
+    assert not isinstance(found, Exception)
+    bracket, results = found
+    assert results == () and bracket.uncertain == GtidSet.parse(f"{LEFT}:6")

@@ -1,0 +1,378 @@
+"""`make hammer-vitess`: a proxy before a real Vitess, everything at once, while shards are split and merged, tablets,
+vtgate and a shard's MySQL are restarted; green, or what went wrong.
+
+Each transaction on a group writes one new version into all of its rows, which are on one shard. So an answer that shows
+two versions of a group is a mix; one that shows a version that nobody has sent a COMMIT for is impossible; and one that
+shows less than was committed before a read that asks for the newest is stale. Nobody compares moments of two shards:
+there is none that they share.
+
+Exit status: 0 nothing was found, 1 something was, 3 it could not be set up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pymysql
+
+from examples.lobsters.proxy_process import ProxyFailed, ProxyProcess
+from integration.clients.tools import NotObtainable
+from integration.vitess.built import programs
+from integration.vitess.cluster import Cluster, DoesNotStart, running
+from integration.vitess.operations import FOUR, Reshard
+from integration.vitess.proxy import address
+from upwell.client import Client
+from upwell.errors import UpwellError
+from upwell.freshness import Freshness
+
+KEYSPACE, TWO = "shop", ("-80", "80-")
+GROUPS, ROWS = 48, 4
+VSCHEMA = {
+    "sharded": True,
+    "vindexes": {"hash": {"type": "xxhash"}},
+    "tables": {"grouped": {"column_vindexes": [{"column": "grp", "name": "hash"}]}},
+}
+TABLE = (
+    "CREATE TABLE grouped (grp BIGINT, id BIGINT, version BIGINT, parity INT, note VARCHAR(40),"
+    " PRIMARY KEY (grp, id), KEY (parity))"
+)
+CACHES = {
+    "rows": "SELECT grp, id, version FROM grouped WHERE grp = ?",
+    "sums": "SELECT grp, MIN(version), MAX(version), COUNT(*) FROM grouped WHERE grp = ? GROUP BY grp",
+    "first": "SELECT grp, id, version FROM grouped WHERE grp = ? ORDER BY id DESC LIMIT 3",
+    "one": "SELECT grp, id, version FROM grouped WHERE grp = ? AND id = ?",
+    "pairs": "SELECT a.grp, a.version, b.version FROM grouped a JOIN grouped b ON b.grp = a.grp"
+    " WHERE a.grp = ? AND a.id = 0 AND b.id = 1",
+    "even": "SELECT grp, MIN(version), MAX(version), COUNT(*) FROM grouped WHERE parity = ? GROUP BY grp",
+}
+OF_ALL = frozenset({"even"})
+"""Those whose answers come from all shards."""
+NEWEST = Freshness(max_staleness=0.0, wait=20.0)
+MEMORY = ("1MiB", "6MiB", "64MiB")
+WRITERS, READERS, OWNERS = 2, 3, 2
+PAUSE = 1.0  # seconds of load between two disturbances
+STUCK = 60.0
+SHOWN = 5  # findings that are printed
+
+
+@dataclass
+class Versions:
+    """Of each group: up to which version a COMMIT was sent, and up to which one was confirmed."""
+
+    sent: list[int] = field(default_factory=lambda: [0] * GROUPS)
+    committed: list[int] = field(default_factory=lambda: [0] * GROUPS)
+
+
+@dataclass
+class Scene:
+    """What all have in common. `findings`: what was wrong; `log`: what was done, and when."""
+
+    cluster: Cluster
+    proxy: ProxyProcess
+    rng: random.Random
+    versions: Versions = field(default_factory=Versions)
+    findings: list[str] = field(default_factory=list)
+    tally: Counter[str] = field(default_factory=Counter)
+    log: list[str] = field(default_factory=list)
+    started: float = field(default_factory=monotonic)
+
+    def note(self, what: str) -> None:
+        self.log.append(f"{monotonic() - self.started:7.1f} s  {what}")
+
+    def judge(self, cache: str, rows: Iterable[Sequence[Any]], least: Sequence[int], what: str) -> None:
+        """`least`: of each group the version that the answer must have."""
+        seen: dict[int, set[int]] = {}
+        for row in rows:
+            seen.setdefault(row[0], set()).update(row[1:3] if cache in ("sums", "even", "pairs") else row[2:3])
+        for group, found in seen.items():
+            versions = sorted(found)
+            wrong = ""
+            if len(versions) != 1:
+                wrong = "a mix"
+            elif versions[-1] > self.versions.sent[group]:
+                wrong = f"impossible: {self.versions.sent[group]} were sent"
+            elif versions[0] < least[group]:
+                wrong = f"stale: {least[group]} was committed before"
+            if wrong:
+                self.findings.append(f"{what} {cache}: group {group} has {versions}, {wrong}")
+
+
+class Worker(ABC, threading.Thread):
+    """Does something again and again until it is told to stop. What may happen while something is restarted is no
+    finding."""
+
+    def __init__(self, scene: Scene, name: str, seed: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.scene, self.rng, self.over = scene, random.Random(seed), threading.Event()
+
+    def run(self) -> None:
+        while not self.over.is_set():
+            try:
+                with self.connected() as connection:
+                    while not self.over.is_set():
+                        self.step(connection)
+            except (pymysql.err.MySQLError, UpwellError, OSError) as error:
+                self.scene.tally[f"{self.name.split()[0]} begun anew: {type(error).__name__}"] += 1
+                self.over.wait(0.05)
+            except Exception as error:  # noqa: BLE001 - a thread's top level: it is a finding
+                self.scene.findings.append(f"{self.name}: {error!r}")
+                return
+
+    @abstractmethod
+    def connected(self) -> Any: ...
+
+    @abstractmethod
+    def step(self, connection: Any) -> None: ...
+
+
+def write_version(connection: pymysql.Connection[Any], scene: Scene, group: int) -> int:
+    """One transaction on a group. The version that it has committed."""
+    with connection.cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute(f"SELECT version FROM grouped WHERE grp = {group} AND id = 0 FOR UPDATE")
+        ((found,),) = cursor.fetchall()
+        if found < scene.versions.committed[group]:
+            raise AssertionError(f"group {group} is at {found}, and {scene.versions.committed[group]} was committed")
+        scene.versions.committed[group] = found  # one that was not answered has become one
+        cursor.execute(f"UPDATE grouped SET version = {found + 1}, note = 'v{found + 1}' WHERE grp = {group}")
+        scene.versions.sent[group] = found + 1
+        cursor.execute("COMMIT")
+        scene.versions.committed[group] = found + 1
+    scene.tally["versions committed"] += 1
+    return int(found) + 1
+
+
+class Writer(Worker):
+    """Writes the groups of its own, through vtgate."""
+
+    def __init__(self, scene: Scene, number: int, seed: str) -> None:
+        super().__init__(scene, f"writer {number}", seed)
+        self.groups = [group for group in range(GROUPS) if group % (WRITERS + OWNERS) == number]
+
+    def connected(self) -> Any:
+        return closing(self.scene.cluster.connect(KEYSPACE))
+
+    def step(self, connection: pymysql.Connection[Any]) -> None:
+        write_version(connection, self.scene, self.rng.choice(self.groups))
+
+
+class Owner(Writer):
+    """Likewise through the proxy, where it must be shown what it has written."""
+
+    def connected(self) -> Any:
+        return closing(session(self.scene))
+
+    def step(self, connection: pymysql.Connection[Any]) -> None:
+        group = self.rng.choice(self.groups)
+        if self.rng.random() < 0.3:
+            write_version(connection, self.scene, group)
+        least = list(self.scene.versions.committed)
+        read_by_session(connection, self.scene, self.rng, group, [
+            version if other in self.groups else 0 for other, version in enumerate(least)
+        ], "its own writes by")  # fmt: skip
+
+
+class SessionReader(Worker):
+    def connected(self) -> Any:
+        return closing(session(self.scene))
+
+    def step(self, connection: pymysql.Connection[Any]) -> None:
+        read_by_session(connection, self.scene, self.rng, self.rng.randrange(GROUPS), [0] * GROUPS, "in a session")
+
+
+class ClientReader(Worker):
+    """By gRPC; now and then it asks for the newest."""
+
+    def connected(self) -> Any:
+        return Client(self.scene.proxy.target)
+
+    def step(self, connection: Client) -> None:
+        name, group = self.rng.choice([*CACHES]), self.rng.randrange(GROUPS)
+        newest = self.rng.random() < 0.15
+        least = list(self.scene.versions.committed) if newest else [0] * GROUPS
+        answer = connection.cache(name).get(*parameters(name, group, self.rng), fresh=NEWEST if newest else None)
+        self.scene.tally[f"by gRPC: {answer.served}"] += 1
+        self.scene.judge(name, answer, least, f"{answer.served} ({answer.why}), newest {newest},")
+
+
+def session(scene: Scene) -> pymysql.Connection[Any]:
+    return pymysql.connect(
+        host="127.0.0.1", port=scene.proxy.mysql_port, user="root", database=KEYSPACE, autocommit=True,
+        ssl_disabled=True, read_timeout=STUCK,
+    )  # fmt: skip
+
+
+def parameters(name: str, group: int, rng: random.Random) -> tuple[int, ...]:
+    if name in OF_ALL:
+        return (group % 2,)
+    return (group, rng.randrange(ROWS)) if name == "one" else (group,)
+
+
+def read_by_session(
+    connection: pymysql.Connection[Any], scene: Scene, rng: random.Random, group: int, least: Sequence[int], what: str
+) -> None:
+    name = rng.choice([*CACHES])
+    text = CACHES[name].replace("?", "%s") % parameters(name, group, rng)
+    with connection.cursor() as cursor:
+        cursor.execute(text)
+        rows = cursor.fetchall()
+        scene.tally["in sessions"] += 1
+        if rng.random() < 0.05:
+            cursor.execute("EXPLAIN LAST STATEMENT")
+            scene.tally[f"in sessions: {cursor.fetchall()[0][0]} (one of twenty)"] += 1
+    scene.judge(name, rows, least, what)
+
+
+# -- what is done meanwhile --------------------------------------------------------------------------------------------
+
+
+def disturbances(scene: Scene) -> Iterator[tuple[str, Callable[[], None]]]:
+    """One lap: the shards are split, and merged again behind it."""
+    cluster = scene.cluster
+    split, state = Reshard(cluster, KEYSPACE, FOUR), scene.rng
+
+    def tablet() -> None:
+        cluster.restart_tablet(KEYSPACE, state.choice(cluster.shards_now(KEYSPACE)))
+
+    yield "a tablet is restarted", tablet
+    yield "vtgate is restarted", cluster.restart_vtgate
+    yield "the shards are copied", split.begin
+    yield "traffic is switched to four shards", split.switch
+    yield "the two are removed", split.complete
+    yield "a tablet of the four is restarted", tablet
+    yield "vtgate is restarted again", cluster.restart_vtgate
+    merge = Reshard(cluster, KEYSPACE, TWO)
+    yield "the shards are copied back", merge.begin
+    yield "traffic is switched to two shards", merge.switch
+    yield "the four are removed", merge.complete
+
+
+def at_rest(scene: Scene, client: Client) -> None:
+    """Nobody writes: each answer is vtgate's, and is held."""
+    limit = monotonic() + STUCK
+    for name, sql in CACHES.items():
+        keys = {parameters(name, group, scene.rng) for group in range(GROUPS)}
+        for key in sorted(keys):
+            expected = sorted(scene.cluster.execute(KEYSPACE, sql.replace("?", "%s") % key))
+            while True:
+                answer = client.cache(name).get(*key)
+                found = sorted(map(tuple, answer))
+                if found == expected and answer.served == "hit":
+                    break
+                if monotonic() > limit:
+                    scene.findings.append(f"at rest {name} {key}: {answer.served} {answer.why} {found} for {expected}")
+                    return
+            scene.tally["compared at rest"] += 1
+
+
+def one_lap(scene: Scene, client: Client, seed: str, *, brief: bool = False) -> None:
+    workers: list[Worker] = [Writer(scene, number, f"{seed} {number}") for number in range(WRITERS)]
+    workers += [Owner(scene, WRITERS + number, f"{seed} own {number}") for number in range(OWNERS)]
+    for number in range(1 if brief else READERS):
+        workers.append(SessionReader(scene, f"reader {number}", f"{seed} reads {number}"))
+        workers.append(ClientReader(scene, f"client {number}", f"{seed} calls {number}"))
+    for worker in workers:
+        worker.start()
+    pause = threading.Event()
+    try:
+        pause.wait(PAUSE)
+        for what, done in disturbances(scene):
+            scene.note(what)
+            done()
+            pause.wait(PAUSE)
+            if scene.findings:
+                break
+    finally:
+        for worker in workers:
+            worker.over.set()
+        for worker in workers:
+            worker.join(STUCK)
+    scene.findings += [f"{worker.name} does not end" for worker in workers if worker.is_alive()]
+    scene.note("at rest")
+    if not scene.findings:
+        at_rest(scene, client)
+    scene.tally["laps"] += 1
+
+
+@contextmanager
+def set_up(seed: int) -> Iterator[tuple[Scene, Client]]:
+    """Raises NotObtainable, DoesNotStart, ProxyFailed."""
+    rng = random.Random(seed)
+    with ExitStack() as stack:
+        cluster = stack.enter_context(running(programs(), {KEYSPACE: TWO}))
+        cluster.apply_vschema(KEYSPACE, VSCHEMA)
+        cluster.execute(KEYSPACE, TABLE)
+        for group in range(GROUPS):
+            rows = ", ".join(f"({group}, {number}, 0, {group % 2}, '')" for number in range(ROWS))
+            cluster.execute(KEYSPACE, f"INSERT INTO grouped (grp, id, version, parity, note) VALUES {rows}")
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="upwell-hammer-")))
+        options = ["--check", f"--memory-limit={rng.choice(MEMORY)}", "--own-writes-wait=30s"]
+        proxy = ProxyProcess(
+            address(cluster, KEYSPACE), folder, options=options, grpc_port=0, http_port=0, mysql_port=0
+        )
+        stack.callback(proxy.stop)
+        client = stack.enter_context(proxy.wait_ready())
+        for name, sql in CACHES.items():
+            client.create_cache(sql, name=name)
+        scene = Scene(cluster, proxy, rng)
+        yield scene, client
+        log = proxy.log.read_text(errors="replace").splitlines()
+        scene.findings += [line for line in log if "[error" in line and "history is lost" not in line]
+        if (status := proxy.wait(0)) is not None:
+            scene.findings.append(f"the proxy ended with status {status}: {log[-5:]}")
+        status_now = None
+        with suppress(UpwellError):
+            status_now = client.status()
+        if status_now is not None:
+            scene.tally |= Counter(
+                {f"the proxy's {name}": count for name, count in status_now.counters.items() if count}
+            )
+
+
+def hammer(seconds: float, seed: int, *, brief: bool = False) -> Scene:
+    """Laps until the time is over, at least one. Raises as `set_up`."""
+    with set_up(seed) as (scene, client):
+        end = monotonic() + seconds
+        while not scene.findings and (not scene.tally["laps"] or monotonic() < end):
+            try:
+                one_lap(scene, client, f"{seed}.{scene.tally['laps']}", brief=brief)
+            except (DoesNotStart, UpwellError, pymysql.err.MySQLError, AssertionError, TimeoutError) as error:
+                scene.findings.append(f"broken: {error!r}")
+    return scene
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m integration.vitess.hammer", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60, help="at least one lap is made")
+    parser.add_argument("--seed", type=int, default=None, help="what is written, read and done, not when")
+    options = parser.parse_args(arguments)
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
+    try:
+        scene = hammer(options.seconds, seed)
+    except (NotObtainable, DoesNotStart, ProxyFailed, OSError) as error:
+        print(error, file=sys.stderr)
+        return 3
+    print("\n".join([f"seed {seed}", *(f"  {count:>10,}  {name}" for name, count in sorted(scene.tally.items()))]))
+    print("\n".join(["what was done", *scene.log]))
+    print(
+        "\n".join(
+            [f"{len(scene.findings)} findings", *scene.findings[:SHOWN]] if scene.findings else ["nothing was found"]
+        )
+    )
+    return 1 if scene.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
