@@ -101,6 +101,11 @@ hammer: $(RUN_READY)  ## everything at once on a real MySQL, restarts and kills 
 	@$(COMPILE)
 	@$(PY) -m integration.hammer.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
+.PHONY: hammer-vitess
+hammer-vitess: $(DEV_READY)  ## likewise on a real Vitess, whose shards are split and merged: SECONDS=n SEED=n (needs Go)
+	@$(COMPILE)
+	@$(PY) -m integration.vitess.hammer $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+
 .PHONY: oracle oracle-mutants
 oracle: $(DEV_READY)  ## random queries over the whole language compared with MySQL: SECONDS=n SEED=n ROUNDS=n ARGS='--keep DIR'
 	@$(COMPILE)

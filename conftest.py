@@ -24,19 +24,13 @@ LOADS = frozenset({"integration/test_hammer.py", "integration/test_hammer_mutant
 # They share a proxy and its Spark (`integration/filler.py`).
 FILLS = frozenset({"integration/test_audit.py", "integration/test_bulk_clusters.py", "integration/test_bulk_fills.py"})
 # They share a Vitess, which has to be built the first time; those that have one of their own would starve others.
-VITESS = frozenset({"integration/test_vitess_brackets.py", "integration/test_vitess_source.py"})
-VITESS |= {
-    "integration/test_vitess_stream.py",
-    "integration/test_vitess_proxy.py",
-    "integration/test_vitess_sessions.py",
-}
-VITESS |= {"integration/test_vitess_stream.py", "integration/test_vitess_reshard.py"}
+VITESS = frozenset(f"integration/{path.name}" for path in Path(__file__).parent.glob("integration/test_vitess_*.py"))
 TOGETHER = {"loads": LOADS, "fills": FILLS, "vitess": VITESS}
 # Seconds that a piece takes, where it is long. `make test` prints the slowest tests.
 SECONDS = {
     "loads": 120,
     "fills": 100,
-    "vitess": 50,
+    "vitess": 400,
     "integration/test_clients.py": 90,
     "integration/test_binlog_on_spark.py": 80,
     "integration/test_binlog_history.py": 50,

@@ -148,7 +148,11 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
     source = source_of(config.upstream, config.upquery_connections)
     upstream, stream, executor = source.upstream, source.stream, source.upqueries
     events = StreamEvents()
-    version = await source.start(events)
+    try:
+        version = await source.start(events)
+    except BaseException:
+        await source.stop(KILLS)
+        raise
     engine = engine_for(config, stream)
     engine.shards_of = by_root(source.shards_of)
     pump = Pump(engine, executor, config.upquery_timeout)

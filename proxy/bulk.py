@@ -346,6 +346,8 @@ class Bulk:
         await fill.fill(slices, DirectAsker(self._pump, progress))
 
     async def _by_spark(self, fill: BulkFill, slices: Iterator[Slice], progress: FillProgress) -> None:
+        if self._upstream.kind != "mysql":
+            raise SparkUnavailable("Spark asks MySQL servers, and the upstream is a vtgate")
         progress.stage = "waiting for another fill by Spark" if self._one_by_spark.locked() else "starting Spark"
         async with self._one_by_spark:
             if self.spark.pid is None:

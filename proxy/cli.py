@@ -133,7 +133,15 @@ def run_doctor(as_json: bool, **options: str | None) -> None:
     from sqltypes.source_checks import Severity
 
     url, connections = upstream_from_process(by_name(options))
-    findings = check(parse_upstream(url), connections=connections)
+    upstream = parse_upstream(url)
+    # What is logged on the way is told by the findings.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    if upstream.kind == "vitess":
+        from proxy import vitess_doctor
+
+        findings = vitess_doctor.check(upstream)
+    else:
+        findings = check(upstream, connections=connections)
     if as_json:
         print_json([asdict(finding) | {"severity": finding.severity.value} for finding in findings])
     else:
@@ -157,7 +165,7 @@ doctor = click.Command(
     "doctor",
     callback=run_doctor,
     params=[setting_option(BY_NAME[name]) for name in ("upstream", "upstream-file", "config", "upquery-connections")],
-    help="Check the MySQL behind: version, GTIDs, binlog, privileges; each finding with the statement that mends it.",
+    help="Check the MySQL or Vitess behind: version, GTIDs, stream, privileges; each finding with what mends it.",
 )
 doctor = json_option(doctor)
 

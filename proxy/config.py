@@ -161,7 +161,13 @@ class Setting:
 
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("upstream", parse_text, None, "URL", "the MySQL behind: mysql://user:password@host:port[/database]"),
+    Setting(
+        "upstream",
+        parse_text,
+        None,
+        "URL",
+        "what is behind: mysql://user:password@host:port[/database], or vitess://...",
+    ),
     Setting("upstream-file", parse_text, None, "FILE", "a file with that address: command lines are visible to others"),
     Setting("config", parse_text, None, "FILE", "settings and [[cache]] tables as TOML"),
     Setting("mysql-listen", parse_listen, "127.0.0.1:3307", "HOST:PORT", "where MySQL's protocol is spoken"),

@@ -14,9 +14,13 @@ from external_upquery.executor import Executor
 from external_upquery.upstream import Upstream
 from external_upquery.vitess_schema import VitessSchema
 from external_upquery.vtgate_dialect import VtgateDialect
-from sqltypes.errors import ConfigError
+from external_upquery.vtgate_release import ASK as RELEASE
+from external_upquery.vtgate_release import release_of
+from sqltypes.errors import ConfigError, SourceError
 from vstream.source import Sink
 from vstream.vitess import VitessStream
+
+NO_KEYSPACE = 1049  # vtgate's error
 
 
 class VitessSource:
@@ -40,7 +44,17 @@ class VitessSource:
         return self._places.of_keyed(rows)
 
     async def start(self, sink: Sink) -> str:
-        version = await self.upqueries.start()
+        try:
+            version = await self.upqueries.start()
+        except SourceError as error:
+            if error.errno != NO_KEYSPACE:
+                raise
+            raise ConfigError(
+                f"vtgate has no keyspace {self.upstream.database!r} ({error.message}): one is wanted that SHOW VSCHEMA"
+                " KEYSPACES names"
+            ) from error
+        _, rows = await self.upqueries.query(RELEASE)
+        release_of(str(rows[0][0]))
         await self.stream.start(sink)
         return version
 

@@ -238,8 +238,8 @@ def read_by_session(
 # -- what is done meanwhile --------------------------------------------------------------------------------------------
 
 
-def disturbances(scene: Scene) -> Iterator[tuple[str, Callable[[], None]]]:
-    """One lap: the shards are split, and merged again behind it."""
+def disturbances(scene: Scene, *, brief: bool) -> Iterator[tuple[str, Callable[[], None]]]:
+    """One lap: the shards are split, and merged again behind it. `brief`: only split."""
     cluster = scene.cluster
     split, state = Reshard(cluster, KEYSPACE, FOUR), scene.rng
 
@@ -252,6 +252,8 @@ def disturbances(scene: Scene) -> Iterator[tuple[str, Callable[[], None]]]:
     yield "traffic is switched to four shards", split.switch
     yield "the two are removed", split.complete
     yield "a tablet of the four is restarted", tablet
+    if brief:
+        return
     yield "vtgate is restarted again", cluster.restart_vtgate
     merge = Reshard(cluster, KEYSPACE, TWO)
     yield "the shards are copied back", merge.begin
@@ -288,7 +290,7 @@ def one_lap(scene: Scene, client: Client, seed: str, *, brief: bool = False) -> 
     pause = threading.Event()
     try:
         pause.wait(PAUSE)
-        for what, done in disturbances(scene):
+        for what, done in disturbances(scene, brief=brief):
             scene.note(what)
             done()
             pause.wait(PAUSE)

@@ -61,7 +61,8 @@ CAMPAIGNS = (
     Campaign("bindings", 0.05, ("SECONDS={seconds}", "SEED={seed}")),
     Campaign("sessions", 0.05, ("SECONDS={seconds}", "SEED={seed}")),
     Campaign("fuzz", 0.1, ("SECONDS={seconds}", "SEED={seed}")),
-    Campaign("hammer", 0.15, ("SECONDS={seconds}", "SEED={seed}")),
+    Campaign("hammer", 0.1, ("SECONDS={seconds}", "SEED={seed}")),
+    Campaign("hammer-vitess", 0.05, ("SECONDS={seconds}", "SEED={seed}")),
 )
 
 
