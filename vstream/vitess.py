@@ -22,6 +22,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import grpc
@@ -29,21 +30,20 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from dataflow.messages import Gap, StreamEvent
-from gtid_tracker.bracket import History, history_of
+from gtid_tracker.bracket import NOTHING, History, history_of
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
-from sqltypes.errors import UpwellError
+from sqltypes.errors import SourceDown, UpwellError
 from sqltypes.schema import Table
 from vstream import vitess_pb2 as pb
 from vstream.broken import MALFORMED, StreamBroken
 from vstream.source import Sink
 from vstream.vitess_assemble import VitessAssembler
 from vstream.vitess_errors import Verdict, at_the_start, later, not_followed, not_told
+from vstream.vitess_look import request_of, where_shards_are
 
 _log = structlog.get_logger(__name__)
 
 METHOD = "/vtgateservice.Vitess/VStream"
-CURRENT = "current"
-ALL_TABLES = "/.*/"
 LARGEST_RESPONSE = 16 << 20
 """Bytes: what a vtgate sends at most, as it is set up by default. gRPC makes one piece of it, in one step that takes
 0.8 ms a MB. Most have 250 kB; a larger one has a single row."""
@@ -64,11 +64,13 @@ MOST_REFUSALS = 3  # in a row, without anything else, after which our position c
 @dataclass(frozen=True, slots=True)
 class Periods:
     """Seconds. `start`: in which every shard must have told where it is; `heartbeat`: after which vtgate says that it
-    is there; `silence`: without a word, after which the connection counts as dead; the pauses: between two attempts."""
+    is there; `silence`: without a word, after which the connection counts as dead; `look`: between two looks at where
+    the shards are; the pauses: between two attempts."""
 
     start: float = 15.0
     heartbeat: int = 1
     silence: float = 3.0
+    look: float = 1.0
     smallest_pause: float = 0.2
     largest_pause: float = 30.0
 
@@ -112,6 +114,10 @@ class VitessStream:
         self._last = ""  # how the last one ended
         self._refused = ""
         self._refusals = 0
+        # What the shards had when this connection was made; None until they have told. Before all that is received,
+        # a heartbeat does not say that the position is theirs.
+        self._goal: GtidSet | None = NOTHING
+        self._moved = ""  # there are other shards than those that are followed: which
         self._missed = ""  # why what was missed is missed, until all shards have told where they are now
         self._received_at = clock()
         self._current_at = wall_clock()  # when the position was the source's, as far as is known
@@ -159,15 +165,22 @@ class VitessStream:
         self._assembler.unwant(qualified)
 
     def lag(self) -> float:
-        if not self._connected:
+        if not self._is_current:
             return max(0.0, self._wall_clock() - self._current_at)
         silence = self._clock() - self._received_at
         return self._assembler.behind + (silence if silence > 2 * self._periods.heartbeat else 0.0)
 
     def age(self) -> float:
-        if not self._connected:
+        if not self._is_current:
             return max(0.0, self._wall_clock() - self._current_at)
         return self._assembler.behind + max(0.0, self._clock() - self._received_at)
+
+    @property
+    def _is_current(self) -> bool:
+        """Whether what is received tells how far behind the position is."""
+        if self._goal is not None and self._goal is not NOTHING and self._assembler.position.covers(self._goal):
+            self._goal = NOTHING
+        return self._connected and self._goal is NOTHING
 
     def reconnect(self, reason: str) -> None:
         self._end(reason)
@@ -209,9 +222,10 @@ class VitessStream:
         failures = 0
         async with self._channel() as channel:
             # Responses are read by us: a large one takes long, and it may be none.
-            opened = channel.unary_stream(
+            streaming = channel.unary_stream(
                 METHOD, request_serializer=pb.VStreamRequest.SerializeToString, response_deserializer=bytes
             )
+            opened = partial(streaming, metadata=self._account)
             while True:
                 try:
                     await self._follow(opened)
@@ -239,31 +253,28 @@ class VitessStream:
         return grpc.aio.secure_channel(self._address, self._tls, OPTIONS)
 
     def _lost(self) -> None:
-        if self._connected:
+        if self._is_current:
             self._current_at = self._wall_clock() - self._assembler.behind - (self._clock() - self._received_at)
         if self._call is not None:
             self._call.cancel()  # what is wrong with a stream that is there is known by us only
         self._connected, self._call = False, None
         self._assembler.reset()
 
-    def _request(self) -> pb.VStreamRequest:
-        known = self._assembler.positions
-        gtids = [pb.ShardGtid(keyspace=keyspace, shard=shard, gtid=gtid) for (keyspace, shard), gtid in known.items()]
-        return pb.VStreamRequest(
-            tablet_type=pb.PRIMARY,
-            vgtid=pb.VGtid(shard_gtids=gtids or [pb.ShardGtid(keyspace=self.keyspace, gtid=CURRENT)]),
-            filter=pb.Filter(rules=[pb.Rule(match=ALL_TABLES)]),
-            flags=pb.VStreamFlags(
-                heartbeat_interval=self._periods.heartbeat,
-                include_reshard_journal_events=True,
-                exclude_keyspace_from_table_name=True,
-            ),
-        )
-
     async def _follow(self, opened: Any) -> None:
         """Reads until the connection is lost. Raises AioRpcError, and what the assembler raises."""
-        self._ended, self._received = "", False
-        call = self._call = opened(self._request(), metadata=self._account)
+        self._ended, self._moved, self._received = "", "", False
+        resumed = self._assembler.complete
+        self._goal = None if resumed else NOTHING
+        call = self._call = opened(request_of(self.keyspace, self._assembler.positions, self._periods.heartbeat))
+        looking = asyncio.get_running_loop().create_task(self._look(opened)) if resumed else None
+        try:
+            await self._read(call)
+        finally:
+            if looking is not None:
+                looking.cancel()
+                await asyncio.wait((looking,))
+
+    async def _read(self, call: Any) -> None:
         while True:
             silence = self._periods.silence if self._received else max(self._periods.start, self._periods.silence)
             try:
@@ -284,9 +295,34 @@ class VitessStream:
             self._received_at, self._assembler.received_at = self._clock(), self._wall_clock()
             await self._feed(response)
             self._received = True
-            if not self._connected and self._assembler.complete:
-                self._connected, self._refused = True, ""
-                _log.info("following the stream of vtgate", keyspace=self.keyspace, address=self._address)
+            self._look_connected()
+
+    def _look_connected(self) -> None:
+        if not self._connected and self._received and self._assembler.complete and self._goal is not None:
+            self._connected, self._refused = True, ""
+            _log.info("following the stream of vtgate", keyspace=self.keyspace, address=self._address)
+
+    async def _look(self, opened: Any) -> None:
+        """Whether the shards that are followed are those that serve, and what they have. While they are split or
+        merged there are others for a moment: the stream comes to them."""
+        limit = self._clock() + self._periods.start
+        while True:
+            try:
+                async with asyncio.timeout(self._periods.start):
+                    shards, executed = await where_shards_are(opened, self.keyspace)
+            except (grpc.aio.AioRpcError, SourceDown, StreamBroken, DecodeError, TimeoutError, *MALFORMED) as error:
+                _log.warning("the shards do not tell where they are", reason=str(error)[:500])
+            else:
+                if shards == self._assembler.positions.keys():
+                    self._goal = executed
+                    self._look_connected()
+                    return
+                if self._clock() >= limit:
+                    names = ", ".join(sorted("/".join(shard) for shard in shards))
+                    self._moved = f"other shards serve than were followed: {names}"
+                    self._end(self._moved)
+                    return
+            await asyncio.sleep(self._periods.look)
 
     async def _feed(self, response: bytes) -> None:
         """In slices. While whoever takes the transactions is busy with a large one, none is read."""
@@ -324,7 +360,9 @@ class VitessStream:
 
     async def _on_cancelled(self, call: Any) -> None:
         """By us, or by vtgate: gRPC's client makes the same of both."""
-        if self._ended:
+        if self._moved:
+            self._begin_anew(self._moved)
+        elif self._ended:
             self._interrupted(self._ended)
         else:
             self._on_error(grpc.StatusCode.CANCELLED, await call.details() or "")

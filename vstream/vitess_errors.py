@@ -19,7 +19,8 @@ from grpc import StatusCode
 
 from sqltypes.errors import ConfigError, SourceDown, SourceError, UpwellError
 
-LOST = ("purged", "GTIDSet Mismatch", "errno 1236", "errno 1789", "provided in VGTID", "larger than max")
+PURGED = ("purged required binary logs", "purged binary logs", "errno 1236", "errno 1789")
+LOST = (*PURGED, "GTIDSet Mismatch", "provided in VGTID", "larger than max")
 """What vtgate's message has where it cannot go on from our position: binlogs that are gone, transactions that are not
 in this history, a shard that is no more, a response that is too large for one of both. (Bare numbers are in every
 position, which errors quote.)"""

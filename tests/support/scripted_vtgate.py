@@ -21,6 +21,7 @@ from typing import Any
 
 import grpc
 
+from tests.support.vitess_events import LEFT, RIGHT, response, told_where
 from tests.support.waiting import until
 from vstream import vitess_pb2 as pb
 
@@ -42,11 +43,17 @@ def forever() -> bool:
 
 
 class ScriptedVtgate:
-    """`requests`: what it was asked, call by call. `failures`: what is wrong with a script, not with who reads it."""
+    """`requests`: what it was asked, call by call. `failures`: what is wrong with a script, not with who reads it.
+
+    Calls without heartbeats are those of who looks only where the shards are. They are no part of the scripts: they
+    are told `now`, and counted in `looks`.
+    """
 
     def __init__(self, answer: Answer | None = None) -> None:
         """`answer`: makes the steps of a call; not given: the calls are those of `play`, in turn."""
         self.requests: list[pb.VStreamRequest] = []
+        self.looks = 0
+        self.now: dict[str, int] = {} if answer else {LEFT: 9, RIGHT: 5}
         self.failures: list[Exception] = []
         self.port = 0
         self._answer = answer or self._next_script
@@ -69,10 +76,19 @@ class ScriptedVtgate:
         for step in self._scripts[number]:
             yield step
 
+    async def _told_now(self) -> AsyncIterator[Step]:
+        for shard, number in list(self.now.items()):
+            yield response(*told_where(shard, number, dict.fromkeys(self.now, "current")))
+        yield forever
+
     async def _stream(self, request: pb.VStreamRequest, context: Any) -> AsyncIterator[pb.VStreamResponse | bytes]:
-        self.requests.append(request)
+        looks = request.flags.heartbeat_interval == 0
+        if looks:
+            self.looks += 1
+        else:
+            self.requests.append(request)
         try:
-            async for step in self._answer(request):
+            async for step in self._told_now() if looks and self.now else self._answer(request):
                 if step is END:
                     return
                 if isinstance(step, Abort):

@@ -13,7 +13,7 @@ from tests.support.vitess_events import KEYSPACE, T
 from vstream.source import Sink
 from vstream.vitess import Periods, VitessStream
 
-PATIENT = Periods(start=60, silence=60, smallest_pause=0.001, largest_pause=0.005)
+PATIENT = Periods(start=60, silence=60, look=0.005, smallest_pause=0.001, largest_pause=0.005)
 """Nothing is given up for the clock's sake, and nothing waits."""
 U = replace(T, name="u")
 ALL = frozenset({"id", "name", "n"})

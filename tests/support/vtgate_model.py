@@ -119,7 +119,8 @@ class ModelKeyspace:
 
     def changed(self) -> None:
         """Whoever streams looks for what is new."""
-        self._changed.set()
+        told, self._changed = self._changed, asyncio.Event()
+        told.set()
 
     def reshard(self, old: Sequence[str], new: Sequence[str]) -> None:
         """The rows of the old shards are those of the new ones from now on."""
@@ -149,11 +150,11 @@ class ModelKeyspace:
         fields: set[tuple[str, str]] = set()
         waiting: set[str] = set()
         while True:
-            self._changed.clear()
+            changed = self._changed
             behind = [name for name, number in at.items() if name not in waiting and self._is_behind(name, number)]
             if not behind:
                 yield response(HEARTBEAT)
-                await self._changed.wait()
+                await changed.wait()
                 continue
             name = self.rng.choice(behind)
             number = at[name]

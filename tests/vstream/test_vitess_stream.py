@@ -317,6 +317,72 @@ def test_a_vtgate_that_is_started_anew() -> None:
     run(scenario)
 
 
+def test_a_heartbeat_does_not_say_that_a_resumed_stream_is_where_the_shards_are() -> None:
+    """vtgate sends it, too, while it looks for a tablet. What the shards have is asked beside."""
+
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        let, cut = asyncio.Event(), asyncio.Event()
+        now = [COMMITTED_AT + 1.0]
+        again = (response(HEARTBEAT), let, response(*insert(10, 1)), response(HEARTBEAT), forever)
+        async with vtgate(None, (*BEGUN, response(HEARTBEAT), cut, END), again) as gate:
+            gate.now[LEFT] = 10
+            stream = VitessStream(gate.address, KEYSPACE, PATIENT, clock=lambda: 7.0, wall_clock=lambda: now[0])
+            await stream.start(given.append)
+            await until(lambda: stream.connected)
+            assert stream.lag() == 0.0 == stream.age()
+            cut.set()
+            await until(lambda: len(gate.requests) == 2 and stream.connected)
+            now[0] += 30.0
+            assert stream.lag() == 30.0 == stream.age() and gate.looks == 1
+            let.set()
+            await until(lambda: stream.lag() == 0.0)
+            assert given == [Progress(Gtid(SERVERS[LEFT], 10))]
+            await stream.close()
+
+    run(scenario)
+
+
+def test_a_resumed_stream_is_no_connection_before_all_shards_have_told() -> None:
+    async def scenario() -> None:
+        cut, let = asyncio.Event(), asyncio.Event()
+        async with (
+            vtgate(None, (*BEGUN, cut, END), (response(HEARTBEAT), let, response(*insert(10, 1)), forever)) as gate,
+            following(gate, lambda event: None) as stream,
+        ):
+            gate.now = {LEFT: 9, RIGHT: "current"}  # type: ignore[dict-item]  # it does not tell
+            await until(lambda: stream.connected)
+            cut.set()
+            await until(lambda: gate.looks == 1)
+            let.set()
+            await until(lambda: stream.position == set_of(left=10, right=5))
+            assert not stream.connected
+
+    run(scenario)
+
+
+def test_shards_that_are_no_more_are_not_followed_for_ever() -> None:
+    """They were split or merged while nobody read, and nothing is left that would tell."""
+
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        now = {"-40": 7, "40-80": 8}
+        anew = [
+            response(*made.told_where(shard, number, dict.fromkeys(now, "current") | {"-40": 7}))
+            for shard, number in now.items()
+        ]
+        async with vtgate(None, (*BEGUN, END), (response(HEARTBEAT), forever), (*anew, forever)) as gate:
+            gate.now = now
+            async with following(gate, given.append, replace(PATIENT, start=0.3)) as stream:
+                await until(lambda: len(gate.requests) == 3 and stream.connected)
+                assert asked(gate.requests[2]) == {"": "current"}
+                first, second = given
+                assert isinstance(first, Gap) and "other shards serve than were followed: shop/-40" in first.reason
+                assert isinstance(second, Gap) and second.position == set_of(**now) == stream.position
+
+    run(scenario)
+
+
 def test_lag_and_heartbeats() -> None:
     async def scenario() -> None:
         now = [COMMITTED_AT + 4.0]
@@ -448,6 +514,7 @@ def test_a_reshard_that_is_cut_off_in_the_middle() -> None:
             following(gate, given.append) as stream,
         ):
             gate.play(forever)
+            gate.now = new
             await until(lambda: stream.unfit != "")
             cut.set()
             await until(lambda: len(gate.requests) == 3)
