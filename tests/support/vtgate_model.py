@@ -266,6 +266,7 @@ class Replayed:
         self.applied: dict[str, int] = {}
         self.rows: dict[str, Contents] = {}
         self.given = 0  # transactions with rows
+        self.wanted: dict[str, frozenset[int]] = {}  # which columns, where not all are
         self.gaps: list[Gap] = []
         self.emptied: list[Ddl] = []
 
@@ -280,7 +281,23 @@ class Replayed:
 
     def _read(self, shard: str, tables: Iterable[str]) -> None:
         then = self.model.shards[shard].contents[self.applied[shard]]
-        self.rows.setdefault(shard, {}).update({table: dict(then[table]) for table in tables})
+        self.rows.setdefault(shard, {}).update({table: self._seen(table, then) for table in tables})
+
+    def _seen(self, table: str, contents: Contents) -> dict[int, Row]:
+        """Its rows, as they are given of the columns that are wanted."""
+        wanted = self.wanted.get(table)
+        if wanted is None:
+            return dict(contents[table])
+        return {
+            key: tuple(value if at in wanted else None for at, value in enumerate(row))
+            for key, row in contents[table].items()
+        }
+
+    def want(self, table: str, columns: frozenset[int]) -> None:
+        """Others than before: they are read anew."""
+        self.wanted[table] = columns
+        for shard in self.applied:
+            self._read(shard, (table,))
 
     def _advance(self, gtid: Gtid | None) -> str:
         assert gtid is not None
@@ -332,4 +349,5 @@ class Replayed:
         assert self.is_up_to_date, (self.applied, self.model.latest)
         assert len(self.gaps) == self.expected, [gap.reason for gap in self.gaps]
         for shard in self.applied:
-            assert self.rows[shard] == self.model.shards[shard].now, shard
+            now = self.model.shards[shard].now
+            assert self.rows[shard] == {table: self._seen(table, now) for table in now}, shard

@@ -3,6 +3,7 @@ what is replayed is what the shards have. And streams that would not notice."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import Any
 
@@ -10,20 +11,22 @@ import pytest
 
 from tests.support.scripted_vtgate import vtgate
 from tests.support.vitess_events import LEFT, RIGHT
-from tests.support.vitess_following import following, run
+from tests.support.vitess_following import ALL, U, following, run
 from tests.support.vtgate_model import ModelKeyspace, Replayed
 from tests.support.waiting import until
 from vstream import vitess
 from vstream import vitess_pb2 as pb
 from vstream.vitess_assemble import VitessAssembler
-from vstream.vitess_shard import ShardState
+from vstream.vitess_shard import REWANTED, ShardState
 
 TRANSACTIONS = 120
 PATIENCE = 10.0  # seconds; a stream that has lost something does not come to its end
 NEW = ("-40", "40-80", "80-c0", "c0-")
 
 
-def replay(seed: int, *, resharded: bool = False, purged: bool = False, patience: float = PATIENCE) -> None:
+def replay(
+    seed: int, *, resharded: bool = False, purged: bool = False, rewanted: bool = False, patience: float = PATIENCE
+) -> None:
     """Raises AssertionError where what was replayed is not what the shards have, or history was lost for nothing."""
     rng = random.Random(seed)
 
@@ -35,6 +38,12 @@ def replay(seed: int, *, resharded: bool = False, purged: bool = False, patience
         async with vtgate(model.answer) as gate, following(gate, replayed) as stream:
             replayed.begin(stream.position)
             for number in range(TRANSACTIONS):
+                if rewanted and rng.random() < 0.5:
+                    for _ in range(rng.randrange(40)):  # some transaction may be half received then
+                        await asyncio.sleep(0)
+                    columns = rng.choice((ALL, frozenset({"id"}), frozenset({"id", "n"})))
+                    stream.want(U, columns)
+                    replayed.want("u", frozenset(U.column(name).position for name in columns))
                 model.write(rng.choice(model.serving))
                 if rng.random() < 0.2:  # else several are there at once
                     await until(lambda: replayed.is_up_to_date, patience)
@@ -48,7 +57,11 @@ def replay(seed: int, *, resharded: bool = False, purged: bool = False, patience
                         model.reshard((LEFT, RIGHT), NEW)
             await until(lambda: replayed.is_up_to_date, patience)
             replayed.check()
-            assert not replayed.emptied and replayed.given > 10, replayed.emptied
+            assert rewanted or not replayed.emptied, replayed.emptied
+            for event in replayed.emptied:
+                assert event.tables is not None and "shop.u" in event.tables, event
+                assert not event.schema and event.statement.endswith(REWANTED), event
+            assert replayed.given > 10
 
     run(scenario)
 
@@ -73,6 +86,11 @@ def test_also_where_shards_are_split(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_also_where_history_is_lost(seed: int) -> None:
     replay(seed, purged=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_also_where_what_is_wanted_changes(seed: int) -> None:
+    replay(seed, rewanted=True)
 
 
 # -- streams that are wrong ------------------------------------------------------------------------------------------
@@ -142,6 +160,14 @@ class KeepsOldPositions(VitessAssembler):
         self.position.update(before)
 
 
+class DecodesAsItWasWanted(VitessAssembler):
+    """What is half received when other columns are wanted is given as it is."""
+
+    def _rewanted(self, qualified: str) -> None:
+        for state in self._shards.values():
+            state.decoders.pop(qualified, None)
+
+
 MUTANTS: tuple[tuple[type[VitessAssembler], dict[str, bool]], ...] = (
     (KeepsPartial, {}),
     (EndsAtThePosition, {}),
@@ -150,6 +176,7 @@ MUTANTS: tuple[tuple[type[VitessAssembler], dict[str, bool]], ...] = (
     (FollowsWhoHasTold, {"purged": True}),
     (EndsAtItsJournal, {"resharded": True}),
     (KeepsOldPositions, {"resharded": True}),
+    (DecodesAsItWasWanted, {"rewanted": True}),
 )
 
 
