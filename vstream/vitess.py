@@ -227,6 +227,7 @@ class VitessStream:
             )
             opened = partial(streaming, metadata=self._account)
             while True:
+                began = self._clock()
                 try:
                     await self._follow(opened)
                 except grpc.aio.AioRpcError as error:
@@ -241,9 +242,11 @@ class VitessStream:
                     self._begin_anew(f"a change could not be taken: {error!r}")
                 finally:
                     self._lost()
-                failures = 1 if self._received else failures + 1
-                self.reconnects += 1
                 periods = self._periods
+                # What cannot be followed may come again soon, and everything is dropped each time.
+                fruitful = self._received and not self._missed
+                failures = 1 if fruitful or self._clock() - began > periods.largest_pause else failures + 1
+                self.reconnects += 1
                 pause = min(periods.smallest_pause * 2.0 ** min(failures - 1, 20), periods.largest_pause)
                 await asyncio.sleep(pause * (0.5 + self._chance() / 2))
 
@@ -394,7 +397,10 @@ class VitessStream:
             self._fail(not_followed(self._address, self.keyspace, reason))
         elif not self._missed:
             self._missed = reason
-            self._gap(reason)
+            try:
+                self._gap(reason)
+            except Exception:  # noqa: BLE001 - it is told again when the stream has begun
+                _log.exception("lost history could not be taken")
 
     def _gap(self, reason: str) -> None:
         _log.error("history is lost; everything held is dropped", reason=reason)

@@ -21,6 +21,7 @@ from vstream.vitess_shard import Shard
 
 CURRENT = "current"
 ALL_TABLES = "/.*/"
+STEPS = 20  # of a response, in one step of the loop
 
 
 def request_of(keyspace: str, positions: Mapping[Shard, str], heartbeat: int) -> pb.VStreamRequest:
@@ -50,9 +51,11 @@ async def where_shards_are(opened: Callable[[pb.VStreamRequest], Any], keyspace:
     try:
         while not found.complete:
             response = await _read(call)
-            for _ in found.steps(response):
+            for number, _ in enumerate(found.steps(response)):
                 if found.complete:
                     break
+                if number % STEPS == STEPS - 1:
+                    await asyncio.sleep(0)
     finally:
         call.cancel()
     return set(found.positions), found.position.freeze()
