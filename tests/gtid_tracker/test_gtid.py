@@ -62,6 +62,9 @@ def test_frozen_values_do_not_change_with_the_position() -> None:
     assert str(before) == f"{A}:1-3"
     assert str(position) == f"{A}:1-4"
     assert position.freeze() is position.freeze()
+    position.replace(before)
+    position.add(Gtid(A, 9))
+    assert str(position) == f"{A}:1-3:9" and str(before) == f"{A}:1-3"
 
 
 def test_neighbouring_and_overlapping_intervals_are_merged() -> None:
