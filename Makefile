@@ -19,6 +19,7 @@ SERVED := upwell proxy bulk external_upquery vstream dataflow planner gtid_track
 COMPILE = $(PY) -m compileall -qq $(SERVED) || true
 
 # Given on the command line: make run UPSTREAM=mysql://user:password@host:port[/database] SCALE=small
+# or UPSTREAM='vitess://user:password@host:port/keyspace?grpc=host:port', with ARGS=--load to load the sample first
 UPSTREAM ?=
 SCALE ?=
 export UPSTREAM SCALE

@@ -25,6 +25,7 @@ from pymysql.err import MySQLError
 from external_upquery.login import connect
 from external_upquery.upstream import parse_upstream
 from integration import debian_mysql, docker_mysql
+from integration.existing_vitess import ExistingVitess
 from integration.mysql_server import CannotStart, ExistingServer, Installation, PrivateMySQL, Server
 from sqltypes.errors import UpwellError
 
@@ -71,7 +72,7 @@ def find_mysql(upstream: str | None = None, extra_flags: Sequence[str] = (), rep
 def existing(upstream: str) -> ExistingServer:
     """The server at that address. Raises `NoMySQL` where it is no address, or nobody gets in there."""
     try:
-        server = ExistingServer.from_url(upstream)
+        server = _at(upstream)
         # Upwell's own login says what is wrong, and does not wait for ever.
         connect(parse_upstream(server.url)).close()
         server.version()
@@ -80,6 +81,13 @@ def existing(upstream: str) -> ExistingServer:
     except (CannotStart, OSError, RuntimeError, UpwellError) as error:
         raise NoMySQL(f"cannot work with UPSTREAM: {error}") from error
     return server
+
+
+def _at(upstream: str) -> ExistingServer:
+    """Raises CannotStart, ConfigError."""
+    if upstream.startswith("vitess://"):
+        return ExistingVitess(parse_upstream(upstream), upstream)
+    return ExistingServer.from_url(upstream)
 
 
 def in_words(error: MySQLError) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from examples.lobsters.load import Connection
 from examples.lobsters.queries import CATALOGUE, Parameters, Template
+from gtid_tracker.gtid import GtidSet
 from upwell.client import Cache, Client
 from upwell.errors import Unavailable, UpwellError
 
@@ -69,17 +70,16 @@ class Cached:
 
 def wait_until_current(client: Client, connection: Connection, seconds: float = 30.0) -> None:
     """Returns when the proxy has applied everything that is committed in MySQL now. Raises TimeoutError."""
-    pause, deadline = threading.Event(), time.monotonic() + seconds
     with connection.cursor() as cursor:
         cursor.execute("SELECT @@GLOBAL.gtid_executed")
         row = cursor.fetchone()
-        executed = row[0] if row else ""
-        while True:
-            position = client.status().position
-            cursor.execute("SELECT GTID_SUBSET(%s, %s)", (executed, position))
-            row = cursor.fetchone()
-            if row and row[0]:
-                return
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the proxy is at {position!r} after {seconds} s, MySQL was at {executed!r}")
-            pause.wait(0.01)
+    wait_until_applied(client, GtidSet.parse(row[0] if row else ""), seconds)
+
+
+def wait_until_applied(client: Client, executed: GtidSet, seconds: float = 30.0) -> None:
+    """Returns when the proxy has applied all of these. Raises TimeoutError."""
+    pause, deadline = threading.Event(), time.monotonic() + seconds
+    while not executed.issubset(GtidSet.parse(position := client.status().position)):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the proxy is at {position!r} after {seconds} s, MySQL was at {str(executed)!r}")
+        pause.wait(0.01)

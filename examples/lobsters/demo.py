@@ -1,7 +1,7 @@
 """The sample from nothing to the first screen: a MySQL, the data, the proxy, the caches, pages; then it keeps serving.
 
 Everything that it started is stopped on Ctrl-C or SIGTERM, in the reverse order, and the exit status is 0. A MySQL that
-was given by UPSTREAM is served as it is: nothing is written to it.
+was given by UPSTREAM is served as it is: nothing is written to it, but with `--load` the sample's tables.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from examples.lobsters import bulk, screen
-from examples.lobsters.cached import Made, create_caches, wait_until_current
+from examples.lobsters.cached import Made, create_caches, wait_until_applied, wait_until_current
 from examples.lobsters.data import Shape, shape_of
 from examples.lobsters.direct import Direct
-from examples.lobsters.load import DATABASE, Connection, connect, is_loaded, load, progress_bar
+from examples.lobsters.keyspace import load_keyspace
+from examples.lobsters.load import DATABASE, Connection, connect, database_of, is_loaded, load, progress_bar
 from examples.lobsters.measure import Effort, draw_keys
 from examples.lobsters.pages import PageStream
 from examples.lobsters.proxy_process import ProxyFailed, ProxyProcess
 from examples.lobsters.queries import CATALOGUE, Sample
 from examples.lobsters.two_ports import PAGE_SECONDS, PageCosts, Pair, TwoPorts, all_pairs
 from integration.debian_java import provide
+from integration.existing_vitess import ExistingVitess
 from integration.mysql_server import CannotStart
 from integration.private_mysql import ExistingServer, NoMySQL, Server, find_mysql, in_words
 from upwell.client import Client
@@ -61,7 +63,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--readme", action="store_true", help="put the first screen into README.md")
     parser.add_argument(
-        "--upstream", default=os.environ.get("UPSTREAM", ""), help="an existing MySQL; nothing is loaded"
+        "--upstream", default=os.environ.get("UPSTREAM", ""), help="an existing MySQL or Vitess; nothing is loaded"
+    )
+    parser.add_argument(
+        "--load", action="store_true", help="first load the sample into the keyspace that UPSTREAM=vitess://... names"
     )
     parser.add_argument("--scale", default=os.environ.get("SCALE") or "mid", help="tiny, mid, std, users10 or a number")
     parser.add_argument("--trawler-faithful", action="store_true", help="the published benchmark's own data")
@@ -117,7 +122,7 @@ class Demo:
         looking = "looking for a MySQL (the first time its packages are fetched, about a minute)"
         with self.busy("connecting to the MySQL that UPSTREAM names" if upstream else looking):
             server = self.started.enter_context(find_mysql(upstream or None, report=self.say))
-        if server.private:
+        if server.private or self.options.load:
             self._load(server)
         if self.options.spark:
             with self.busy("looking for a Java (the first time its package is fetched)"):
@@ -154,7 +159,13 @@ class Demo:
         faithful = self.options.trawler_faithful
         if not self.console.is_terminal:
             self.say(f"loading the sample's rows (set {self.shape.name})")
-        rows = load(server, self.shape, faithful=faithful, progress=bar if self.console.is_terminal else None)
+        progress = bar if self.console.is_terminal else None
+        if server.private:
+            rows = load(server, self.shape, faithful=faithful, progress=progress)
+        elif isinstance(server, ExistingVitess):
+            rows = load_keyspace(server, self.shape, progress=progress)
+        else:
+            raise CannotStart("--load is for a keyspace of Vitess: a MySQL that is given is not written to")
         self.say(f"loaded set {self.shape.name}: {rows:,} rows in {time.monotonic() - started:.1f} s")
 
     def _serve(self, server: Server) -> tuple[ProxyProcess, Client]:
@@ -174,16 +185,20 @@ class Demo:
             user=server.user,
             password=bool(server.password),
             database=DATABASE if server.private else server.database or "",
+            source="vtgate" if isinstance(server, ExistingVitess) else "MySQL",
         )
 
     def _show(self, server: Server, proxy: ProxyProcess, client: Client, serving: screen.Serving) -> list[str]:
         """The first screen's lines."""
         with self.busy("making the caches"):
-            made = create_caches(client, CATALOGUE.values(), DATABASE)
             connection = self._connected(server)
-            wait_until_current(client, connection)
+            made = create_caches(client, CATALOGUE.values(), database_of(server))
+            if isinstance(server, ExistingVitess):
+                wait_until_applied(client, server.executed())
+            else:
+                wait_until_current(client, connection)
         beside = ExistingServer("127.0.0.1", proxy.mysql_port, server.user, server.password)
-        direct, through = Direct(connection), Direct(self._connected(beside))
+        direct, through = Direct(connection), Direct(self._connected(beside, database_of(server)))
         seconds = 0.0 if self.options.brief else 0.03
         ports = TwoPorts(direct, through, client, made, Effort(keys=12, seconds=seconds, runs=100))
         pairs = self._pairs(ports, made)
@@ -195,7 +210,7 @@ class Demo:
             wait_until_current(client, connection)
             self._compare_again(ports, made)
         if self.options.table:
-            self.say("\n".join([*screen.table(pairs), ""]))
+            self.say("\n".join([*screen.table(pairs, serving.source), ""]))
         for id, why in made.refused.items():
             self.say(f"not cached: {id} ({CATALOGUE[id].title}): {why}")
         shown = screen.Shown(pairs, seen_ms, seen_by, pages, self.compared, self.different)
@@ -214,8 +229,8 @@ class Demo:
         self.different += sum(len(one.audited.different) for one in found if one.audited is not None)
         return bulk.lines(found, left)
 
-    def _connected(self, server: Server) -> Connection:
-        connection = connect(server, DATABASE)
+    def _connected(self, server: Server, database: str = "") -> Connection:
+        connection = connect(server, database or database_of(server))
         self.started.callback(connection.close)
         return connection
 
@@ -258,7 +273,7 @@ class Demo:
 def shape_found(server: Server) -> Shape:
     """The sizes of a sample that is already there."""
     counts = [
-        server.execute(f"SELECT COUNT(*) FROM `{DATABASE}`.{table}")[0][0]
+        server.execute(f"SELECT COUNT(*) FROM `{database_of(server)}`.{table}")[0][0]
         for table in ("users", "stories", "comments", "votes")
     ]
     return Shape("as found", *(max(1, int(count)) for count in counts))

@@ -23,6 +23,7 @@ from pymysql.cursors import Cursor
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from examples.lobsters.data import SEED, Cell, Dataset, Row, Shape
+from integration.existing_vitess import ExistingVitess
 from integration.mysql_server import Server
 
 SCHEMA = Path(__file__).with_name("schema.sql")
@@ -98,7 +99,8 @@ class Chunk:
 class Loading:
     """One load under way: a pool of connections, one for each worker thread."""
 
-    def __init__(self, address: Address, database: str, binlog: bool) -> None:
+    def __init__(self, address: Address, database: str, binlog: bool = True, by_file: bool | None = None) -> None:
+        """`by_file`: by LOAD DATA; None: where the server allows it."""
         self._pool = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="load")
         self._connections: SimpleQueue[Connection] = SimpleQueue()
         self._opened: list[Connection] = []
@@ -110,7 +112,7 @@ class Loading:
                 cursor.execute("SET unique_checks = 0, foreign_key_checks = 0, sql_mode = 'STRICT_ALL_TABLES'")
                 if not binlog:
                     cursor.execute("SET sql_log_bin = 0")
-        self._by_file = allows_local_files(self._opened[0])
+        self._by_file = allows_local_files(self._opened[0]) if by_file is None else by_file
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
@@ -190,11 +192,16 @@ class Step:
             self._progress.update(self._task, total=total, completed=total)
 
 
+def database_of(server: Server) -> str:
+    """Where the sample is, or would be: in a Vitess, the keyspace."""
+    return server.database or "" if isinstance(server, ExistingVitess) else DATABASE
+
+
 def is_loaded(server: Server) -> bool:
     """Whether the sample's tables and keys are there, for this account to see."""
     rows = server.execute(
         "SELECT COUNT(*) FROM information_schema.statistics "
-        f"WHERE table_schema = '{DATABASE}' AND table_name = 'votes' AND index_name <> 'PRIMARY'"
+        f"WHERE table_schema = '{database_of(server)}' AND table_name = 'votes' AND index_name <> 'PRIMARY'"
     )
     return bool(rows[0][0])  # the secondary keys come last
 
@@ -226,17 +233,18 @@ def load(
             cursor.execute(statement)
     shown: AbstractContextManager[Progress | None] = progress if progress is not None else nullcontext()
     with shown:
-        return _load_rows(address, Dataset(shape, seed, faithful), database, keys, binlog, progress)
+        loading = Loading(address, database, binlog)
+        return load_rows(loading, chunks(Dataset(shape, seed, faithful)), keys, shape, progress)
 
 
-def _load_rows(
-    address: Address, dataset: Dataset, database: str, keys: list[str], binlog: bool, progress: Progress | None
+def load_rows(
+    loading: Loading, loaded: Iterable[Chunk], keys: list[str], shape: Shape, progress: Progress | None
 ) -> int:
-    loading = Loading(address, database, binlog)
+    """Sends the chunks, then the statements that add the keys; the number of rows. Closes `loading`."""
     try:
         started: list[Future[int]] = []
-        rows_in = Step(progress, f"rows of set {dataset.shape.name}", None)
-        for chunk in chunks(dataset):
+        rows_in = Step(progress, f"rows of set {shape.name}", None)
+        for chunk in loaded:
             future = loading.start(chunk)
             future.add_done_callback(rows_in.advance_when_done)
             started.append(future)

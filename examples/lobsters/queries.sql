@@ -135,10 +135,12 @@ ORDER BY id DESC LIMIT 51;
 SELECT t.* FROM tags t JOIN taggings g ON g.tag_id = t.id JOIN stories s ON s.id = g.story_id
 WHERE t.inactive = 0 AND s.user_id = ? GROUP BY t.id ORDER BY COUNT(*) DESC LIMIT 1;
 -- allowed
-SELECT t.* FROM tags t JOIN taggings g ON g.tag_id = t.id JOIN stories s ON s.id = g.story_id
-WHERE t.inactive = 0 AND s.user_id = ? GROUP BY t.id HAVING COUNT(*) = (
-SELECT COUNT(*) FROM tags t JOIN taggings g ON g.tag_id = t.id JOIN stories s ON s.id = g.story_id
-WHERE t.inactive = 0 AND s.user_id = ? GROUP BY t.id ORDER BY COUNT(*) DESC LIMIT 1);
+SELECT x.id, x.tag, x.description, x.privileged, x.is_media, x.inactive, x.hotness_mod FROM (
+SELECT t.*, COUNT(*) AS n FROM tags t JOIN taggings g ON g.tag_id = t.id JOIN stories s ON s.id = g.story_id
+WHERE t.inactive = 0 AND s.user_id = ? GROUP BY t.id) x
+WHERE x.n = (
+SELECT COUNT(*) AS n FROM tags t JOIN taggings g ON g.tag_id = t.id JOIN stories s ON s.id = g.story_id
+WHERE t.inactive = 0 AND s.user_id = ? GROUP BY t.id ORDER BY n DESC LIMIT 1);
 
 -- C1-D | C1 | - | ordered | the 40 newest comments
 SELECT * FROM comments WHERE is_deleted = 0 AND is_moderated = 0 ORDER BY id DESC LIMIT 40 OFFSET 0;

@@ -22,7 +22,8 @@ BEGIN, END = "<!-- screen: written by `make screen` -->\n```\n", "```\n<!-- /scr
 
 @dataclass(frozen=True)
 class Serving:
-    """Where everything is. `user`, `password`: of the account that is shown; "" where it has no password."""
+    """Where everything is. `user`, `password`: of the account that is shown; "" where it has no password. `source`:
+    what is behind Upwell, in a word."""
 
     mysql: str
     mysql_port: int
@@ -32,6 +33,7 @@ class Serving:
     user: str
     password: bool
     database: str = ""
+    source: str = "MySQL"
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def title(id: str) -> str:
 
 def screen(shown: Shown, serving: Serving) -> list[str]:
     """The lines: none is wider than WIDTH but that of the log, where its path is."""
-    lines = [*_slow(slowest(shown.pairs), serving), *_written(shown), "", *_queries(shown.pairs), ""]
+    lines = [*_slow(slowest(shown.pairs), serving), *_written(shown), "", *_queries(shown.pairs, serving.source), ""]
     if shown.pages is not None:
         lines.append(
             f"MySQL's CPU for a page: {milliseconds(shown.pages.before_ms)} ms alone, "
@@ -86,7 +88,7 @@ def screen(shown: Shown, serving: Serving) -> list[str]:
 
 def _slow(pair: Pair, serving: Serving) -> list[str]:
     rows = (
-        ("MySQL", serving.mysql, pair.mysql_ms, ""),
+        (serving.source, serving.mysql, pair.mysql_ms, ""),
         ("Upwell", f"127.0.0.1:{serving.mysql_port}", pair.upwell_ms, f"{times(pair.gain)} as fast"),
     )
     return [
@@ -102,9 +104,10 @@ def _written(shown: Shown) -> list[str]:
     return [f"A write at MySQL: {what} at Upwell shows it {milliseconds(shown.seen_ms)} ms after the COMMIT"]
 
 
-def _queries(pairs: Sequence[Pair]) -> list[str]:
+def _queries(pairs: Sequence[Pair], source: str) -> list[str]:
     shown = by_gain(pairs)
-    head = f"{f'{len(shown)} of {len(pairs)} cached queries, by gain':46} {'MySQL ms':>9} {'Upwell ms':>10} {'gain':>9}"
+    title_of_all = f"{len(shown)} of {len(pairs)} cached queries, by gain"
+    head = f"{title_of_all:46} {f'{source} ms':>9} {'Upwell ms':>10} {'gain':>9}"
     return [
         head,
         *(
@@ -133,7 +136,7 @@ def addresses(serving: Serving) -> list[str]:
         f"  .venv/bin/upwell cache ls --grpc {serving.grpc}",
         f"  curl http://127.0.0.1:{serving.http_port}/",
         "All caches filled by Spark, and audited: make demo SPARK=on",
-        f"MySQL itself: {serving.mysql}. Upwell's log:",
+        f"{serving.source} itself: {serving.mysql}. Upwell's log:",
         f"  {serving.log}",
     ]
 
@@ -150,9 +153,9 @@ def next_steps(serving: Serving) -> list[str]:
     ]
 
 
-def table(pairs: Sequence[Pair]) -> list[str]:
+def table(pairs: Sequence[Pair], source: str = "MySQL") -> list[str]:
     """Every query, by gain."""
-    lines = [f"{'query':7} {'':44} {'MySQL ms':>9} {'first ms':>9} {'Upwell ms':>10} {'gain':>9} {'hits':>5} equal"]
+    lines = [f"{'query':7} {'':44} {f'{source} ms':>9} {'first ms':>9} {'Upwell ms':>10} {'gain':>9} {'hits':>5} equal"]
     for pair in sorted(pairs, key=lambda pair: -pair.gain):
         lines.append(
             f"{pair.id:7} {title(pair.id)[:44]:44} {milliseconds(pair.mysql_ms):>9} {milliseconds(pair.first_ms):>9}"

@@ -125,6 +125,7 @@ class Cluster:
             *("--service-map", "grpc-vtgateservice", "--grpc-port", str(self.grpc), "--port", str(free_port())),
             *("--mysql-server-port", str(self.sql), "--mysql-server-bind-address", "127.0.0.1"),
             *("--mysql-auth-server-impl", "none", "--tablet-refresh-interval", "500ms"),
+            *("--vschema-ddl-authorized-users", "%"),
         )
         self.until("vtgate", lambda: self.tablets() >= self.mysqls.keys())
 
