@@ -32,6 +32,16 @@ class Bench:
     report: Callable[[str], None] = print
     _loaded: bool = False
 
+    @property
+    def url(self) -> str:
+        """What the proxies stand before."""
+        return self.server.url
+
+    @property
+    def scratch_database(self) -> str:
+        """That of `scratch`, as the proxies know it."""
+        return SCRATCH
+
     def sample(self, fresh: bool = False) -> None:
         """Sees to it that the sample is loaded; `fresh`: as generated, without what earlier benchmarks wrote."""
         if fresh or not self._loaded:
@@ -59,9 +69,7 @@ class Bench:
     def proxy(self, *options: str) -> Iterator[tuple[ProxyProcess, Client]]:
         """A proxy with an empty state, on free ports."""
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
-            process = ProxyProcess(
-                self.server.url, Path(folder), options=options, grpc_port=0, http_port=0, mysql_port=0
-            )
+            process = ProxyProcess(self.url, Path(folder), options=options, grpc_port=0, http_port=0, mysql_port=0)
             with process, process.wait_ready() as client:
                 yield process, client
 

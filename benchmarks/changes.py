@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from benchmarks.bench import SCRATCH, Bench
+from benchmarks.bench import Bench
 from benchmarks.result import Figure, Result, Sheet
 from examples.lobsters.cached import wait_until_current
 from examples.lobsters.cpu import process_seconds
@@ -105,7 +105,7 @@ def measure(bench: Bench, case: Case) -> tuple[float, float, float]:
     with bench.scratch(*schema()) as connection, bench.proxy() as (proxy, client):
         held = int(GROUPS * case.held)
         for number in range(1, case.caches + 1):
-            client.create_cache(cache_sql(number), name=f"c{number}", database=SCRATCH)
+            client.create_cache(cache_sql(number), name=f"c{number}", database=bench.scratch_database)
             for start in range(0, held, 100):
                 client.cache(f"c{number}").get_many(range(start, min(held, start + 100)))
         wait_until_current(client, connection)

@@ -42,6 +42,7 @@ from benchmarks import (
     spark,
     start,
     trust,
+    vitess,
     vote,
 )
 from benchmarks.bench import Bench
@@ -72,6 +73,7 @@ BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
     "mysql_idle": mysql_idle.run,
     "auto_cache": auto_cache.run,
     "mysql_login": mysql_login.run,
+    "vitess": vitess.run,
     "spark": spark.run,
 }
 
