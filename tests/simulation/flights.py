@@ -12,7 +12,7 @@ from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from sqltypes.expression import Row
 from tests.simulation.queries import Parameters
-from tests.simulation.source import ModelSource
+from tests.simulation.source import Source
 from tests.simulation.sql_side import Rows
 
 MOST_TRIES = 4  # to lock
@@ -38,7 +38,7 @@ class Flight:
     seen: Rows = field(default_factory=dict)  # what the snapshot was
     seen_gtids: GtidSet = NOTHING
 
-    def ask(self, moment: str, source: ModelSource) -> None:
+    def ask(self, moment: str, source: Source) -> None:
         """What the source says of its transactions at one of the upquery's moments."""
         match moment:
             case "lower":
@@ -51,7 +51,7 @@ class Flight:
                 self.executed = source.executed()
                 self.locked = frozenset()
 
-    def lock(self, source: ModelSource) -> bool:
+    def lock(self, source: Source) -> bool:
         """The locks of an exact upquery; where they do not come, it is sent without."""
         tables = [name.split("`")[-2] for name in self.request.tables]
         if source.lockable(tables):
@@ -61,6 +61,15 @@ class Flight:
         if self.tries == MOST_TRIES:
             self.request.exact = False
         return False
+
+    @property
+    def torn(self) -> bool:
+        """Are its readings those of two servers?"""
+        return not self.lower.issubset(self.executed)
+
+    def lacks(self, past: Flight) -> bool:
+        """Does it lack what another had told before it was sent?"""
+        return not past.lower.issubset(self.lower)
 
     def bracket(self) -> Bracket:
         if self.request.exact:
@@ -113,9 +122,8 @@ class Told:
         """Takes an answer in: is it of another server than the ones before, or of one that has lost what it had told
         before this upquery was sent?"""
         self.answers += 1
-        wrong = not flight.lower.issubset(flight.executed) or any(
-            past.server != flight.server or (at <= flight.sent and not past.lower.issubset(flight.lower))
-            for past, at in self._told
+        wrong = flight.torn or any(
+            past.server != flight.server or (at <= flight.sent and flight.lacks(past)) for past, at in self._told
         )
         self._told.append((flight, self.answers))
         return wrong

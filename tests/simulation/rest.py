@@ -30,15 +30,14 @@ def _come_to_rest(simulation: Simulation) -> None:
     source, engine = simulation.source, simulation.engine
     simulation.large_reads.drop()
     for _ in range(10_000):
-        lost = simulation.feed is not source.log or not source.purged_set().issubset(simulation.position)
-        resting = not (source.live or lost) and simulation.delivered == len(simulation.feed)
-        resting = resting and simulation.changing is None
+        lost = simulation.lost
+        resting = not (source.live or lost or simulation.left) and simulation.changing is None
         pending = engine.misses_pending or engine.waiting or engine.unfinished
         if resting and not (simulation.flights or simulation.waiting or pending):
             return
         for number in list(source.live):
             source.advance(number)
-        if lost and simulation.delivered == len(simulation.feed):
+        if lost and not simulation.left:
             simulation.do_reconnect()
         simulation.do_slice(3)
         simulation.do_deliver(1)

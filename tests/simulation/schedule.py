@@ -142,7 +142,7 @@ class Schedule:
         rows = ((name, rng.randrange(3)) for name in TABLES)
         yield "begin", self._commits, "rows", tuple((name, number, self._row(name, number)) for name, number in rows)
         yield "advance", self._commits, 2
-        yield "deliver", len(simulation.feed) - simulation.delivered
+        yield "deliver", simulation.left
         name = rng.choice(others)
         yield "open", name
         for _ in range(3):

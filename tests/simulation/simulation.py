@@ -20,28 +20,22 @@ from typing import cast
 
 from dataflow.check import Check
 from dataflow.demand import BEHIND
-from dataflow.engine import FILL_PATIENCE, Engine
+from dataflow.engine import Engine
 from dataflow.fill import Read
 from dataflow.large_answers import Holes
 from dataflow.large_change import Sizes
 from dataflow.messages import (
     Changes,
-    Ddl,
     Differs,
     Effect,
     Failed,
     Filled,
-    Gap,
     OwnAnswer,
     Ready,
-    Restarted,
-    StreamEvent,
     UpqueryAnswer,
     UpqueryFailed,
     UpqueryRequest,
 )
-from gtid_tracker.gtid import GtidSet
-from proxy.app import stream_doubt
 from proxy.misses import Misses
 from proxy.router import Router
 from sqltypes.errors import EvaluationError, SourceDown, SourceError, UpwellError
@@ -50,11 +44,12 @@ from tests.simulation.bulk import Bulk
 from tests.simulation.checks import Checks
 from tests.simulation.desk import Desk, unpacked
 from tests.simulation.flights import Asked, Flight, Subscriber, Told, Waiting
+from tests.simulation.following import Following
 from tests.simulation.large_reads import LargeRead, LargeReads, hit_large
 from tests.simulation.queries import Parameters, query, types_of
 from tests.simulation.script import Action, Setup
-from tests.simulation.source import Change, Commit, ModelSource
-from tests.simulation.sql_side import DATABASE, State
+from tests.simulation.source import Change, ModelSource, Number, Source
+from tests.simulation.sql_side import State
 from tests.simulation.thresholds import Thresholds
 from tests.support.engine_rig import deliver
 from tests.support.in_steps import everything_in_steps
@@ -68,23 +63,21 @@ LOST, REFUSED = SourceDown("connection lost"), SourceError(1690, "22003", "out o
 Results = list[list[Row]]
 
 
-class Simulation:
+class Simulation(Following):
     """The moments of an upquery are in `moments`, of one that locks in `exact_moments`; `one_snapshot`: all its
     statements see the same state."""
 
     moments = ("lower", "snapshot", "owned", "executed")
     exact_moments = ("locks", "snapshot", "owned", "still owned", "executed")
     one_snapshot = True
+    exact = True  # can upqueries lock what they read?
 
     def __init__(self, setup: Setup, alter: Callable[[Results], None] | None = None) -> None:
         self.setup = setup
         self._thresholds = Thresholds(setup.bags)
-        self.source = ModelSource(setup.rows, setup.ordered)
-        self.source.locked = lambda: {table for flight in self.flights for table in flight.locked}
+        self.source = self.made_source(setup)
         self.at_position = State(setup.rows)
-        self.feed: Sequence[Commit] = self.source.log  # the binlog that the stream reads
-        self.followed = self.source.server
-        self.delivered = 0
+        Following.__init__(self)
         self.flights: list[Flight] = []
         self.waiting: dict[int, Waiting] = {}
         self.subscribers: dict[int, Subscriber] = {}
@@ -98,14 +91,14 @@ class Simulation:
         self.clock = 0.0
         self.began: dict[int, float] = {}  # when a server took over, or came back, by incarnation
         self.engine = Engine(
-            GtidSet.empty(), setup.limit, lambda: self.clock, *setup.ring, followed=lambda: self.followed
-        )
+            self.source.executed(), setup.limit, lambda: self.clock, *setup.ring,
+            followed=lambda: self.followed, exact_fills=self.exact,
+        )  # fmt: skip
         self.engine.memory.remains.few = setup.few
         self.engine.most_inserted = max(1, setup.few)
         self.engine.state.sizes = Sizes(*setup.sizes)
         if setup.steps:
             everything_in_steps(self.engine, setup.short)
-        self.changing: tuple[Commit, StreamEvent] | None = None  # a large transaction under way
         self.desk = Desk(self.engine)
         self.bulk = Bulk(self.engine)
         self.large_reads = LargeReads(self.desk, lambda: self.at_position.rows)
@@ -114,15 +107,17 @@ class Simulation:
             self.desk.open(query(name))
         self.graphs.add(frozenset(setup.caches))
         self._alter = alter
-        self._ready = False  # it only has to take effect
         self._holes: Holes = {}  # found by the read that was a hit no more
         self._waiter = 0
-        self._beyond = 0
-        self._touched = False
+
+    def made_source(self, setup: Setup) -> Source:
+        made = ModelSource(setup.rows, setup.ordered)
+        made.locked = lambda: {table for flight in self.flights for table in flight.locked}
+        return made
 
     def close(self) -> None:
         self._thresholds.close()
-        self.source.visible.close()
+        self.source.close()
         self.at_position.close()
         self.checks.close()
 
@@ -144,10 +139,6 @@ class Simulation:
         if self.log is not None:
             self.log("    # " + text())
 
-    @property
-    def position(self) -> GtidSet:
-        return self.engine.ring.position.freeze()
-
     # -- the source --------------------------------------------------------------------------------------------------
 
     def do_begin(self, number: int, kind: str, changes: Sequence[Change]) -> None:
@@ -156,7 +147,7 @@ class Simulation:
     def do_ddl(self, number: int, name: str, rows: Sequence[Row], named: bool) -> None:
         self.source.begin_ddl(number, name, rows, named)
 
-    def do_advance(self, number: int, moments: int) -> None:
+    def do_advance(self, number: Number, moments: int) -> None:
         for _ in range(moments):
             self.source.advance(number)
 
@@ -169,131 +160,11 @@ class Simulation:
         self.source.fail_over(lost, same)
         self.began[self.source.incarnation] = self.clock
         if same:  # whoever answers comes back later than what it had sent arrives, or does not
-            self.feed = self.feed[: self.delivered]
+            self.feeds[0].cut()
         for flight in [flight for flight in self.flights if 0 < flight.stage < len(self._moments(flight))]:
             self.flights.remove(flight)
             self._fail(flight)
         self.counts["failovers"] += 1
-
-    # -- the stream --------------------------------------------------------------------------------------------------
-
-    def do_deliver(self, transactions: int) -> None:
-        for _ in range(transactions):
-            self._deliver()
-
-    def _deliver(self) -> None:
-        self._end_change()
-        if self.delivered >= len(self.feed):
-            return
-        commit = self.feed[self.delivered]
-        self.delivered += 1
-        known = commit.gtid in self.engine.ring.position
-        if known and commit.kind == "load":
-            return  # the stream itself passes over what it has given
-        event = commit.event(self.engine.graph.wanted(), self.position)
-        self.note(lambda: f"the stream brings {event}")
-        self.counts["delivered"] += 1
-        if self.engine.begin(event):
-            self.changing, self._ready = (commit, event), False
-            self.counts["large"] += 1
-            return
-        if not known:
-            self._apply(commit)
-        if isinstance(event, Gap):
-            self._expect_reset()
-        self._on_stream(event)
-
-    def do_slice(self, steps: int) -> None:
-        """A large transaction goes on; once it is ready it takes effect."""
-        self._touched = True
-        if self._ready:
-            self._end_change()
-        else:
-            self._ready = self.engine.prepare(steps)
-
-    def _end_change(self) -> None:
-        if self.changing is not None:
-            (commit, event), self.changing = self.changing, None
-            self._ready = False
-            self._apply(commit)
-            self._on_stream(event)
-
-    def _on_stream(self, event: StreamEvent) -> None:
-        self.handle(self.engine.on_stream(event))
-        self.checks.keep_position()
-
-    def _apply(self, commit: Commit) -> None:
-        """To the tables at the position. Where a later one of the binlog is in it already (commits out of order, and
-        history was lost), that one's rows are newer."""
-        if any(later.gtid in self.engine.ring.position for later in self.feed[self.delivered :]):
-            state = self.source.state_at(self.position.add(commit.gtid), strict=False)
-            if state is not None:
-                self.at_position.become(state)
-                return
-        commit.apply(self.at_position)
-
-    def do_replay(self, back: int) -> None:
-        """A reconnect that repeats transactions."""
-        self._end_change()
-        self.delivered = max(0, self.delivered - back)
-
-    def do_stray_ddl(self, name: str) -> None:
-        """A statement that has no GTID."""
-        self._on_stream(Ddl(None, "a statement", frozenset({f"{DATABASE}.{name}"})))
-
-    def do_purge(self) -> None:
-        """What the stream has not read is in no binlog any more."""
-        self._lose_history("purged")
-
-    def do_reconnect(self) -> None:
-        """As the stream finds out where it is: `BinlogStream` with a new session."""
-        self._end_change()
-        source, position = self.source, self.position
-        if not source.purged_set().issubset(position):
-            self._lose_history("the source has purged binlogs that were not read yet")
-        elif self.feed is source.log:
-            return
-        elif not position.issubset(source.executed()):
-            self._lose_history("the source has lost transactions")
-        elif self.followed != source.server:
-            self._lose_history("another server answers")
-        else:
-            self.feed, self.delivered = source.log, 0
-            self._skip(position)
-            self.told.forget()
-            self._on_stream(Restarted(position))
-
-    def _lose_history(self, reason: str) -> None:
-        """The stream starts anew behind what is executed: all that it skips is at the position."""
-        self.feed, self.followed, self.delivered = self.source.log, self.source.server, 0
-        position = self.source.executed()
-        state = self.source.state_at(position, strict=False)
-        assert state is not None, "no server has what is executed"
-        self.at_position.become(state)
-        self._skip(position)
-        self._expect_reset()
-        self.changing = None
-        self._on_stream(Gap(reason, position))
-        self.counts["gaps"] += 1
-
-    def _skip(self, position: GtidSet) -> None:
-        while self.delivered < len(self.feed) and self.feed[self.delivered].gtid in position:
-            self.delivered += 1
-
-    def _expect_reset(self) -> None:
-        self.checks.expected_resets += 1
-        self.told.forget()
-
-    def do_tick(self, seconds: float) -> None:
-        """Time passes; the proxy looks after its fills, and whether the stream is still the right one."""
-        self.clock += seconds
-        self.handle(self.engine.tick())
-        lag = 0.0 if self.delivered == len(self.feed) else FILL_PATIENCE
-        doubt = stream_doubt(self.engine, self.followed, lag, self._beyond)
-        self._beyond = self.engine.memory.counters.get("fills_beyond_stream", 0)
-        if doubt:
-            self.counts["doubts"] += 1
-            self.do_reconnect()
 
     # -- caches and memory -------------------------------------------------------------------------------------------
 
@@ -361,25 +232,28 @@ class Simulation:
         return self.exact_moments if flight.request.exact else self.moments
 
     def _go_on(self, flight: Flight) -> None:
-        moments, source = self._moments(flight), self.source
+        if flight.stage == 0:
+            flight.server, flight.incarnation = self.source.server, self.source.incarnation
+        moments = self._moments(flight)
         if flight.stage == len(moments):
             self.flights.remove(flight)
             self._answer(flight)
             return
-        if flight.stage == 0:
-            flight.server, flight.incarnation = source.server, source.incarnation
         moment = moments[flight.stage]
+        if self._reach(flight, moment):
+            self.note(lambda: f"upquery {flight.request.id} has reached {moment!r}")
+            flight.stage += 1
+
+    def _reach(self, flight: Flight, moment: str) -> bool:
+        """Does what an upquery does at one of its moments. False: it has to do that again."""
         match moment:
             case "locks":
-                if not flight.lock(source):
-                    return
+                return flight.lock(self.source)
             case "snapshot":
-                if not self._run(flight):
-                    return
+                return self._run(flight)
             case _:
-                flight.ask(moment, source)
-        self.note(lambda: f"upquery {flight.request.id} has reached {moment!r}")
-        flight.stage += 1
+                flight.ask(moment, self.source)
+                return True
 
     def _run(self, flight: Flight) -> bool:
         """Runs the SQL on what is visible now, and keeps what that was. Whether all is run."""
@@ -543,5 +417,8 @@ class Simulation:
                 case Filled():
                     self.bulk.ended(effect)
                 case UpqueryRequest():
-                    effect.exact = effect.exact or effect.id % EXACT_EVERY == 0
-                    self.flights.append(Flight(effect, self.told.answers))
+                    self.flights.append(self._sent(effect))
+
+    def _sent(self, request: UpqueryRequest) -> Flight:
+        request.exact = request.exact or request.id % EXACT_EVERY == 0
+        return Flight(request, self.told.answers)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from dataflow.messages import Ddl, Gap, Pair, Progress, StreamEvent, TableChanges, Transaction
 from gtid_tracker.gtid import Gtid, GtidSet
@@ -23,6 +24,7 @@ from tests.simulation.sql_side import DATABASE, TABLES, Rows, State, number_of
 
 Wanted = Mapping[str, tuple[Table, frozenset[str]]]
 Change = tuple[str, int, Row | None]  # a table, a primary key, the row that it then has
+Number = int | tuple[int, int]  # of a transaction; or of a transaction and of a shard
 NO_GTID = Gtid("", 0)
 OWNED, LOGGED, VISIBLE, EXECUTED = 1, 2, 3, 4
 VIEW = "a_view"
@@ -85,20 +87,55 @@ def narrowed(row: Row | None, table: Table, columns: frozenset[str]) -> Row | No
     return tuple(value if column.name in columns else None for value, column in zip(row, table.columns, strict=True))
 
 
+class Source(Protocol):
+    """What a simulation asks of its source: of one server (`ModelSource`), or of several (`shards.py`)."""
+
+    @property
+    def server(self) -> str: ...
+    @property
+    def incarnation(self) -> int: ...
+    @property
+    def log(self) -> Sequence[Commit]: ...
+    @property
+    def live(self) -> Mapping[Any, Commit]: ...
+    @property
+    def latest(self) -> Rows: ...
+    @property
+    def visible(self) -> State: ...
+    @property
+    def exclusive(self) -> bool: ...
+    def executed(self) -> GtidSet: ...
+    def owned(self) -> GtidSet: ...
+    def purged_set(self) -> GtidSet: ...
+    def seen(self) -> tuple[Rows, GtidSet]: ...
+    def lockable(self, tables: Iterable[str]) -> bool: ...
+    def begin(self, number: int, kind: str, changes: Sequence[Change]) -> None: ...
+    def begin_ddl(self, number: int, name: str, rows: Sequence[Row], named: bool) -> None: ...
+    def begin_view(self, number: int) -> None: ...
+    def other_views(self, position: GtidSet) -> bool: ...
+    def advance(self, number: Any) -> None: ...
+    def execute_unseen(self) -> None: ...
+    def fail_over(self, lost: int, same: bool) -> None: ...
+    def state_at(self, position: GtidSet, strict: bool = True) -> Rows | None: ...
+    def close(self) -> None: ...
+
+
 class ModelSource:
     """The server that answers now. `log` is its binlog from the start; `visible` is what a select sees now.
 
-    `incarnation` rises when another server takes over or this one comes back without its last transactions.
+    `incarnation` rises when another server takes over or this one comes back without its last transactions. `place`:
+    of several that are not one another's replicas each has its own.
     """
 
-    def __init__(self, rows: Rows, ordered: bool) -> None:
+    def __init__(self, rows: Rows, ordered: bool, place: int = 0) -> None:
         self.ordered = ordered
+        self._place = place
         self._start = rows
         self.locked: Callable[[], set[str]] = set  # tables that upqueries keep locked
         self.visible = State(rows)
         self.latest = self.visible.copy()  # with the changes of transactions under way
         self.incarnation = 1
-        self.server = server_uuid(1)
+        self.server = server_uuid(1, place)
         self.log: list[Commit] = []
         self._past: list[list[Commit]] = []  # binlogs of servers that are gone
         self.live: dict[int, Commit] = {}
@@ -111,6 +148,9 @@ class ModelSource:
         self._executed_set: GtidSet | None = None
 
     # -- what the proxy may ask --------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        self.visible.close()
 
     def executed(self) -> GtidSet:
         if self._executed_set is None:
@@ -257,7 +297,7 @@ class ModelSource:
         self.log = survivors
         self.incarnation += 1
         if not same:
-            self.server = server_uuid(self.incarnation)
+            self.server = server_uuid(self.incarnation, self._place)
         self._executed = {commit.gtid for commit in survivors} | self.purged
         self._executed_set = None
         self._owned.clear()
@@ -292,8 +332,8 @@ class ModelSource:
         return rows
 
 
-def server_uuid(incarnation: int) -> str:
-    return f"5e1ec7ed-0000-4000-8000-{incarnation:012}"
+def server_uuid(incarnation: int, place: int) -> str:
+    return f"5e1ec7ed-{place:04}-4000-8000-{incarnation:012}"
 
 
-__all__ = ["TABLES", "Change", "Commit", "ModelSource", "server_uuid"]
+__all__ = ["TABLES", "Change", "Commit", "ModelSource", "Number", "Source", "server_uuid"]
