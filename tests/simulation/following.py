@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.messages import Ddl, Effect, Gap, Restarted, StreamEvent
 from gtid_tracker.gtid import GtidSet
 from proxy.app import stream_doubt
+from sqltypes.expression import Row
 from tests.simulation.flights import Told
 from tests.simulation.source import Commit, Source
 from tests.simulation.sql_side import DATABASE, State
@@ -45,6 +46,10 @@ class Feed:
         """What is in the position is not brought."""
         while self.left and self.log[self.delivered].gtid in position:
             self.delivered += 1
+
+    def beside(self, state: State, commit: Commit) -> Mapping[int, Row]:
+        """The rows of the table that it replaces which are not of this server."""
+        return {}
 
     def cut(self) -> None:
         """What was not read is no more."""
@@ -145,7 +150,7 @@ class Following:
             if state is not None:
                 self.at_position.become(state)
                 return
-        commit.apply(self.at_position)
+        commit.apply(self.at_position, feed.beside(self.at_position, commit))
 
     def do_replay(self, back: int) -> None:
         """A reconnect that repeats transactions."""

@@ -42,6 +42,7 @@ from tests.simulation.flights import NOTHING, Asked
 from tests.simulation.mutant import Mutant, all_of, always, attribute, edit, nothing
 from tests.simulation.mutants_large import LARGE_CHANGES, TOUCHING
 from tests.simulation.mutants_reaching import REACHING
+from tests.simulation.mutants_shards import SHARDS
 from tests.simulation.mutants_spellings import SPELLINGS
 from tests.simulation.mutants_steps import STEPS
 from tests.simulation.simulation import Simulation
@@ -467,6 +468,7 @@ MUTANTS = (
     Mutant("large fills", "each slice has a bracket of its own", attribute(Bulk, "bracket", Bulk.first_bracket)),
     *LARGE_CHANGES,
     *REACHING,
+    *SHARDS,
     *SPELLINGS,
     *STEPS,
 )

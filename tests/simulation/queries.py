@@ -173,7 +173,16 @@ def query(name: str) -> Query:
         types = [INT] * len(names)
     else:
         types = [column.type for column in plan.reader.output]
+    _NAMES[id(plan)] = name
     return Query(name, sql, plan, tuple(types))
+
+
+_NAMES: dict[int, str] = {}  # by plan; these are never freed
+
+
+def name_of(plan: QueryPlan) -> str:
+    """Requires: it is one of `query`."""
+    return _NAMES[id(plan)]
 
 
 _FILL_TYPES: dict[tuple[int, int], list[SqlType]] = {}
@@ -204,4 +213,16 @@ def bound(sql: str, parameters: Parameters) -> str:
     return sql
 
 
-__all__ = ["INT", "ORDERED", "QUERIES", "REACHING", "TEXT", "Parameters", "Query", "alike", "query", "types_of"]
+__all__ = [
+    "INT",
+    "ORDERED",
+    "QUERIES",
+    "REACHING",
+    "TEXT",
+    "Parameters",
+    "Query",
+    "alike",
+    "name_of",
+    "query",
+    "types_of",
+]

@@ -22,14 +22,17 @@ from pathlib import Path
 from tests.simulation.queries import QUERIES
 from tests.simulation.rest import rest
 from tests.simulation.schedule import Schedule
-from tests.simulation.script import Script, shrunk
-from tests.simulation.simulation import Results
+from tests.simulation.script import Script, Setup, shrunk
+from tests.simulation.sharded import Sharded
+from tests.simulation.sharded_schedule import ShardedSchedule
+from tests.simulation.simulation import Results, Simulation
 from tests.simulation.trials import Trials, TrialSchedule, ViewSchedule
 
 STEPS_PER_SCHEDULE = 400
 SCHEDULES_PER_JOB = 20
 TRIALS_EVERY = 4  # seeds
 VIEWS_EVERY = 12  # likewise those in which views are replaced
+SHARDS_EVERY = 5  # likewise those of several shards
 SOURCES = Path(__file__).parents[2] / "dataflow"
 FOUND = Path("build")  # where failing scripts are put
 # A rule's counter that stays at zero: what no schedule can bring about.
@@ -84,7 +87,7 @@ def run(seeds: Sequence[int], steps: int = STEPS_PER_SCHEDULE, alter: float = 0.
     ran = Ran()
     for seed in seeds:
         for schedule in schedules(seed):
-            simulation = Trials(schedule.setup, Altering(alter, seed) if alter else None)
+            simulation = simulation_of(schedule.setup, Altering(alter, seed) if alter else None)
             try:
                 schedule.run(simulation, steps)
                 rest(simulation)
@@ -99,13 +102,20 @@ def run(seeds: Sequence[int], steps: int = STEPS_PER_SCHEDULE, alter: float = 0.
     return ran
 
 
+def simulation_of(setup: Setup, alter: Altering | None = None) -> Simulation:
+    return Sharded(setup, alter) if setup.shards else Trials(setup, alter)
+
+
 def schedules(seed: int) -> list[Schedule]:
-    """Of one seed: of some a second one, in which caches earn their trust, and a third, in which views are replaced."""
+    """Of one seed: of some a second one, in which caches earn their trust, a third, in which views are replaced, and a
+    fourth, of a source of several shards."""
     found = [Schedule(seed)]
     if seed % TRIALS_EVERY == 0:
         found.append(TrialSchedule(seed))
     if seed % VIEWS_EVERY == 0:
         found.append(ViewSchedule(seed))
+    if seed % SHARDS_EVERY == 0:
+        found.append(ShardedSchedule(seed))
     return found
 
 
@@ -122,7 +132,7 @@ def kind_of(error: str) -> str:
 def script_of(seed: int, steps: int = STEPS_PER_SCHEDULE) -> Script:
     """The steps of a seed's schedule until it ends or fails; where it has two, of the one that fails."""
     for schedule in schedules(seed):
-        simulation = Trials(schedule.setup)
+        simulation = simulation_of(schedule.setup)
         failed = False
         try:
             schedule.run(simulation, steps)
@@ -138,7 +148,7 @@ def script_of(seed: int, steps: int = STEPS_PER_SCHEDULE) -> Script:
 
 def failure(script: Script, log: Callable[[str], None] | None = None) -> str:
     """What goes wrong when the script is run; "" if nothing does."""
-    simulation = Trials(script.setup)
+    simulation = simulation_of(script.setup)
     simulation.check_every = 1
     simulation.log = log
     try:

@@ -42,6 +42,7 @@ class Setup:
     steps: bool = False
     short: int = 0
     bags: int = 0
+    shards: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)

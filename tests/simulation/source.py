@@ -74,9 +74,10 @@ class Commit:
                 changes.append(TableChanges(qualified, [pair]))
         return Transaction(self.gtid, changes) if changes else Progress(self.gtid)
 
-    def apply(self, state: State) -> None:
+    def apply(self, state: State, beside: Mapping[int, Row] | None = None) -> None:
+        """`beside`: rows of the table that it replaces which are another shard's."""
         if self.replaces:
-            state.replace(self.replaces, self.rows)
+            state.replace(self.replaces, {**(beside or {}), **self.rows})
         for name, pair in self.changes:
             state.apply(name, [pair])
 

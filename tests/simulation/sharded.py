@@ -1,0 +1,315 @@
+"""A simulation whose source has several shards, before which there is a vtgate.
+
+The stream brings each shard's transactions in their order; in what order it brings those of several shards is the
+schedule's choice, and one may stand still. An upquery is asked of the shards that have its keys, or of all. Of each it
+reads gtid_executed before anything else, then a snapshot, then gtid_owned and gtid_executed: each at a moment of its
+own. Its bracket is the union (`external_upquery/vtgate_snapshot.py`).
+
+In a reshard the old shards' binlogs end with a journal. vtgate goes on with the new shards once it has read all of
+these; that is a Gap, and the position is from then on that of the shards which are followed. Until then upqueries may
+be answered by the new shards. A shard that is no more refuses to be asked by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dataflow.derivation import Params
+from dataflow.messages import Gap, UpqueryRequest
+from dataflow.reader import ReaderNode
+from dataflow.shards import Shards
+from gtid_tracker.bracket import Bracket
+from gtid_tracker.gtid import GtidSet
+from sqltypes.expression import Key, Row
+from tests.simulation.flights import Flight
+from tests.simulation.following import Feed
+from tests.simulation.queries import name_of, types_of
+from tests.simulation.script import Setup
+from tests.simulation.shards import Partition, Shard, ShardedSource, groups_asked, together, union
+from tests.simulation.simulation import Results, Simulation
+from tests.simulation.source import Commit
+from tests.simulation.sql_side import Rows, State
+
+Readings = dict[str, GtidSet]  # by the shard's name
+
+
+class ShardFeed(Feed):
+    """`position`: all of the shard that the stream has brought. `came`: its journal has come."""
+
+    def __init__(self, shard: Shard, position: GtidSet, groups: int) -> None:
+        super().__init__(shard.server.log)
+        self._groups = groups
+        self.shard = shard
+        self.position = position
+        self.came = False
+
+    def next(self) -> Commit | None:
+        commit = super().next()
+        if commit is not None:
+            self.position = self.position.add(commit.gtid)
+        return commit
+
+    def back(self, transactions: int) -> None:
+        super().back(transactions)
+        self.came = self.came and not self.left
+
+    def beside(self, state: State, commit: Commit) -> Mapping[int, Row]:
+        rows = state.rows[commit.replaces] if commit.replaces else {}
+        return {number: row for number, row in rows.items() if number % self._groups not in self.shard.groups}
+
+
+@dataclass(eq=False, slots=True)
+class ShardedFlight(Flight):
+    """`shards`: those that are asked. `others`: of its bracket."""
+
+    shards: list[Shard] = field(default_factory=list)
+    lowers: Readings = field(default_factory=dict)
+    owneds: Readings = field(default_factory=dict)
+    executeds: Readings = field(default_factory=dict)
+    snapshots: dict[str, tuple[Rows, GtidSet]] = field(default_factory=dict)
+    others: GtidSet | None = None
+
+    def bracket(self) -> Bracket:
+        lower, owned, executed = self.told(self.lowers), self.told(self.owneds), self.told(self.executeds)
+        return Bracket(self.server, lower, owned, executed, self.others)
+
+    def told(self, readings: Readings) -> GtidSet:
+        return union(readings[shard.name] for shard in self.shards)
+
+    @property
+    def torn(self) -> bool:
+        return any(not self.lowers[name].issubset(self.executeds[name]) for name in self.lowers)
+
+    def lacks(self, past: Flight) -> bool:
+        """An answer of some shards says nothing of others; one of all lacks what shards have told that are no more."""
+        assert isinstance(past, ShardedFlight)
+        if self.others is None and not past.lowers.keys() <= self.lowers.keys():
+            return True
+        return any(not told.issubset(self.lowers[name]) for name, told in past.lowers.items() if name in self.lowers)
+
+
+class Sharded(Simulation):
+    """`known`: the shards that the proxy knows of. `refuses`: a shard that is no more is not asked."""
+
+    exact = False  # vtgate passes no locks on
+    refuses = True
+    source: ShardedSource
+    feeds: list[ShardFeed]  # type: ignore[assignment]  # each is a feed
+
+    def __init__(self, setup: Setup, alter: Callable[[Results], None] | None = None) -> None:
+        super().__init__(setup, alter)
+        self.known = list(self.source.shards)
+        self.feeds = [ShardFeed(shard, shard.start, self.source.groups) for shard in self.source.shards]
+        self.engine.shards_of = self._shards_of
+        self._asked = State()
+        self._turn = 0
+
+    def made_source(self, setup: Setup) -> ShardedSource:
+        return ShardedSource(setup.rows, setup.ordered, setup.shards)
+
+    def close(self) -> None:
+        super().close()
+        self._asked.close()
+
+    # -- which shards are asked ----------------------------------------------------------------------------------------
+
+    def _shards_of(self, reader: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> Shards:
+        name = name_of(reader.plan)
+        groups: set[int] = set()
+        for _, params in keys:
+            asked = groups_asked(name, params, self.source.groups)
+            if asked is None:
+                return None
+            groups |= asked
+        names = tuple(shard.name for shard in self.known if shard.groups & groups)
+        return names if len(names) < len(self.known) else None
+
+    def do_learn(self) -> None:
+        """The proxy looks which shards there are."""
+        self.known = list(self.source.shards)
+
+    def _sent(self, request: UpqueryRequest) -> Flight:
+        request.lower, request.exact = None, False
+        return ShardedFlight(request, self.told.answers)
+
+    def _moments(self, flight: Flight) -> tuple[str, ...]:
+        """Each of `moments` at each shard."""
+        assert isinstance(flight, ShardedFlight)
+        if not flight.shards:
+            wanted = flight.request.shards
+            found = self.known if wanted is None else [shard for shard in self.source.made if shard.name in wanted]
+            flight.shards = list(found)
+            flight.incarnation = max(self.source.made.index(shard) for shard in found)
+        return tuple(self.in_order(flight.shards))
+
+    def in_order(self, shards: Iterable[Shard]) -> Iterable[str]:
+        return [f"{moment} of {shard.name}" for moment in self.moments for shard in shards]
+
+    def _reach(self, flight: Flight, moment: str) -> bool:
+        assert isinstance(flight, ShardedFlight)
+        what, name = moment.split(" of ")
+        shard = next(shard for shard in flight.shards if shard.name == name)
+        if self.refuses and shard not in self.source.shards:
+            self.counts["shards that are no more"] += 1
+            self.flights.remove(flight)
+            self.do_learn()
+            self._fail(flight)
+            return False
+        match what:
+            case "lower":
+                flight.lowers[name] = shard.server.executed()
+            case "owned":
+                flight.owneds[name] = shard.server.owned()
+            case "executed":
+                flight.executeds[name] = shard.server.executed()
+            case _:
+                flight.snapshots[name] = self.source.snapshot(shard.groups)
+                if len(flight.snapshots) == len(flight.shards):
+                    self._run(flight)
+        return True
+
+    def _run(self, flight: Flight) -> bool:
+        """What vtgate makes of one snapshot of each."""
+        assert isinstance(flight, ShardedFlight)
+        flight.seen = together(rows for rows, _ in flight.snapshots.values())
+        flight.seen_gtids = union(gtids for _, gtids in flight.snapshots.values())
+        fill = self.engine._fills.get(flight.request.id)
+        if fill is not None:
+            self._asked.become(flight.seen)
+            pairs = zip(types_of(fill), flight.request.statements, strict=True)
+            flight.results = [self._asked.query(statement.sql, types) for types, statement in pairs]
+        return True
+
+    def _answer(self, flight: Flight) -> None:
+        assert isinstance(flight, ShardedFlight)
+        flight.others = self.others(flight)
+        if flight.others is not None:
+            self.counts["answers of some shards"] += 1
+            asked = {group for shard in self.source.made if shard.name in flight.snapshots for group in shard.groups}
+            rest = set(range(self.source.groups)) - asked
+            flight.seen = together((flight.seen, self.source.rows_of(self.at_position.rows, rest)))
+            flight.seen_gtids = flight.seen_gtids.union(flight.others)
+        super()._answer(flight)
+
+    def others(self, flight: ShardedFlight) -> GtidSet | None:
+        """What the stream has brought of the shards that were not asked. Where it does not follow yet who was asked,
+        the rows were another shard's: nothing counts as seen."""
+        if flight.request.shards is None:
+            return None
+        asked = set(flight.request.shards)
+        if not asked <= {feed.shard.name for feed in self.feeds}:
+            return GtidSet.empty()
+        return union(feed.position for feed in self.feeds if feed.shard.name not in asked)
+
+    # -- the stream ----------------------------------------------------------------------------------------------------
+
+    @property
+    def left(self) -> int:
+        return super().left + (not self.source.as_it_is())
+
+    @property
+    def lost(self) -> bool:
+        return not self.source.purged_set().issubset(self.position)
+
+    def do_deliver(self, transactions: int, at: int | None = None) -> None:
+        """Of the shard in that place, or of one after the other."""
+        for _ in range(transactions):
+            self._turn += 1
+            self._deliver(self.feeds[(self._turn if at is None else at) % len(self.feeds)])
+
+    def _deliver(self, feed: Feed) -> None:
+        assert isinstance(feed, ShardFeed)
+        if feed.left or feed.shard in self.source.shards:
+            super()._deliver(feed)
+        elif not feed.came:
+            self._end_change()
+            feed.came = True
+            self.note(lambda: f"the stream brings the journal of {feed.shard.name}")
+            if self.all_have_come():
+                self._follow_new()
+
+    def all_have_come(self) -> bool:
+        """Have all shards that are no more told so?"""
+        return all(feed.came for feed in self.feeds if feed.shard not in self.source.shards)
+
+    def _follow_new(self) -> None:
+        source = self.source
+        new = [
+            ShardFeed(shard, shard.start, self.source.groups) for shard in source.shards if shard not in source.followed
+        ]
+        stay = [feed for feed in self.feeds if feed.shard in source.shards]
+        old = [feed for feed in self.feeds if feed not in stay and feed.left]
+        groups = [group for feed in new for group in feed.shard.groups]
+        rest = set(range(source.groups)) - set(groups)
+        begun = together(feed.shard.rows for feed in new)
+        self.at_position.become(together((begun, source.rows_of(self.at_position.rows, rest))))
+        source.followed, self.feeds = list(source.shards), [*stay, *new, *old]
+        self.do_learn()
+        self.counts["resharded"] += 1
+        self.tell_of_new()
+
+    def tell_of_new(self) -> None:
+        self._expect_reset()
+        self._on_stream(Gap("shards were split or merged", self.begins_at()))
+
+    def begins_at(self) -> GtidSet:
+        """The position when other shards are followed: theirs, and nothing of those that are no more."""
+        return union(feed.position for feed in self.feeds if feed.shard in self.source.followed)
+
+    def _apply(self, commit: Commit, feed: Feed) -> None:
+        assert isinstance(feed, ShardFeed)
+        if feed.shard in self.source.followed:
+            super()._apply(commit, feed)
+
+    def do_replay(self, back: int, at: int = 0) -> None:
+        self._end_change()
+        self.feeds[at % len(self.feeds)].back(back)
+
+    def do_reconnect(self) -> None:
+        self._end_change()
+        if self.lost:
+            self._lose_history("a shard has purged binlogs that were not read yet")
+
+    def _lose_history(self, reason: str) -> None:
+        self.source.followed = list(self.source.shards)
+        self.do_learn()
+        super()._lose_history(reason)
+
+    def feeds_behind(self, position: GtidSet) -> list[Feed]:
+        made: list[Feed] = []
+        for shard in self.source.shards:
+            feed = ShardFeed(shard, shard.server.executed(), self.source.groups)
+            feed.skip(position)
+            made.append(feed)
+        return made
+
+    # -- the source ----------------------------------------------------------------------------------------------------
+
+    def do_fail_over(self, lost: int, same: bool) -> None:
+        """One shard's server is exchanged, or comes back. vtgate goes on with it."""
+        shard = self.source.shards[lost % len(self.source.shards)]
+        self.source.fail_over(lost, same)
+        self._read_again(shard)
+        for flight in list(self.flights):
+            assert isinstance(flight, ShardedFlight)
+            if shard in flight.shards and 0 < flight.stage < len(self._moments(flight)):
+                self.flights.remove(flight)
+                self._fail(flight)
+        self.counts["failovers"] += 1
+
+    def _read_again(self, shard: Shard) -> None:
+        """Its binlog is another list, which begins as the one before."""
+        for feed in self.feeds:
+            if feed.shard is shard:
+                feed.log = shard.server.log
+
+    def do_unseen(self, at: int = 0) -> None:
+        self.source.shards[at % len(self.source.shards)].server.execute_unseen()
+
+    def do_reshard(self, partition: Partition) -> None:
+        """Not while the stream has still to bring the last one."""
+        if self.source.as_it_is():
+            for shard in self.source.reshard(partition):
+                self._read_again(shard)
+                self.counts["shards gone"] += 1
