@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -14,10 +15,11 @@ from tests.simulation.script import Setup
 from tests.simulation.sharded import Sharded
 from tests.simulation.sharded_schedule import ShardedSchedule
 from tests.simulation.shards import DECIDING, groups_asked
+from tests.simulation.sql_side import Rows
 
 SEEDS = range(1, 13)
 HEALTHY, SLOW = 0, 1  # shards
-ROWS = {
+ROWS: Rows = {
     "a": {number: (number, number % 2, number % 3, 1, number) for number in range(8)},
     "b": {number: (number, number % 2, number) for number in range(6)},
     "n": {number: (number, "aAbB"[number % 4], number % 2) for number in range(6)},
@@ -39,7 +41,7 @@ ONE_KEY: dict[str, Parameters] = {
 def one_stands_still(*caches: str) -> Iterator[Sharded]:
     """Both shards have committed much, and the stream brings nothing of one of them. A scatter has told how far that
     is."""
-    simulation = Sharded(Setup(**{**vars(SETUP), "caches": (*caches, "top")}))
+    simulation = Sharded(replace(SETUP, caches=(*caches, "top")))
     try:
         for number in range(1, 6):
             rows = (("a", number, (number, number % 2, 1, 1, number)), ("a", 6, (6, 0, number % 3, 1, number)))
