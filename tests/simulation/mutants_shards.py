@@ -10,7 +10,7 @@ from dataflow.messages import Progress
 from dataflow.source_history import SourceHistory
 from gtid_tracker.bracket import NOTHING, Bracket
 from gtid_tracker.gtid import GtidSet
-from tests.simulation.mutant import Mutant, always, attribute, edit
+from tests.simulation.mutant import Mutant, always, attribute, edit, nothing
 from tests.simulation.sharded import Sharded, ShardedFlight
 from tests.simulation.shards import Shard, union
 
@@ -108,6 +108,13 @@ SHARDS = (
         "shards",
         "a reading of some shards tells of no rollback on others",
         edit(Engine, "_clear_rolled_back", ("bracket.asked(missing)", "missing")),
+    ),
+    # a shard's server is exchanged, and has lost its last transactions
+    Mutant("shards", "what a server had shown goes with it", attribute(Sharded, "another_server", nothing)),
+    Mutant(
+        "shards",
+        "what a shard's server has lost was not rolled back",
+        edit(Sharded, "_moments", ('self.exchanged.get(one.name, float("-inf"))', 'float("-inf")')),
     ),
     # other shards take over
     Mutant("shards", "a shard that is no more is not asked", attribute(Sharded, "refuses", False)),

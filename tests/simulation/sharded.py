@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dataflow.derivation import Params
-from dataflow.messages import Gap, UpqueryRequest
+from dataflow.messages import Gap, Restarted, UpqueryRequest
 from dataflow.reader import ReaderNode
 from dataflow.shards import Shards
 from gtid_tracker.bracket import Bracket
@@ -35,14 +35,16 @@ Readings = dict[str, GtidSet]  # by the shard's name
 
 
 class ShardFeed(Feed):
-    """`position`: all of the shard that the stream has brought. `came`: its journal has come."""
+    """`position`: all of the shard that the stream has brought. `came`: its journal has come. `server`: whose the last
+    transaction was. `stopped`: the server has lost some of that, and vtgate finds no place to go on from."""
 
     def __init__(self, shard: Shard, position: GtidSet, groups: int) -> None:
         super().__init__(shard.server.log)
         self._groups = groups
         self.shard = shard
         self.position = position
-        self.came = False
+        self.came = self.stopped = False
+        self.server = shard.server.server
 
     def next(self) -> Commit | None:
         commit = super().next()
@@ -82,11 +84,14 @@ class ShardedFlight(Flight):
         return any(not self.lowers[name].issubset(self.executeds[name]) for name in self.lowers)
 
     def lacks(self, past: Flight) -> bool:
-        """An answer of some shards says nothing of others; one of all lacks what shards have told that are no more."""
+        """An answer of all shards lacks what shards have told that are no more. One of some says nothing of others, nor
+        of servers that its readings do not name: of one that was exchanged at once, with all that it had committed."""
         assert isinstance(past, ShardedFlight)
-        if self.others is None and not past.lowers.keys() <= self.lowers.keys():
-            return True
-        return any(not told.issubset(self.lowers[name]) for name, told in past.lowers.items() if name in self.lowers)
+        if self.others is None:
+            return not union(past.lowers.values()).issubset(union(self.lowers.values()))
+        named = *self.lowers.values(), *self.owneds.values(), *self.executeds.values()
+        of_shards = [(told, self.lowers[name]) for name, told in past.lowers.items() if name in self.lowers]
+        return any(not told.of_servers(*named).issubset(lower) for told, lower in of_shards)
 
 
 class Sharded(Simulation):
@@ -102,6 +107,7 @@ class Sharded(Simulation):
         self.known = list(self.source.shards)
         self.feeds = [ShardFeed(shard, shard.start, self.source.groups) for shard in self.source.shards]
         self.engine.shards_of = self._shards_of
+        self.exchanged: dict[str, float] = {}  # when a shard's server was, or came back
         self._asked = State()
         self._turn = 0
 
@@ -140,7 +146,8 @@ class Sharded(Simulation):
             wanted = flight.request.shards
             found = self.known if wanted is None else [shard for shard in self.source.made if shard.name in wanted]
             flight.shards = list(found)
-            flight.incarnation = max(self.source.made.index(shard) for shard in found)
+            flight.incarnation = sum(1000 * self.source.made.index(one) + one.server.incarnation for one in found)
+            self.began[flight.incarnation] = max(self.exchanged.get(one.name, float("-inf")) for one in found)
         return tuple(self.in_order(flight.shards))
 
     def in_order(self, shards: Iterable[Shard]) -> Iterable[str]:
@@ -210,7 +217,8 @@ class Sharded(Simulation):
 
     @property
     def lost(self) -> bool:
-        return not self.source.purged_set().issubset(self.position)
+        stopped = any(feed.stopped for feed in self.feeds)
+        return stopped or not self.source.purged_set().issubset(self.position)
 
     def do_deliver(self, transactions: int, at: int | None = None) -> None:
         """Of the shard in that place, or of one after the other."""
@@ -221,6 +229,9 @@ class Sharded(Simulation):
     def _deliver(self, feed: Feed) -> None:
         assert isinstance(feed, ShardFeed)
         if feed.left or feed.shard in self.source.shards:
+            if feed.left and feed.to_come()[0].gtid.source != feed.server:
+                feed.server = feed.to_come()[0].gtid.source
+                self.another_server()
             super()._deliver(feed)
         elif not feed.came:
             self._end_change()
@@ -228,6 +239,13 @@ class Sharded(Simulation):
             self.note(lambda: f"the stream brings the journal of {feed.shard.name}")
             if self.all_have_come():
                 self._follow_new()
+
+    def another_server(self) -> None:
+        """A shard's transactions are another server's from here on. What the one before had shown, and the stream has
+        not brought, may be lost."""
+        self._end_change()
+        self.told.forget()
+        self._on_stream(Restarted(self.position))
 
     def all_have_come(self) -> bool:
         """Have all shards that are no more told so?"""
@@ -269,7 +287,7 @@ class Sharded(Simulation):
     def do_reconnect(self) -> None:
         self._end_change()
         if self.lost:
-            self._lose_history("a shard has purged binlogs that were not read yet")
+            self._lose_history("of a shard there is nothing to go on from")
 
     def _lose_history(self, reason: str) -> None:
         self.source.followed = list(self.source.shards)
@@ -286,10 +304,12 @@ class Sharded(Simulation):
 
     # -- the source ----------------------------------------------------------------------------------------------------
 
-    def do_fail_over(self, lost: int, same: bool) -> None:
-        """One shard's server is exchanged, or comes back. vtgate goes on with it."""
-        shard = self.source.shards[lost % len(self.source.shards)]
-        self.source.fail_over(lost, same)
+    def do_fail_over(self, lost: int, same: bool, at: int = 0) -> None:
+        """One shard's server is exchanged for a replica, which may lack its last transactions, or comes back."""
+        shard = self.source.shards[at % len(self.source.shards)]
+        shard.server.fail_over(0 if same else lost, same)
+        self.source.incarnation += 1
+        self.exchanged[shard.name] = self.clock
         self._read_again(shard)
         for flight in list(self.flights):
             assert isinstance(flight, ShardedFlight)
@@ -302,14 +322,17 @@ class Sharded(Simulation):
         """Its binlog is another list, which begins as the one before."""
         for feed in self.feeds:
             if feed.shard is shard:
-                feed.log = shard.server.log
+                feed.cut()
+                feed.stopped = feed.stopped or not feed.position.issubset(shard.server.executed())
+                if not feed.stopped:
+                    feed.log = shard.server.log
 
     def do_unseen(self, at: int = 0) -> None:
         self.source.shards[at % len(self.source.shards)].server.execute_unseen()
 
     def do_reshard(self, partition: Partition) -> None:
         """Not while the stream has still to bring the last one."""
-        if self.source.as_it_is():
+        if self.source.as_it_is() and not self.lost:
             for shard in self.source.reshard(partition):
                 self._read_again(shard)
                 self.counts["shards gone"] += 1

@@ -19,6 +19,7 @@ PARTITIONS: dict[int, tuple[Partition, ...]] = {
 }  # by the number of groups; the last is of one shard
 STANDS_STILL = 0.03  # of the steps begin a time in which one does
 RESHARDED = 0.02  # of the steps, in schedules that have reshards
+EXCHANGED = 0.01  # likewise, in schedules in which servers are exchanged, one after it has shown what it then loses
 MEANWHILE = 0.15  # of the steps begin a read between a reshard and its Gap
 
 
@@ -51,15 +52,19 @@ class ShardedSchedule(Schedule):
         soon = self._reshards and not self._soon
         if soon and rng.random() < RESHARDED:
             return self._reshard(simulation)
+        if self._failovers and not self._soon and not simulation.source.exclusive and rng.random() < EXCHANGED:
+            return self._exchange(simulation)
         if soon and not simulation.source.as_it_is() and rng.random() < MEANWHILE:
             return self._asked_meanwhile(simulation)
         action = super().action(simulation)
-        match action[0]:
-            case "deliver":
-                return "deliver", action[1], self._next(len(simulation.feeds))
-            case "replay":
-                return "replay", action[1], rng.randrange(3)
-            case "unseen":
+        match action:
+            case ("deliver", transactions):
+                return "deliver", transactions, self._next(len(simulation.feeds))
+            case ("replay", back):
+                return "replay", back, rng.randrange(3)
+            case ("fail_over", lost, same):
+                return "fail_over", lost, same, rng.randrange(3)
+            case ("unseen",):
                 return "unseen", rng.randrange(3)
         return action
 
@@ -86,6 +91,22 @@ class ShardedSchedule(Schedule):
         self._soon += (("look", *read), ("deliver", 9), ("look", *read), ("upquery", -1, 14), ("flush",))
         self._soon += (("read", *read), ("learn",), ("deliver", 30, at), reshard, ("advance", self._commits, 4))
         return "begin", self._commits, "rows", self._changes(simulation)
+
+    def _exchange(self, simulation: Sharded) -> Action:
+        """A read sees what is lost then, and what its replica commits comes after that."""
+        rng = self._sharding
+        name = rng.choice(sorted(simulation.desk.caches))
+        read = name, self._parameters(name)
+        first, second = self._commits + 1, self._commits + 2
+        self._commits = second
+        at = rng.randrange(len(simulation.source.shards))
+        self._soon += (("look", *read), ("deliver", 20), ("look", *read), ("deliver", 2, at), ("advance", second, 4))
+        self._soon += (
+            ("begin", second, "rows", self._changes(simulation)),
+            ("fail_over", rng.randint(0, 2), False, at),
+        )
+        self._soon += (("upquery", -1, 14), ("flush",), ("read", *read), ("advance", first, rng.randint(2, 4)))
+        return "begin", first, "rows", self._changes(simulation)
 
     def _asked_meanwhile(self, simulation: Simulation) -> Action:
         """Other shards have taken over, and the stream does not know yet."""
