@@ -148,11 +148,7 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
     source = source_of(config.upstream, config.upquery_connections)
     upstream, stream, executor = source.upstream, source.stream, source.upqueries
     events = StreamEvents()
-    try:
-        version = await source.start(events)
-    except BaseException:
-        await source.stop(KILLS)
-        raise
+    version = await started(source, events)
     engine = engine_for(config, stream)
     engine.shards_of = by_root(source.shards_of)
     pump = Pump(engine, executor, config.upquery_timeout)
@@ -183,6 +179,15 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
         await asyncio.gather(background, return_exceptions=True)
         await stop(app, listeners)
         router.lateness.stop()
+
+
+async def started(source: Source, events: StreamEvents) -> str:
+    """The source's version. Where it cannot be followed nothing of it is left."""
+    try:
+        return await source.start(events)
+    except BaseException:
+        await source.stop(KILLS)
+        raise
 
 
 def register(router: Router, formats: Mapping[str, WireFormat]) -> None:
