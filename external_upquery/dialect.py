@@ -58,7 +58,11 @@ class Describing:
 
 class Dialect(Protocol):
     """`database`: the default one of statements that name none; "" is none. `locks`: there are exact fills. `waits`: a
-    read can wait at the source until that has executed something."""
+    read can wait at the source until that has executed something. `one_server`: a connection leads to one server while
+    it lasts."""
+
+    @property
+    def one_server(self) -> bool: ...
 
     @property
     def database(self) -> str: ...
@@ -120,7 +124,7 @@ class MysqlDialect:
     """One server's: `snapshot.py`, `passed.py`."""
 
     database = ""
-    locks = waits = True
+    locks = waits = one_server = True
 
     def __init__(self) -> None:
         self._brackets = BracketReader()

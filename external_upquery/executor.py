@@ -147,7 +147,9 @@ class Executor:
             read = dialect.bracketed(sending, outcome)
             if not isinstance(read, UpwellError):
                 now = monotonic()
-                connected = job.connection.opened_at if job.connection is not None else now
+                connected = now  # later than it was is never wrong
+                if dialect.one_server and job.connection is not None:
+                    connected = job.connection.opened_at
                 bracket, found = read
                 results = tuple([one.rows for one in found])
                 columns = tuple([one.layout.result_columns for one in found])

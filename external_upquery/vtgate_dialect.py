@@ -22,6 +22,7 @@ class VtgateDialect:
     """`database`: the keyspace."""
 
     locks = waits = False  # there is no NOWAIT at vtgate, and each shard knows its own GTIDs only
+    one_server = False  # tablets, and their servers, are exchanged behind it
 
     def __init__(
         self,

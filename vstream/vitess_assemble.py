@@ -13,6 +13,7 @@ position is the union of the shards' GTID sets, and each transaction is one GTID
  COMMIT    | `Transaction`, `Ddl` where rows cannot be trusted, else `Progress`
  DDL       | `Ddl`; each shard tells of it, when it has come there
  OTHER     | `Progress`
+ of others | `Restarted` before what another server than the last one has committed: what that had shown may be lost
  JOURNAL   | tables move: `Ddl`. Shards are split or merged: once each old one has said so, `Gap`; the new ones follow
  HEARTBEAT | no shard has anything else
 
@@ -32,7 +33,7 @@ from itertools import islice
 
 import structlog
 
-from dataflow.messages import Ddl, Gap, Pair, Progress, Transaction
+from dataflow.messages import Ddl, Gap, Pair, Progress, Restarted, Transaction
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from sqltypes.schema import Table
 from vstream import vitess_pb2 as pb
@@ -378,6 +379,8 @@ class VitessAssembler:
             gtid = new.last()
         if gtid in self.position:
             return
+        if state.is_anothers(gtid):  # what the one before had shown, and has not come, may be lost
+            self.sink(Restarted(self.position.freeze()))
         self.position.add(gtid)
         if not self.position.covers(state.executed):
             self.position.update(state.executed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dataflow.messages import Pair, TableChanges
-from gtid_tracker.gtid import CachedParser, Gtid, GtidSet
+from gtid_tracker.gtid import UUID, CachedParser, Gtid, GtidSet
 from vstream import vitess_pb2 as pb
 from vstream.vitess_rows import ColumnTold, RowDecoder
 
@@ -64,7 +64,8 @@ class ShardState:
     """`tables`, `decoders`: of each table, as told last, and how its rows are read, or why they are not. `position`,
     `executed`: behind the last transaction that has ended, "" before the first. `open`: one is half received.
     `journaled`: it has come to its end, and waits for the others that end with it. `behind`: seconds from when the
-    last one was committed until it was received.
+    last one was committed until it was received. `server`: whose transaction the last one was, by its UUID, "" where
+    that is not known.
     """
 
     def __init__(self, shard: Shard) -> None:
@@ -77,6 +78,7 @@ class ShardState:
         self.open = False
         self.journaled = False
         self.behind = 0.0
+        self.server = ""
         self._parser = CachedParser()
 
     @property
@@ -103,6 +105,14 @@ class ShardState:
     def begin_at(self, told: str) -> None:
         """Raises ValueError for what is no position."""
         self.position, self.executed = told, self._parser.parse(told.removeprefix(FLAVOR))
+        servers = {source[:UUID] for source in self.executed.intervals}
+        if not self.server and len(servers) == 1:
+            (self.server,) = servers
+
+    def is_anothers(self, gtid: Gtid) -> bool:
+        """Whether the shard's transactions may be another server's from this one on: asked once of each."""
+        before, self.server = self.server, gtid.source[:UUID]
+        return before != self.server
 
     def advance(self, told: str, gtid: Gtid | None) -> bool:
         """A transaction has ended. `told`: the position behind it, "" where it was not told. False if that lacks what

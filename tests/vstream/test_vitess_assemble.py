@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dataflow.messages import Ddl, Gap, Progress, StreamEvent, TableChanges, Transaction
+from dataflow.messages import Ddl, Gap, Progress, Restarted, StreamEvent, TableChanges, Transaction
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from tests.support import vitess_events as made
 from tests.support.vitess_events import (
@@ -394,3 +394,26 @@ def test_tables_may_be_named_with_their_keyspace() -> None:
 def test_changes_that_are_no_rows_are_not_passed_over() -> None:
     with pytest.raises(StreamBroken, match="binlog_format"):
         Stream().feed([event(pb.BEGIN, number=10), event(pb.INSERT, number=10)])
+
+
+def test_a_shard_whose_server_is_exchanged() -> None:
+    """Its replica goes on with the same history, and numbers what it commits as its own."""
+    stream, replica = Stream(), "9d2c7f10-ea19-11f1-a6e4-02fc00000009"
+
+    def of_replica(number: int) -> list[pb.VEvent]:
+        events = committed(number)
+        for one in events:
+            if one.type != pb.VGTID:
+                one.event_gtid = f"{replica}:{number}"
+            for told in one.vgtid.shard_gtids:
+                if told.shard == LEFT:
+                    told.gtid = f"MySQL56/{SERVERS[LEFT]}:1-10,{replica}:1-{number}"
+        return events
+
+    stream.feed(committed(10))
+    before = stream.position.freeze()
+    assert stream.feed(of_replica(1)) == [Restarted(before), Progress(Gtid(replica, 1))]
+    assert stream.feed(of_replica(2)) == [Progress(Gtid(replica, 2))]
+    assert stream.feed(committed(10, shard=RIGHT, others={LEFT: f"MySQL56/{SERVERS[LEFT]}:1-10,{replica}:1-2"})) == [
+        Progress(gtid(10, RIGHT))
+    ]
