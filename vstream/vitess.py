@@ -339,6 +339,8 @@ class VitessStream:
 
     def _on_begun(self) -> None:
         """All shards have told where they are."""
+        self._received = True
+        self._look_connected()
         if self._missed:
             self._gap(self._missed)
             self._missed = ""

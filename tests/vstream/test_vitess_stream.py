@@ -63,7 +63,7 @@ def test_it_begins_where_the_shards_are_and_asks_for_all_tables() -> None:
             following(gate, given.append) as stream,
         ):
             assert stream.position == set_of(left=9, right=5) and stream.unfit == ""
-            assert stream.history == "keyspace shop"
+            assert stream.history == "keyspace shop" and stream.connected
             let.set()
             await until(lambda: given == [inserted(10, 1)])
             assert stream.connected and stream.position == set_of(left=10, right=5)
