@@ -71,6 +71,7 @@ def _purge(model: ModelKeyspace, replayed: Replayed) -> None:
     for _ in range(3):
         model.write(LEFT)
     model.shards[LEFT].purged = model.shards[LEFT].latest
+    model.cut_while_telling = 2
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -186,5 +187,5 @@ def test_a_stream_that_is_wrong_is_caught(
 ) -> None:
     monkeypatch.setattr(vitess, "VitessAssembler", mutant)
     with pytest.raises((AssertionError, TimeoutError)):
-        for seed in range(8):
+        for seed in range(40):  # most are caught by the first
             replay(seed, **what, patience=2)
