@@ -19,6 +19,7 @@ from heapq import merge
 from typing import NamedTuple
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_ONE = re.compile(rf"({_UUID.pattern}):([0-9]{{1,19}})")
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _FLAVOUR = "mysql56/"
 UUID = 36  # characters
@@ -39,6 +40,9 @@ class Gtid(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Gtid:
         """Reads `uuid:5` or `uuid:tag:5`. Raises ValueError."""
+        usual = _ONE.fullmatch(text)
+        if usual is not None and 0 < (number := int(usual[2])) <= _MAX_NUMBER:
+            return cls(usual[1], number)
         found = GtidSet.parse(text)
         if found.count() != 1:
             raise ValueError(f"not one GTID: {text!r}")

@@ -131,6 +131,11 @@ def test_the_cached_parser_gives_the_same_object_for_the_same_text() -> None:
 
 def test_one_gtid_reads_and_prints_itself() -> None:
     assert Gtid.parse(f"{A}:tag:7") == Gtid(f"{A}:tag", 7)
+    assert Gtid.parse(f"{A}:7") == Gtid.parse(f" {A.upper()}: 7") == Gtid(A, 7)
     assert str(Gtid(A, 3)) == f"{A}:3"
+    assert Gtid.parse(f"{A}:{2**63 - 1}").number == 2**63 - 1
     with pytest.raises(ValueError, match="not one GTID"):
         Gtid.parse(f"{A}:1-2")
+    for wrong in ("0", str(2**63), "1234567890123456789012", "x", ""):
+        with pytest.raises(ValueError, match=r"interval|not"):
+            Gtid.parse(f"{A}:{wrong}")
