@@ -82,6 +82,18 @@ def test_rows_that_do_not_fit() -> None:
             decode(row)
 
 
+@given(st.lists(st.none() | st.text(max_size=3), min_size=1, max_size=40), st.data())
+def test_rows_of_any_width_with_some_columns_wanted(values: list[str | None], data: st.DataObject) -> None:
+    type_ = SqlType("varchar", length=9, collation=UTF8)
+    table = Table("shop", "t", tuple(Column(f"c{at}", type_, True, at) for at in range(len(values))), ())
+    fields = [pb.Field(name=f"c{at}", column_type="varchar(9)") for at in range(len(values))]
+    wanted = data.draw(st.frozensets(st.integers(0, len(values) - 1)))
+    texts = [None if value is None else value.encode() for value in values]
+    row = pb.Row(lengths=[-1 if text is None else len(text) for text in texts], values=b"".join(filter(None, texts)))
+    found = decoder(table, wanted, fields, listed=True)(row)
+    assert found == tuple(value if at in wanted else None for at, value in enumerate(values))
+
+
 @pytest.mark.parametrize("column_type", ["int", "int unsigned", "decimal(10,0)", "bit(1)", "datetime(0)", "double"])
 def test_descriptions_are_of_one_form(column_type: str) -> None:
     assert described(column_type) == column_type
