@@ -51,6 +51,7 @@ _log = structlog.get_logger(__name__)
 ENDS = frozenset({pb.COMMIT, pb.DDL, pb.OTHER})
 FORM = {pb.INSERT, pb.REPLACE, pb.UPDATE, pb.DELETE, pb.SET}  # of a binlog that is not of rows
 NO_ROWS = {pb.GTID, pb.VERSION, pb.SAVEPOINT, pb.PREVIOUS_GTIDS, pb.ROWS_QUERY, pb.LASTPK, pb.COPY_COMPLETED}
+BESIDE = frozenset({pb.BEGIN, pb.FIELD, pb.VGTID})  # what is done at once, and gives nobody anything
 EVENTS = 1  # the field of VStreamResponse
 ROW_EVENT = 5  # the field of VEvent
 TABLE_NAME, ROW_CHANGES = 1, 2  # the fields of RowEvent
@@ -89,6 +90,7 @@ class VitessAssembler:
         self._named: list[Shard] = []  # by the last VGTID, in its order
         self._others: list[tuple[Shard, str]] = []  # where the transaction that is half received names others: those
         self._wanted: dict[str, tuple[Table, frozenset[int]]] = {}
+        self._with_json: set[str] = set()  # of the wanted tables: those of which a column that is JSON is
         self._told: dict[TableTold, TableTold] = {}  # the shards have most in common
 
     @property
@@ -113,6 +115,9 @@ class VitessAssembler:
         positions = frozenset(table.column(name).position for name in columns)
         if self._wanted.get(table.qualified) != (table, positions):
             self._wanted[table.qualified] = table, positions
+            self._with_json.discard(table.qualified)
+            if any(column.type.name == "json" for column in table.columns if column.position in positions):
+                self._with_json.add(table.qualified)
             self._rewanted(table.qualified)
 
     def unwant(self, qualified: str) -> None:
@@ -148,7 +153,10 @@ class VitessAssembler:
         """A whole response, in short steps. Raises as `feed`, one of MALFORMED, and protobuf's DecodeError."""
         if len(data) <= AT_ONCE:
             for event in pb.VStreamResponse.FromString(data).events:
-                yield from self._event_steps(event)
+                if event.type not in BESIDE:
+                    yield from self._event_steps(event)
+                else:
+                    self.feed(event)
             return
         for field in fields(data, 0, len(data)):
             if field.number != EVENTS:
@@ -286,8 +294,8 @@ class VitessAssembler:
             state.received.untrusted[name], state.received.outdated = decode, True
             return
         rest = iter(changes)
-        wanted, positions = self._wanted[name]
-        late = any(column.type.name == "json" for column in wanted.columns if column.position in positions)
+        wanted, _ = self._wanted[name]
+        late = name in self._with_json
         while some := list(islice(rest, max(1, VALUES_A_STEP // len(wanted.columns)))):
             if name in state.received.untrusted:
                 return
