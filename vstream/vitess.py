@@ -117,7 +117,7 @@ class VitessStream:
         # What the shards had when this connection was made; None until they have told. Before all that is received,
         # a heartbeat does not say that the position is theirs.
         self._goal: GtidSet | None = NOTHING
-        self._moved = ""  # there are other shards than those that are followed: which
+        self._moved = ""  # why it cannot go on from where it is: there are other shards, or they lack what has come
         self._missed = ""  # why what was missed is missed, until all shards have told where they are now
         self._received_at = clock()
         self._current_at = wall_clock()  # when the position was the source's, as far as is known
@@ -307,8 +307,10 @@ class VitessStream:
 
     async def _look(self, opened: Any) -> None:
         """Whether the shards that are followed are those that serve, and what they have. While they are split or
-        merged there are others for a moment: the stream comes to them."""
+        merged there are others for a moment: the stream comes to them. What has come may be executed a moment later; a
+        primary that still lacks it at the next look has lost it, and vtgate would look for another one for ever."""
         limit = self._clock() + self._periods.start
+        lacking = NOTHING
         while True:
             try:
                 async with asyncio.timeout(self._periods.start):
@@ -317,15 +319,24 @@ class VitessStream:
                 _log.warning("the shards do not tell where they are", reason=str(error)[:500])
             else:
                 if shards == self._assembler.positions.keys():
-                    self._goal = executed
-                    self._look_connected()
-                    return
-                if self._clock() >= limit:
+                    lacking, before = self.position.difference(executed), lacking
+                    if not lacking:
+                        self._goal = executed
+                        self._look_connected()
+                        return
+                    if lost := lacking.intersection(before):
+                        self._leave(f"the shards have lost what they had told: {str(lost)[:200]}")
+                        return
+                elif self._clock() >= limit:
                     names = ", ".join(sorted("/".join(shard) for shard in shards))
-                    self._moved = f"other shards serve than were followed: {names}"
-                    self._end(self._moved)
+                    self._leave(f"other shards serve than were followed: {names}")
                     return
             await asyncio.sleep(self._periods.look)
+
+    def _leave(self, reason: str) -> None:
+        """The stream cannot go on from its position: it is to begin anew."""
+        self._moved = reason
+        self._end(reason)
 
     async def _feed(self, response: bytes) -> None:
         """In slices. While whoever takes the transactions is busy with a large one, none is read."""

@@ -14,6 +14,7 @@ A script is the steps of one call. What a real vtgate does rarely is a line here
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from typing import Any
 
 import grpc
 
-from tests.support.vitess_events import LEFT, RIGHT, response, told_where
+from tests.support.vitess_events import LEFT, RIGHT, SERVERS, response, told_where
 from tests.support.waiting import until
 from vstream import vitess_pb2 as pb
 
@@ -46,7 +47,7 @@ class ScriptedVtgate:
     """`requests`: what it was asked, call by call. `failures`: what is wrong with a script, not with who reads it.
 
     Calls without heartbeats are those of who looks only where the shards are. They are no part of the scripts: they
-    are told `now`, and counted in `looks`.
+    are told `now`, which grows with what is sent, and counted in `looks`.
     """
 
     def __init__(self, answer: Answer | None = None) -> None:
@@ -81,6 +82,14 @@ class ScriptedVtgate:
             yield response(*told_where(shard, number, dict.fromkeys(self.now, "current")))
         yield forever
 
+    def _note(self, sent: pb.VStreamResponse) -> None:
+        """What a shard has told it has executed."""
+        for event in sent.events:
+            for told in event.vgtid.shard_gtids:
+                numbered = re.fullmatch(f"MySQL56/{SERVERS.get(told.shard, '')}:1-([0-9]+)", told.gtid)
+                if numbered is not None and isinstance(before := self.now.get(told.shard), int):
+                    self.now[told.shard] = max(before, int(numbered.group(1)))
+
     async def _stream(self, request: pb.VStreamRequest, context: Any) -> AsyncIterator[pb.VStreamResponse | bytes]:
         looks = request.flags.heartbeat_interval == 0
         if looks:
@@ -96,6 +105,8 @@ class ScriptedVtgate:
                 elif isinstance(step, asyncio.Event):
                     await step.wait()
                 elif isinstance(step, pb.VStreamResponse | bytes):
+                    if isinstance(step, pb.VStreamResponse) and not looks:
+                        self._note(step)
                     yield step
                 else:
                     await until(step)

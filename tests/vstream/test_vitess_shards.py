@@ -104,6 +104,32 @@ def test_shards_that_are_no_more_are_not_followed_for_ever() -> None:
     run(scenario)
 
 
+def test_a_primary_that_has_lost_what_it_had_told() -> None:
+    """A replica has taken over that lacks the last transaction. vtgate finds no tablet that has our position, says
+    nothing, and sends its heartbeats."""
+
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        cut = asyncio.Event()
+        anew = response(*made.told_where(LEFT, 9, {RIGHT: "current"}), *made.told_where(RIGHT, 5, {LEFT: 9}))
+        scripts: list[Sequence[Step]] = [
+            (*BEGUN, response(*insert(10, 1)), cut, END),
+            (response(HEARTBEAT), forever),
+            (anew, forever),
+        ]
+        async with vtgate(None, *scripts) as gate, following(gate, given.append) as stream:
+            await until(lambda: len(given) == 1)
+            gate.now[LEFT] = 9
+            cut.set()
+            await until(lambda: len(gate.requests) == 3 and stream.connected)
+            assert asked(gate.requests[2]) == {"": "current"}
+            first, second = given[1:]
+            assert isinstance(first, Gap) and "have lost what they had told" in first.reason
+            assert isinstance(second, Gap) and second.position == set_of(left=9, right=5) == stream.position
+
+    run(scenario)
+
+
 def test_lag_and_heartbeats() -> None:
     async def scenario() -> None:
         now = [COMMITTED_AT + 4.0]
