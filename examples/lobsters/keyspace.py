@@ -26,6 +26,8 @@ from integration.mysql_server import CannotStart
 
 VSCHEMA = Path(__file__).with_name("vschema.json")
 WITHOUT_ID = "keystores"
+# By its bytes a row's shard is found: what the collation takes for equal must be the same bytes.
+BY_BYTES = "ALTER TABLE keystores MODIFY `key` VARCHAR(50) COLLATE utf8mb4_0900_bin NOT NULL DEFAULT ''"
 
 
 def vschema_statements() -> list[str]:
@@ -61,7 +63,7 @@ def load_keyspace(server: ExistingVitess, shape: Shape, *, seed: int = SEED, pro
     with connection, connection.cursor() as cursor:
         if len(server.shards) > 1:
             _apply_vschema(connection, server.database or "")
-        for statement in create:
+        for statement in (*create, BY_BYTES):
             cursor.execute(statement)
     shown: AbstractContextManager[Progress | None] = progress if progress is not None else nullcontext()
     with shown:
