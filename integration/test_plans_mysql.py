@@ -305,3 +305,4 @@ def test_columns_are_what_mysql_announces(mysql: Server, shop: RunSql) -> None:
 
     for plan, columns in zip(maintained, run(mysql, describe), strict=True):
         assert disagreement(plan, columns) == "", plan.sql
+        assert [column.name for column in plan.reader.output] == [column.name for column in columns], plan.sql

@@ -44,6 +44,9 @@ REFUSED = {
     "NT1-N": "VT12001: unsupported: correlated subquery is only supported for EXISTS",
     "U3-N": "VT12001: unsupported: correlated subquery is only supported for EXISTS",
 }
+# Held as whole answers: comments' ids are not known to be unique across shards, and a shown column of theirs is of any
+# row of its group then; vtgate adds karma up as a DOUBLE. The front page is held so on MySQL, too.
+EVICTED = {"S5-N", "C1b-N", "F1a-N", "X1-N"}
 ACCEPTED = tuple(id for id in CATALOGUE if id not in REFUSED)
 WRITES = frozenset({"story", "story_up", "story_down", "comment_up", "comment_down", "comment", "reply"})
 WRITTEN = 25  # pages; others need ids that no shard repeats
@@ -147,9 +150,12 @@ def test_what_vtgate_answers_is_cached_and_each_hit_is_vtgates_answer(
 ) -> None:
     async def scenario() -> None:
         async with proxy_before(vitess, SHARDED, tmp_path, check="false") as proxy:
+            evicted = set()
             for id in ACCEPTED:
                 cache = await proxy.client.create_cache(CATALOGUE[id].sql, name=CATALOGUE[id].cache_name)
                 assert (cache.state, cache.why) == ("ready", ""), id
+                evicted |= {id} if cache.mode == "evict" else set()
+            assert evicted == EVICTED
             for seed in (0, 1):
                 if seed:
                     assert await asyncio.to_thread(write, direct, seed) == WRITTEN

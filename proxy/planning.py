@@ -24,6 +24,7 @@ import structlog
 from planner.api import TakesLong
 from planner.plan import Caution, QueryPlan
 from planner.scan import DEFAULT_VERSION, tokens_at_most
+from proxy.column_names import named
 from proxy.planning_worker import LENGTH, NO_MEMORY, READY, Evict, Job, Request, Thought, packed, planned, thought, told
 from sqltypes.errors import UnsupportedQuery, UpwellError
 from sqltypes.generated import learn
@@ -79,7 +80,7 @@ def disagreement(plan: QueryPlan, columns: tuple[ResultColumn, ...]) -> str:
     if len(output) != len(columns):
         return f"{len(output)} columns instead of {len(columns)}"
     for ours, theirs in zip(output, columns, strict=True):
-        if ours.name != theirs.name:
+        if named(ours.name) != named(theirs.name):
             return f"name {ours.name!r} instead of {theirs.name!r}"
         if family(ours.type.name) != family(theirs.type.name) or ours.type.unsigned != theirs.type.unsigned:
             return f"type of {ours.name!r}: {ours.type.name} instead of {theirs.type.name}"

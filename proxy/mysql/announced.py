@@ -14,13 +14,13 @@ literals is known of that alone, and in a prepared statement of the types with w
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from external_upquery.columns import parse_column, to_result_column
 from planner.needs import SENT
+from proxy.column_names import named
 from proxy.mysql.announces import NOBODY, Announces
 from proxy.mysql.packets import lenenc_int
 from proxy.mysql.rows import end_size, forms_of, head
@@ -242,17 +242,10 @@ def _is_foreign(column: ResultColumn) -> bool:
     return column.type.is_string and not (column.type.collation or "").startswith(("utf8", "ascii", "binary"))
 
 
-_NOT_NAMED = re.compile(r"/\*.*?\*/|[\s`]+", re.DOTALL)
-
-
 def same_names(definitions: Sequence[bytes], columns: Sequence[ResultColumn]) -> bool:
     """Whether column definitions (their payloads) are of a cache's columns. Not where MySQL has changed the tables and
-    the stream has still to tell. A column without an alias is named as it is written: SUM( n ) and sum(n) are one."""
+    the stream has still to tell."""
     announced = columns_of(definitions)
     if announced is None or len(announced) != len(columns):
         return False
-    return all(_named(one) == _named(other) for one, other in zip(announced, columns, strict=True))
-
-
-def _named(column: ResultColumn) -> str:
-    return _NOT_NAMED.sub("", column.name).casefold()
+    return all(named(one.name) == named(other.name) for one, other in zip(announced, columns, strict=True))
