@@ -107,6 +107,7 @@ class Sharded(Simulation):
         self.known = list(self.source.shards)
         self.feeds = [ShardFeed(shard, shard.start, self.source.groups) for shard in self.source.shards]
         self.engine.shards_of = self._shards_of
+        self._incarnations: dict[frozenset[tuple[str, int]], int] = {}  # of those who are asked together
         self.exchanged: dict[str, float] = {}  # when a shard's server was, or came back
         self._asked = State()
         self._turn = 0
@@ -146,7 +147,8 @@ class Sharded(Simulation):
             wanted = flight.request.shards
             found = self.known if wanted is None else [shard for shard in self.source.made if shard.name in wanted]
             flight.shards = list(found)
-            flight.incarnation = sum(1000 * self.source.made.index(one) + one.server.incarnation for one in found)
+            servers = frozenset((one.name, one.server.incarnation) for one in found)
+            flight.incarnation = self._incarnations.setdefault(servers, len(self._incarnations))
             self.began[flight.incarnation] = max(self.exchanged.get(one.name, float("-inf")) for one in found)
         return tuple(self.in_order(flight.shards))
 
