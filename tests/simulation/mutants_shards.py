@@ -108,13 +108,20 @@ SHARDS = (
         "shards",
         "a reading of some shards tells of no rollback on others",
         edit(Engine, "_clear_rolled_back", ("bracket.asked(missing)", "missing")),
+        script="rolled_back_on_another_shard",
     ),
     # a shard's server is exchanged, and has lost its last transactions
-    Mutant("shards", "what a server had shown goes with it", attribute(Sharded, "another_server", nothing)),
+    Mutant(
+        "shards",
+        "what a server had shown goes with it",
+        attribute(Sharded, "another_server", nothing),
+        script="ahead_of_a_server_that_is_exchanged",
+    ),
     Mutant(
         "shards",
         "what a shard's server has lost was not rolled back",
         edit(Sharded, "_moments", ('self.exchanged.get(one.name, float("-inf"))', 'float("-inf")')),
+        script="lost_by_a_shard_taken_for_rolled_back",
     ),
     # other shards take over
     Mutant("shards", "a shard that is no more is not asked", attribute(Sharded, "refuses", False)),
@@ -122,8 +129,14 @@ SHARDS = (
         "shards",
         "nothing counts as seen of shards that are not followed yet",
         edit(Sharded, "others", ("return GtidSet.empty()", "pass")),
+        script="answer_of_a_shard_that_is_not_followed",
     ),
-    Mutant("shards", "all old shards are read to their end", attribute(Sharded, "all_have_come", always)),
+    Mutant(
+        "shards",
+        "all old shards are read to their end",
+        attribute(Sharded, "all_have_come", always),
+        script="told_by_an_old_shard_after_the_gap",
+    ),
     Mutant(
         "shards",
         "the position has nothing of shards that are no more",
