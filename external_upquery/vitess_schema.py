@@ -17,6 +17,7 @@ from external_upquery.login import CUT_OFF, connect
 from external_upquery.schema_source import Name, SchemaSource
 from external_upquery.upstream import Upstream
 from external_upquery.vtgate_places import Vindex, spelled_apart
+from external_upquery.vtgate_routes import elsewhere, explain, reads_table
 from sqltypes.errors import SourceDown, SourceError, UnsupportedQuery
 from sqltypes.schema import Relation, SchemaSnapshot, Table
 
@@ -48,6 +49,7 @@ class VitessSchema:
                 if isinstance(relation, Table):
                     others = [one.relations.get((database, name)) for one in found]
                     table = replace(relation, rows_estimate=self._rows_of(name, relation, others))
+                    self._check_route(connection, name)
                     vindex = self._vindex(connection, name, relation)
                     self._told(f"{keyspace}.{name}", vindex)
                     relations[keyspace, name] = _of_keyspace(table, database, keyspace, vindex)
@@ -62,6 +64,17 @@ class VitessSchema:
                 raise SourceDown(f"the shards of {keyspace} differ in table {name}: a change of it is under way")
             rows += one.rows_estimate
         return rows
+
+    def _check_route(self, connection: Connection, table: str) -> None:
+        """Raises UnsupportedQuery where vtgate answers the table's name from another keyspace."""
+        keyspace = self._upstream.database
+        answer: str | SourceError
+        try:
+            answer = str(_rows(connection, f"USE `{keyspace}`", explain(reads_table(keyspace, table)))[0][0])
+        except SourceError as error:
+            answer = error
+        if (reason := elsewhere(keyspace, answer)) and not isinstance(answer, SourceError):
+            raise UnsupportedQuery("vschema", f"table {table} is {reason}, whose changes are not followed")
 
     def _vindex(self, connection: Connection, table: str, reflected: Table) -> Vindex | None:
         """By which a table's rows are distributed; None where they are all in one place. Raises UnsupportedQuery."""

@@ -16,6 +16,7 @@ from external_upquery.vitess_schema import VitessSchema
 from external_upquery.vtgate_dialect import VtgateDialect
 from external_upquery.vtgate_release import ASK as RELEASE
 from external_upquery.vtgate_release import release_of
+from proxy.vtgate_watch import RoutesWatch
 from sqltypes.errors import ConfigError, SourceError
 from vstream.source import Sink
 from vstream.vitess import VitessStream
@@ -37,6 +38,7 @@ class VitessSource:
             upstream.database, lambda: self.stream.shards, lambda: self.stream.position, time.monotonic
         )
         self._places = dialect.places
+        self._routes: RoutesWatch | None = None
         self.upqueries = Executor(upstream, connections=connections, dialect=dialect)
         self.schema = VitessSchema(upstream, lambda: self.stream.shards, dialect.places.distributed)
 
@@ -44,6 +46,7 @@ class VitessSource:
         return self._places.of_keyed(rows)
 
     async def start(self, sink: Sink) -> str:
+        self._routes = RoutesWatch(self.upstream.database, self.upqueries.query, lambda: self.stream.wanted, sink)
         try:
             version = await self.upqueries.start()
         except SourceError as error:
@@ -59,9 +62,12 @@ class VitessSource:
         return version
 
     def tick(self) -> None:
-        pass
+        if self._routes is not None:
+            self._routes.tick()
 
     async def stop(self, patience: float) -> None:
+        if self._routes is not None:
+            await self._routes.close()
         await self.stream.close()
         await self.upqueries.stop(patience)
         await asyncio.to_thread(self.schema.close)

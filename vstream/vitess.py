@@ -139,6 +139,11 @@ class VitessStream:
         return self._shards
 
     @property
+    def wanted(self) -> tuple[str, ...]:
+        """The tables whose changes are given, by their qualified names."""
+        return self._assembler.wanted
+
+    @property
     def writes(self) -> Mapping[str, int]:
         return self._assembler.writes
 

@@ -110,6 +110,10 @@ class VitessAssembler:
         waiting = any(state.journaled for state in self._shards.values())
         return "shards are being split or merged, and not all of the old ones have come to their end" if waiting else ""
 
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        return tuple(self._wanted)
+
     def want(self, table: Table, columns: frozenset[str]) -> None:
         """Raises KeyError for a column that the table has not."""
         positions = frozenset(table.column(name).position for name in columns)

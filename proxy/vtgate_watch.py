@@ -1,0 +1,63 @@
+"""Asks vtgate now and then from which keyspace it answers the tables that are cached: no stream tells that a table has
+moved to another one (`external_upquery/vtgate_routes.py`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from time import monotonic
+from typing import Any
+
+from dataflow.messages import Ddl
+from external_upquery.vtgate_routes import Routes
+from sqltypes.errors import SourceError, UpwellError
+
+EVERY = 1.0  # seconds
+
+Ask = Callable[[str], Awaitable[tuple[Any, list[tuple[Any, ...]]]]]
+"""Runs a statement: its columns and rows. Raises UpwellError."""
+
+
+class RoutesWatch:
+    """Invariants: 1. One round of questions is under way at most."""
+
+    def __init__(
+        self,
+        keyspace: str,
+        ask: Ask,
+        wanted: Callable[[], Iterable[str]],
+        told: Callable[[Ddl], None],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`wanted`: the qualified names of the tables that are cached. `told`: gets the change of those that moved."""
+        self._prefix = f"{keyspace}."
+        self._routes, self._ask, self._wanted, self._told, self._clock = Routes(keyspace), ask, wanted, told, clock
+        self._asked_at = float("-inf")
+        self._asking: asyncio.Task[None] | None = None
+
+    def tick(self) -> None:
+        """To be called now and then."""
+        if self._clock() - self._asked_at >= EVERY and (self._asking is None or self._asking.done()):
+            self._asked_at = self._clock()
+            self._asking = asyncio.get_running_loop().create_task(self._look())
+
+    async def _look(self) -> None:
+        names = sorted({*self._wanted(), *self._routes.elsewhere})
+        tables = [name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix)]
+        answers: dict[str, str | SourceError] = {}
+        for table, question in zip(tables, self._routes.questions(tables), strict=True):
+            try:
+                _, rows = await self._ask(question)
+                answers[table] = str(rows[0][0])
+            except SourceError as error:
+                answers[table] = error
+            except UpwellError:  # vtgate is not there: what is held is what it was
+                return
+        moved = self._routes.told(answers)
+        if moved is not None:
+            self._told(moved)
+
+    async def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
