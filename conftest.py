@@ -23,14 +23,19 @@ SPREAD = frozenset({"tests/simulation/test_mutants.py"})
 LOADS = frozenset({"integration/test_hammer.py", "integration/test_hammer_mutants.py", "integration/test_outages.py"})
 # They share a proxy and its Spark (`integration/filler.py`).
 FILLS = frozenset({"integration/test_audit.py", "integration/test_bulk_clusters.py", "integration/test_bulk_fills.py"})
-# They share a Vitess, which has to be built the first time; those that have one of their own would starve others.
+# They share a Vitess, which has to be built the first time; the others have one of their own, which they change.
+OWN_VITESS = frozenset(
+    f"integration/test_vitess_{name}.py" for name in ("ddl", "failover", "hammer", "moved_tables", "reshard")
+)
 VITESS = frozenset(f"integration/{path.name}" for path in Path(__file__).parent.glob("integration/test_vitess_*.py"))
-TOGETHER = {"loads": LOADS, "fills": FILLS, "vitess": VITESS}
+VITESS -= OWN_VITESS
+TOGETHER = {"loads": LOADS, "fills": FILLS, "vitess": VITESS, "own_vitess": OWN_VITESS}
 # Seconds that a piece takes, where it is long. `make test` prints the slowest tests.
 SECONDS = {
     "loads": 120,
     "fills": 100,
-    "vitess": 400,
+    "vitess": 250,
+    "own_vitess": 300,
     "integration/test_clients.py": 90,
     "integration/test_binlog_on_spark.py": 80,
     "integration/test_binlog_history.py": 50,

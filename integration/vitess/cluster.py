@@ -45,9 +45,18 @@ class DoesNotStart(Exception):
     """With the last lines of the log of what did not."""
 
 
+@dataclass(frozen=True)
+class Replica:
+    """`name`: of its tablet's process."""
+
+    name: str
+    alias: str
+    mysql: Server
+
+
 @dataclass
 class Cluster:
-    """`shards`: names of each keyspace's. `mysqls`: by keyspace and shard. `sql`, `grpc`: vtgate's ports."""
+    """`shards`: names of each keyspace's. `mysqls`: the primaries'. `sql`, `grpc`: vtgate's ports."""
 
     programs: Path
     root: Path
@@ -59,7 +68,7 @@ class Cluster:
     def __post_init__(self) -> None:
         self._stack = ExitStack()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._commands: dict[str, tuple[str, tuple[str, ...]]] = {}  # of these
+        self._commands: dict[str, tuple[str, ...]] = {}
         self._etcd, self._vtctld, self._number = free_port(), free_port(), 100
 
     @property
@@ -90,7 +99,7 @@ class Cluster:
 
     def add_shard(self, keyspace: str, shard: str) -> None:
         """With a MySQL of its own, which is empty. It serves, unless others have its keys already."""
-        mysql = self._stack.enter_context(find_mysql(None, MYSQLD, report=lambda line: None))
+        mysql = self._mysql()
         user, password = ACCOUNT
         mysql.execute(
             f"CREATE DATABASE `{self.database(keyspace)}`",
@@ -98,8 +107,18 @@ class Cluster:
             f"GRANT ALL ON *.* TO {user}@'%' WITH GRANT OPTION",
         )
         self.mysqls[keyspace, shard] = mysql
+        name = f"{keyspace} {shard}"
+        alias = self._run_tablet(name, keyspace, shard, mysql)
+        self.until(name, lambda: self.tried("TabletExternallyReparented", alias))
+
+    def _mysql(self) -> Server:
+        return self._stack.enter_context(find_mysql(None, MYSQLD, report=lambda line: None))
+
+    def _run_tablet(self, name: str, keyspace: str, shard: str, mysql: Server) -> str:
+        """Its alias."""
         self._number += 1
-        name, alias, grpc = f"{keyspace} {shard}", f"{CELL}-{self._number}", free_port()
+        alias, grpc = f"{CELL}-{self._number}", free_port()
+        user, password = ACCOUNT
         logins = [each for kind in KINDS for each in (f"--db-{kind}-user", user, f"--db-{kind}-password", password)]
         self._run(
             "vttablet",
@@ -110,7 +129,48 @@ class Cluster:
             *("--service-map", "grpc-queryservice,grpc-tabletmanager,grpc-updatestream"),
             name=name,
         )
-        self.until(name, lambda: self.tried("TabletExternallyReparented", alias))
+        return alias
+
+    def add_replica(self, keyspace: str, shard: str) -> Replica:
+        """A tablet of that shard before a MySQL that replicates from the primary's."""
+        first, mysql = self.mysqls[keyspace, shard], self._mysql()
+        user, password = ACCOUNT
+        mysql.execute(
+            "RESET BINARY LOGS AND GTIDS",
+            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={first.port}, SOURCE_USER='{user}', "
+            f"SOURCE_PASSWORD='{password}', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1, SOURCE_CONNECT_RETRY=1",
+            "START REPLICA",
+        )
+        catch_up(mysql, first)
+        name = f"{keyspace} {shard} replica"
+        alias = self._run_tablet(name, keyspace, shard, mysql)
+        self.until(name, lambda: any(row[3:5] == ("REPLICA", "SERVING") for row in self.shown("SHOW VITESS_TABLETS")))
+        return Replica(name, alias, mysql)
+
+    def promote(self, keyspace: str, shard: str, replica: Replica) -> None:
+        """Its MySQL becomes the shard's; the tablet of the one before, if it still runs, is a replica's from now on."""
+        replica.mysql.execute("STOP REPLICA", "RESET REPLICA ALL")
+        self.mysqls[keyspace, shard] = replica.mysql
+        name = f"{keyspace} {shard}"
+        if name in self._running:
+            self._rename(name, f"{name} before {replica.alias}")
+        self._rename(replica.name, name)
+        self.until(name, lambda: self.tried("TabletExternallyReparented", replica.alias))
+        self.until("vtgate", lambda: (keyspace, shard) in self.tablets())
+
+    def _rename(self, name: str, new: str) -> None:
+        self._running[new], self._commands[new] = self._running.pop(name), self._commands.pop(name)
+        os.replace(self._log(name), self._log(new))
+
+    def kill_tablet(self, keyspace: str, shard: str) -> None:
+        process = self._running.pop(f"{keyspace} {shard}")
+        process.kill()
+        process.wait()
+
+    def start_tablet(self, keyspace: str, shard: str) -> None:
+        """One that was killed: the topology knows it as the shard's primary."""
+        self._launch(f"{keyspace} {shard}")
+        self.until("vtgate", lambda: (keyspace, shard) in self.tablets())
 
     @staticmethod
     def database(keyspace: str) -> str:
@@ -124,25 +184,25 @@ class Cluster:
             *(*self._topology, "--cell", CELL, "--cells-to-watch", CELL, "--tablet-types-to-wait", "PRIMARY"),
             *("--service-map", "grpc-vtgateservice", "--grpc-port", str(self.grpc), "--port", str(free_port())),
             *("--mysql-server-port", str(self.sql), "--mysql-server-bind-address", "127.0.0.1"),
-            *("--mysql-auth-server-impl", "none", "--tablet-refresh-interval", "500ms"),
+            *("--mysql-auth-server-impl", "none", "--tablet-refresh-interval", "500ms", "--onterm-timeout", "1s"),
             *("--vschema-ddl-authorized-users", "%"),
         )
         self.until("vtgate", lambda: self.tablets() >= self.mysqls.keys())
 
     def tablets(self) -> set[tuple[str, str]]:
         """The shards of which vtgate knows a primary that answers."""
-        rows = self._shown("SHOW VITESS_TABLETS")
+        rows = self.shown("SHOW VITESS_TABLETS")
         return {(row[1], row[2]) for row in rows if row[3:5] == ("PRIMARY", "SERVING")}
 
     def asked(self, keyspace: str) -> set[str]:
         """The shards that vtgate asks for rows of that keyspace."""
-        names = [row[0].split("/") for row in self._shown("SHOW VITESS_SHARDS")]
+        names = [row[0].split("/") for row in self.shown("SHOW VITESS_SHARDS")]
         return {shard for of, shard in names if of == keyspace}
 
-    def _shown(self, statement: str) -> tuple[tuple[Any, ...], ...]:
+    def shown(self, statement: str, keyspace: str = "") -> tuple[tuple[Any, ...], ...]:
         """Nothing while vtgate does not answer."""
         try:
-            return self.execute("", statement)
+            return self.execute(keyspace, statement)
         except pymysql.err.MySQLError:
             return ()
 
@@ -163,11 +223,8 @@ class Cluster:
 
     def restart_tablet(self, keyspace: str, shard: str) -> None:
         """Returns when vtgate asks it again. Its MySQL goes on."""
-        name = f"{keyspace} {shard}"
-        program, arguments = self._commands[name]
-        self._end(name)
-        self._run(program, *arguments, name=name)
-        self.until(name, lambda: (keyspace, shard) in self.tablets())
+        self._end(f"{keyspace} {shard}")
+        self.start_tablet(keyspace, shard)
 
     def shards_now(self, keyspace: str) -> list[str]:
         return [shard for of, shard in self.mysqls if of == keyspace]
@@ -229,11 +286,14 @@ class Cluster:
         return {**os.environ, "VTDATAROOT": str(self.root), "VTROOT": str(self.root)}
 
     def _run(self, program: str, *arguments: str, name: str = "") -> None:
-        self._commands[name or program] = program, arguments
+        self._commands[name or program] = (str(self.programs / program), *arguments)
+        self._launch(name or program)
+
+    def _launch(self, name: str) -> None:
         account = (sys.executable, "-I", "-c", AS_NOBODY) if os.getuid() == 0 else ()
-        with (self.root / f"{name or program}.log").open("ab") as log:
-            self._running[name or program] = subprocess.Popen(
-                (*account, str(self.programs / program), *arguments),
+        with self._log(name).open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                (*account, *self._commands[name]),
                 cwd=self.root,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -251,8 +311,11 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 if monotonic() < limit:
                     continue
-            said = (self.root / f"{name}.log").read_text(errors="replace")[-500:]
+            said = self._log(name).read_text(errors="replace")[-500:]
             raise DoesNotStart(f"{name} does not answer: {said}")
+
+    def _log(self, name: str) -> Path:
+        return self.root / f"{name}.log"
 
     def runs(self, name: str) -> bool:
         return name in self._running
@@ -267,9 +330,20 @@ class Cluster:
             process.wait()
 
     def stop(self) -> None:
-        for name in reversed(list(self._running)):
-            self._end(name)
+        """Nobody needs what they would still write."""
+        for process in self._running.values():
+            process.kill()
+        for process in self._running.values():
+            process.wait()
         self._stack.close()
+
+
+def catch_up(replica: Server, source: Server) -> None:
+    """Returns when the replica has all that the source has now."""
+    executed = source.execute("SELECT @@GLOBAL.gtid_executed")[0][0]
+    (done,) = replica.execute(f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{executed}', {START:.0f})")[0]
+    if done:
+        raise DoesNotStart(f"a replica does not get as far as {executed}")
 
 
 def answers(port: int) -> bool:

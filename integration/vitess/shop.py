@@ -17,11 +17,8 @@ from sqltypes.schema import Column, SqlType, Table
 
 SHARDS = ("-80", "80-")
 PLAIN, SHARDED = "plain", "shop"
-VSCHEMA = {
-    "sharded": True,
-    "vindexes": {"hash": {"type": "xxhash"}},
-    "tables": {"item": {"column_vindexes": [{"column": "id", "name": "hash"}]}},
-}
+TABLES = {"item": {"column_vindexes": [{"column": "id", "name": "hash"}]}}
+VSCHEMA = {"sharded": True, "vindexes": {"hash": {"type": "xxhash"}}, "tables": TABLES}
 ITEM = Table(
     SHARDED,
     "item",
@@ -49,11 +46,11 @@ def vitess_with_shop() -> Iterator[Cluster]:
         yield cluster
 
 
-def executed(cluster: Cluster, keyspace: str) -> GtidSet:
-    """By all shards."""
+def executed(cluster: Cluster, keyspace: str, *shards: str) -> GtidSet:
+    """By these shards, or all that there are."""
     found = GtidSet.empty()
-    for (of, _), mysql in cluster.mysqls.items():
-        if of == keyspace:
+    for (of, shard), mysql in cluster.mysqls.items():
+        if of == keyspace and (shard in shards or not shards):
             found = found.union(GtidSet.parse(mysql.execute("SELECT @@GLOBAL.gtid_executed")[0][0]))
     return found
 
@@ -73,8 +70,7 @@ class Writer(threading.Thread):
 
     def _write(self, cursor: pymysql.cursors.Cursor) -> None:
         while not self._ended.is_set():
-            write(cursor, self._rng, self.written)
-            self.written += 1
+            self.written += write(cursor, self._rng, self.written)
 
     def __enter__(self) -> Self:
         self.start()
@@ -85,7 +81,8 @@ class Writer(threading.Thread):
         self.join()
 
 
-def write(cursor: pymysql.cursors.Cursor, rng: random.Random, number: int) -> None:
+def write(cursor: pymysql.cursors.Cursor, rng: random.Random, number: int) -> bool:
+    """Whether it was done."""
     together = rng.random() < 0.3
     try:
         if together:
@@ -96,3 +93,5 @@ def write(cursor: pymysql.cursors.Cursor, rng: random.Random, number: int) -> No
             cursor.execute(rng.choice(("COMMIT", "COMMIT", "ROLLBACK")))
     except pymysql.err.MySQLError:  # what is sent to several shards may be refused
         cursor.execute("ROLLBACK")
+        return False
+    return True

@@ -1,0 +1,123 @@
+"""A table moves from one keyspace to another: what the streams of both tell, and what vtgate's plans do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pymysql
+import pytest
+
+from dataflow.messages import Ddl, Progress, StreamEvent, Transaction
+from external_upquery.vtgate_routes import Routes, explain, keyspaces
+from integration.grpc_app import run
+from integration.vitess.cluster import Cluster
+from integration.vitess.operations import MoveTables
+from integration.vitess.shop import PLAIN, SHARDED, TABLES, VSCHEMA, executed
+from sqltypes.errors import SourceError
+from sqltypes.schema import Column, SqlType, Table
+from tests.support.waiting import until
+from vstream.vitess import VitessStream
+
+pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
+COLUMNS = (
+    Column("id", SqlType("bigint"), False, 0),
+    Column("n", SqlType("int"), True, 1),
+)
+
+
+class Keyspace:
+    """One that is followed: the table's rows as its stream has them, and where vtgate answers from."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.name, self.cluster = name, cluster
+        self.stream = VitessStream(f"127.0.0.1:{cluster.grpc}", name)
+        self.routes = Routes(name)
+        self.written: list[int] = []  # ids of the table, as they come
+        self.events: list[StreamEvent] = []
+
+    async def begin(self) -> None:
+        await self.stream.start(self._sink)
+        self.stream.want(Table(self.name, "note", COLUMNS, ("id",)), frozenset({"id", "n"}))
+
+    def _sink(self, event: StreamEvent) -> None:
+        if isinstance(event, Transaction):
+            self.written += [int(str(after[0])) for one in event.changes for _, after in one.pairs if after is not None]
+        elif not isinstance(event, Progress):
+            self.events.append(event)
+
+    def asked(self) -> Ddl | None:
+        """What vtgate says of the table now."""
+        (question,) = self.routes.questions(["note"])
+        answer: str | SourceError
+        try:
+            answer = self.cluster.execute("", question)[0][0]
+        except pymysql.err.MySQLError as error:
+            answer = SourceError(error.args[0], "HY000", error.args[1])
+        return self.routes.told({"note": answer})
+
+    async def until_answered_from(self, other: str) -> Ddl:
+        """From its own where `other` is empty. vtgate hears of new rules some milliseconds after they are made."""
+        found: list[Ddl] = []
+        elsewhere = {f"{self.name}.note": f"answered from {other}"} if other else {}
+
+        def moved() -> bool:
+            if (event := self.asked()) is not None:
+                found.append(event)
+            return self.routes.elsewhere == elsewhere
+
+        await until(moved, between=0.05)
+        (one,) = found
+        assert one.tables == frozenset({f"{self.name}.note"}) and one.schema
+        return one
+
+    async def caught_up(self) -> None:
+        goal = await asyncio.to_thread(executed, self.cluster, self.name)
+        await until(lambda: goal.issubset(self.stream.position))
+
+
+async def moves(source: Keyspace, target: Keyspace, move: MoveTables, number: int) -> None:
+    """What is written then goes to the target. Neither stream tells that the table has moved."""
+    source.events.clear()
+    target.events.clear()
+    await asyncio.to_thread(move.switch)
+    await source.until_answered_from(target.name)
+    await target.until_answered_from("")
+    both = source.cluster.execute(source.name, explain("SELECT * FROM note JOIN kept ON note.id = kept.id"))[0][0]
+    assert keyspaces(both) == {source.name, target.name}
+    source.cluster.execute(source.name, f"INSERT INTO note (id, n) VALUES ({number}, 0)")
+    await source.caught_up()
+    await target.caught_up()
+    assert number in target.written and not source.events and not target.events
+
+
+def test_a_table_moves_to_another_keyspace_and_back(own_vitess: Cluster) -> None:
+    cluster = own_vitess
+    cluster.execute(PLAIN, "CREATE TABLE note (id BIGINT PRIMARY KEY, n INT)", "CREATE TABLE kept (id INT PRIMARY KEY)")
+    cluster.execute(PLAIN, "INSERT INTO note (id, n) VALUES (1, 1), (2, 2)")
+    vschema = {**VSCHEMA, "tables": {**TABLES, "note": TABLES["item"]}}
+    move = MoveTables(cluster, PLAIN, SHARDED, "note")
+
+    async def scenario() -> None:
+        source, target = Keyspace(cluster, PLAIN), Keyspace(cluster, SHARDED)
+        await source.begin()
+        await target.begin()
+        assert source.asked() is None and target.asked() is not None  # which has no such table
+        assert list(target.routes.elsewhere) == [f"{SHARDED}.note"]
+        await asyncio.to_thread(cluster.apply_vschema, SHARDED, vschema)
+        await asyncio.to_thread(move.begin)
+        await until(lambda: sorted(target.written) == [1, 2])  # its stream has the rows, and the source still answers
+        assert source.asked() is None
+        target.asked()
+        assert target.routes.elsewhere == {f"{SHARDED}.note": f"answered from {PLAIN}"}
+        await moves(source, target, move, 10)
+        await asyncio.to_thread(move.switch_back)
+        await source.until_answered_from("")
+        await target.until_answered_from(PLAIN)
+        await moves(source, target, move, 11)
+        await asyncio.to_thread(move.complete)
+        await source.caught_up()
+        assert [event.tables for event in source.events if isinstance(event, Ddl)] == [frozenset({f"{PLAIN}.note"})]
+        await source.stream.close()
+        await target.stream.close()
+
+    run(scenario)
