@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ONE = re.compile(rf"({_UUID.pattern}):([0-9]{{1,19}})")
+_UNBROKEN = re.compile(rf"({_UUID.pattern}):([0-9]{{1,19}})-([0-9]{{1,19}})")
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _FLAVOUR = "mysql56/"
 UUID = 36  # characters
@@ -323,6 +324,10 @@ def parse_owned(text: str) -> GtidSet:
 
 def _parse_chunk(chunk: str, spans: dict[str, list[tuple[int, int]]]) -> None:
     """One server's part of a set: `uuid:1-5:7:tag:1-3`."""
+    usual = _UNBROKEN.fullmatch(chunk)
+    if usual is not None and 0 < (start := int(usual[2])) <= (last := int(usual[3])) <= _MAX_NUMBER:
+        spans.setdefault(usual[1], []).append((start, last + 1))
+        return
     parts = [part.strip() for part in chunk.strip().lower().split(":")]
     if parts == [""]:
         return
@@ -335,10 +340,10 @@ def _parse_chunk(chunk: str, spans: dict[str, list[tuple[int, int]]]) -> None:
         if _TAG.fullmatch(part):
             source = f"{parts[0]}:{part}"
             continue
-        first, dash, last = part.partition("-")
+        first, dash, until = part.partition("-")
         try:
             start = int(first)
-            end = (int(last) if dash else start) + 1
+            end = (int(until) if dash else start) + 1
         except ValueError:
             raise ValueError(f"not an interval in a GTID set: {part!r}") from None
         if not 0 < start <= _MAX_NUMBER or end > _MAX_NUMBER + 1:

@@ -129,6 +129,17 @@ def test_the_cached_parser_gives_the_same_object_for_the_same_text() -> None:
     assert parser.parse(f"{A}:1-6,{A}:9,\n{B}:1") == GtidSet.parse(f"{A}:1-6:9,{B}:1")
 
 
+@pytest.mark.parametrize("interval", ["1-5", "7-7", "9-3", "0-5", "1-9223372036854775807", "1-9223372036854775808"])
+def test_one_interval_is_read_as_among_others(interval: str) -> None:
+    def read(text: str) -> GtidSet | str:
+        try:
+            return GtidSet.parse(text)
+        except ValueError as error:
+            return str(error)
+
+    assert read(f"{A}:{interval}") == read(f" {A.upper()} : {interval}")
+
+
 def test_one_gtid_reads_and_prints_itself() -> None:
     assert Gtid.parse(f"{A}:tag:7") == Gtid(f"{A}:tag", 7)
     assert Gtid.parse(f"{A}:7") == Gtid.parse(f" {A.upper()}: 7") == Gtid(A, 7)
