@@ -331,15 +331,17 @@ class VitessAssembler:
             if change.HasField("data_columns") or change.HasField("json_partial_values"):
                 state.received.untrusted[name] = PARTIAL_JSON if change.HasField("json_partial_values") else PARTIAL
                 return
-            if len(change.before.values) > LARGEST_ROW or len(change.after.values) > LARGEST_ROW:
+            had, has = change.before, change.after
+            size = len(had.values) + len(has.values)
+            if size > LARGEST_ROW and max(len(had.values), len(has.values)) > LARGEST_ROW:
                 state.received.untrusted[name] = LARGE_ROW
                 return
-            if state.received.weigh(change) > self._max_weight:
+            if state.received.weigh(size) > self._max_weight:
                 state.received.give_up(name)
                 return
             try:
-                before = decode(change.before) if change.HasField("before") else None
-                after = decode(change.after) if change.HasField("after") else None
+                before = decode(had) if change.HasField("before") else None
+                after = decode(has) if change.HasField("after") else None
             except MALFORMED as error:
                 state.received.untrusted[name] = f"{UNDECODED}: {error}"
                 return
