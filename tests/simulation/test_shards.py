@@ -9,15 +9,17 @@ from dataclasses import replace
 
 import pytest
 
+from tests.simulation.checks import Wrong
 from tests.simulation.queries import Parameters
 from tests.simulation.rest import MOST_ASKED, rest
+from tests.simulation.run import Altering
 from tests.simulation.script import Setup
 from tests.simulation.sharded import Sharded
 from tests.simulation.sharded_schedule import ShardedSchedule
 from tests.simulation.shards import DECIDING, groups_asked
 from tests.simulation.sql_side import Rows
 
-SEEDS = range(1, 13)
+SEEDS = range(1, 8)
 HEALTHY, SLOW = 0, 1  # shards
 ROWS: Rows = {
     "a": {number: (number, number % 2, number % 3, 1, number) for number in range(8)},
@@ -106,6 +108,20 @@ def test_which_groups_an_answer_is_of() -> None:
     assert groups_asked("union", (0, 1), 2) == frozenset((0, 1))
     assert groups_asked("rows", (None,), 2) is None, "no row has it"
     assert groups_asked("top", (), 2) is None and groups_asked("inner", (1,), 2) is None
+
+
+def test_altered_answers_of_shards_are_found_out() -> None:
+    for seed in SEEDS:
+        schedule = ShardedSchedule(seed)
+        simulation = Sharded(schedule.setup, Altering(0.02, seed))
+        simulation.check_every = 1 << 30
+        try:
+            schedule.run(simulation, 400)
+        except Wrong:
+            return
+        finally:
+            simulation.close()
+    pytest.fail("nothing was found")
 
 
 def test_schedules_of_shards_have_all_that_there_is_to_look_for() -> None:
