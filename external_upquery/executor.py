@@ -20,11 +20,11 @@ from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.columns import KNOWN_COLLATIONS, to_result_column
 from external_upquery.connection import Connection
 from external_upquery.dialect import Asked, Dialect, MysqlDialect, Position
-from external_upquery.job import DEFAULT_ANSWER_LIMIT, Job, Outcome
+from external_upquery.job import DEFAULT_ANSWER_LIMIT, Job, Outcome, checked, close_statements, rows_of
 from external_upquery.login import CONNECT_SECONDS
 from external_upquery.passed import Passed
 from external_upquery.pool import Pool
-from external_upquery.protocol import COM_STMT_CLOSE, Answer, Prepared, ResultSet, command, query
+from external_upquery.protocol import Answer, ResultSet, query
 from external_upquery.snapshot import COMMIT
 from external_upquery.turns import Turns
 from external_upquery.upstream import Upstream
@@ -207,7 +207,7 @@ class Executor:
         job.answer_limit = answer_limit
         answers = await self._run(job)
         self.counters["passed"] += 1
-        answer = _checked(answers, 1)
+        answer = checked(answers, 1)
         if isinstance(answer, ResultSet):
             return answer.layout.result_columns, answer.rows
         return (), []
@@ -259,7 +259,7 @@ class Executor:
 
     async def _asked(self, packets: Sequence[bytes]) -> list[Answer]:
         answers = await self._run(Job(b"".join(packets), len(packets), _nobody, self._dialect.database))
-        _checked(answers, 0)
+        checked(answers, 0)
         return answers
 
     async def describe(
@@ -274,7 +274,7 @@ class Executor:
             self._collations = {**KNOWN_COLLATIONS, **{_integer(number): str(name) for number, name in rows}}
         sending = self._dialect.describing(sql)
         job = self._job((sending.packets,), sending.count, database, deadline)
-        job.prepared, job.before_release = sending.prepared, _close_statements
+        job.prepared, job.before_release = sending.prepared, close_statements
         answer = self._dialect.described(sending, await self._run(job))
         if isinstance(answer, SourceError):
             raise answer
@@ -301,7 +301,7 @@ class Executor:
 
     async def start(self) -> str:
         """Opens the first connection; the source's version. Raises SourceDown, SourceError, ConfigError."""
-        return str(_rows_of(await self._asked((query("SELECT VERSION()"),)))[0][0])
+        return str(rows_of(await self._asked((query("SELECT VERSION()"),)))[0][0])
 
     def close(self) -> None:
         """Ends everything: requests that wait or run get SourceDown."""
@@ -485,25 +485,6 @@ def _anybody(job: Job) -> bool:
 
 def _nobody(outcome: Outcome) -> None:
     raise AssertionError("a job was run without somebody to tell")
-
-
-def _checked(answers: list[Answer], index: int) -> Answer:
-    for answer in answers:
-        if isinstance(answer, SourceError):
-            raise answer
-    return answers[index]
-
-
-def _rows_of(answers: list[Answer]) -> list[Row]:
-    (answer,) = answers
-    assert isinstance(answer, ResultSet)
-    return answer.rows
-
-
-def _close_statements(connection: Connection, answers: list[Answer]) -> None:
-    for answer in answers:
-        if isinstance(answer, Prepared):
-            connection.send_unanswered(command(COM_STMT_CLOSE, answer.statement_id.to_bytes(4, "little")))
 
 
 def _integer(value: object) -> int:

@@ -1,4 +1,4 @@
-"""What runs on one connection at a time: the commands of an upquery, or of a read."""
+"""What runs on one connection at a time: the commands of an upquery, or of a read; and what its answers are."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from external_upquery.connection import Connection
-from external_upquery.protocol import Answer
-from sqltypes.errors import UpwellError
+from external_upquery.protocol import COM_STMT_CLOSE, Answer, Prepared, ResultSet, command
+from sqltypes.errors import SourceError, UpwellError
+from sqltypes.expression import Row
 
 DEFAULT_ANSWER_LIMIT = 256 << 20  # bytes of rows on the wire
 
@@ -34,3 +35,25 @@ class Job:
     read: bool = False  # of a client: such take a part of the connections at most
     place: int = 0  # in the queue
     locks: bool = False  # it has a turn to lock, or waits for one
+
+
+def checked(answers: list[Answer], index: int) -> Answer:
+    """The answer of that index. Raises the first SourceError among all."""
+    for answer in answers:
+        if isinstance(answer, SourceError):
+            raise answer
+    return answers[index]
+
+
+def rows_of(answers: list[Answer]) -> list[Row]:
+    """Of the only answer."""
+    (answer,) = answers
+    assert isinstance(answer, ResultSet)
+    return answer.rows
+
+
+def close_statements(connection: Connection, answers: list[Answer]) -> None:
+    """Those that were prepared."""
+    for answer in answers:
+        if isinstance(answer, Prepared):
+            connection.send_unanswered(command(COM_STMT_CLOSE, answer.statement_id.to_bytes(4, "little")))
