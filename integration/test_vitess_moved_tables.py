@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pymysql
 import pytest
@@ -12,6 +13,7 @@ from external_upquery.vtgate_routes import Routes, explain, keyspaces
 from integration.grpc_app import run
 from integration.vitess.cluster import Cluster
 from integration.vitess.operations import MoveTables
+from integration.vitess.proxy import proxy_before
 from integration.vitess.shop import PLAIN, SHARDED, TABLES, VSCHEMA, executed
 from sqltypes.errors import SourceError
 from sqltypes.schema import Column, SqlType, Table
@@ -119,5 +121,38 @@ def test_a_table_moves_to_another_keyspace_and_back(own_vitess: Cluster) -> None
         assert [event.tables for event in source.events if isinstance(event, Ddl)] == [frozenset({f"{PLAIN}.note"})]
         await source.stream.close()
         await target.stream.close()
+
+    run(scenario)
+
+
+def test_a_proxy_does_not_hold_what_has_moved(own_vitess: Cluster, tmp_path: Path) -> None:
+    cluster = own_vitess
+    cluster.execute(
+        PLAIN, "CREATE TABLE sheet (id BIGINT PRIMARY KEY, n INT)", "INSERT INTO sheet (id, n) VALUES (1, 1)"
+    )
+    cluster.apply_vschema(SHARDED, {**VSCHEMA, "tables": {**TABLES, "sheet": TABLES["item"]}})
+    move = MoveTables(cluster, PLAIN, SHARDED, "sheet")
+
+    async def scenario() -> None:
+        async with proxy_before(cluster, PLAIN, tmp_path, verify_new_caches="off", check_sample="off") as proxy:
+            await proxy.client.create_cache("SELECT id, n FROM sheet WHERE id = ?", name="sheets")
+            cache = proxy.client.cache("sheets")
+
+            async def reads(number: int, served: str) -> None:
+                """Once the proxy knows where the table is, and has what was written."""
+                async with asyncio.timeout(30):
+                    while (answer := await cache.get(1)).served != served or [row.n for row in answer] != [number]:
+                        await asyncio.sleep(0.02)
+
+            await reads(1, "hit")
+            await asyncio.to_thread(move.begin)
+            await reads(1, "hit")
+            for number in (2, 4):
+                await asyncio.to_thread(move.switch)
+                await asyncio.to_thread(cluster.execute, PLAIN, f"UPDATE sheet SET n = {number} WHERE id = 1")
+                await reads(number, "passed")
+                await asyncio.to_thread(move.switch_back)
+                await asyncio.to_thread(cluster.execute, PLAIN, f"UPDATE sheet SET n = {number + 1} WHERE id = 1")
+                await reads(number + 1, "hit")
 
     run(scenario)
