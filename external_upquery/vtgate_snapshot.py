@@ -57,6 +57,7 @@ def plan(
     whole: bool = True,
 ) -> Plan:
     """`shards`: those that may answer the statements, at least one; the checks, where there are no statements."""
+    assert shards, "what no shard is asked for has no bracket"
     packets = [BEGIN]
     lowers = _on_each(packets, keyspace, shards, LOWER)
     packets.append(use(keyspace))

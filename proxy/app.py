@@ -370,7 +370,7 @@ def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> Mysql
         options,
         matcher,
         app.router.proxied,
-        utc=app.clock.utc,
+        utc=app.clock.utc if tracks else lambda: None,  # each shard has a clock of its own
         micros=app.clock.micros,
         zones=app.zones.ahead,
         lives=admission.lives,
