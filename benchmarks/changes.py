@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -151,8 +152,9 @@ def write(connection: Connection, case: Case) -> Iterator[int]:
 
 
 def arrived(client: Client, connection: Connection, executed: str) -> None:
-    """Returns when the proxy's position contains `executed`; a busy proxy may answer late."""
-    deadline = time.perf_counter() + 120
+    """Returns when the proxy's position contains `executed`; a busy proxy may answer late. It is not asked without a
+    pause: what it answers meanwhile would be in the figure, and most of it where the stream is read in small pieces."""
+    pause, deadline = threading.Event(), time.perf_counter() + 120
     while time.perf_counter() < deadline:
         try:
             position = client.status(timeout=60).position
@@ -160,6 +162,7 @@ def arrived(client: Client, connection: Connection, executed: str) -> None:
             continue
         if int(scalar(connection, "SELECT GTID_SUBSET(%s, %s)", (executed, position))):
             return
+        pause.wait(0.005)
     raise TimeoutError("the changes did not arrive within 120 s")
 
 
