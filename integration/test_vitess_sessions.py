@@ -25,6 +25,7 @@ from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, ERR
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
 
 SCRIPTS, STEPS = 40, 40
+COLLATIONS = (255, 255, 45, 46, 33, 8, 63)  # utf8mb4's, utf8mb3's, latin1's, none
 TABLES = {SHARDED: "item", PLAIN: "thing"}
 READS = (
     "SELECT id, n, name FROM {t} WHERE id = {id}",
@@ -98,10 +99,10 @@ class Played:
     hits: int = 0
 
 
-def play(port: int, keyspace: str, steps: Sequence[str], eof: bool, binary: bool, hits: bool) -> Played:
-    """`hits`: the session is asked after each read whether it was one."""
-    played = Played()
-    with RawClient("127.0.0.1", port, database=keyspace, capabilities=0 if eof else CLIENT_DEPRECATE_EOF) as client:
+def play(port: int, keyspace: str, steps: Sequence[str], eof: bool, binary: bool, collation: int, hits: bool) -> Played:
+    """`collation`: of the login. `hits`: the session is asked after each read whether it was one."""
+    played, capabilities = Played(), 0 if eof else CLIENT_DEPRECATE_EOF
+    with RawClient("127.0.0.1", port, database=keyspace, capabilities=capabilities, collation=collation) as client:
         for step in steps:
             if step == "!ping":
                 answer = client.ping()
@@ -140,16 +141,16 @@ async def both(proxy: VitessProxy, keyspace: str, number: int) -> int:
     """One script, at vtgate and through the proxy, on the same rows; the number of hits."""
     rng = random.Random(number)
     steps, table = script(rng, keyspace), TABLES[keyspace]
-    eof, binary = rng.random() < 0.4, rng.random() < 0.4
+    eof, binary, collation = rng.random() < 0.4, rng.random() < 0.4, rng.choice(COLLATIONS)
     rows = [f"({key}, {key}, 'x{key}')" for key in range(4)]
     played = []
     for port in (proxy.cluster.sql, proxy.app.mysql_port):
         await proxy.write(f"DELETE FROM {table}", f"INSERT INTO {table} (id, n, name) VALUES {', '.join(rows)}")
         through = port != proxy.cluster.sql
-        played.append(await asyncio.to_thread(play, port, keyspace, steps, eof, binary, through))
+        played.append(await asyncio.to_thread(play, port, keyspace, steps, eof, binary, collation, through))
     direct, through_proxy = played
     for at, (expected, found) in enumerate(zip(direct.answers, through_proxy.answers, strict=True)):
-        head = f"script {number} of {keyspace}, eof {eof}, binary {binary}: the last of"
+        head = f"script {number} of {keyspace}, eof {eof}, binary {binary}, collation {collation}: the last of"
         assert found == expected, "\n".join([head, *steps[: at + 1]])
     return through_proxy.hits
 
