@@ -91,9 +91,9 @@ class Dialect(Protocol):
         """Why exact fills are refused at all; None if nothing says so."""
         ...
 
-    def read(self, sql: str, after: GtidSet | None, patience: float) -> Sending:
-        """One statement between two readings of what the source has executed. `after`: what that is to have executed
-        before, in `patience` seconds; None without `waits`."""
+    def read(self, sql: str, database: str, after: GtidSet | None, patience: float) -> Sending:
+        """One statement between two readings of what the source has executed. `database`: that is selected.
+        `after`: what the source is to have executed before, in `patience` seconds; None without `waits`."""
         ...
 
     def passed(self, sending: Any, answers: Sequence[Answer]) -> Passed:
@@ -144,7 +144,7 @@ class MysqlDialect:
     def refused(self, sending: snapshot.Plan, answers: Sequence[Answer]) -> SourceError | None:
         return snapshot.refused(sending, answers)
 
-    def read(self, sql: str, after: GtidSet | None, patience: float) -> Commands:
+    def read(self, sql: str, database: str, after: GtidSet | None, patience: float) -> Commands:
         packets = passed.commands(sql, after, patience)
         return Commands(b"".join(packets), len(packets))
 

@@ -40,6 +40,7 @@ DEFAULT_CONNECTIONS = 8
 DEFAULT_QUEUE = 4096  # requests
 LARGEST_ROW = 2 << 20  # bytes of a row that is held: one of a MiB is decoded and encoded in 2.5 ms, in one step
 ASK_AGAIN = 0.01  # seconds between two looks at what is executed, where the source cannot wait by itself
+QUESTION = 5.0  # seconds that a question about the source itself may take
 KILL_AFTER = 0.05  # seconds that an abandoned statement may still take: killing costs a new login
 
 READ_ONLY = query("START TRANSACTION READ ONLY")
@@ -227,9 +228,10 @@ class Executor:
         The connection is taken meanwhile, where the source can wait by itself.
         """
         if after is not None and not self._dialect.waits:
-            await self._until_executed(after, patience)
+            with suppress(UpwellError):  # what is executed then is told as far as it is known
+                await self._until_executed(after, patience)
             after = None
-        sending = self._dialect.read(sql, after, patience)
+        sending = self._dialect.read(sql, database, after, patience)
         job = self._job((sending.packets,), sending.count, database, deadline)
         job.read = True
         answers = await self._run(job)
@@ -258,7 +260,9 @@ class Executor:
         return self._dialect.positioned(await self._asked(self._dialect.position()))
 
     async def _asked(self, packets: Sequence[bytes]) -> list[Answer]:
-        answers = await self._run(Job(b"".join(packets), len(packets), _nobody, self._dialect.database))
+        deadline = self._loop.time() + QUESTION
+        job = Job(b"".join(packets), len(packets), _nobody, self._dialect.database, deadline=deadline)
+        answers = await self._run(job)
         checked(answers, 0)
         return answers
 

@@ -17,11 +17,15 @@ from external_upquery.login import CUT_OFF, connect
 from external_upquery.schema_source import Name, SchemaSource
 from external_upquery.upstream import Upstream
 from external_upquery.vtgate_places import Vindex, spelled_apart
-from external_upquery.vtgate_routes import elsewhere, explain, reads_table
+from external_upquery.vtgate_routes import another, elsewhere, explain, reads_table
 from sqltypes.errors import SourceDown, SourceError, UnsupportedQuery
 from sqltypes.schema import Relation, SchemaSnapshot, Table
 
-NO_SUCH_TABLE = 1146  # of vtgate, where the VSchema has no such table
+FUNCTIONAL = frozenset({
+    "binary", "binary_md5", "cfc", "hash", "multicol", "numeric", "numeric_static_map", "region_experimental",
+    "region_json", "reverse_bits", "unicode_loose_md5", "unicode_loose_xxhash", "xxhash",
+})  # fmt: skip
+"""Types of vindexes by which a value is on one shard for ever. Others look it up in a table, whose rows change."""
 
 
 class VitessSchema:
@@ -73,7 +77,9 @@ class VitessSchema:
             answer = str(_rows(connection, f"USE `{keyspace}`", explain(reads_table(keyspace, table)))[0][0])
         except SourceError as error:
             answer = error
-        if (reason := elsewhere(keyspace, answer)) and not isinstance(answer, SourceError):
+        if isinstance(answer, SourceError):
+            return  # what it is that the VSchema lacks is found out
+        if reason := elsewhere(keyspace, answer) or another(table, answer):
             raise UnsupportedQuery("vschema", f"table {table} is {reason}, whose changes are not followed")
 
     def _vindex(self, connection: Connection, table: str, reflected: Table) -> Vindex | None:
@@ -92,6 +98,12 @@ class VitessSchema:
             if not self._is_sharded(connection):
                 return None
             raise UnsupportedQuery("vschema", f"table {table} is not distributed by a vindex: each shard has its rows")
+        if (kind := str(rows[0][2])) not in FUNCTIONAL:
+            raise UnsupportedQuery(
+                "vschema",
+                f"table {table} is distributed by vindex {rows[0][1]} of type {kind}: expected one that computes the"
+                f" shard from the value ({', '.join(sorted(FUNCTIONAL))})",
+            )
         found = [
             Vindex(str(row[1]), tuple(name.strip(" `").lower() for name in str(row[0]).split(","))) for row in rows
         ]
@@ -99,8 +111,8 @@ class VitessSchema:
             if column := spelled_apart(reflected, vindex):
                 raise UnsupportedQuery(
                     "vschema",
-                    f"vindex {vindex.name} of table {table} tells spellings of column {column} apart that its collation"
-                    " takes for equal: expected a number, VARBINARY or utf8mb4_0900_bin",
+                    f"vindex {vindex.name} of table {table} tells values of column {column} apart that MySQL"
+                    " takes for equal: expected a whole number, VARBINARY or utf8mb4_0900_bin",
                 )
         return found[0]
 

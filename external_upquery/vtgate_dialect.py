@@ -12,7 +12,7 @@ from external_upquery.protocol import Answer, Prepared, ResultSet
 from external_upquery.vtgate_places import Places
 from gtid_tracker.bracket import history_of
 from gtid_tracker.gtid import GtidSet
-from sqltypes.errors import SourceDown, SourceError, UpwellError
+from sqltypes.errors import SourceError, UpwellError
 
 RIGHTS = 10.0
 """Seconds after which who may read what is asked anew: no stream tells of Vitess' table ACLs."""
@@ -60,7 +60,9 @@ class VtgateDialect:
         elif request.statements:
             shards = self.places.of(request.statements)
         whole = shards == self.places.shards
-        return vtgate_snapshot.plan(request.statements, self.database, shards, request.checks, whole=whole)
+        return vtgate_snapshot.plan(
+            request.statements, self.database, shards, request.checks, whole=whole, database=request.database
+        )
 
     def bracketed(self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer]) -> Bracketed:
         read = vtgate_snapshot.read(sending, answers)
@@ -77,18 +79,18 @@ class VtgateDialect:
     def refused(self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer]) -> SourceError | None:
         return None
 
-    def read(self, sql: str, after: GtidSet | None, patience: float) -> vtgate_snapshot.Plan:
-        return vtgate_snapshot.plan((Statement(sql),), self.database, self._shards())
+    def read(self, sql: str, database: str, after: GtidSet | None, patience: float) -> vtgate_snapshot.Plan:
+        return vtgate_snapshot.plan((Statement(sql),), self.database, self._shards(), database=database)
 
     def passed(self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer]) -> Passed:
         (at,) = sending.rows
         if isinstance(answer := answers[at], SourceError):
             raise answer
+        columns, rows = (answer.layout.result_columns, answer.rows) if isinstance(answer, ResultSet) else ((), [])
         try:
             bracket = vtgate_snapshot.bracket_of(sending, answers)
-        except (ValueError, TypeError) as error:
-            raise SourceDown(f"a shard's position cannot be read: {error}") from error
-        columns, rows = (answer.layout.result_columns, answer.rows) if isinstance(answer, ResultSet) else ((), [])
+        except (ValueError, TypeError):  # a shard is away that vtgate did not need
+            return Passed(columns, rows, "")
         horizon = str(bracket.needed) if bracket.needed != bracket.lower else ""
         return Passed(columns, rows, str(bracket.lower), horizon)
 

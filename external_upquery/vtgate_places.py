@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from dataflow.messages import Keyed, Statement
 from external_upquery.protocol import Answer, ResultSet, query
-from sqltypes.schema import Table
+from sqltypes.schema import INTEGER_TYPES, Table
 from sqltypes.values import sql_literal
 
 REMEMBERED = 200_000  # keys
@@ -40,7 +40,10 @@ class Places:
         self.shards: tuple[str, ...] = ()
 
     def distributed(self, table: str, vindex: Vindex | None) -> None:
-        """A table, by its qualified name, is distributed so; None: it is not known how."""
+        """A table, by its qualified name, is distributed so; None: it is not known how. Where that is told otherwise
+        than before, what is known of keys is forgotten: the VSchema is another one."""
+        if self._vindexes.get(table, vindex) != vindex:
+            self._found.clear()
         if vindex is None:
             self._vindexes.pop(table, None)
         else:
@@ -51,10 +54,6 @@ class Places:
         if tuple(shards) != self.shards:
             self.shards = tuple(shards)
             self._found.clear()
-
-    def forget(self) -> None:
-        self._vindexes.clear()
-        self._found.clear()
 
     def of(self, statements: Iterable[Statement]) -> tuple[str, ...]:
         """The shards that these can be answered from: all, where it is not known that they are fewer."""
@@ -117,10 +116,11 @@ class Places:
 
 
 def spelled_apart(table: Table, vindex: Vindex) -> str:
-    """The column whose values a vindex may tell apart where its collation does not, "" if there is none: rows of equal
-    values could be on several shards, of which vtgate asks one."""
+    """The column whose values a vindex may tell apart where they are equal for MySQL, "" if there is none: rows of
+    equal values could be on several shards, of which vtgate asks one. Whole numbers are written in one way only."""
     for name in vindex.columns:
-        collation = table.column(name).type.collation
-        if collation is not None and collation not in ("binary", "utf8mb4_0900_bin"):
+        type_ = table.column(name).type
+        exact = type_.name in INTEGER_TYPES or type_.name == "varbinary" or type_.collation == "utf8mb4_0900_bin"
+        if not exact:
             return name
     return ""

@@ -57,6 +57,17 @@ def elsewhere(keyspace: str, answer: PlanText | SourceError) -> str:
     return f"answered from {', '.join(sorted(found - {keyspace})) or 'nowhere'}"
 
 
+def another(table: str, answer: PlanText | SourceError) -> str:
+    """Why the plan of `reads_table` does not read the table of that name; empty where it does. Requires: `elsewhere`
+    has found nothing."""
+    assert not isinstance(answer, SourceError)
+    query = json.loads(answer).get("Query")
+    if query is None:
+        return ""
+    _, _, read = str(query).partition(" from ")
+    return "" if read in (table, _quoted(table)) else f"answered from {read or 'no table'}"
+
+
 def _names(part: Any) -> Iterator[str]:
     if isinstance(part, Mapping):
         inside = part.get("Keyspace")
@@ -90,7 +101,8 @@ class Routes:
         cached: what they hold is not known, and whether they can be cached is to be decided anew."""
         moved = {}
         for table, answer in answers.items():
-            name, reason = f"{self._keyspace}.{table}", elsewhere(self._keyspace, answer)
+            name = f"{self._keyspace}.{table}"
+            reason = elsewhere(self._keyspace, answer) or another(table, answer)
             if reason != self.elsewhere.get(name, ""):
                 moved[name] = reason or f"answered from {self._keyspace} again"
             if reason:

@@ -55,15 +55,17 @@ def plan(
     checks: Sequence[Statement] = (),
     *,
     whole: bool = True,
+    database: str = "",
 ) -> Plan:
-    """`shards`: those that may answer the statements, at least one; the checks, where there are no statements."""
+    """`shards`: those that may answer the statements, at least one; the checks, where there are no statements.
+    `database`: which the connection has selected, and the statements are about; "" is the keyspace."""
     assert shards, "what no shard is asked for has no bracket"
     packets = [BEGIN]
     lowers = _on_each(packets, keyspace, shards, LOWER)
-    packets.append(use(keyspace))
+    packets.append(use(database or keyspace))
     rows, of_checks = add(packets, statements), add(packets, checks)
     uppers = _on_each(packets, keyspace, shards, UPPER)
-    packets += use(keyspace), COMMIT
+    packets += use(database or keyspace), COMMIT
     return Plan(b"".join(packets), len(packets), keyspace, tuple(shards), rows, lowers, uppers, of_checks, whole)
 
 

@@ -13,7 +13,8 @@ import pytest
 from integration.grpc_app import run
 from integration.vitess.cluster import Cluster
 from integration.vitess.proxy import VitessProxy, proxy_before
-from integration.vitess.shop import SHARDED, write
+from integration.vitess.shop import PLAIN, SHARDED, write
+from upwell.errors import SourceError
 
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
 
@@ -57,6 +58,25 @@ def test_answers_are_held_and_kept_current(vitess: Cluster, tmp_path: Path) -> N
                 await asyncio.to_thread(some_writes)
                 await proxy.caught_up()
                 assert await compare(proxy) == {"hit": asked}
+
+    run(scenario)
+
+
+def test_a_text_is_about_the_keyspace_that_is_named_with_it(vitess: Cluster, tmp_path: Path) -> None:
+    vitess.execute(SHARDED, "DELETE FROM item", "INSERT INTO item (id, n) VALUES (1, 1)")
+    vitess.execute(PLAIN, "CREATE TABLE IF NOT EXISTS lone (id BIGINT PRIMARY KEY)")
+
+    async def scenario() -> None:
+        async with proxy_before(vitess, SHARDED, tmp_path) as proxy:
+            for _ in range(3):
+                assert [row[0] for row in await proxy.client.query("SELECT COUNT(*) FROM item")] == [1]
+                with pytest.raises(SourceError):
+                    await proxy.client.query("SELECT COUNT(*) FROM item", database=PLAIN)
+                assert [row[0] for row in await proxy.client.query("SELECT COUNT(*) FROM lone", database=PLAIN)] == [0]
+            await proxy.client.create_cache(f"SELECT id FROM {SHARDED}.item WHERE id = ?", name="named", database=PLAIN)
+            for _ in range(3):
+                assert [row.id for row in await proxy.client.cache("named").get(1)] == [1]
+            assert [row[0] for row in await proxy.client.query("SELECT COUNT(*) FROM lone", database=PLAIN)] == [0]
 
     run(scenario)
 

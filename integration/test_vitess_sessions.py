@@ -60,6 +60,8 @@ SETTINGS = (
         "USE `{k}`",
         "USE `{other}`",
         "USE `{k}:{shard}`",
+        "USE `{k}/{shard}`",
+        "USE `{k}[40]`",
         "USE `{k}@primary`",
         "USE nowhere",
         "SET SESSION lc_time_names = 'de_DE'",
@@ -76,7 +78,8 @@ ODD = (
     *("SELECT id FROM {t} WHERE id = {id} FOR UPDATE", "SHOW WARNINGS", "SELECT LAST_INSERT_ID()", "!use {k}"),
     *("UPDATE {t} SET id = 1 WHERE n = 3", "INSERT INTO {t} (id) VALUES ('x')", "SELECT FOUND_ROWS()", "!use nowhere"),
 )
-KINDS = ((READS, 12), (WRITES, 4), (AT_LOGIN, 2), (SETTINGS, 1), (TRANSACTIONS, 2), (ODD, 1))
+AGAIN = ("!again",)
+KINDS = ((READS, 12), (AGAIN, 3), (WRITES, 4), (AT_LOGIN, 2), (SETTINGS, 1), (TRANSACTIONS, 2), (ODD, 1))
 
 
 def script(rng: random.Random, keyspace: str) -> list[str]:
@@ -101,10 +104,12 @@ class Played:
 
 def play(port: int, keyspace: str, steps: Sequence[str], eof: bool, binary: bool, collation: int, hits: bool) -> Played:
     """`collation`: of the login. `hits`: the session is asked after each read whether it was one."""
-    played, capabilities = Played(), 0 if eof else CLIENT_DEPRECATE_EOF
+    played, capabilities, last = Played(), 0 if eof else CLIENT_DEPRECATE_EOF, 0
     with RawClient("127.0.0.1", port, database=keyspace, capabilities=capabilities, collation=collation) as client:
         for step in steps:
-            if step == "!ping":
+            if step == "!again":  # the statement that was prepared last, whatever has become of the session since
+                answer = client.execute(last, given(client, ())) if last else client.ping()
+            elif step == "!ping":
                 answer = client.ping()
             elif step == "!reset":
                 client.begin_anew(keyspace)
@@ -114,6 +119,7 @@ def play(port: int, keyspace: str, steps: Sequence[str], eof: bool, binary: bool
                 answer = client.use(step.removeprefix("!use "))
             elif binary and step.startswith("SELECT id") and "FOR UPDATE" not in step:
                 statement = client.prepare(step)
+                last = last if statement.error else statement.id
                 answer = b"" if statement.error else client.execute(statement.id, given(client, ()))
             else:
                 answer = client.query(step)

@@ -71,6 +71,7 @@ from vstream.source import ChangeSource
 log = structlog.get_logger("upwell")
 
 TICK = 0.25  # seconds between looks at memory, staleness and answers that wait too long
+OF_SHARDS = 60.0  # seconds after which a stream of several shards is doubted, however late it is
 GRACE = 5.0  # seconds that running answers get at the end
 KILLS = 2.0  # seconds that MySQL gets at the end to be told what nobody waits for any more
 LOCAL_ACCOUNTS = (
@@ -165,7 +166,7 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
     adopt(catalog, config, upstream, state)
     router.auto_cache = automatic(config, router, stream)
     router.bulk, router.warm_up = bulk_of(config, upstream, engine, pump, executor, catalog)
-    app = App(config, router, engine, source, catalog, watch_of(engine, executor, router))
+    app = App(config, router, engine, source, catalog, watch_of(engine, source, router))
     router.lateness = Lateness()
     background = asyncio.get_running_loop().create_task(keep(app, Gate(router, stream, config.max_staleness)))
     listeners = await listen(app, upstream, matcher)
@@ -253,8 +254,11 @@ async def log_reads(app: App) -> None:
         mysql.shared.on_passed = found.passed_by_name
 
 
-def watch_of(engine: Engine, executor: Upqueries, router: Router) -> SourceWatch:
-    return SourceWatch(executor.history, lambda: engine.ring.position.freeze(), router.accounts)
+def watch_of(engine: Engine, source: Source, router: Router) -> SourceWatch:
+    longest = float("inf") if source.session_trackers else OF_SHARDS
+    return SourceWatch(
+        source.upqueries.history, lambda: engine.ring.position.freeze(), router.accounts, longest=longest
+    )
 
 
 def automatic(config: Config, router: Router, stream: ChangeSource) -> AutoCache | None:
@@ -374,7 +378,7 @@ def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> Mysql
         micros=app.clock.micros,
         zones=app.zones.ahead,
         lives=admission.lives,
-        positions=None if tracks else app.executor.history,
+        positions=None if tracks else lambda: asyncio.wait_for(app.executor.history(), settings.own_writes_wait),
     )
     return MysqlListener(shared, logins)
 

@@ -46,8 +46,12 @@ class SourceWatch:
         position: Callable[[], GtidSet],
         accounts: Accounts,
         clock: Callable[[], float] = monotonic,
+        longest: float = float("inf"),
     ) -> None:
-        """`ask`: the server's UUID, what it owns, what it has executed, the settings on which rights depend."""
+        """`ask`: the server's UUID, what it owns, what it has executed, the settings on which rights depend. `longest`:
+        seconds that a stream may take which does not believe to be current: of several shards one that is late says
+        nothing of another."""
+        self._longest = longest
         self._ask = ask
         self._position = position
         self._accounts = accounts
@@ -94,11 +98,12 @@ class SourceWatch:
             self._accounts.current_at = reading.asked
         since, before = self._missing or (reading.at, lacking)
         still = lacking.intersection(before)
-        if not still or lag > PATIENCE / 2:
+        late = lag > PATIENCE / 2
+        if not still or (late and self._longest == float("inf")):
             self._missing = (reading.at, lacking) if lacking else None
             return ""
         self._missing = since, still
-        if reading.at - since < PATIENCE:
+        if reading.at - since < (self._longest if late else PATIENCE):
             return ""
         self._missing = None
         return "the source has executed transactions that the stream has not brought"

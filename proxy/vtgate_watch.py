@@ -8,11 +8,17 @@ from collections.abc import Awaitable, Callable, Iterable
 from time import monotonic
 from typing import Any
 
+import structlog
+
 from dataflow.messages import Ddl
 from external_upquery.vtgate_routes import Routes
 from sqltypes.errors import SourceError, UpwellError
 
+log = structlog.get_logger("upwell")
+
 EVERY = 1.0  # seconds
+
+PATIENCE = 5.0  # seconds that a round may take
 
 Ask = Callable[[str], Awaitable[tuple[Any, list[tuple[Any, ...]]]]]
 """Runs a statement: its columns and rows. Raises UpwellError."""
@@ -42,6 +48,13 @@ class RoutesWatch:
             self._asking = asyncio.get_running_loop().create_task(self._look())
 
     async def _look(self) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._ask_all()
+        except TimeoutError:
+            log.warning("vtgate does not tell where it answers from", seconds=PATIENCE)
+
+    async def _ask_all(self) -> None:
         names = sorted({*self._wanted(), *self._routes.elsewhere})
         tables = [name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix)]
         answers: dict[str, str | SourceError] = {}

@@ -134,7 +134,7 @@ class VitessStream:
     def shards(self) -> tuple[str, ...]:
         """Those that the keyspace has, as told last."""
         known = [shard for keyspace, shard in self._assembler.positions if keyspace == self.keyspace]
-        if known:
+        if self._assembler.complete:  # before, only some have told where they are
             self._shards = tuple(sorted(known))
         return self._shards
 

@@ -62,6 +62,10 @@ LARGEST = 2 * LARGEST_ROW + (1 << 16)  # bytes of a changed row, before and afte
 LARGE_ROW = "a row of many MB"
 UNDECODED = "a row that cannot be decoded"
 
+FADES = 5.0
+"""Seconds after a shard's last transaction in which it counts as late as that was: of one that is silent the stream
+does not know whether it is late. What it has executed is asked elsewhere."""
+
 
 class VitessAssembler:
     """Takes events in order (`feed`, `steps`), gives messages to the sink."""
@@ -102,7 +106,8 @@ class VitessAssembler:
     def behind(self) -> float:
         """Seconds from when its last transaction was committed until it was received, of the shard of which it is most.
         vtgate's heartbeats come where no shard has anything else: none is behind then, as far as is known."""
-        return max((state.behind for state in self._shards.values()), default=0.0)
+        since = self.received_at - FADES
+        return max((state.behind for state in self._shards.values() if state.behind_at > since), default=0.0)
 
     @property
     def unfit(self) -> str:
@@ -402,7 +407,7 @@ class VitessAssembler:
             self.sink(Gap(reason, self.position.freeze()))
             return
         if event.timestamp:
-            state.behind = max(0.0, self.received_at - event.timestamp)
+            state.behind, state.behind_at = max(0.0, self.received_at - event.timestamp), self.received_at
         self._give(gtid, received, event)
 
     def _give(self, gtid: Gtid, received: Received, event: pb.VEvent) -> None:

@@ -64,8 +64,8 @@ class ShardState:
     """`tables`, `decoders`: of each table, as told last, and how its rows are read, or why they are not. `position`,
     `executed`: behind the last transaction that has ended, "" before the first. `open`: one is half received.
     `journaled`: it has come to its end, and waits for the others that end with it. `behind`: seconds from when the
-    last one was committed until it was received. `server`: whose transaction the last one was, by its UUID, "" where
-    that is not known.
+    last one was committed until it was received, at `behind_at`. `server`: whose transaction the last one was, by its
+    UUID, "" where that is not known.
     """
 
     def __init__(self, shard: Shard) -> None:
@@ -77,7 +77,7 @@ class ShardState:
         self.received = Received()
         self.open = False
         self.journaled = False
-        self.behind = 0.0
+        self.behind = self.behind_at = 0.0
         self.server = ""
         self._parser = CachedParser()
 

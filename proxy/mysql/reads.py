@@ -47,6 +47,7 @@ SAVED = "a savepoint may have been set, and no transaction has begun at MySQL si
 NOT_BROUGHT = "the stream has not brought what the session was shown"
 NOT_TOLD = "MySQL does not tell what its answers may have shown the session"
 ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
+RESOLVED_ANEW = "prepared in another keyspace than the session's, and vtgate resolves it in this one"
 NOT_TOLD_OF = "in a transaction, and vtgate does not tell what it has done"
 NARROW = "the session's character sets lack characters of the text or its values: they have those of"
 READ_OTHERWISE = "this session's sql_mode changes what a double quote or a backslash of the text means"
@@ -148,8 +149,8 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     """
     cache = read.cache
     read.body, read.rule = None, ""
-    if not state.tells and state.transactional:
-        return Pass(NOT_TOLD_OF)
+    if not state.tells and (reason := _trackerless(read, state)):
+        return Pass(reason)
     if not state.known:
         return _ASK[Step.REFRESH]
     if read.replanned:
@@ -180,6 +181,17 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     if results in ONE_BYTE and results not in around.character_sets:
         return _ASK[Step.CHARACTERS]
     return _columns(read, read.announced)
+
+
+def _trackerless(read: CachedRead, state: SessionState) -> str:
+    """Why vtgate is to answer, "" if nothing says so: in a transaction, and where a statement is about the tables of
+    another keyspace by now."""
+    if state.transactional:
+        return NOT_TOLD_OF
+    if state.known and read.database != state.database:
+        read.announced = None  # what vtgate announces then is of that one
+        return RESOLVED_ANEW
+    return ""
 
 
 def _misread(read: CachedRead, state: SessionState) -> str:

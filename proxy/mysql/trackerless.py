@@ -43,7 +43,7 @@ KEEPS_DATABASE = LEAVES_ALL | {Kind.SET, Kind.COMMIT, Kind.ROLLBACK, Kind.UNLOCK
 TELLING = frozenset({COM_PING, COM_STMT_PREPARE, COM_STMT_RESET, COM_STMT_CLOSE})
 """Commands that do."""
 UNLIMITED = "0"  # vtgate's sql_select_limit where there is none
-TARGETS = ":@"  # in a database's name: that of a shard, or of a kind of tablets
+TARGETS = ":@/["  # in a database's name: that of a shard, of a range of keys, or of a kind of tablets
 
 
 def after_statement(state: SessionState, kind: Kind, effects: Effects, sent: Sent, outcome: Outcome) -> None:
@@ -62,6 +62,8 @@ def after_statement(state: SessionState, kind: Kind, effects: Effects, sent: Sen
 
 def after_command(state: SessionState, command: int) -> None:
     """What follows from a command that is no statement."""
+    if not state.values:
+        state.token_known = False
     if command not in TELLING:
         state.known, state.asks_first = False, True
 

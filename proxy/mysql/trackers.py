@@ -156,7 +156,7 @@ async def _ask_all(session: Asking) -> None:
     asking = session.server.ask(session.query(ASK), Kind.RESULT)
     came: GtidSet | None = None
     if not state.token_known and session.positions is not None:
-        with suppress(SourceError, SourceDown, DeadlinePassed, Overloaded):
+        with suppress(SourceError, SourceDown, DeadlinePassed, Overloaded, TimeoutError):
             _, _, came, _ = await session.positions()
     found = await asking
     state.changed = state.renewed = state.tracks_changed = False
@@ -237,7 +237,7 @@ async def _coming(session: Asking) -> GtidSet | None:
     if session.positions is not None:
         try:
             _, of_source, done, _ = await session.positions()
-        except (SourceError, SourceDown, DeadlinePassed, Overloaded):
+        except (SourceError, SourceDown, DeadlinePassed, Overloaded, TimeoutError):
             return None
         return of_source.union(done)
     found = await session.server.ask(session.query(ASK_COMING), Kind.RESULT)

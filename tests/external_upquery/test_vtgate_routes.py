@@ -49,7 +49,7 @@ def test_questions_are_by_the_name_that_clients_have() -> None:
 
 def test_a_table_moves_away_and_comes_back() -> None:
     routes = Routes("shop")
-    home = {"item": plan("shop"), "note": plan("shop")}
+    home = {"item": plan("shop"), "note": plan("shop").replace("from item", "from note")}
     assert routes.told(home) is None and not routes.elsewhere
     moved = routes.told({**home, "note": plan("archive")})
     assert moved is not None and moved.gtid is None and moved.schema
@@ -78,3 +78,16 @@ def test_what_is_not_answered_from_its_own_keyspace_alone(answer: str | SourceEr
     assert routes.elsewhere == {"shop.note": reason}
     routes.forget("note")
     assert not routes.elsewhere
+
+
+def test_a_table_that_is_answered_from_another_one() -> None:
+    """A routing rule leads to another table, perhaps of the same keyspace."""
+
+    def reads(table: str) -> str:
+        return plan("shop").replace("from item", f"from {table}")
+
+    routes = Routes("shop")
+    assert routes.told({"item": reads("item")}) is None
+    assert routes.told({"item": reads("`item`")}) is None
+    moved = routes.told({"item": reads("item_v2 as item")})
+    assert moved is not None and routes.elsewhere == {"shop.item": "answered from item_v2 as item"}
