@@ -417,3 +417,17 @@ def test_a_shard_whose_server_is_exchanged() -> None:
     assert stream.feed(committed(10, shard=RIGHT, others={LEFT: f"MySQL56/{SERVERS[LEFT]}:1-10,{replica}:1-2"})) == [
         Progress(gtid(10, RIGHT))
     ]
+
+
+def test_a_shard_that_was_late_and_is_silent_since() -> None:
+    """What others send meanwhile says nothing of it, and it nothing of them."""
+    stream = Stream()
+    stream.assembler.received_at = made.COMMITTED_AT + 60.0
+    stream.feed(committed(10, shard=RIGHT))
+    assert stream.assembler.behind == 60.0
+    for number in range(10, 20):
+        stream.assembler.received_at += 1.0
+        for one in (events := committed(number)):
+            one.timestamp = int(stream.assembler.received_at)
+        stream.feed(events)
+    assert stream.assembler.behind == 0.0
