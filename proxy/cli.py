@@ -12,7 +12,8 @@ import logging
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -134,14 +135,13 @@ def run_doctor(as_json: bool, **options: str | None) -> None:
 
     url, connections = upstream_from_process(by_name(options))
     upstream = parse_upstream(url)
-    # What is logged on the way is told by the findings.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    if upstream.kind == "vitess":
-        from proxy import vitess_doctor
+    with quiet():  # what is logged on the way is told by the findings
+        if upstream.kind == "vitess":
+            from proxy import vitess_doctor
 
-        findings = vitess_doctor.check(upstream)
-    else:
-        findings = check(upstream, connections=connections)
+            findings = vitess_doctor.check(upstream)
+        else:
+            findings = check(upstream, connections=connections)
     if as_json:
         print_json([asdict(finding) | {"severity": finding.severity.value} for finding in findings])
     else:
@@ -150,6 +150,17 @@ def run_doctor(as_json: bool, **options: str | None) -> None:
     failed = [finding.name for finding in findings if finding.severity is Severity.ERROR]
     if failed:
         raise Failed(f"this source cannot be cached yet: {', '.join(failed)}", exit_code=1)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Nothing is logged meanwhile."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
 
 
 def finding_text(finding: Finding) -> str:
