@@ -23,7 +23,7 @@ from typing import Any
 
 import pymysql
 
-from integration.mysql_server import Server, free_port
+from integration.mysql_server import Server, free_port, start_reaper
 from integration.private_mysql import find_mysql
 
 CELL = "zone1"
@@ -82,7 +82,7 @@ class Cluster:
         clients = f"http://127.0.0.1:{self._etcd}"
         self._run(
             "server",
-            *("--data-dir", str(self.root / "etcd"), "--listen-client-urls", clients),
+            *(f"--data-dir={self.root / 'etcd'}", "--listen-client-urls", clients),
             *("--advertise-client-urls", clients, "--listen-peer-urls", peers),
             *("--initial-advertise-peer-urls", peers, "--initial-cluster", f"default={peers}"),
         )
@@ -286,7 +286,8 @@ class Cluster:
         return {**os.environ, "VTDATAROOT": str(self.root), "VTROOT": str(self.root)}
 
     def _run(self, program: str, *arguments: str, name: str = "") -> None:
-        self._commands[name or program] = (str(self.programs / program), *arguments)
+        known = () if program == "server" else (f"--pid-file={self.root / (name or program)}.pid",)  # by the reaper
+        self._commands[name or program] = (str(self.programs / program), *known, *arguments)
         self._launch(name or program)
 
     def _launch(self, name: str) -> None:
@@ -371,10 +372,13 @@ def running(programs: Path, shards: Mapping[str, Sequence[str]]) -> Iterator[Clu
     """Raises DoesNotStart."""
     root = Path(tempfile.mkdtemp(prefix="upwell-vitess-"))
     root.chmod(0o777)  # another account writes there, where the tests are root's
+    reaper = start_reaper(root)  # what is left where the tests are killed
     cluster = Cluster(_reachable(programs, root) if os.getuid() == 0 else programs, root, shards)
     try:
         cluster.start()
         yield cluster
     finally:
         cluster.stop()
-        shutil.rmtree(root, ignore_errors=True)
+        assert reaper.stdin is not None
+        reaper.stdin.close()
+        reaper.wait()
