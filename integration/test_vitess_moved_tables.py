@@ -140,9 +140,12 @@ def test_a_proxy_does_not_hold_what_has_moved(own_vitess: Cluster, tmp_path: Pat
 
             async def reads(number: int, served: str) -> None:
                 """Once the proxy knows where the table is, and has what was written."""
-                async with asyncio.timeout(30):
-                    while (answer := await cache.get(1)).served != served or [row.n for row in answer] != [number]:
-                        await asyncio.sleep(0.02)
+
+                async def so() -> bool:
+                    answer = await cache.get(1)
+                    return answer.served == served and [row.n for row in answer] == [number]
+
+                await until(so)
 
             await reads(1, "hit")
             await asyncio.to_thread(move.begin)

@@ -14,7 +14,6 @@ The last are looked for after each login of the stream. An account without XA_RE
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Protocol
@@ -22,6 +21,7 @@ from typing import Protocol
 import structlog
 
 from gtid_tracker.gtid import GtidSet
+from proxy.periodic import Periodic
 from proxy.source import Upqueries
 from sqltypes.errors import SourceError, UpwellError
 
@@ -65,9 +65,8 @@ def xid_of(format_id: int, first: int, digits: str) -> bytes:
 
 class PreparedWatch:
     """Invariants:
-    1. One question is under way at most.
-    2. None is asked where no prepared transaction is known of, but after a login of the stream.
-    3. Only what was there at the look before is judged.
+    1. None is asked where no prepared transaction is known of, but after a login of the stream.
+    2. Only what was there at the look before is judged.
     """
 
     def __init__(
@@ -79,9 +78,7 @@ class PreparedWatch:
         """`ask`: xids of those that MySQL has, and what it may have executed by then; SourceError: it does not say."""
         self._ask = ask
         self._stream = stream
-        self._clock = clock
-        self._asked_at = float("-inf")
-        self._asking: asyncio.Task[None] | None = None
+        self._round = Periodic(self.look, EVERY, clock)
         self._login = 0  # the stream's, after which strangers were looked for
         self._before: frozenset[bytes] = frozenset()  # of which the stream has told, at the look before
         self._gone: frozenset[bytes] = frozenset()  # of them, what MySQL had no more
@@ -95,9 +92,7 @@ class PreparedWatch:
             self._before = self._gone = frozenset()
             if not (self.strangers or self._left) and self._login == self._stream.logins:
                 return
-        if self._clock() - self._asked_at >= EVERY and (self._asking is None or self._asking.done()):
-            self._asked_at = self._clock()
-            self._asking = asyncio.get_running_loop().create_task(self.look())
+        self._round.tick()
 
     async def look(self) -> None:
         """Asks, and tells the stream which may have ended."""
@@ -140,6 +135,4 @@ class PreparedWatch:
         self._before = opened
 
     async def close(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
+        await self._round.close()

@@ -7,12 +7,12 @@ short. A second counts as known where both give the same; in the moment where it
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from math import floor
 from time import monotonic
 
+from proxy.periodic import Periodic
 from proxy.source import Upqueries
 from sqltypes.errors import UpwellError
 
@@ -46,8 +46,7 @@ class SourceClock:
         self._ahead = (0.0, 0.0)
         self._answered = float("-inf")
         self._wanted = float("-inf")
-        self._asked = float("-inf")
-        self._asking: asyncio.Task[None] | None = None
+        self._round = Periodic(self.look, EVERY, clock)
         self._utc: tuple[int, datetime] = (0, EPOCH)  # the second that was told last
 
     def utc(self) -> datetime | None:
@@ -78,10 +77,8 @@ class SourceClock:
 
     def tick(self) -> None:
         """To be called now and then: asks where it is due."""
-        now = self._clock()
-        if now - self._wanted < WANTED and now - self._asked >= EVERY and (self._asking is None or self._asking.done()):
-            self._asked = now
-            self._asking = asyncio.get_running_loop().create_task(self.look())
+        if self._clock() - self._wanted < WANTED:
+            self._round.tick()
 
     async def look(self) -> None:
         """Asks. Where MySQL does not answer nothing is known soon."""
@@ -95,9 +92,7 @@ class SourceClock:
         self._ahead, self._answered = (seconds - after, seconds - before), after
 
     async def close(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
+        await self._round.close()
 
     def check_invariants(self) -> None:
         """Raises AssertionError. For tests."""

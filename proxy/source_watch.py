@@ -7,7 +7,6 @@ executed without having it in a binlog (gtid_purged, set by hand) never comes. A
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import monotonic
@@ -15,6 +14,7 @@ from time import monotonic
 from gtid_tracker.bracket import History
 from gtid_tracker.gtid import GtidSet
 from proxy.accounts import Accounts
+from proxy.periodic import Periodic
 from sqltypes.errors import UpwellError
 
 EVERY = 1.0  # seconds
@@ -36,10 +36,6 @@ class Reading:
 
 
 class SourceWatch:
-    """Invariants:
-    1. One question is under way at most.
-    """
-
     def __init__(
         self,
         ask: Callable[[], Awaitable[tuple[str, GtidSet, GtidSet, str]]],
@@ -57,16 +53,13 @@ class SourceWatch:
         self._accounts = accounts
         self._rights = ""
         self._clock = clock
-        self._asked_at = float("-inf")
-        self._asking: asyncio.Task[None] | None = None
+        self._round = Periodic(self._read, EVERY, clock)
         self._reading: Reading | None = None
         self._missing: tuple[float, GtidSet] | None = None  # what the stream lacked, and since when it was executed
 
     def tick(self) -> None:
         """To be called now and then."""
-        if self._clock() - self._asked_at >= EVERY and (self._asking is None or self._asking.done()):
-            self._asked_at = self._clock()
-            self._asking = asyncio.get_running_loop().create_task(self._read())
+        self._round.tick()
 
     async def _read(self) -> None:
         asked, position = self._clock(), self._position()
@@ -109,6 +102,4 @@ class SourceWatch:
         return "the source has executed transactions that the stream has not brought"
 
     async def close(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
+        await self._round.close()

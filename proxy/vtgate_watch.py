@@ -12,6 +12,7 @@ import structlog
 
 from dataflow.messages import Ddl
 from external_upquery.vtgate_routes import Routes
+from proxy.periodic import Periodic
 from sqltypes.errors import SourceError, UpwellError
 
 log = structlog.get_logger("upwell")
@@ -25,8 +26,6 @@ Ask = Callable[[str], Awaitable[tuple[Any, list[tuple[Any, ...]]]]]
 
 
 class RoutesWatch:
-    """Invariants: 1. One round of questions is under way at most."""
-
     def __init__(
         self,
         keyspace: str,
@@ -37,15 +36,12 @@ class RoutesWatch:
     ) -> None:
         """`wanted`: the qualified names of the tables that are cached. `told`: gets the change of those that moved."""
         self._prefix = f"{keyspace}."
-        self._routes, self._ask, self._wanted, self._told, self._clock = Routes(keyspace), ask, wanted, told, clock
-        self._asked_at = float("-inf")
-        self._asking: asyncio.Task[None] | None = None
+        self._routes, self._ask, self._wanted, self._told = Routes(keyspace), ask, wanted, told
+        self._round = Periodic(self._look, EVERY, clock)
 
     def tick(self) -> None:
         """To be called now and then."""
-        if self._clock() - self._asked_at >= EVERY and (self._asking is None or self._asking.done()):
-            self._asked_at = self._clock()
-            self._asking = asyncio.get_running_loop().create_task(self._look())
+        self._round.tick()
 
     async def _look(self) -> None:
         try:
@@ -71,6 +67,4 @@ class RoutesWatch:
             self._told(moved)
 
     async def close(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
+        await self._round.close()

@@ -70,17 +70,16 @@ async def following(cluster: Cluster, sink: Sink) -> AsyncIterator[VitessStream]
     stream, upqueries = source.stream, source.upqueries
     watch = SourceWatch(upqueries.history, lambda: stream.position, Accounts())
 
-    async def doubt() -> None:
-        while True:
-            await asyncio.sleep(TICK)
-            if stream.connected:
-                watch.tick()
-                if why := watch.doubt(stream.history, stream.lag()):
-                    stream.reconnect(why)
+    def ended() -> bool:
+        if stream.connected:
+            watch.tick()
+            if why := watch.doubt(stream.history, stream.lag()):
+                stream.reconnect(why)
+        return False
 
     await source.start(sink)
     stream.want(ITEM, frozenset({"id", "n", "name"}))
-    doubting = asyncio.get_running_loop().create_task(doubt())
+    doubting = asyncio.get_running_loop().create_task(until(ended, float("inf"), TICK))
     try:
         yield stream
     finally:

@@ -37,7 +37,7 @@ class Vtgate:
         before, told = len(self.asked), len(self.told)
         self.now += EVERY
         watch.tick()
-        await until(lambda: watch._asking is not None and watch._asking.done() and len(self.asked) > before)
+        await until(lambda: not watch._round.running and len(self.asked) > before)
         return self.told[told:]
 
 

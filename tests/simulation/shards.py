@@ -185,9 +185,6 @@ class ShardedSource:
             own = tuple(row for row in rows if isinstance(row[0], int) and row[0] % self.groups in shard.groups)
             shard.server.begin_ddl(number, name, own, named)
 
-    def begin_view(self, number: int) -> None:
-        raise NotImplementedError
-
     def advance(self, number: Number) -> None:
         """One moment of a transaction, on all shards or on one."""
         if isinstance(number, int):
@@ -198,9 +195,6 @@ class ShardedSource:
 
     def execute_unseen(self) -> None:
         self.shards[0].server.execute_unseen()
-
-    def fail_over(self, lost: int, same: bool) -> None:
-        raise NotImplementedError
 
     def reshard(self, partition: Partition) -> list[Shard]:
         """Other shards take over from some; those that are the same in both stay. What is under way there is rolled

@@ -157,6 +157,7 @@ class Simulation(Following):
     def do_fail_over(self, lost: int, same: bool) -> None:
         """Another server takes over, or the same comes back; the stream finds out some steps later. Upqueries that are
         being run fail; an answer that is on its way arrives."""
+        assert isinstance(self.source, ModelSource), "of shards each has a server of its own"
         self.source.fail_over(lost, same)
         self.began[self.source.incarnation] = self.clock
         if same:  # whoever answers comes back later than what it had sent arrives, or does not

@@ -41,7 +41,7 @@ from tests.simulation.queries import QUERIES, Parameters, Query, query
 from tests.simulation.schedule import Schedule
 from tests.simulation.script import Setup
 from tests.simulation.simulation import Results, Simulation
-from tests.simulation.source import VIEW
+from tests.simulation.source import VIEW, ModelSource
 from tests.simulation.sql_side import DATABASE, TABLES
 
 Deliver = Callable[[UpqueryAnswer | UpqueryFailed], None]
@@ -165,6 +165,7 @@ class Trials(Simulation):
 
     def do_view(self, number: int) -> None:
         """Views are replaced."""
+        assert isinstance(self.source, ModelSource), "trials are of one server"
         self.source.begin_view(number)
 
     # -- held answers ------------------------------------------------------------------------------------------------

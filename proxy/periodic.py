@@ -1,0 +1,34 @@
+"""What is done again after a while, once it is due: a question to the source, mostly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+
+class Periodic:
+    """Invariants:
+    1. It is under way once at most.
+    """
+
+    def __init__(self, do: Callable[[], Coroutine[None, None, None]], every: float, clock: Callable[[], float]) -> None:
+        """`every`: seconds, at least, between two beginnings."""
+        self._do, self._every, self._clock = do, every, clock
+        self._began_at = float("-inf")
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def tick(self) -> None:
+        """To be called now and then: begins where the time has come."""
+        now = self._clock()
+        if now - self._began_at >= self._every and not self.running:
+            self._began_at = now
+            self._task = asyncio.get_running_loop().create_task(self._do())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
