@@ -4,7 +4,8 @@
 ----------------------------------------+--------------------------------+---------------------------------------------
  the text says that history is lost     | as its status                  | `Verdict.LOST`: the stream begins anew
  UNAVAILABLE, CANCELLED, ABORTED        | SourceDown                     | `RETRY`, for as long as it takes
- DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED  |                                |
+ DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, |                                |
+ or a tablet does not reach its MySQL   |                                |
  PERMISSION_DENIED, UNAUTHENTICATED     | SourceError 1045               | `REFUSED`: retried, and told
  UNIMPLEMENTED                          | ConfigError: this is no vtgate | `REFUSED`
  INVALID_ARGUMENT, NOT_FOUND            | ConfigError                    | `WRONG`: told; after some times as `LOST`
@@ -24,6 +25,8 @@ LOST = (*PURGED, "GTIDSet Mismatch", "provided in VGTID", "larger than max")
 """What vtgate's message has where it cannot go on from our position: binlogs that are gone, transactions that are not
 in this history, a shard that is no more, a response that is too large for one of both. (Bare numbers are in every
 position, which errors quote.)"""
+AWAY = ("errno 2002", "errno 2003", "errno 2006", "errno 2013")
+"""What it has where a tablet does not reach its MySQL: one that is being started anew has lost nothing."""
 PASSING = frozenset({StatusCode.UNAVAILABLE, StatusCode.CANCELLED, StatusCode.ABORTED})
 PASSING |= {StatusCode.DEADLINE_EXCEEDED, StatusCode.RESOURCE_EXHAUSTED}
 NO_RIGHT = frozenset({StatusCode.PERMISSION_DENIED, StatusCode.UNAUTHENTICATED})
@@ -42,10 +45,14 @@ class Verdict(Enum):
     LOST = auto()
 
 
+def is_passing(code: StatusCode, said: str) -> bool:
+    return code in PASSING or any(word in said for word in AWAY)
+
+
 def later(code: StatusCode, said: str) -> Verdict:
     if any(word in said for word in LOST):
         return Verdict.LOST
-    if code in PASSING:
+    if is_passing(code, said):
         return Verdict.RETRY
     if code in NO_RIGHT or code is StatusCode.UNIMPLEMENTED:
         return Verdict.REFUSED
@@ -57,7 +64,7 @@ def at_the_start(code: StatusCode, said: str, address: str, keyspace: str) -> Up
     shown = said[:SHOWN]
     if code is StatusCode.UNAVAILABLE and any(word in said for word in NOT_CONNECTED):
         return SourceDown(f"vtgate's gRPC is not at {address} ({WHICH_PORT}): {shown}")
-    if code in PASSING:
+    if is_passing(code, said):
         wanted = "each of its shards needs a primary tablet that serves"
         return SourceDown(
             f"vtgate at {address} cannot stream keyspace {keyspace!r} now ({wanted}): {code.name}: {shown}"

@@ -176,6 +176,25 @@ def test_refused_again_and_again(code: StatusCode) -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("errno", [2002, 2003, 2006, 2013])
+def test_a_shard_whose_mysql_is_being_restarted_has_lost_nothing(errno: int) -> None:
+    """vtgate tells of it as of an error that it does not know, for as long as it takes."""
+    said = f"vttablet: rpc error: code = Unknown desc = connection refused (errno {errno}) (sqlstate HY000)"
+
+    async def scenario() -> None:
+        given: list[StreamEvent] = []
+        down: list[Sequence[Step]] = [(Abort(StatusCode.UNKNOWN, said),)] * 5
+        again = (response(*insert(11, 2)), forever)
+        async with (
+            vtgate(None, (*BEGUN, response(*insert(10, 1)), Abort(StatusCode.UNKNOWN, said)), *down, again) as gate,
+            following(gate, given.append),
+        ):
+            await until(lambda: len(given) == 2)
+            assert given == [inserted(10, 1), inserted(11, 2)] and len(gate.requests) == 7
+
+    run(scenario)
+
+
 def test_what_is_refused_between_transactions_does_not_count_together() -> None:
     refusal = Abort(StatusCode.INTERNAL, "now and then")
 
