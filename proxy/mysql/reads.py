@@ -48,6 +48,8 @@ NOT_BROUGHT = "the stream has not brought what the session was shown"
 NOT_TOLD = "MySQL does not tell what its answers may have shown the session"
 ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
 RESOLVED_ANEW = "prepared in another keyspace than the session's, and vtgate resolves it in this one"
+OTHER_BYTES = "prepared, and vtgate sends a FLOAT as its six digits are, a VECTOR without its length"
+SENT_OTHERWISE = frozenset({"float", "vector"})
 NOT_TOLD_OF = "in a transaction, and vtgate does not tell what it has done"
 NARROW = "the session's character sets lack characters of the text or its values: they have those of"
 READ_OTHERWISE = "this session's sql_mode changes what a double quote or a backslash of the text means"
@@ -149,7 +151,7 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     """
     cache = read.cache
     read.body, read.rule = None, ""
-    if not state.tells and (reason := _trackerless(read, state)):
+    if not state.tells and (reason := _before_vtgate(read, state)):
         return Pass(reason)
     if not state.known:
         return _ASK[Step.REFRESH]
@@ -183,14 +185,16 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     return _columns(read, read.announced)
 
 
-def _trackerless(read: CachedRead, state: SessionState) -> str:
-    """Why vtgate is to answer, "" if nothing says so: in a transaction, and where a statement is about the tables of
-    another keyspace by now."""
+def _before_vtgate(read: CachedRead, state: SessionState) -> str:
+    """Why vtgate is to answer, "" if nothing says so: in a transaction, where a statement is about the tables of
+    another keyspace by now, and where vtgate sends another value than MySQL."""
     if state.transactional:
         return NOT_TOLD_OF
     if state.known and read.database != state.database:
         read.announced = None  # what vtgate announces then is of that one
         return RESOLVED_ANEW
+    if read.target is not None and any(column.type.name in SENT_OTHERWISE for column in read.cache.columns):
+        return OTHER_BYTES
     return ""
 
 
