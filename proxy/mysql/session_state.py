@@ -52,6 +52,7 @@ from proxy.mysql.session_variables import (
     TIMESTAMP,
     UNICODE,
     ZONE_AS_SET,
+    first_difference,
     same,
     switched_on,
     untracked,
@@ -437,7 +438,7 @@ class SessionState:
         its value; "" if there is none."""
         found = self._refusals.get(needs)
         if found is None:
-            found = self._refusals[needs] = self._differing(needs)
+            found = self._refusals[needs] = first_difference(self.values, needs)
         return found
 
     def differences(self, text: bytes = b"") -> frozenset[str]:
@@ -477,16 +478,6 @@ class SessionState:
         """Whether MySQL may read marks in the text otherwise than where caches are filled: what it does is not known
         then."""
         return self.marks_of(text) != b""
-
-    def _differing(self, needs: frozenset[str]) -> str:
-        off = untracked(self.values)
-        if off:
-            return f"MySQL does not tell this session's changes: {', '.join(off)}"
-        for name in (*ALWAYS, *(name for name in (*SOMETIMES, *OF_QUERIES) if name in needs)):
-            value = value_of(name, self.values)
-            if not same(name, value):
-                return f"{name} is {value!r} in this session"
-        return ""
 
     @property
     def known_whole(self) -> Hashable | None:

@@ -225,6 +225,19 @@ def same(name: str, value: str) -> bool:
     return SAME.get(value, value) == SAME.get(pinned, pinned)
 
 
+def first_difference(values: Mapping[str, str], needs: frozenset[str]) -> str:
+    """The first variable, of those that count for a query, whose value gives other answers than caches are filled with,
+    in a sentence; "" if there is none. `needs`: those of SOMETIMES and OF_QUERIES that count."""
+    off = untracked(values)
+    if off:
+        return f"MySQL does not tell this session's changes: {', '.join(off)}"
+    for name in (*ALWAYS, *(name for name in (*SOMETIMES, *OF_QUERIES) if name in needs)):
+        value = value_of(name, values)
+        if not same(name, value):
+            return f"{name} is {value!r} in this session"
+    return ""
+
+
 def _others(text: str) -> frozenset[str]:
     """The modes that are not known: they may change anything."""
     return modes_of(text) - NO_MATTER - JUDGED
