@@ -35,29 +35,35 @@ class VitessSchema:
     def __init__(
         self, upstream: Upstream, shards: Callable[[], Sequence[str]], told: Callable[[str, Vindex | None], None]
     ) -> None:
-        """`told`: gets how a table is distributed, by its qualified name, each time that it is read."""
+        """`told`: gets how a table is distributed, by its qualified name, each time that it is read, on the loop."""
         self._upstream, self._shards, self._told = upstream, shards, told
         self._sources: dict[str, SchemaSource] = {}
 
     async def snapshot(self, names: Iterable[Name]) -> SchemaSnapshot:
-        return await asyncio.to_thread(self._snapshot, tuple(names), tuple(self._shards()))
+        found, distributed = await asyncio.to_thread(self._snapshot, tuple(names), tuple(self._shards()))
+        for table, vindex in distributed.items():
+            self._told(table, vindex)
+        return found
 
-    def _snapshot(self, names: Sequence[Name], shards: Sequence[str]) -> SchemaSnapshot:
+    def _snapshot(
+        self, names: Sequence[Name], shards: Sequence[str]
+    ) -> tuple[SchemaSnapshot, dict[str, Vindex | None]]:
         keyspace = self._upstream.database
         wanted = [name for schema, name in names if schema == keyspace]
         with self._vtgate() as connection:
             database = _only(connection, f"USE `{keyspace}:{shards[0]}`", THE_DATABASE)
             found = [self._at(shard).snapshot_now([(database, name) for name in wanted]) for shard in shards]
             relations: dict[Name, Relation] = {}
+            distributed: dict[str, Vindex | None] = {}
             for (_, name), relation in found[0].relations.items():
                 if isinstance(relation, Table):
                     others = [one.relations.get((database, name)) for one in found]
                     table = replace(relation, rows_estimate=self._rows_of(name, relation, others))
                     self._check_route(connection, name)
-                    vindex = self._vindex(connection, name, relation)
-                    self._told(f"{keyspace}.{name}", vindex)
+                    vindex = distributed[f"{keyspace}.{name}"] = self._vindex(connection, name, relation)
                     relations[keyspace, name] = _of_keyspace(table, database, keyspace, vindex)
-        return SchemaSnapshot(relations, found[0].server_version, found[0].lower_case_table_names)
+        first = found[0]
+        return SchemaSnapshot(relations, first.server_version, first.lower_case_table_names), distributed
 
     def _rows_of(self, name: str, first: Table, all_shards: Sequence[Relation | None]) -> int:
         """How many there are about, on all shards. Raises SourceDown where the shards differ in the table."""
@@ -72,12 +78,9 @@ class VitessSchema:
     def _check_route(self, connection: Connection, table: str) -> None:
         """Raises UnsupportedQuery where vtgate answers the table's name from another keyspace."""
         keyspace = self._upstream.database
-        answer: str | SourceError
         try:
             answer = str(_rows(connection, f"USE `{keyspace}`", explain(reads_table(keyspace, table)))[0][0])
-        except SourceError as error:
-            answer = error
-        if isinstance(answer, SourceError):
+        except SourceError:
             return  # what it is that the VSchema lacks is found out
         if reason := elsewhere(keyspace, answer) or another(table, answer):
             raise UnsupportedQuery("vschema", f"table {table} is {reason}, whose changes are not followed")
