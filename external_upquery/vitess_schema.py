@@ -38,6 +38,7 @@ class VitessSchema:
         """`told`: gets how a table is distributed, by its qualified name, each time that it is read, on the loop."""
         self._upstream, self._shards, self._told = upstream, shards, told
         self._sources: dict[str, SchemaSource] = {}
+        self.elsewhere: dict[str, None] = {}  # tables that were refused because vtgate answers them from elsewhere
 
     async def snapshot(self, names: Iterable[Name]) -> SchemaSnapshot:
         found, distributed = await asyncio.to_thread(self._snapshot, tuple(names), tuple(self._shards()))
@@ -83,6 +84,7 @@ class VitessSchema:
         except SourceError:
             return  # what it is that the VSchema lacks is found out
         if reason := elsewhere(keyspace, answer) or another(table, answer):
+            self.elsewhere[f"{keyspace}.{table}"] = None
             raise UnsupportedQuery("vschema", f"table {table} is {reason}, whose changes are not followed")
 
     def _vindex(self, connection: Connection, table: str, reflected: Table) -> Vindex | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pymysql
@@ -18,6 +19,7 @@ from integration.vitess.shop import PLAIN, SHARDED, TABLES, VSCHEMA, executed
 from sqltypes.errors import SourceError
 from sqltypes.schema import Column, SqlType, Table
 from tests.support.waiting import until
+from upwell.errors import UnsupportedQuery
 from vstream.vitess import VitessStream
 
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
@@ -157,5 +159,18 @@ def test_a_proxy_does_not_hold_what_has_moved(own_vitess: Cluster, tmp_path: Pat
                 await asyncio.to_thread(move.switch_back)
                 await asyncio.to_thread(cluster.execute, PLAIN, f"UPDATE sheet SET n = {number + 1} WHERE id = 1")
                 await reads(number + 1, "hit")
+        async with proxy_before(cluster, SHARDED, tmp_path / "target", verify_new_caches="off") as target:
+            with pytest.raises(UnsupportedQuery, match=f"answered from {PLAIN}"):
+                await target.client.create_cache("SELECT id, n FROM sheet WHERE id = ?", name="moved")
+            await asyncio.to_thread(move.switch)
+
+            async def is_cached() -> bool:
+                with suppress(UnsupportedQuery):
+                    await target.client.create_cache("SELECT id, n FROM sheet WHERE id = ?", name="moved")
+                    await target.client.cache("moved").get(1)
+                    return (await target.client.cache("moved").get(1)).served == "hit"
+                return False
+
+            await until(is_cached)
 
     run(scenario)

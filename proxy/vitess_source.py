@@ -46,7 +46,7 @@ class VitessSource:
         return self._places.of_keyed(rows)
 
     async def start(self, sink: Sink) -> str:
-        self._routes = RoutesWatch(self.upstream.database, self.upqueries.query, lambda: self.stream.wanted, sink)
+        self._routes = RoutesWatch(self.upstream.database, self.upqueries.query, self._asked_about, sink)
         try:
             version = await self.upqueries.start()
         except SourceError as error:
@@ -60,6 +60,10 @@ class VitessSource:
         release_of(str(rows[0][0]))
         await self.stream.start(sink)
         return version
+
+    def _asked_about(self) -> list[str]:
+        """The tables that are cached, and those that would be if vtgate answered them from this keyspace."""
+        return [*self.stream.wanted, *list(self.schema.elsewhere)]
 
     def tick(self) -> None:
         if self._routes is not None:
