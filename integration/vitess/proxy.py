@@ -72,7 +72,8 @@ async def proxy_before(cluster: Cluster, keyspace: str, state_dir: Path, **optio
         "warm-up": "off",
         **{name.replace("_", "-"): text for name, text in options.items()},
     }
-    with patch("proxy.app.freeze"):  # of its process, which here is the tests'
+    # A process freezes what it has, which here is the tests'. Where a comparison is not waited for, vtgate answers.
+    with patch("proxy.app.freeze"), patch("proxy.auditor.PATIENCE", 10.0):
         config = load_config(given, {}, state_dir)
         async with running(config) as app, Client(f"127.0.0.1:{app.grpc_port}", token=app.grpc_token) as client:
             await app.catalog.settled()
