@@ -52,10 +52,10 @@ def test_two_shards_become_four_while_others_write(own_vitess: Cluster) -> None:
                 await some_more(*writers)
                 cutting.cancel()
             await caught_up(own_vitess, stream)
+            ended = f"shards were split or merged: {SHARDED}/-80, {SHARDED}/80- end here"
+            assert [gap.reason for gap in replayed.gaps] == [ended]
             rows = await asyncio.to_thread(all_rows, own_vitess)
             assert replayed.rows == {row[0]: row for row in rows} and len(rows) > 5
-            (gap,) = replayed.gaps
-            assert gap.reason == f"shards were split or merged: {SHARDED}/-80, {SHARDED}/80- end here"
             assert set(stream.shards) == set(FOUR)
 
     run(scenario)
