@@ -312,9 +312,10 @@ class VitessStream:
 
     async def _look(self, opened: Any) -> None:
         """Whether the shards that are followed are those that serve, and what they have. While they are split or
-        merged there are others for a moment: the stream comes to them. What has come may be executed a moment later; a
-        primary that still lacks it at the next look has lost it, and vtgate would look for another one for ever."""
-        limit = self._clock() + self._periods.start
+        merged there are others for a moment: the stream comes to them. It has `start` for that from when they tell: no
+        shard does while they are switched. What has come may be executed a moment later; a primary that still lacks it
+        at the next look has lost it, and vtgate would look for another one for ever."""
+        limit = float("inf")
         lacking = NOTHING
         while True:
             try:
@@ -332,7 +333,9 @@ class VitessStream:
                     if lost := lacking.intersection(before):
                         self._leave(f"the shards have lost what they had told: {str(lost)[:200]}")
                         return
-                elif self._clock() >= limit:
+                elif (now := self._clock()) < limit:
+                    limit = min(limit, now + self._periods.start)
+                else:
                     names = ", ".join(sorted("/".join(shard) for shard in shards))
                     self._leave(f"other shards serve than were followed: {names}")
                     return
