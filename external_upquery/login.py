@@ -147,7 +147,8 @@ def _source_down(upstream: Upstream, error: Exception) -> SourceDown:
     text = str(error.args[1]) if len(error.args) > 1 else str(error)
     if isinstance(error, pymysql.err.InternalError) or "Packet sequence number wrong" in text:
         text = f"what answers there is no MySQL: is {upstream.port} its port?"
-    down = SourceDown(f"no connection to {upstream.redacted}: {_NOISE.sub('', text)} ({number})")
+    said = " ".join(_NOISE.sub("", text).split())  # vtgate's errors have lines
+    down = SourceDown(f"no connection to {upstream.redacted}: {said} ({number})")
     down.errno = number
     return down
 

@@ -64,7 +64,7 @@ def _purge(mysql: Server) -> None:
 
     def purged() -> bool:
         mysql.execute(f"PURGE BINARY LOGS TO '{newest}'")
-        return mysql.execute("SHOW BINARY LOGS")[0][0] == newest
+        return bool(mysql.execute("SHOW BINARY LOGS")[0][0] == newest)
 
     asyncio.run(until(purged))
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
-import ipaddress
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -13,14 +11,12 @@ from typing import TypeVar
 
 import pytest
 import uvloop
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from external_upquery.connection import CHUNK, Connection, open_connection
 from external_upquery.login import PINNED, log_in
 from external_upquery.protocol import Answer, Answers, Done, ResultSet
 from external_upquery.upstream import Upstream, parse_upstream
+from integration.certificates import certificate
 from integration.private_mysql import Server
 from sqltypes.errors import ConfigError, SourceDown, SourceError
 from sqltypes.expression import Row
@@ -206,29 +202,6 @@ def test_connection_that_was_idle_for_too_long_is_noticed(mysql: Server) -> None
         assert not connection.alive
 
     connected(source(mysql), body)
-
-
-def certificate(folder: Path) -> None:
-    """A certificate for 127.0.0.1 that certifies itself: cert.pem and key.pem."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "source")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
 
 
 def test_certificate_is_verified_where_that_is_asked_for(own_mysql: Callable[..., Server], tmp_path: Path) -> None:

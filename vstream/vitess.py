@@ -38,7 +38,7 @@ from vstream import vitess_pb2 as pb
 from vstream.broken import MALFORMED, StreamBroken
 from vstream.source import Sink
 from vstream.vitess_assemble import VitessAssembler
-from vstream.vitess_errors import Verdict, at_the_start, later, not_followed, not_told
+from vstream.vitess_errors import NO_RIGHT, Verdict, at_the_start, later, not_followed, not_told
 from vstream.vitess_look import request_of, where_shards_are
 
 _log = structlog.get_logger(__name__)
@@ -56,6 +56,8 @@ OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.use_local_subchannel_pool", 1),
 )
+SENDABLE = frozenset(map(chr, range(0x20, 0x7F)))  # what gRPC's metadata takes
+NOT_SENT = "; the account was not sent: gRPC takes printable ASCII only in its name and password"
 SLICE = 0.001  # seconds of events in one step of the loop
 BUSY = 0.002  # seconds between two looks at who is busy
 MOST_REFUSALS = 3  # in a row, without anything else, after which our position counts as lost
@@ -99,7 +101,9 @@ class VitessStream:
         self.reconnects = 0
         self._address, self._periods, self._tls = address, periods, tls
         user, password = account
-        self._account = (("username", user), ("password", password)) if password else ()
+        sendable = SENDABLE.issuperset(user + password)
+        self._account = (("username", user), ("password", password)) if password and sendable else ()
+        self._unsent = "" if sendable else NOT_SENT
         self._shards: tuple[str, ...] = ()
         self._clock, self._wall_clock, self._chance = clock, wall_clock, chance
         self._assembler = VitessAssembler(keyspace, MutableGtidSet(), self._give)
@@ -394,7 +398,8 @@ class VitessStream:
     def _on_error(self, code: grpc.StatusCode, said: str) -> None:
         self._interrupted(said, code.name)
         if not self._was_begun:
-            self._fail(at_the_start(code, said, self._address, self.keyspace))
+            why = f"{said}{self._unsent}" if code in NO_RIGHT else said
+            self._fail(at_the_start(code, why, self._address, self.keyspace))
             return
         verdict = later(code, said)
         if verdict in (Verdict.REFUSED, Verdict.WRONG):

@@ -179,15 +179,30 @@ class Cluster:
 
     def start_vtgate(self) -> None:
         self.sql, self.grpc = self.sql or free_port(), self.grpc or free_port()
+        self._run_vtgate("vtgate", self.sql, self.grpc, "--mysql-auth-server-impl", "none")
+        self.until("vtgate", lambda: self.tablets() >= self.mysqls.keys())
+
+    def _run_vtgate(self, name: str, sql: int, grpc: int, *flags: str) -> None:
         self._run(
             "vtgate",
             *(*self._topology, "--cell", CELL, "--cells-to-watch", CELL, "--tablet-types-to-wait", "PRIMARY"),
-            *("--service-map", "grpc-vtgateservice", "--grpc-port", str(self.grpc), "--port", str(free_port())),
-            *("--mysql-server-port", str(self.sql), "--mysql-server-bind-address", "127.0.0.1"),
-            *("--mysql-auth-server-impl", "none", "--tablet-refresh-interval", "500ms", "--onterm-timeout", "1s"),
-            *("--vschema-ddl-authorized-users", "%"),
+            *("--service-map", "grpc-vtgateservice", "--grpc-port", str(grpc), "--port", str(free_port())),
+            *("--mysql-server-port", str(sql), "--mysql-server-bind-address", "127.0.0.1"),
+            *("--tablet-refresh-interval", "500ms", "--onterm-timeout", "1s"),
+            *("--vschema-ddl-authorized-users", "%", *flags),
+            name=name,
         )
-        self.until("vtgate", lambda: self.tablets() >= self.mysqls.keys())
+
+    @contextmanager
+    def another_vtgate(self, *flags: str) -> Iterator[tuple[int, int]]:
+        """Its ports of MySQL's protocol and of gRPC. `flags`: also how its clients are let in."""
+        name, sql, grpc = "another vtgate", free_port(), free_port()
+        self._run_vtgate(name, sql, grpc, *flags)
+        try:
+            self.until(name, lambda: answers(sql) and answers(grpc))
+            yield sql, grpc
+        finally:
+            self._end(name)
 
     def tablets(self) -> set[tuple[str, str]]:
         """The shards of which vtgate knows a primary that answers."""

@@ -54,9 +54,15 @@ class VitessProxy:
 
     def session(self, **options: Any) -> pymysql.Connection[Any]:
         """A client of the proxy by MySQL's protocol. It blocks: use it in a thread."""
-        given: dict[str, Any] = {"autocommit": True, "charset": "utf8mb4", "ssl_disabled": True, **options}
+        given: dict[str, Any] = {
+            "user": "root",
+            "autocommit": True,
+            "charset": "utf8mb4",
+            "ssl_disabled": True,
+            **options,
+        }
         given.setdefault("database", self.keyspace)
-        return pymysql.connect(host="127.0.0.1", port=self.app.mysql_port, user="root", **given)
+        return pymysql.connect(host="127.0.0.1", port=self.app.mysql_port, **given)
 
 
 @asynccontextmanager
