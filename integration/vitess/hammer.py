@@ -192,6 +192,56 @@ class SessionReader(Worker):
         read_by_session(connection, self.scene, self.rng, self.rng.randrange(GROUPS), [0] * GROUPS, "in a session")
 
 
+class TransactionReader(Worker):
+    """Reads in transactions. In REPEATABLE READ a group has one version as long as caches answer, and one from when
+    vtgate does, which is not less. In READ COMMITTED none goes back."""
+
+    def connected(self) -> Any:
+        return closing(session(self.scene))
+
+    def step(self, connection: pymysql.Connection[Any]) -> None:
+        rng = self.rng
+        repeatable, by_autocommit = rng.random() < 0.7, rng.random() < 0.5
+        hits: dict[int, int] = {}
+        passed: dict[int, int] = {}
+        with connection.cursor() as cursor:
+            level = "REPEATABLE-READ" if repeatable else "READ-COMMITTED"
+            cursor.execute(f"SET SESSION transaction_isolation = '{level}'")
+            cursor.execute("SET autocommit = 0" if by_autocommit else rng.choice(("BEGIN", "START TRANSACTION")))
+            groups = rng.sample(range(GROUPS), 3)
+            for _ in range(rng.randint(2, 8)):
+                self.read(cursor, rng.choice(groups), hits, passed, repeatable=repeatable)
+                self.over.wait(rng.choice((0, 0, 0.002, 0.02)))
+            cursor.execute(rng.choice(("COMMIT", "ROLLBACK")))
+            if by_autocommit:
+                cursor.execute("SET autocommit = 1")
+        kind = "hits only" if not passed else "vtgate only" if not hits else "both"
+        self.scene.tally[f"transactions of {kind}"] += 1
+
+    def read(self, cursor: Any, group: int, hits: dict[int, int], passed: dict[int, int], *, repeatable: bool) -> None:
+        """`hits`, `passed`: the version of each group that caches and vtgate have shown the transaction."""
+        scene = self.scene
+        name = self.rng.choice([name for name in CACHES if name not in OF_ALL])
+        cursor.execute(CACHES[name].replace("?", "%s") % parameters(name, group, self.rng))
+        rows = cursor.fetchall()
+        cursor.execute("EXPLAIN LAST STATEMENT")
+        served = str(cursor.fetchall()[0][0])
+        what = f"{served}, in a transaction, repeatable {repeatable},"
+        scene.judge(name, rows, [0] * GROUPS, what)
+        if not rows:
+            scene.findings.append(f"{what} {name}: group {group} has no rows")
+            return
+        version = rows[0][2 if name not in ("sums", "pairs") else 1]
+        shown = passed if served == "passed" else hits
+        if repeatable and (shown is passed or not passed) and version != shown.get(group, version):
+            scene.findings.append(f"{what} {name}: group {group} has {version}, and had {shown[group]}")
+        if version < hits.get(group, 0) and shown is passed:
+            scene.findings.append(f"{what} {name}: group {group} has {version}, and a hit had {hits[group]}")
+        if not repeatable and version < max(hits.get(group, 0), passed.get(group, 0)):
+            scene.findings.append(f"{what} {name}: group {group} has gone back to {version}")
+        shown[group] = version
+
+
 class ClientReader(Worker):
     """By gRPC; now and then it asks for the newest."""
 
@@ -284,6 +334,7 @@ def one_lap(scene: Scene, client: Client, seed: str, *, brief: bool = False) -> 
     workers += [Owner(scene, WRITERS + number, f"{seed} own {number}") for number in range(OWNERS)]
     for number in range(1 if brief else READERS):
         workers.append(SessionReader(scene, f"reader {number}", f"{seed} reads {number}"))
+        workers.append(TransactionReader(scene, f"transactions {number}", f"{seed} transactions {number}"))
         workers.append(ClientReader(scene, f"client {number}", f"{seed} calls {number}"))
     for worker in workers:
         worker.start()

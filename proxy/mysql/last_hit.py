@@ -48,10 +48,17 @@ _FOUND = (
     " _utf8mb4'$[*]' COLUMNS (a INT PATH _utf8mb4'$')) AS t"
 )
 FOUND = f"SELECT SQL_CALC_FOUND_ROWS {_FOUND} LIMIT 1"
-FOUND_BY_VTGATE = f"SELECT {_FOUND}"
-"""vtgate counts the rows that it has sent."""
+FOUND_BY_VTGATE = (
+    "WITH RECURSIVE t (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 256)"
+    " SELECT 1 FROM t AS a, t AS b LIMIT {rows}"
+)
+"""vtgate counts the rows that it has sent, and knows no JSON_TABLE."""
 
 
+GIVES_NO_ROWS = frozenset({
+    Kind.WRITE, Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.SAVEPOINT, Kind.SET, Kind.USE, Kind.LOCK_TABLES,
+    Kind.UNLOCK_TABLES, Kind.DDL, Kind.TEMPORARY, Kind.PREPARE, Kind.DEALLOCATE,
+})  # fmt: skip
 _MAY_LEAVE = frozenset({Kind.CALL, Kind.EXECUTE, Kind.SEVERAL})
 
 
@@ -150,11 +157,16 @@ class LastHit:
         count = self.found(text)
         if count is None or count > MOST_COUNTED:
             return ""
-        return found.format(more=count - 1) if count else FOUND_NONE
+        return found.format(more=count - 1, rows=count) if count else FOUND_NONE
 
-    def passed(self, route: Route, *, failed: bool, several: bool) -> None:
-        """MySQL has answered a statement. `several`: a text may hold several statements."""
+    def passed(self, route: Route, *, failed: bool, several: bool, by_vtgate: bool = False) -> None:
+        """MySQL has answered a statement. `several`: a text may hold several statements. `by_vtgate`: which counts the
+        rows of each answer, none of an OK; its errors leave what it has counted."""
         self.begins &= route.statement.kind is Kind.SET and not failed
+        if by_vtgate:
+            if not failed:
+                self.rows = Counted.of(0) if route.statement.kind in GIVES_NO_ROWS else b""
+            return
         kept = route.effects.single or (route.effects.several and not several)  # which is an error of syntax
         if not (kept if failed else route.statement.keeps_found):
             self.rows = b""

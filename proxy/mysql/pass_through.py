@@ -94,7 +94,7 @@ class PassThrough:
         elif route.effects.resolves:
             self._before_resolving(route)
         names = self._names(data) if route.effects.recodes else None
-        sent = Sent(state.transactional, state.autocommit, state.in_transaction, state.known, names)
+        sent = Sent(state.transactional, state.autocommit, state.in_transaction, state.wrote, state.known, names)
         victim = None
         if route.statement.kind is StatementKind.KILL:
             data, victim = self._kill(data)
@@ -163,7 +163,7 @@ class PassThrough:
                 context.shown.clear()
             elif effects.touches:
                 self._upstream.compare_shown(opens_snapshot=effects.opens_snapshot and not failed)
-        context.last_hit.passed(route, failed=failed, several=self.several)
+        context.last_hit.passed(route, failed=failed, several=self.several, by_vtgate=not state.tells)
         told = state.hides_writes and not failed  # by the answer to this statement, of one before
         if (state.may_be_unlogged or state.unlogged) and (effects.locks or effects.bounds or told):
             self._upstream.wrote_unlogged(schema=route.statement.kind is not StatementKind.WRITE)

@@ -50,7 +50,7 @@ ELSEWHERE = "prepared in another database than the session's, where MySQL cannot
 RESOLVED_ANEW = "prepared in another keyspace than the session's, and vtgate resolves it in this one"
 OTHER_BYTES = "prepared, and vtgate sends a FLOAT as its six digits are, a VECTOR without its length"
 SENT_OTHERWISE = frozenset({"float", "vector"})
-NOT_TOLD_OF = "in a transaction, and vtgate does not tell what it has done"
+NOT_TOLD_OF = "in a transaction, and vtgate does not tell what the session is like by now"
 NARROW = "the session's character sets lack characters of the text or its values: they have those of"
 READ_OTHERWISE = "this session's sql_mode changes what a double quote or a backslash of the text means"
 NAMED_BY_QUOTES = "double quotes make names in this session, and a column is named by the letters of such a text"
@@ -153,7 +153,7 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     read.body, read.rule = None, ""
     if not state.tells and (reason := _before_vtgate(read, state)):
         return Pass(reason)
-    if not state.known:
+    if not (state.known and state.token_known):
         return _ASK[Step.REFRESH]
     if read.replanned:
         return Pass(OTHER_CACHES)
@@ -186,9 +186,10 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
 
 
 def _before_vtgate(read: CachedRead, state: SessionState) -> str:
-    """Why vtgate is to answer, "" if nothing says so: in a transaction, where a statement is about the tables of
-    another keyspace by now, and where vtgate sends another value than MySQL."""
-    if state.transactional:
+    """Why vtgate is to answer, "" if nothing says so: in a transaction of a session that cannot be asked what it is
+    like, where a statement is about the tables of another keyspace by now, and where vtgate sends another value than
+    MySQL."""
+    if not state.known and not state.askable:
         return NOT_TOLD_OF
     if state.known and read.database != state.database:
         read.announced = None  # what vtgate announces then is of that one

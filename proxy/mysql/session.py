@@ -184,7 +184,7 @@ class Session:
         out = self.relay.out
         answered = len(out)
         try:
-            if (self.state.tracks_changed or self.state.asks_first) and self.upstream.looks_first(data):
+            if self.state.may_look_first and self.upstream.looks_first(data):
                 return
             HANDLERS.get(data[4], Session._other)(self, data)
         except Malformed:

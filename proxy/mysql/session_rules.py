@@ -24,6 +24,7 @@ class Sent(NamedTuple):
     transactional: bool  # in a transaction, or with autocommit off
     autocommit: bool
     in_transaction: bool = False  # in one, by MySQL's flags
+    wrote: bool = False  # in one that may have written
     known: bool = False  # what it is like
     names: Names | None = None  # the statement is a lone SET NAMES
 

@@ -168,7 +168,7 @@ class SessionState:
     @property
     def calm(self) -> bool:
         """Whether nothing can but variables, and what a transaction was shown."""
-        return self.known and not (
+        return (self.known and self.token_known) and not (
             self.touched
             or self.wrote
             or self.unsettled
@@ -216,6 +216,16 @@ class SessionState:
     def unlogged(self) -> bool:
         """Whether what the session writes is in no binlog."""
         return self.values.get(LOG_BIN, "1").lower() in ("0", "off")
+
+    @property
+    def may_look_first(self) -> bool:
+        """Whether the next command may have to wait until the session has been asked what it is like."""
+        return self.tracks_changed or self.asks_first or not (self.known or self.tells)
+
+    @property
+    def askable(self) -> bool:
+        """Whether a question about the session would be no part of a transaction of the client, as far as is known."""
+        return not (self.in_transaction or self.touched)
 
     @property
     def under_way(self) -> bool:

@@ -348,7 +348,7 @@ class Shared:
 
     @property
     def transactions(self) -> Transactions:
-        return self.options.transactions if self.positions is None else Transactions.OFF
+        return self.options.transactions
 
     @property
     def read_your_writes(self) -> bool:

@@ -3,16 +3,20 @@ next read that may be a hit.
 
  what went there               | what follows
 -------------------------------+-----------------------------------------------------------------------------------------
- a read                        | nothing
+ a read                        | nothing; in a transaction, that it has touched tables
  SET                           | the session's variables are asked for
  USE, and what is not known to | likewise, and its database, before the next command is looked at: which tables it is
  leave the database            | about depends on that
- what may have written, once   | likewise, and how far the source has come: the session's own writes are among that
+ what may have written, once   | how far the source has come is asked for: the session's own writes are among that
  no transaction is under way   |
- a statement in a transaction  | the transaction has touched tables, and has written
- an error                      | as of what may have written
+ COMMIT, ROLLBACK, and what    | likewise, where the transaction may have written
+ else ends a transaction       |
+ what may write or lock in a   | the transaction has written
+ transaction                   |
+ an error                      | both is asked for; of a transaction, that it has written
 
-In transactions nothing is a hit (`Transactions.OFF`): whether one has opened a snapshot, only trackers tell.
+In a transaction the session is asked nothing, for that would be a part of it: it is asked before BEGIN. vtgate's flags
+tell whether one is under way. What a statement may do there its text tells, as far as it is known.
 """
 
 from __future__ import annotations
@@ -37,9 +41,11 @@ from proxy.mysql.statement_kind import Kind
 Positions = Callable[[], Awaitable[tuple[History, GtidSet, GtidSet, str]]]
 """Asks the source which GTIDs it owns, and then what it has executed: the second value and the third."""
 
-LEAVES_ALL = frozenset({Kind.READ, Kind.LOCKING_READ, Kind.WRITE, Kind.HARMLESS, Kind.BEGIN, Kind.SAVEPOINT})
+LEAVES_ALL = frozenset({
+    Kind.READ, Kind.LOCKING_READ, Kind.WRITE, Kind.HARMLESS, Kind.BEGIN, Kind.SAVEPOINT, Kind.COMMIT, Kind.ROLLBACK,
+})  # fmt: skip
 """Statements that leave the session's variables and its database as they are, where they call nothing unknown."""
-KEEPS_DATABASE = LEAVES_ALL | {Kind.SET, Kind.COMMIT, Kind.ROLLBACK, Kind.UNLOCK_TABLES, Kind.KILL, Kind.PREPARE}
+KEEPS_DATABASE = LEAVES_ALL | {Kind.SET, Kind.UNLOCK_TABLES, Kind.KILL, Kind.PREPARE}
 TELLING = frozenset({COM_PING, COM_STMT_PREPARE, COM_STMT_RESET, COM_STMT_CLOSE})
 """Commands that do."""
 UNLIMITED = "0"  # vtgate's sql_select_limit where there is none
@@ -49,10 +55,11 @@ TARGETS = ":@/["  # in a database's name: that of a shard, of a range of keys, o
 def after_statement(state: SessionState, kind: Kind, effects: Effects, sent: Sent, outcome: Outcome) -> None:
     """What follows from a statement that has been answered. Requires: `session_rules.after` was told of it."""
     failed = outcome.status == NO_STATUS
-    if state.in_transaction or not state.autocommit:
+    if failed and (sent.transactional or state.in_transaction):
         state.touched = state.wrote = True
-    elif failed or effects.locks or effects.ends or sent.transactional:
-        state.known = state.token_known = False
+    ended = sent.wrote and (effects.ends or not state.in_transaction)
+    if failed or ended or (effects.touches and effects.locks and not state.in_transaction):
+        state.token_known = False
     if not state.values:  # they were asked for in vain
         state.known = state.token_known = False
     if failed or effects.calls_unknown or kind not in LEAVES_ALL:

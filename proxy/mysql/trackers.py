@@ -149,26 +149,31 @@ async def refresh(session: Asking) -> None:
 
 
 async def _ask_all(session: Asking) -> None:
-    """Of a session that is told nothing. In a transaction a question would be a part of it: it is not asked there."""
+    """Of a session that is told nothing. It is asked nothing in a transaction of the client; with autocommit off the
+    question begins one, which is ended."""
     state = session.state
-    if state.transactional:
+    asked = not state.known or not state.values
+    if asked and not state.askable:
         return
-    asking = session.server.ask(session.query(ASK), Kind.RESULT)
+    asking = session.server.ask(session.query(ASK), Kind.RESULT) if asked else None
     came: GtidSet | None = None
     if not state.token_known and session.positions is not None:
         with suppress(SourceError, SourceDown, DeadlinePassed, Overloaded, TimeoutError):
             _, _, came, _ = await session.positions()
-    found = await asking
-    state.changed = state.renewed = state.tracks_changed = False
-    state.set_tracks.clear()
-    state.absorb(found)  # vtgate's answer to COM_RESET_CONNECTION has no flags
     if came is not None:
         state.token, state.token_known = state.token.union(came), True
-    if found.error is not None or not state.token_known:
+    found = None if asking is None else await asking
+    if found is not None:
+        state.changed = state.renewed = state.tracks_changed = False
+        state.set_tracks.clear()
+        state.absorb(found)  # vtgate's answer to COM_RESET_CONNECTION has no flags
+        if state.in_transaction:
+            state.absorb(await session.server.ask(session.query("ROLLBACK"), Kind.RESULT))
+    if not state.token_known or (found is not None and found.error is not None):
         state.forget_values()
-        return
-    _learn(state, found)
-    learned(state)
+    elif found is not None:
+        _learn(state, found)
+        learned(state)
 
 
 def _switched(state: SessionState, outcome: Outcome) -> None:

@@ -119,9 +119,9 @@ class Upstream:
         told of these."""
         state, relay = self.state, self._relay
         switches = state.tracks_changed and not (state.tracks_wait and state.in_transaction)
-        looks = state.asks_first and not state.known
-        if not state.tells and state.transactional:
-            return False  # nothing is a hit there; it is asked about behind it
+        looks = (state.asks_first or (not state.tells and self._begins(data))) and not state.known
+        if not (state.tells or state.askable):
+            return False  # it is asked about behind the transaction
         if not (switches or looks) or not self.alive:
             state.asks_first = False
             return False
@@ -132,19 +132,30 @@ class Upstream:
         relay.start(switch_on(self) if switches else self.refresh())
         return True
 
-    def asks_of_last(self, data: bytes) -> bool:
-        """Whether a command does nothing but ask about the statement before it, perhaps among others."""
+    def _begins(self, data: bytes) -> bool:
+        """Whether a command begins a transaction."""
+        text = self._executed_text(data)
+        return bool(text) and self._shared.route(text, self.state.database).statement.kind is StatementKind.BEGIN
+
+    def _executed_text(self, data: bytes) -> bytes:
+        """What a command executes or prepares; b"" of other commands, and of one that is malformed."""
         executed = self.executed_by(data)
         if executed is not None:
-            text = executed.text
-        elif data[4] in (COM_QUERY, COM_STMT_PREPARE):
-            text = data[5:]
-            if data[4] == COM_QUERY and self._context.attributes:
-                try:
-                    text = text[text_at(text) :]
-                except Malformed:
-                    return False
-        else:
+            return executed.text
+        if data[4] not in (COM_QUERY, COM_STMT_PREPARE):
+            return b""
+        text = data[5:]
+        if data[4] == COM_QUERY and self._context.attributes:
+            try:
+                text = text[text_at(text) :]
+            except Malformed:
+                return b""
+        return text
+
+    def asks_of_last(self, data: bytes) -> bool:
+        """Whether a command does nothing but ask about the statement before it, perhaps among others."""
+        text = self._executed_text(data)
+        if not text:
             return False
         route = self._shared.route(text, self.state.database)
         statement = route.statement
@@ -287,7 +298,7 @@ class Upstream:
         begins, waits = not (self.state.autocommit or self.state.under_way), self.state.one_shot
         if self.show_owed(statement):
             if begins:
-                self.run("COMMIT AND NO CHAIN NO RELEASE", self._ran)
+                self.run("COMMIT AND NO CHAIN NO RELEASE" if self.state.tells else "COMMIT", self._ran)
                 self._set_again(waits)
             self._relay.occupy()
         elif self.close_cursor(statement):

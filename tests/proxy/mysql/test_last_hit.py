@@ -162,3 +162,23 @@ def test_an_end_behind_what_mysql_has_answered_hides_no_hit() -> None:
     for _ in range(2):
         last.ended_here(COMMIT, last.command)
         assert last.is_unseen
+
+
+@pytest.mark.parametrize(
+    ("sql", "failed", "runs"),
+    [
+        ("UPDATE t SET n = 1", False, FOUND_NONE),
+        ("SET NAMES utf8mb4", False, FOUND_NONE),
+        ("COMMIT", False, FOUND_NONE),
+        ("SELECT 1", False, ""),
+        ("CALL something()", False, ""),
+        ("UPDATE t SET n = 1", True, RUNS_TWO),
+        ("no statement", True, RUNS_TWO),
+    ],
+)
+def test_vtgate_counts_the_rows_of_each_answer_and_none_of_an_error(sql: str, failed: bool, runs: str) -> None:
+    last = LastHit()
+    last.hit(READ, TWO_ROWS)
+    last.command = b""
+    last.passed(Route(classify(sql)), failed=failed, several=False, by_vtgate=True)
+    assert last.found_text(last.command) == runs

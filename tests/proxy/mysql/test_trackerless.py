@@ -15,14 +15,17 @@ from proxy.mysql.trackerless import after_command, after_statement, elsewhere, l
 
 OK = Outcome(STATUS_AUTOCOMMIT, None, b"", [])
 WITHIN = Outcome(STATUS_AUTOCOMMIT | STATUS_IN_TRANS, None, b"", [])
+OUTSIDE = Sent(transactional=False, autocommit=True)
 ERROR = Outcome(NO_STATUS, ErrorAnswer(1105, "HY000", "no"), b"", [])
-ALL, VARIABLES, DATABASE, NOTHING = "all", "variables", "database too", "nothing"
+NOTHING, WRITES, VARIABLES, BOTH = "nothing", "how far the source has come", "variables", "both"
+DATABASE, ALL = "variables and the database", "all"
 
 
-def behind(text: str, outcome: Outcome = OK) -> SessionState:
+def behind(text: str, outcome: Outcome = OK, sent: Sent = OUTSIDE) -> SessionState:
     state = SessionState(known=True, tells=False, values={"sql_mode": ""})
+    state.wrote = state.touched = sent.wrote
     statement = classify(text)
-    effects, sent = effects_of(statement), Sent(transactional=False, autocommit=True)
+    effects = effects_of(statement)
     after(state, effects, sent, outcome)
     after_statement(state, statement.kind, effects, sent, outcome)
     return state
@@ -31,10 +34,10 @@ def behind(text: str, outcome: Outcome = OK) -> SessionState:
 def asked(state: SessionState) -> str:
     """What is to be asked for."""
     if state.known:
-        return NOTHING
+        return NOTHING if state.token_known else WRITES
     if state.asks_first:
-        return DATABASE
-    return VARIABLES if state.token_known else ALL
+        return DATABASE if state.token_known else ALL
+    return VARIABLES if state.token_known else BOTH
 
 
 @pytest.mark.parametrize(
@@ -43,16 +46,18 @@ def asked(state: SessionState) -> str:
         ("SELECT 1 FROM t", NOTHING),
         ("SHOW TABLES", NOTHING),
         ("SET time_zone = '+05:00'", VARIABLES),
-        ("SET @x = (SELECT n FROM t)", ALL),
-        ("INSERT INTO t VALUES (1)", ALL),
-        ("SELECT * FROM t FOR UPDATE", ALL),
-        ("COMMIT", ALL),
-        ("ALTER TABLE t ADD c INT", DATABASE),
+        ("SET @x = (SELECT n FROM t)", BOTH),
+        ("INSERT INTO t VALUES (1)", WRITES),
+        ("SELECT * FROM t FOR UPDATE", WRITES),
+        ("BEGIN", NOTHING),
+        ("COMMIT", NOTHING),
+        ("ROLLBACK", NOTHING),
+        ("ALTER TABLE t ADD c INT", ALL),
         ("USE other", DATABASE),
-        ("CALL something()", DATABASE),
-        ("EXECUTE p", DATABASE),
-        ("what is this", DATABASE),
-        ("SELECT unknown_function()", ALL),
+        ("CALL something()", ALL),
+        ("EXECUTE p", ALL),
+        ("what is this", ALL),
+        ("SELECT unknown_function()", BOTH),
     ],
 )
 def test_what_a_statement_leaves_is_asked_for(text: str, wanted: str) -> None:
@@ -60,13 +65,43 @@ def test_what_a_statement_leaves_is_asked_for(text: str, wanted: str) -> None:
 
 
 def test_an_error_leaves_nothing_known() -> None:
-    assert asked(behind("SELECT 1 FROM t", ERROR)) == ALL
+    assert asked(behind("SELECT 1 FROM t", ERROR)) == BOTH
 
 
-@pytest.mark.parametrize("text", ["BEGIN", "SELECT 1 FROM t", "INSERT INTO t VALUES (1)", "SAVEPOINT a"])
-def test_a_transaction_has_written(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "touched", "wrote"),
+    [
+        ("BEGIN", False, False),
+        ("SAVEPOINT a", False, False),
+        ("SELECT 1", False, False),
+        ("START TRANSACTION WITH CONSISTENT SNAPSHOT", True, False),
+        ("SELECT 1 FROM t", True, False),
+        ("SELECT 1 FROM t FOR UPDATE", True, True),
+        ("SELECT unknown_function()", True, True),
+        ("INSERT INTO t VALUES (1)", True, True),
+        ("EXECUTE p", True, True),
+        ("what is this", True, True),
+    ],
+)
+def test_what_a_transaction_has_done(text: str, touched: bool, wrote: bool) -> None:
     state = behind(text, WITHIN)
-    assert state.touched and state.wrote and state.token_known
+    assert (state.touched, state.wrote, state.token_known) == (touched, wrote, True)
+
+
+@pytest.mark.parametrize("text", ["BEGIN", "SELECT 1 FROM t"])
+def test_a_transaction_in_which_something_has_failed_is_not_known(text: str) -> None:
+    state = behind(text, ERROR, Sent(transactional=True, autocommit=False))
+    assert state.touched and state.wrote and not state.known and not state.token_known and not state.askable
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [("COMMIT", OK), ("ROLLBACK", OK), ("BEGIN", WITHIN), ("SET autocommit = 1", OK), ("ALTER TABLE t ADD c INT", OK)],
+)
+@pytest.mark.parametrize("wrote", [True, False])
+def test_what_a_transaction_has_written_is_asked_for_behind_it(text: str, outcome: Outcome, wrote: bool) -> None:
+    state = behind(text, outcome, Sent(transactional=True, autocommit=True, in_transaction=True, wrote=wrote))
+    assert state.token_known is not (wrote or "ALTER" in text) and not state.wrote and not state.touched
 
 
 def test_what_was_asked_in_vain_is_asked_again() -> None:
