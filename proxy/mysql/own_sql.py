@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.mysql.commands import Command, Done, LastStatement, may_be_command, recognise
+from proxy.mysql.commands import Command, Done, ExplainLastStatement, LastStatement, may_be_command, recognise
 from proxy.mysql.packets import end_payload, error_payload, packet
 from proxy.mysql.relay import Relay
 from proxy.mysql.result_set import definitions_of, result
@@ -36,7 +36,8 @@ class OwnSql:
 
     async def _run(self, command: Command, *, binary: bool) -> None:
         state, eof = self._context.state, self._context.eof
-        if not state.known and self._upstream.alive:
+        # What tells of the last statement leaves the session as that has left it.
+        if not (state.known or isinstance(command, ExplainLastStatement)) and self._upstream.alive:
             await self._upstream.refresh()
         found = await run(command, self._shared.system, self)
         if isinstance(found, Done):
