@@ -152,7 +152,7 @@ class PassThrough:
             lacks_own_writes(state, self._shared)  # or they would gather in a session that never reads
         after(state, effects, sent, outcome)
         if not state.tells:
-            after_statement(state, route.statement.kind, effects, sent, outcome)
+            after_statement(state, route.statement, effects, sent, outcome)
         took = (perf_counter_ns() - passing.at) / 1000
         if passing.noted is not None and route.noted is not None:
             route.noted.note(took, state.account, passing.noted, unable(state), passing.key)

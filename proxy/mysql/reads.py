@@ -50,6 +50,7 @@ ELSEWHERE = "prepared in another database than the session's, where MySQL cannot
 RESOLVED_ANEW = "prepared in another keyspace than the session's, and vtgate resolves it in this one"
 OTHER_BYTES = "prepared, and vtgate sends a FLOAT as its six digits are, a VECTOR without its length"
 SENT_OTHERWISE = frozenset({"float", "vector"})
+FLAGS_LAG = "the session has set `workload`, and vtgate does not tell at once what a statement has done there"
 NOT_TOLD_OF = "in a transaction, and vtgate does not tell what the session is like by now"
 NARROW = "the session's character sets lack characters of the text or its values: they have those of"
 READ_OTHERWISE = "this session's sql_mode changes what a double quote or a backslash of the text means"
@@ -186,9 +187,11 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
 
 
 def _before_vtgate(read: CachedRead, state: SessionState) -> str:
-    """Why vtgate is to answer, "" if nothing says so: in a transaction of a session that cannot be asked what it is
-    like, where a statement is about the tables of another keyspace by now, and where vtgate sends another value than
-    MySQL."""
+    """Why vtgate is to answer, "" if nothing says so: where its flags tell nothing, in a transaction of a session that
+    cannot be asked what it is like, where a statement is about the tables of another keyspace by now, and where vtgate
+    sends another value than MySQL."""
+    if state.flags_lag:
+        return FLAGS_LAG
     if not state.known and not state.askable:
         return NOT_TOLD_OF
     if state.known and read.database != state.database:

@@ -88,6 +88,7 @@ class SessionState:
     known: bool = False
     login: str = ""  # the user's name as the client said it
     tells: bool = True  # by session trackers; else what they would tell is asked for (`trackerless.py`)
+    flags_lag: bool = False  # vtgate's flags may be of before the statement that they stand behind
     account: str = ""
     identity: str = ""  # the account and its roles, by which rights are remembered
     accounts: Accounts = field(default_factory=Accounts)
@@ -225,7 +226,7 @@ class SessionState:
     @property
     def askable(self) -> bool:
         """Whether a question about the session would be no part of a transaction of the client, as far as is known."""
-        return not (self.in_transaction or self.touched)
+        return not (self.in_transaction or self.touched or self.flags_lag)
 
     @property
     def under_way(self) -> bool:
@@ -431,7 +432,7 @@ class SessionState:
 
     def renew(self) -> None:
         """After COM_CHANGE_USER or COM_RESET_CONNECTION: MySQL has begun a new session."""
-        self.known = self.hiding = self.locks = self.locked = self.changed = self.vacant = False
+        self.known = self.hiding = self.locks = self.locked = self.changed = self.vacant = self.flags_lag = False
         self.own_clock, self.renewed, self.names = False, True, None
         self.not_hidden.clear()
         self.one_shot = ""

@@ -5,6 +5,7 @@ next read that may be a hit.
 -------------------------------+-----------------------------------------------------------------------------------------
  a read                        | nothing; in a transaction, that it has touched tables
  SET                           | the session's variables are asked for
+ SET workload                  | nothing is a hit any more: with `olap` vtgate's flags are of before
  USE, and what is not known to | likewise, and its database, before the next command is looked at: which tables it is
  leave the database            | about depends on that
  what may have written, once   | how far the source has come is asked for: the session's own writes are among that
@@ -36,7 +37,7 @@ from proxy.mysql.responses import NO_STATUS, Outcome
 from proxy.mysql.session_rules import Sent
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import PINNED_VALUES, ROW_LIMIT, switched_on
-from proxy.mysql.statement_kind import Kind
+from proxy.mysql.statement_kind import Kind, Statement
 
 Positions = Callable[[], Awaitable[tuple[History, GtidSet, GtidSet, str]]]
 """Asks the source which GTIDs it owns, and then what it has executed: the second value and the third."""
@@ -48,13 +49,17 @@ LEAVES_ALL = frozenset({
 KEEPS_DATABASE = LEAVES_ALL | {Kind.SET, Kind.UNLOCK_TABLES, Kind.KILL, Kind.PREPARE}
 TELLING = frozenset({COM_PING, COM_STMT_PREPARE, COM_STMT_RESET, COM_STMT_CLOSE})
 """Commands that do."""
+WORKLOAD = "workload"
+"""vtgate's variable. Where it is `olap`, vtgate's flags are those of before the statement that they stand behind."""
 UNLIMITED = "0"  # vtgate's sql_select_limit where there is none
 TARGETS = ":@/["  # in a database's name: that of a shard, of a range of keys, or of a kind of tablets
 
 
-def after_statement(state: SessionState, kind: Kind, effects: Effects, sent: Sent, outcome: Outcome) -> None:
+def after_statement(state: SessionState, statement: Statement, effects: Effects, sent: Sent, outcome: Outcome) -> None:
     """What follows from a statement that has been answered. Requires: `session_rules.after` was told of it."""
-    failed = outcome.status == NO_STATUS
+    kind, failed = statement.kind, outcome.status == NO_STATUS
+    set_ = [one.name for part in (statement, *statement.parts) for one in part.settings or ()]
+    state.flags_lag |= WORKLOAD in set_ or (kind is Kind.SET and statement.settings is None)
     if failed and (sent.transactional or state.in_transaction):
         state.touched = state.wrote = True
     ended = sent.wrote and (effects.ends or not state.in_transaction)

@@ -27,7 +27,7 @@ def behind(text: str, outcome: Outcome = OK, sent: Sent = OUTSIDE) -> SessionSta
     statement = classify(text)
     effects = effects_of(statement)
     after(state, effects, sent, outcome)
-    after_statement(state, statement.kind, effects, sent, outcome)
+    after_statement(state, statement, effects, sent, outcome)
     return state
 
 
@@ -104,11 +104,27 @@ def test_what_a_transaction_has_written_is_asked_for_behind_it(text: str, outcom
     assert state.token_known is not (wrote or "ALTER" in text) and not state.wrote and not state.touched
 
 
+@pytest.mark.parametrize(
+    ("text", "lags"),
+    [
+        ("SET workload = 'olap'", True),
+        ("SET @a = 1, SESSION workload = 'oltp'", True),
+        ("SET NAMES utf8mb4", False),
+        ("SET autocommit = 0", False),
+    ],
+)
+def test_flags_may_lag_behind(text: str, lags: bool) -> None:
+    state = behind(text)
+    assert state.flags_lag is lags
+    state.renew()
+    assert not state.flags_lag
+
+
 def test_what_was_asked_in_vain_is_asked_again() -> None:
     state = behind("SELECT 1 FROM t")
     state.forget_values()
     statement = classify("SELECT 1 FROM t")
-    after_statement(state, statement.kind, effects_of(statement), Sent(False, True), OK)
+    after_statement(state, statement, effects_of(statement), Sent(False, True), OK)
     assert not state.known and not state.token_known
 
 
