@@ -30,7 +30,7 @@ from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import BINARY
 from proxy.mysql.shown import SHOWN_BYTES, SHOWN_KEYS, Command, Said, Shown
 from proxy.mysql.statement_kind import READS_ONLY
-from proxy.mysql.trackerless import elsewhere
+from proxy.mysql.trackerless import before_vtgate, elsewhere
 from proxy.session_api import SessionCache
 
 AGAIN = "the REPEATABLE READ transaction was shown this before"
@@ -47,11 +47,6 @@ SAVED = "a savepoint may have been set, and no transaction has begun at MySQL si
 NOT_BROUGHT = "the stream has not brought what the session was shown"
 NOT_TOLD = "MySQL does not tell what its answers may have shown the session"
 ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
-RESOLVED_ANEW = "prepared in another keyspace than the session's, and vtgate resolves it in this one"
-OTHER_BYTES = "prepared, and vtgate sends a FLOAT as its six digits are, a VECTOR without its length"
-SENT_OTHERWISE = frozenset({"float", "vector"})
-FLAGS_LAG = "the session has set `workload`, and vtgate does not tell at once what a statement has done there"
-NOT_TOLD_OF = "in a transaction, and vtgate does not tell what the session is like by now"
 NARROW = "the session's character sets lack characters of the text or its values: they have those of"
 READ_OTHERWISE = "this session's sql_mode changes what a double quote or a backslash of the text means"
 NAMED_BY_QUOTES = "double quotes make names in this session, and a column is named by the letters of such a text"
@@ -152,7 +147,7 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     """
     cache = read.cache
     read.body, read.rule = None, ""
-    if not state.tells and (reason := _before_vtgate(read, state)):
+    if not state.tells and (reason := before_vtgate(read, state)):
         return Pass(reason)
     if not (state.known and state.token_known):
         return _ASK[Step.REFRESH]
@@ -184,22 +179,6 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     if results in ONE_BYTE and results not in around.character_sets:
         return _ASK[Step.CHARACTERS]
     return _columns(read, read.announced)
-
-
-def _before_vtgate(read: CachedRead, state: SessionState) -> str:
-    """Why vtgate is to answer, "" if nothing says so: where its flags tell nothing, in a transaction of a session that
-    cannot be asked what it is like, where a statement is about the tables of another keyspace by now, and where vtgate
-    sends another value than MySQL."""
-    if state.flags_lag:
-        return FLAGS_LAG
-    if not state.known and not state.askable:
-        return NOT_TOLD_OF
-    if state.known and read.database != state.database:
-        read.announced = None  # what vtgate announces then is of that one
-        return RESOLVED_ANEW
-    if read.target is not None and any(column.type.name in SENT_OTHERWISE for column in read.cache.columns):
-        return OTHER_BYTES
-    return ""
 
 
 def _misread(read: CachedRead, state: SessionState) -> str:

@@ -26,6 +26,7 @@ from collections.abc import Awaitable, Callable
 
 from gtid_tracker.bracket import History
 from gtid_tracker.gtid import GtidSet
+from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.effects import Effects
 from proxy.mysql.packets import (
     COM_PING,
@@ -48,11 +49,16 @@ LEAVES_ALL = frozenset({
 """Statements that leave the session's variables and its database as they are, where they call nothing unknown."""
 KEEPS_DATABASE = LEAVES_ALL | {Kind.SET, Kind.UNLOCK_TABLES, Kind.KILL, Kind.PREPARE}
 TELLING = frozenset({COM_PING, COM_STMT_PREPARE, COM_STMT_RESET, COM_STMT_CLOSE})
-"""Commands that do."""
+"""Commands that leave them as they are. The flags in vtgate's OK are of the last statement that has not failed."""
 WORKLOAD = "workload"
 """vtgate's variable. Where it is `olap`, vtgate's flags are those of before the statement that they stand behind."""
 UNLIMITED = "0"  # vtgate's sql_select_limit where there is none
 TARGETS = ":@/["  # in a database's name: that of a shard, of a range of keys, or of a kind of tablets
+RESOLVED_ANEW = "prepared in another keyspace than the session's, and vtgate resolves it in this one"
+OTHER_BYTES = "prepared, and vtgate sends a FLOAT as its six digits are, a VECTOR without its length"
+SENT_OTHERWISE = frozenset({"float", "vector"})
+FLAGS_LAG = "the session has set `workload`, and vtgate does not tell at once what a statement has done there"
+NOT_TOLD_OF = "in a transaction, and vtgate does not tell what the session is like by now"
 
 
 def after_statement(state: SessionState, statement: Statement, effects: Effects, sent: Sent, outcome: Outcome) -> None:
@@ -92,3 +98,19 @@ def learned(state: SessionState) -> None:
 def elsewhere(database: str) -> str:
     """Why a session at this database gets nothing from a cache, "" if it may: it does not see the keyspace."""
     return "" if set(TARGETS).isdisjoint(database) else f"the session is at {database!r}, not at a keyspace"
+
+
+def before_vtgate(read: CachedRead, state: SessionState) -> str:
+    """Why vtgate is to answer, "" if nothing says so: where its flags tell nothing, in a transaction of a session that
+    cannot be asked what it is like, where a statement is about the tables of another keyspace by now, and where vtgate
+    sends another value than MySQL."""
+    if state.flags_lag:
+        return FLAGS_LAG
+    if not state.known and not state.askable:
+        return NOT_TOLD_OF
+    if state.known and read.database != state.database:
+        read.announced = None  # what vtgate announces then is of that one
+        return RESOLVED_ANEW
+    if read.target is not None and any(column.type.name in SENT_OTHERWISE for column in read.cache.columns):
+        return OTHER_BYTES
+    return ""
