@@ -278,7 +278,7 @@ class Reads:
         fill.audits = audits
         fill.floor = self.source.floor
         request = fill.request(slow=True)
-        request.shards = self.shards_of(reader, [*whole.items(), *partial.items()])
+        request.shards = self.shards_of(reader, [*whole.items(), *partial.items()]) or None
         self._fills[fill.id] = fill
         self.memory.count("unasked_upqueries")
         self.memory.count("unasked_keys", len(whole) + len(partial))

@@ -1,7 +1,8 @@
 """Which shards of the source have what a read asks for, and which reads share an upquery.
 
 An answer of one shard has a bracket of that shard (`Bracket.others`), and waits for no other. So keys of several shards
-are not asked for together, but where one read wants them together. The source knows which shards a key is on.
+are not asked for together, but where one read wants them together. The source knows which shards a key is on. Where it
+has still to find out, a read is asked for alone: its key may be on a shard that hangs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from dataflow.reader import ReaderNode
 from planner.plan import AnswerArrangement
 from sqltypes.expression import Key
 
-Shards = tuple[str, ...] | None  # in the same order for the same ones; None: any may have some of it
+Shards = tuple[str, ...] | None
+"""In the same order for the same ones. (): the source can tell, and has not been asked yet. None: any may have some of
+it."""
 ShardsOf = Callable[[ReaderNode, Sequence[tuple[Key, Params]]], Shards]
 
 
@@ -29,20 +32,27 @@ def in_groups(
 ) -> Iterator[tuple[ReaderNode, list[Read], Shards]]:
     """The reads that share upqueries, and the shards that have what they ask for."""
     for reader, reads in missed.items():
-        groups: dict[tuple[int, Shards], list[Read]] = {}
+        groups: dict[tuple[int, Shards, int], list[Read]] = {}
         for read in reads:
-            groups.setdefault((read.group, shards_of(reader, read.keys)), []).append(read)
-        for (_, shards), group in groups.items():
-            yield reader, group, shards
+            shards = shards_of(reader, read.keys)
+            groups.setdefault((read.group, shards, read.waiter if shards == () else 0), []).append(read)
+        for (_, shards, _), group in groups.items():
+            yield reader, group, shards or None
 
 
 def by_root(shards_of: Callable[[Keyed], Shards]) -> ShardsOf:
     """Of readers that look nothing up, where it is known on which shards the rows of a key are."""
 
     def found(reader: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> Shards:
-        plan, program = reader.program.root.plan, reader.program
-        if program.levels or isinstance(plan, AnswerArrangement):
-            return None
-        return shards_of(Keyed(plan.table, plan.key, [program.root_values(params) for _, params in keys]))
+        rows = root_rows(reader, keys)
+        return None if rows is None else shards_of(rows)
 
     return found
+
+
+def root_rows(reader: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> Keyed | None:
+    """All rows that the answers of these keys are made of; None where a reader looks others up."""
+    plan, program = reader.program.root.plan, reader.program
+    if program.levels or isinstance(plan, AnswerArrangement):
+        return None
+    return Keyed(plan.table, plan.key, [program.root_values(params) for _, params in keys])

@@ -49,11 +49,12 @@ class Asked(Commands):
 
 @dataclass(frozen=True, slots=True)
 class Describing:
-    """Commands, those at `prepared` of COM_STMT_PREPARE."""
+    """Commands, those at `prepared` of COM_STMT_PREPARE. `shards`: which are asked, where there are such."""
 
     packets: bytes
     count: int
     prepared: tuple[int, ...]
+    shards: tuple[str, ...] = ()
 
 
 class Dialect(Protocol):
@@ -78,6 +79,14 @@ class Dialect(Protocol):
         ...
 
     def upquery(self, request: UpqueryRequest) -> Sending: ...
+
+    def reached(self, shards: Sequence[str] | None) -> Sequence[str]:
+        """The shards that are waited for where these are asked, or None: all; none where there is one at most."""
+        ...
+
+    def waits_for(self, sending: Any) -> Sequence[str]:
+        """Likewise, for what `upquery`, `read` or `describing` has made."""
+        ...
 
     def bracketed(self, sending: Any, answers: Sequence[Answer]) -> Bracketed:
         """The bracket and what each statement gave, or the first error among the answers but the checks'."""
@@ -134,6 +143,12 @@ class MysqlDialect:
 
     def upquery(self, request: UpqueryRequest) -> snapshot.Plan:
         return snapshot.plan(request)
+
+    def reached(self, shards: Sequence[str] | None) -> Sequence[str]:
+        return ()
+
+    def waits_for(self, sending: Any) -> Sequence[str]:
+        return ()
 
     def bracketed(self, sending: snapshot.Plan, answers: Sequence[Answer]) -> Bracketed:
         return self._brackets.read(sending, answers)

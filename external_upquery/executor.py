@@ -19,16 +19,18 @@ import structlog
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.columns import KNOWN_COLLATIONS, to_result_column
 from external_upquery.connection import Connection
+from external_upquery.deadlines import Deadlines
 from external_upquery.dialect import Asked, Dialect, MysqlDialect, Position
 from external_upquery.job import DEFAULT_ANSWER_LIMIT, Job, Outcome, checked, close_statements, rows_of
 from external_upquery.login import CONNECT_SECONDS
 from external_upquery.passed import Passed
 from external_upquery.pool import Pool
 from external_upquery.protocol import Answer, ResultSet, query
+from external_upquery.shares import kind_of
 from external_upquery.snapshot import COMMIT
 from external_upquery.turns import Turns
 from external_upquery.upstream import Upstream
-from external_upquery.waiting import Waiting, part_of_reads
+from external_upquery.waiting import Waiting
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError, UpwellError
 from sqltypes.expression import Row
@@ -56,7 +58,7 @@ class Executor:
     Invariants:
     1. A job is in the queue, or runs on `connection`, or waits for its turn to lock, or has ended.
     2. While a job waits in the queue that may run, no connection is idle. Reads that have their part of the connections
-       may not.
+       may not, nor jobs of a shard that has its part.
     """
 
     def __init__(
@@ -73,15 +75,13 @@ class Executor:
         self._dialect: Dialect = MysqlDialect() if dialect is None else dialect
         self._loop = asyncio.get_running_loop()
         self._pool = Pool(upstream, connections, self._next, self._on_failure, connect_seconds)
-        self._queue: Waiting[Job] = Waiting(part_of_reads(connections))
-        self._queue_limit = queue_limit
+        self._queue: Waiting[Job] = Waiting(connections, queue_limit)
         self._running: set[Job] = set()
         self._upqueries: dict[int, Job] = {}
         self._turns: Turns[Job] = Turns()
         self._exact_refused = not self._dialect.locks
         self._collations: dict[int, str] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = float("inf")
+        self._deadlines = Deadlines(self._on_deadline)
         self._closed = False
 
     @property
@@ -95,8 +95,17 @@ class Executor:
 
     @property
     def full(self) -> bool:
-        """Whether a fill would wait for a connection."""
-        return bool(self._queue.fills) or self._pool.full
+        """Whether any fill would wait for a connection."""
+        return self.would_wait(())
+
+    def would_wait(self, shards: Sequence[str] | None) -> bool:
+        """Whether a fill of these would wait for a connection. `shards`: as `UpqueryRequest` has it."""
+        return self._pool.full or not self._queue.would_run(False, kind_of(self._dialect.reached(shards)))
+
+    @property
+    def held_back(self) -> int:
+        """Requests that wait because their shard has its part of the connections."""
+        return self._queue.held_back
 
     @property
     def connections(self) -> int:
@@ -163,6 +172,7 @@ class Executor:
                 deliver(UpqueryFailed(request.id, read))
 
         job = Job(sending.packets, sending.count, finished, request.database or dialect.database, deadline=deadline)
+        job.kind = kind_of(dialect.waits_for(sending))
         job.largest_row = LARGEST_ROW
         self._upqueries[request.id] = job
         self.counters["upqueries"] += 1
@@ -170,8 +180,7 @@ class Executor:
             self.counters["exact_fills"] += 1
             job.locks = True
             if not self._turns.take(job, request.tables):
-                if deadline is not None:
-                    self._watch(deadline)
+                self._deadlines.watch(deadline)
                 return
         self._admit(job)
 
@@ -204,6 +213,7 @@ class Executor:
         queue, or rows of more than `answer_limit` bytes).
         """
         job = self._job((READ_ONLY, query(sql), COMMIT), 3, database, deadline)
+        job.kind = kind_of(self._dialect.reached(None))
         job.read = True
         job.answer_limit = answer_limit
         answers = await self._run(job)
@@ -233,6 +243,7 @@ class Executor:
             after = None
         sending = self._dialect.read(sql, database, after, patience)
         job = self._job((sending.packets,), sending.count, database, deadline)
+        job.kind = kind_of(self._dialect.waits_for(sending))
         job.read = True
         answers = await self._run(job)
         self.counters["passed"] += 1
@@ -252,17 +263,22 @@ class Executor:
 
     async def executed(self) -> GtidSet:
         """What the source has executed by now. Raises as `query`."""
-        return self._dialect.executed_by(await self._asked(self._dialect.executed()))
+        return self._dialect.executed_by(await self._asked(self._dialect.executed(), self._dialect.reached(None)))
 
     async def history(self) -> Position:
         """Whose history is answered from, which GTIDs are owned, what is executed by then; and the settings on which
         rights depend, changes of which are in no stream. Raises as `query`."""
-        return self._dialect.positioned(await self._asked(self._dialect.position()))
+        return self._dialect.positioned(await self._asked(self._dialect.position(), self._dialect.reached(None)))
 
-    async def _asked(self, packets: Sequence[bytes]) -> list[Answer]:
+    async def ask(self, packets: Sequence[bytes], shards: Sequence[str] = ()) -> list[Answer]:
+        """The answers to commands, errors among them. `shards`: that are waited for. Raises as `query`."""
         deadline = self._loop.time() + QUESTION
         job = Job(b"".join(packets), len(packets), _nobody, self._dialect.database, deadline=deadline)
-        answers = await self._run(job)
+        job.kind = kind_of(shards)
+        return await self._run(job)
+
+    async def _asked(self, packets: Sequence[bytes], shards: Sequence[str] = ()) -> list[Answer]:
+        answers = await self.ask(packets, shards)
         checked(answers, 0)
         return answers
 
@@ -278,6 +294,7 @@ class Executor:
             self._collations = {**KNOWN_COLLATIONS, **{_integer(number): str(name) for number, name in rows}}
         sending = self._dialect.describing(sql)
         job = self._job((sending.packets,), sending.count, database, deadline)
+        job.kind = kind_of(self._dialect.waits_for(sending))
         job.prepared, job.before_release = sending.prepared, close_statements
         answer = self._dialect.described(sending, await self._run(job))
         if isinstance(answer, SourceError):
@@ -325,23 +342,21 @@ class Executor:
 
     def _end_all(self) -> None:
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._deadlines.close()
         for job in (*self._queue.take(_anybody), *self._running, *self._turns):
             self._end(job, SourceDown("the proxy is stopping"))
 
     # -- scheduling ------------------------------------------------------------------------------
 
     def _admit(self, job: Job) -> None:
-        if job.deadline is not None:
-            self._watch(job.deadline)
+        self._deadlines.watch(job.deadline)
         if self._queue.may_run(job):
             connection = self._pool.take()
             if connection is not None:
                 self._start(job, connection)
                 return
         error = self._pool.refusal()
-        if error is None and len(self._queue) >= self._queue_limit:
+        if error is None and not self._queue.has_room(job):
             self.counters["overloaded"] += 1
             error = Overloaded(f"{len(self._queue)} requests wait for the source already, the limit")
         if self._closed:
@@ -400,6 +415,8 @@ class Executor:
         while connection.alive and (job := self._queue.next()) is not None:
             if not job.ended:
                 self._start(job, connection)
+                if self._pool.idle and self._queue.due:  # what one has given back lets two of others run
+                    self._serve_or_grow()
                 return
         self._pool.give_back(connection)
         if self._queue.due:
@@ -456,22 +473,9 @@ class Executor:
             self.counters["killed"] += 1
             self._pool.kill(job.connection)
 
-    # -- deadlines: one timer for all ------------------------------------------------------------
-
-    def _watch(self, deadline: float) -> None:
-        if deadline < self._timer_at:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer_at = deadline
-            self._timer = self._loop.call_at(deadline, self._on_deadline)
-
-    def _on_deadline(self) -> None:
-        self._timer, self._timer_at = None, float("inf")
-        now = self._loop.time()
-        running = tuple(self._running)
-        late = [
-            job for job in (*self._queue, *running, *self._turns) if job.deadline is not None and job.deadline <= now
-        ]
+    def _on_deadline(self, now: float) -> None:
+        everybody = (*self._queue, *self._running, *self._turns)
+        late = [job for job in everybody if job.deadline is not None and job.deadline <= now]
         if late:
             self._queue.take(lambda job: job.deadline is not None and job.deadline <= now)
         for job in late:
@@ -479,8 +483,8 @@ class Executor:
             self._end(job, DeadlinePassed("the deadline passed before the source answered"))
             self._kill(job)
         for job in (*self._queue, *self._running, *self._turns):
-            if job.deadline is not None:
-                self._watch(job.deadline)
+            if not job.ended:
+                self._deadlines.watch(job.deadline)
 
 
 def _anybody(job: Job) -> bool:

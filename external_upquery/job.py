@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from external_upquery.connection import Connection
 from external_upquery.protocol import COM_STMT_CLOSE, Answer, Prepared, ResultSet, command
+from external_upquery.shares import ANY
 from sqltypes.errors import SourceError, UpwellError
 from sqltypes.expression import Row
 
@@ -33,6 +34,7 @@ class Job:
     retried: bool = False
     ended: bool = False
     read: bool = False  # of a client: such take a part of the connections at most
+    kind: str = ANY  # of the shards that it waits for: such take a part of the connections at most
     place: int = 0  # in the queue
     locks: bool = False  # it has a turn to lock, or waits for one
 

@@ -16,6 +16,7 @@ import pymysql
 from pymysql.connections import Connection as PyMySQLConnection
 from pymysql.constants import CR
 
+from external_upquery import vtgate_pins
 from external_upquery.upstream import Upstream
 from sqltypes.errors import ConfigError, SourceDown
 
@@ -87,6 +88,30 @@ def log_in(upstream: Upstream, connect_seconds: float = CONNECT_SECONDS) -> Logi
 
 def connect(upstream: Upstream, connect_seconds: float = CONNECT_SECONDS, flags: int = 0) -> PyMySQLConnection:
     """A blocking PyMySQL connection in a pinned session, autocommitting, which reads only. Raises as `log_in`."""
+    if upstream.kind == "mysql":
+        return _pinned(upstream, connect_seconds, flags)
+    first = _reached(upstream, connect_seconds, 0)
+    try:
+        keyspace = upstream.database
+        first.query(vtgate_pins.shards_question(keyspace))
+        shards = vtgate_pins.shards_told(keyspace, first._result.rows or ())  # type: ignore[attr-defined]
+    except (pymysql.err.Error, *CUT_OFF) as error:
+        raise _source_down(upstream, error) from error
+    finally:
+        first._force_close()  # type: ignore[attr-defined]
+    for target, soon in vtgate_pins.ORDER.of(f"{keyspace}:{shard}" for shard in shards):
+        try:
+            seconds = min(vtgate_pins.SOON, connect_seconds) if soon else connect_seconds
+            return _pinned(upstream, connect_seconds, flags, target, seconds)
+        except SourceDown:
+            if not soon:
+                raise
+            vtgate_pins.ORDER.was_late(target)
+    return _pinned(upstream, connect_seconds, flags)  # the keyspace has no shard, or is none
+
+
+def _reached(upstream: Upstream, connect_seconds: float, flags: int) -> PyMySQLConnection:
+    """A blocking PyMySQL connection, autocommitting."""
     context = upstream.ssl_context()
     try:
         connection = _connect(upstream, context, connect_seconds, flags)
@@ -95,8 +120,22 @@ def connect(upstream: Upstream, connect_seconds: float = CONNECT_SECONDS, flags:
     if upstream.tls in ("required", "verify") and not isinstance(_socket(connection), ssl.SSLSocket):
         connection.close()
         raise ConfigError(f"{upstream.redacted} offers no TLS, and the upstream's tls is {upstream.tls!r}")
+    return connection
+
+
+def _pinned(
+    upstream: Upstream, connect_seconds: float, flags: int, target: str = "", seconds: float = 0.0
+) -> PyMySQLConnection:
+    """`target`: where vtgate asks about variables, in so many `seconds`; "": anywhere."""
+    connection = _reached(upstream, connect_seconds, flags)
     try:
+        if target:
+            connection._read_timeout = seconds  # type: ignore[attr-defined]  # it sets the socket's before each answer
+            connection.query(f"USE `{target}`")
         connection.query(PINS[upstream.kind])
+        if target:
+            connection.query(f"USE `{upstream.database}`")
+            connection._read_timeout = connect_seconds  # type: ignore[attr-defined]
     except (pymysql.err.Error, *CUT_OFF) as error:
         connection._force_close()  # type: ignore[attr-defined]  # a QUIT may have no connection to go by
         raise _source_down(upstream, error) from error

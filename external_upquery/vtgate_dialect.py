@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dataflow.messages import OwnAnswer, Statement, UpqueryRequest
+from dataflow.messages import Keyed, OwnAnswer, Statement, UpqueryRequest
 from external_upquery import snapshot, vtgate_columns, vtgate_snapshot
 from external_upquery.dialect import Asked, Bracketed, Describing, Position
 from external_upquery.passed import Passed
 from external_upquery.protocol import Answer, Prepared, ResultSet
-from external_upquery.vtgate_places import Places
+from external_upquery.vtgate_places import Key, Places
 from gtid_tracker.bracket import history_of
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import SourceError, UpwellError
@@ -52,6 +52,11 @@ class VtgateDialect:
         packets = self.places.questions(keys)
         return Asked(b"".join(packets), len(packets), lambda answers: self.places.told(keys, answers))
 
+    def unknown(self, rows: Keyed) -> list[Key]:
+        """What is to be asked, to say on which shards these are."""
+        self._shards()
+        return self.places.unknown((Statement("", keyed=rows),))
+
     def upquery(self, request: UpqueryRequest) -> vtgate_snapshot.Plan:
         """L is read in the same transaction, known or not: it is what the server that answers has executed."""
         shards = self._shards()
@@ -63,6 +68,15 @@ class VtgateDialect:
         return vtgate_snapshot.plan(
             request.statements, self.database, shards, request.checks, whole=whole, database=request.database
         )
+
+    def reached(self, shards: Sequence[str] | None) -> Sequence[str]:
+        now = self._shards()
+        if len(now) < 2:
+            return ()
+        return now if shards is None or not set(shards) <= set(now) else shards
+
+    def waits_for(self, sending: vtgate_snapshot.Plan | Describing) -> Sequence[str]:
+        return self.reached(sending.shards)
 
     def bracketed(self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer]) -> Bracketed:
         read = vtgate_snapshot.read(sending, answers)

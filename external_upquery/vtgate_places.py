@@ -65,10 +65,12 @@ class Places:
         return tuple(sorted({self._found[key] for key in keys}))
 
     def of_keyed(self, keyed: Keyed) -> tuple[str, ...] | None:
-        """The shards that these rows are on; None where that is not known."""
+        """The shards that these rows are on; () where that can be asked; None where it cannot."""
         keys = self._keys((Statement("", keyed=keyed),))
-        if not keys or not all(key in self._found for key in keys):
+        if not keys or len(self.shards) < 2:
             return None
+        if not all(key in self._found for key in keys):
+            return ()
         return tuple(sorted({self._found[key] for key in keys}))
 
     def unknown(self, statements: Iterable[Statement]) -> list[Key]:

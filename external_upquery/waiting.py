@@ -1,7 +1,8 @@
 """Who waits for a connection: fills, and reads of clients. Reads take a part of the connections at most.
 
 A client may send as many slow reads as it likes: the fills that other clients' misses wait for have connections of
-their own. Within a kind it is first come, first served; between the kinds too, while reads have their part.
+their own. So have keys of one shard while another one hangs (`shares.py`). Who may run does so first come, first
+served.
 """
 
 from __future__ import annotations
@@ -11,15 +12,20 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Generic, Protocol, TypeVar
 
+from external_upquery.shares import Shares
+
 
 class Waiter(Protocol):
-    """`read`: of a client, else a fill or a question of our own. `place`: its place in the queue, set here."""
+    """`read`: of a client, else a fill or a question of our own. `kind`: of shards. `place`: its place in the queue,
+    set here."""
 
     read: bool
+    kind: str
     place: int
 
 
 WaiterT = TypeVar("WaiterT", bound=Waiter)
+Queue = tuple[bool, str]  # of reads, of that kind
 
 
 def part_of_reads(connections: int) -> int:
@@ -32,78 +38,126 @@ def part_of_reads(connections: int) -> int:
 
 
 class Waiting(Generic[WaiterT]):
-    """Invariants:
+    """`shares`: of the connections. `room`: of the places here.
+
+    Invariants:
     1. `reading` is the number of reads that run, and at most `most`.
-    2. Both queues are in the order of `place`.
+    2. Each queue is in the order of `place`, and none is empty.
+    3. `room` has all that wait, and only these.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, connections: int, places: int) -> None:
+        """`places`: for how many there is room. Who comes back may be one more."""
+        self.most = part_of_reads(connections)
         self.reading = 0
+        self.shares = Shares(connections)
+        self._room = Shares(places)
         self._places = count()
         self._first = 0  # places of those who come back to the head of the queue
-        self._fills: deque[WaiterT] = deque()
-        self._reads: deque[WaiterT] = deque()
+        self._queues: dict[Queue, deque[WaiterT]] = {}
 
     def __len__(self) -> int:
-        return len(self._fills) + len(self._reads)
+        return self._room.taken
 
     def __iter__(self) -> Iterator[WaiterT]:
-        yield from self._fills
-        yield from self._reads
+        for queue in self._queues.values():
+            yield from queue
 
     def __contains__(self, waiter: object) -> bool:
-        return waiter in self._fills or waiter in self._reads
-
-    @property
-    def fills(self) -> int:
-        """How many fills wait."""
-        return len(self._fills)
+        return any(waiter in queue for queue in self._queues.values())
 
     def may_run(self, waiter: WaiterT) -> bool:
-        """Whether it may run now, as far as the others are concerned: nobody of its kind is ahead of it."""
-        return self.reading < self.most and not self._reads if waiter.read else not self._fills
+        """Whether it may run now, as far as the others are concerned: nobody that may is ahead of it."""
+        return self.would_run(waiter.read, waiter.kind)
+
+    def would_run(self, read: bool, kind: str) -> bool:
+        """As `may_run`, of one that there might be."""
+        if not self.shares.may_have(kind) or (read and self.reading >= self.most):
+            return False
+        return not any(of_reads == read for of_reads, _ in self._able())
+
+    def has_room(self, waiter: WaiterT) -> bool:
+        """Whether it may wait."""
+        return self._room.taken < self._room.most and self._room.may_have(waiter.kind)
 
     @property
     def due(self) -> bool:
         """Whether somebody waits for nothing but a connection."""
-        return bool(self._fills) or (bool(self._reads) and self.reading < self.most)
+        return bool(self._queues) and any(True for _ in self._able())
+
+    @property
+    def held_back(self) -> int:
+        """How many wait because their shard has its part of the connections."""
+        return sum(len(queue) for (_, kind), queue in self._queues.items() if not self.shares.may_have(kind))
 
     def add(self, waiter: WaiterT) -> None:
         waiter.place = next(self._places)
-        (self._reads if waiter.read else self._fills).append(waiter)
+        self._queue_of(waiter).append(waiter)
 
     def add_first(self, waiter: WaiterT) -> None:
         """It comes back, and goes before all others."""
         self._first -= 1
         waiter.place = self._first
-        (self._reads if waiter.read else self._fills).appendleft(waiter)
+        self._queue_of(waiter).appendleft(waiter)
 
     def next(self) -> WaiterT | None:
         """The next that may run, taken out; None where there is none."""
-        reads = self._reads if self.reading < self.most else None
-        if self._fills and not (reads and reads[0].place < self._fills[0].place):
-            return self._fills.popleft()
-        return reads.popleft() if reads else None
+        first: Queue | None = None
+        for name in self._able() if self._queues else ():
+            if first is None or self._queues[name][0].place < self._queues[first][0].place:
+                first = name
+        return self._pop(first) if first is not None else None
 
     def started(self, waiter: WaiterT) -> None:
         self.reading += waiter.read
+        self.shares.took(waiter.kind)
 
     def ended(self, waiter: WaiterT) -> None:
         self.reading -= waiter.read
+        self.shares.gave(waiter.kind)
 
     def remove(self, waiter: WaiterT) -> None:
-        (self._reads if waiter.read else self._fills).remove(waiter)
+        name = waiter.read, waiter.kind
+        self._queues[name].remove(waiter)
+        self._left(name)
 
     def take(self, wanted: Callable[[WaiterT], bool]) -> list[WaiterT]:
         """Those of whom it is so, taken out."""
         taken = [waiter for waiter in self if wanted(waiter)]
-        self._fills = deque(waiter for waiter in self._fills if not wanted(waiter))
-        self._reads = deque(waiter for waiter in self._reads if not wanted(waiter))
+        for name in {(waiter.read, waiter.kind): None for waiter in taken}:
+            before = self._queues[name]
+            self._queues[name] = deque(waiter for waiter in before if not wanted(waiter))
+            self._left(name, len(before) - len(self._queues[name]))
         return taken
 
+    def _able(self) -> Iterator[Queue]:
+        """The queues whose first may run."""
+        for name in self._queues:
+            read, kind = name
+            if self.shares.may_have(kind) and not (read and self.reading >= self.most):
+                yield name
+
+    def _queue_of(self, waiter: WaiterT) -> deque[WaiterT]:
+        self._room.took(waiter.kind)
+        return self._queues.setdefault((waiter.read, waiter.kind), deque())
+
+    def _pop(self, name: Queue) -> WaiterT:
+        waiter = self._queues[name].popleft()
+        self._left(name)
+        return waiter
+
+    def _left(self, name: Queue, how_many: int = 1) -> None:
+        for _ in range(how_many):
+            self._room.gave(name[1])
+        if not self._queues[name]:
+            del self._queues[name]
+
     def check_invariants(self) -> None:
+        """Raises AssertionError. For tests."""
         assert 0 <= self.reading <= self.most
-        for queue in (self._fills, self._reads):
+        assert sum(len(queue) for queue in self._queues.values()) == len(self)
+        for (read, kind), queue in self._queues.items():
             places = [waiter.place for waiter in queue]
-            assert places == sorted(places)
+            assert places and places == sorted(places)
+            assert all((waiter.read, waiter.kind) == (read, kind) for waiter in queue)
+        self.shares.check_invariants()

@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
+from typing import Any, Self
 
+import pymysql
 import pytest
 
 from integration.grpc_app import run
 from integration.vitess.cluster import Cluster
 from integration.vitess.proxy import VitessProxy, proxy_before
 from integration.vitess.shop import PLAIN, SHARDED, write
+from tests.support.waiting import until
 from upwell.errors import SourceError
 
+LONG = 60.0  # seconds: how long a test waits for what should come at once
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
 
 QUERIES = {
@@ -107,5 +113,97 @@ def test_a_shard_that_does_nothing_makes_no_key_of_another_one_wait(vitess: Clus
                         assert found.served == "hit"
                         assert (await another.get(number)).served == "miss"
                         assert (await another.get(number)).served == "hit"
+
+    run(scenario)
+
+
+ASKED = 60  # keys of each shard
+SESSIONS = 12  # clients by MySQL's protocol that wait for some of them
+
+
+class Session:
+    """A client by MySQL's protocol, which blocks a thread."""
+
+    def __init__(self, threads: ThreadPoolExecutor) -> None:
+        self._threads = threads
+        self.connection: pymysql.Connection[Any]
+
+    @classmethod
+    async def opened(cls, proxy: VitessProxy, threads: ThreadPoolExecutor) -> Self:
+        session = cls(threads)
+        session.connection = await asyncio.get_running_loop().run_in_executor(threads, proxy.session)
+        return session
+
+    async def asked(self, sql: str) -> tuple[list[tuple[Any, ...]], str]:
+        """The rows, and how they were served."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._asked, sql)
+
+    def _asked(self, sql: str) -> tuple[list[tuple[Any, ...]], str]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql)
+            rows = list(cursor.fetchall())
+            cursor.execute("EXPLAIN LAST STATEMENT")
+            explained = cursor.fetchone()
+        assert explained is not None
+        return rows, explained[0] if explained[0] != "passed" else f"passed: {explained[2]}"
+
+
+def by_shard(cluster: Cluster, numbers: range) -> tuple[list[int], list[int]]:
+    """The ids that are on `80-`, and the others."""
+    found: tuple[list[int], list[int]] = [], []
+    for number in numbers:
+        ((shard,),) = cluster.execute(SHARDED, f"SELECT shard FROM hash WHERE id = {number}")
+        found[b"80-" not in (shard, str(shard).encode())].append(number)
+    return found
+
+
+def test_however_many_ask_a_shard_that_does_nothing_keys_of_others_are_answered(
+    vitess: Cluster, tmp_path: Path
+) -> None:
+    numbers = range(400)
+    rows = ", ".join(f"({number}, {number % 7}, 'x')" for number in numbers)
+    vitess.execute(SHARDED, "DELETE FROM item", f"INSERT INTO item (id, n, name) VALUES {rows}")
+    hung, cold = map(iter, by_shard(vitess, numbers))
+    sql = "SELECT id, n FROM item WHERE id = {}"
+
+    async def scenario() -> None:
+        given = {"verify_new_caches": "off", "check_sample": "off", "upquery_timeout": "600s"}
+        with ThreadPoolExecutor(SESSIONS + 1) as threads:
+            async with proxy_before(vitess, SHARDED, tmp_path, **given) as proxy:
+                await proxy.client.create_cache(sql.format("?"), name="by_id")
+                cache = proxy.client.cache("by_id")
+                *stuck, free = [await Session.opened(proxy, threads) for _ in range(SESSIONS + 1)]
+                known = sql.format(next(cold))
+                for _ in range(3):  # what is asked once for a session
+                    await free.asked(known)
+                with vitess.held_up(SHARDED, "80-"):
+                    waiting: list[asyncio.Future[Any]] = []
+                    answers = []
+                    executor = proxy.app.executor
+                    for _ in range(2 * proxy.app.config.upquery_connections):  # each in an upquery of its own
+                        before = executor.counters["upqueries"]
+                        waiting.append(asyncio.ensure_future(cache.get(next(hung))))
+                        await until(lambda before=before: executor.counters["upqueries"] > before)  # type: ignore[misc]
+                    assert proxy.app.router.status().counters["source_held_back"] > 0
+                    for _ in range(ASKED):  # in one step of the loop: what may share an upquery does
+                        waiting.append(asyncio.ensure_future(cache.get(next(hung))))
+                        answers.append(asyncio.ensure_future(cache.get(next(cold))))
+                    waiting += [asyncio.ensure_future(one.asked(sql.format(next(hung)))) for one in stuck]
+                    found = await asyncio.wait_for(asyncio.gather(*answers), LONG)
+                    assert Counter(one.served for one in found) == {"miss": ASKED}
+                    for number in islice(cold, 10):
+                        for served in ("miss", "hit"):
+                            assert await asyncio.wait_for(free.asked(sql.format(number)), LONG) == (
+                                [(number, number % 7)],
+                                served,
+                            )
+                    for number in islice(cold, 10):
+                        again = await asyncio.wait_for(cache.get(number), LONG)
+                        assert ([tuple(row) for row in again], again.served) == ([(number, number % 7)], "miss")
+                    assert [one for one in waiting if one.done()] == []
+                answered = await asyncio.gather(*waiting)
+                assert all(len(one) for one in answered)
+                for one in (*stuck, free):
+                    one.connection.close()
 
     run(scenario)

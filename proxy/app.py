@@ -153,6 +153,7 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
     engine = engine_for(config, stream)
     engine.shards_of = by_root(source.shards_of)
     pump = Pump(engine, executor, config.upquery_timeout)
+    pump.find_shards = source.find_shards
     matcher = QueryMatcher()
     doubts = Doubts(config.state_dir, upstream.redacted)
     doubts.load()

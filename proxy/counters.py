@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Protocol
+
 from dataflow.counters import ENGINE
 
 SOURCE: dict[str, str] = {
@@ -65,9 +68,27 @@ SESSIONS: dict[str, str] = {
 }
 
 GAUGES: dict[str, str] = {
+    "source_waiting": "Requests that wait for a connection to the source",
+    "source_held_back": "Of those: their shard has its part of the connections",
     "ring_transactions": "Transactions in the ring, by which answers are brought forward to the position",
     "subscriptions": "Subscriptions now",
     "mysql_sessions": "Sessions over MySQL's protocol now",
 }
 
 COUNTERS: dict[str, str] = {**ENGINE, **SOURCE, **PROXY, **SESSIONS}
+
+
+class _Executor(Protocol):
+    counters: Counter[str]
+
+    @property
+    def queued(self) -> int: ...
+
+    @property
+    def held_back(self) -> int: ...
+
+
+def of_source(executor: _Executor) -> dict[str, int]:
+    """What is counted where the source is asked, by name."""
+    counted = {name: executor.counters[name.removeprefix("source_")] for name in SOURCE}
+    return {**counted, "source_waiting": executor.queued, "source_held_back": executor.held_back}

@@ -19,6 +19,7 @@ class MysqlSource:
     """Lives on one event loop: make it there."""
 
     session_trackers = True
+    find_shards = None
 
     def __init__(self, upstream: Upstream, connections: int) -> None:
         """`connections`: for upqueries; one more follows the binlog."""

@@ -31,11 +31,12 @@ from dataflow.messages import (
     UpqueryRequest,
 )
 from dataflow.reader import ReaderNode
+from dataflow.shards import root_rows
 from proxy.api import Encoder, EncoderFor, Join, WireFormat
 from proxy.faults import Faults
 from proxy.keys import Bound
 from proxy.slices import SLICE, Slices
-from proxy.source import Upqueries
+from proxy.source import FindShards, Upqueries
 from sqltypes.errors import Fault
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
@@ -75,6 +76,7 @@ class Pump:
         self._waiters: dict[int, asyncio.Future[Ready]] = {}
         self._subscribers: dict[int, Callable[[Changes], None]] = {}
         self._unasked: dict[int, Callable[[Filled], None]] = {}  # by upquery, who is told what came of it
+        self.find_shards: FindShards | None = None  # as `Source` has it
         self.on_position: Callable[[StreamEvent], None] | None = None  # told of each event that has been processed
         self.on_differs: Callable[[Differs], None] = lambda effect: None
         self._scheduled = False
@@ -122,6 +124,10 @@ class Pump:
     ) -> Ready:
         """The answer of a read that met a hole, with the position it reflects. `doubted`, `holes`: as `Read` has it.
         Raises the source's errors, PassThrough, and Behind where the answer does not meet the demand."""
+        if self.find_shards is not None and (rows := root_rows(reader, keys)) is not None:
+            finding = self.find_shards(rows)
+            if finding is not None:
+                await finding
         number = next(self._numbers)
         future: asyncio.Future[Ready] = self._loop.create_future()
         self._waiters[number] = future
@@ -135,9 +141,12 @@ class Pump:
                     self._executor.cancel(abandoned)
 
     def would_wait(self, reader: ReaderNode, keys: Bound) -> bool:
-        """Whether a miss of these keys would wait for a connection: all are taken, and no fill is under way for it."""
+        """Whether a miss of these keys would wait for a connection: all are taken, or those that their shard may have,
+        and no fill is under way for it."""
         tracker = reader.program.root.tracker
-        return self._executor.full and any(tracker.find(key, reader.tag) is None for key, _ in keys)
+        if not any(tracker.find(key, reader.tag) is None for key, _ in keys):
+            return False
+        return self._executor.would_wait(self.engine.shards_of(reader, keys) or None)
 
     def handle(self, effects: list[Effect]) -> None:
         """Delivers what the engine returned, and sees to it that new misses are asked for."""

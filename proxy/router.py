@@ -46,7 +46,7 @@ from proxy.caches import OpenCache
 from proxy.catalog import Catalog
 from proxy.checks import auditor_of, sampler_of
 from proxy.clock_keys import ClockKeys
-from proxy.counters import COUNTERS, SOURCE
+from proxy.counters import COUNTERS, of_source
 from proxy.faults import is_fault
 from proxy.fill_budget import FillBudget
 from proxy.freshness import CallDemand, Freshener
@@ -493,7 +493,7 @@ class Router:
                 **engine.memory.counters,
                 "transactions": engine.memory.counters["transactions"] + engine.ring.pushed,
                 "records_applied": engine.memory.applied,
-                **{name: self._executor.counters[name.removeprefix("source_")] for name in SOURCE},
+                **of_source(self._executor),
                 **self.sampler.counters,
                 **self._catalog.planning.counters,
                 **self.auditor.counters,

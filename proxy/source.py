@@ -7,7 +7,7 @@ these parts, and a line there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from dataflow.messages import Keyed, UpqueryRequest
@@ -22,6 +22,10 @@ from sqltypes.errors import UpwellError
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn, SchemaSnapshot
 from vstream.source import ChangeSource, Sink
+
+FindShards = Callable[[Keyed], Awaitable[None] | None]
+"""Waits until the source was asked on which shards these rows are, where `shards_of` does not know it yet. None: there
+is nothing to wait for."""
 
 
 class Upqueries(Protocol):
@@ -42,7 +46,16 @@ class Upqueries(Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether a fill would wait for a connection."""
+        """Whether any fill would wait for a connection."""
+        ...
+
+    @property
+    def held_back(self) -> int:
+        """Requests that wait because their shard has its part of the connections."""
+        ...
+
+    def would_wait(self, shards: Shards) -> bool:
+        """Whether a fill of these would wait for a connection. `shards`: as `UpqueryRequest` has it."""
         ...
 
     @property
@@ -110,9 +123,14 @@ class Schema(Protocol):
 class Source(Protocol):
     """`upstream`: where it is, for both edges: who asks it on behalf of Upwell, and the sessions of clients.
     `session_trackers`: whether it tells sessions of what their statements leave, as MySQL does. `shards_of`: which
-    shards have certain rows, None where that is not known."""
+    shards have certain rows, as `dataflow/shards.py` has it."""
 
     def shards_of(self, rows: Keyed) -> Shards: ...
+
+    @property
+    def find_shards(self) -> FindShards | None:
+        """None of a source without shards."""
+        ...
 
     @property
     def session_trackers(self) -> bool: ...

@@ -190,6 +190,7 @@ class Cluster:
             *("--mysql-server-port", str(sql), "--mysql-server-bind-address", "127.0.0.1"),
             *("--tablet-refresh-interval", "500ms", "--onterm-timeout", "1s"),
             *("--vschema-ddl-authorized-users", "%", *flags),
+            *("--grpc-keepalive-timeout", "5m"),  # else it gives up a tablet that is held up after 20 s
             name=name,
         )
 

@@ -1,0 +1,35 @@
+"""One timer for many deadlines: it goes off at the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+NEVER = float("inf")
+
+
+class Deadlines:
+    """Times are those of the loop's clock. `due`: is called with the time when a deadline has passed; it watches those
+    that are left."""
+
+    def __init__(self, due: Callable[[float], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._due = due
+        self._timer: asyncio.TimerHandle | None = None
+        self._at = NEVER
+
+    def watch(self, deadline: float | None) -> None:
+        """None: there is none."""
+        if deadline is not None and deadline < self._at:
+            self.close()
+            self._at = deadline
+            self._timer = self._loop.call_at(deadline, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer, self._at = None, NEVER
+        self._due(self._loop.time())
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._at = None, NEVER

@@ -1,0 +1,105 @@
+"""Asks vtgate on which shards keys are, before they are asked for: who does not know it would put keys of several
+shards into one upquery, and where one of these hangs the others would wait for it.
+
+vtgate says it without asking a shard. A question takes as long as none other: those that come meanwhile are asked
+together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from external_upquery.protocol import Answer
+from external_upquery.vtgate_places import Key, Places
+from sqltypes.errors import UpwellError
+
+AT_ONCE = 2  # batches under way
+MOST = 256  # keys of a batch
+
+Ask = Callable[[Sequence[bytes]], Awaitable[list[Answer]]]
+"""The answers to commands. Raises UpwellError."""
+
+
+@dataclass(eq=False)
+class Batch:
+    """`done`: all is known of the keys that vtgate has said."""
+
+    done: asyncio.Future[None]
+    keys: list[Key] = field(default_factory=list)
+
+
+class Finding:
+    """Lives on one event loop: make it there.
+
+    Invariants:
+    1. A key is in one batch at most, of those that are not done.
+    2. While less than AT_ONCE batches are under way no key waits for longer than a turn of the loop.
+    """
+
+    def __init__(self, places: Places, ask: Ask) -> None:
+        self._places, self._ask = places, ask
+        self._loop = asyncio.get_running_loop()
+        self._batches: dict[Key, Batch] = {}
+        self._next: list[Batch] = []  # that are not under way
+        self._running: set[asyncio.Task[None]] = set()
+        self._scheduled = False
+
+    def find(self, keys: Sequence[Key]) -> Coroutine[None, None, None]:
+        """Waits until vtgate has been asked for all of them. Those that it does not tell stay unknown."""
+        batches = dict.fromkeys([self._batches.get(key) or self._put(key) for key in keys])
+        return self._all_done(list(batches))
+
+    @staticmethod
+    async def _all_done(batches: Sequence[Batch]) -> None:
+        for batch in batches:
+            await asyncio.shield(batch.done)  # others wait for it, too
+
+    def _put(self, key: Key) -> Batch:
+        """The batch that it is put into."""
+        if not self._next or len(self._next[-1].keys) >= MOST:
+            self._next.append(Batch(self._loop.create_future()))
+        batch = self._batches[key] = self._next[-1]
+        batch.keys.append(key)
+        self._schedule()
+        return batch
+
+    def _schedule(self) -> None:
+        if self._next and not self._scheduled and len(self._running) < AT_ONCE:
+            self._scheduled = True
+            self._loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        self._scheduled = False
+        if self._next:
+            task = self._loop.create_task(self._run(self._next.pop(0)))
+            self._running.add(task)
+            task.add_done_callback(self._ended)
+        self._schedule()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._schedule()
+
+    async def _run(self, batch: Batch) -> None:
+        try:
+            with suppress(UpwellError):  # who asks for the keys is told what is wrong
+                self._places.told(batch.keys, await self._ask(self._places.questions(batch.keys)))
+        finally:
+            for key in batch.keys:
+                del self._batches[key]
+            batch.done.set_result(None)
+
+    async def close(self) -> None:
+        """Nobody waits any more."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError. For tests."""
+        assert all(key in batch.keys and not batch.done.done() for key, batch in self._batches.items())
+        assert len(self._running) <= AT_ONCE and all(len(batch.keys) <= MOST for batch in self._next)
+        assert not self._next or self._scheduled or len(self._running) == AT_ONCE
