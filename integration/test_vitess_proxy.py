@@ -14,9 +14,11 @@ from typing import Any, Self
 import pymysql
 import pytest
 
+from external_upquery.login import log_in
+from external_upquery.upstream import parse_upstream
 from integration.grpc_app import run
 from integration.vitess.cluster import Cluster
-from integration.vitess.proxy import VitessProxy, proxy_before
+from integration.vitess.proxy import VitessProxy, address, proxy_before
 from integration.vitess.shop import PLAIN, SHARDED, write
 from tests.support.waiting import until
 from upwell.errors import SourceError
@@ -87,12 +89,15 @@ def test_a_text_is_about_the_keyspace_that_is_named_with_it(vitess: Cluster, tmp
     run(scenario)
 
 
-def test_a_shard_that_does_nothing_makes_no_key_of_another_one_wait(vitess: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("checked", ["off", "32"])
+def test_a_shard_that_does_nothing_makes_no_key_of_another_one_wait(
+    vitess: Cluster, tmp_path: Path, checked: str
+) -> None:
     rows = ", ".join(f"({number}, 0)" for number in range(40))
     vitess.execute(SHARDED, "DELETE FROM item", f"INSERT INTO item (id, n) VALUES {rows}")
 
     async def scenario() -> None:
-        async with proxy_before(vitess, SHARDED, tmp_path, verify_new_caches="off", check_sample="off") as proxy:
+        async with proxy_before(vitess, SHARDED, tmp_path, verify_new_caches=checked, check_sample="off") as proxy:
             await proxy.client.create_cache("SELECT id, n FROM item WHERE id = ?", name="by_id")
             await proxy.client.create_cache("SELECT id, name FROM item WHERE id = ?", name="names")
             cache, another = proxy.client.cache("by_id"), proxy.client.cache("names")
@@ -157,9 +162,11 @@ def by_shard(cluster: Cluster, numbers: range) -> tuple[list[int], list[int]]:
     return found
 
 
+@pytest.mark.parametrize("checked", ["off", "32"])
 def test_however_many_ask_a_shard_that_does_nothing_keys_of_others_are_answered(
-    vitess: Cluster, tmp_path: Path
+    vitess: Cluster, tmp_path: Path, checked: str
 ) -> None:
+    """`checked`: whether the cache's first answers are compared with vtgate's own."""
     numbers = range(400)
     rows = ", ".join(f"({number}, {number % 7}, 'x')" for number in numbers)
     vitess.execute(SHARDED, "DELETE FROM item", f"INSERT INTO item (id, n, name) VALUES {rows}")
@@ -167,7 +174,7 @@ def test_however_many_ask_a_shard_that_does_nothing_keys_of_others_are_answered(
     sql = "SELECT id, n FROM item WHERE id = {}"
 
     async def scenario() -> None:
-        given = {"verify_new_caches": "off", "check_sample": "off", "upquery_timeout": "600s"}
+        given = {"verify_new_caches": checked, "check_sample": "off", "upquery_timeout": "600s"}
         with ThreadPoolExecutor(SESSIONS + 1) as threads:
             async with proxy_before(vitess, SHARDED, tmp_path, **given) as proxy:
                 await proxy.client.create_cache(sql.format("?"), name="by_id")
@@ -207,3 +214,10 @@ def test_however_many_ask_a_shard_that_does_nothing_keys_of_others_are_answered(
                     one.connection.close()
 
     run(scenario)
+
+
+def test_a_login_ends_while_a_shard_does_nothing(vitess: Cluster) -> None:
+    upstream = parse_upstream(address(vitess, SHARDED))
+    with vitess.held_up(SHARDED, "80-"):
+        for _ in range(4):  # one of them tries that shard first
+            log_in(upstream).socket.close()
