@@ -95,6 +95,8 @@ def connect(upstream: Upstream, connect_seconds: float = CONNECT_SECONDS, flags:
         keyspace = upstream.database
         first.query(vtgate_pins.shards_question(keyspace))
         shards = vtgate_pins.shards_told(keyspace, first._result.rows or ())  # type: ignore[attr-defined]
+    except pymysql.err.ProgrammingError:
+        shards = []  # it is no vtgate, which is found out
     except (pymysql.err.Error, *CUT_OFF) as error:
         raise _source_down(upstream, error) from error
     finally:

@@ -97,6 +97,10 @@ class Finding:
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
+        for batch in self._next:
+            batch.done.set_result(None)
+        self._next = []
+        self._batches.clear()
 
     def check_invariants(self) -> None:
         """Raises AssertionError. For tests."""

@@ -83,6 +83,21 @@ def test_an_error_is_not_told_to_who_waits() -> None:
     asyncio.run(scenario())
 
 
+def test_nobody_waits_once_it_is_closed() -> None:
+    async def scenario() -> None:
+        vtgate = Vtgate()
+        finding = Finding(places(), vtgate.ask)
+        waiting = []
+        for number in range(AT_ONCE + 1):
+            waiting.append(asyncio.ensure_future(finding.find([key(number)])))
+            await turns()
+        assert len(vtgate.asked) == AT_ONCE
+        await finding.close()
+        await asyncio.wait_for(asyncio.gather(*waiting), 30)
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_everybody_is_told_in_the_end(seed: int) -> None:
     rng = random.Random(seed)
