@@ -44,7 +44,7 @@ class Finding:
         self._loop = asyncio.get_running_loop()
         self._batches: dict[Key, Batch] = {}
         self._next: list[Batch] = []  # that are not under way
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], Batch] = {}
         self._scheduled = False
 
     def find(self, keys: Sequence[Key]) -> Coroutine[None, None, None]:
@@ -74,33 +74,33 @@ class Finding:
     def _begin(self) -> None:
         self._scheduled = False
         if self._next:
-            task = self._loop.create_task(self._run(self._next.pop(0)))
-            self._running.add(task)
+            batch = self._next.pop(0)
+            task = self._loop.create_task(self._run(batch))
+            self._running[task] = batch
             task.add_done_callback(self._ended)
         self._schedule()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        self._told(self._running.pop(task))  # also where it was cancelled before it began
         self._schedule()
 
     async def _run(self, batch: Batch) -> None:
-        try:
-            with suppress(UpwellError):  # who asks for the keys is told what is wrong
-                self._places.told(batch.keys, await self._ask(self._places.questions(batch.keys)))
-        finally:
-            for key in batch.keys:
-                del self._batches[key]
-            batch.done.set_result(None)
+        with suppress(UpwellError):  # who asks for the keys is told what is wrong
+            self._places.told(batch.keys, await self._ask(self._places.questions(batch.keys)))
+
+    def _told(self, batch: Batch) -> None:
+        for key in batch.keys:
+            del self._batches[key]
+        batch.done.set_result(None)
 
     async def close(self) -> None:
         """Nobody waits any more."""
+        left, self._next = self._next, []  # first: the end of one begins the next one
+        for batch in left:
+            self._told(batch)
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
-        for batch in self._next:
-            batch.done.set_result(None)
-        self._next = []
-        self._batches.clear()
 
     def check_invariants(self) -> None:
         """Raises AssertionError. For tests."""
