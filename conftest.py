@@ -34,8 +34,8 @@ TOGETHER = {"loads": LOADS, "fills": FILLS, "vitess": VITESS, "own_vitess": OWN_
 SECONDS = {
     "loads": 120,
     "fills": 100,
-    "vitess": 250,
-    "own_vitess": 300,
+    "vitess": 290,
+    "own_vitess": 315,
     "integration/test_clients.py": 90,
     "integration/test_binlog_on_spark.py": 80,
     "integration/test_binlog_history.py": 50,

@@ -67,7 +67,8 @@ SIX = range(6)
 
 @dataclass(frozen=True, slots=True)
 class RawColumn:
-    """A column definition packet, as sent. `length` is in bytes of `charset`."""
+    """A column definition packet, as sent. `length` is in bytes of `charset`. `names`: the bytes of its schema's, its
+    table's and its original table's name, which hardly anybody reads: `table_of`."""
 
     name: str
     table: str
@@ -76,6 +77,7 @@ class RawColumn:
     charset: int
     length: int
     decimals: int
+    names: bytes = b""
 
 
 def known_collations() -> dict[int, str]:
@@ -113,7 +115,18 @@ def column_at(data: bytes, at: int) -> RawColumn:
         charset,
         length,
         decimals,
+        data[starts[1] : starts[4]],
     )
+
+
+def table_of(raw: RawColumn) -> tuple[str, str]:
+    """The schema and the name of the table that it is a column of; both "" where it is computed."""
+    if not raw.names:
+        return "", ""
+    schema = length_encoded(raw.names, 0)
+    origin = length_encoded(raw.names, length_encoded(raw.names, schema[1])[1])
+    found = [raw.names[start:end].decode("utf-8", "replace") for start, end in (schema, origin)]
+    return found[0], found[1]
 
 
 def length_encoded(data: bytes, position: int) -> tuple[int, int]:

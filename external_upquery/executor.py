@@ -270,10 +270,14 @@ class Executor:
         rights depend, changes of which are in no stream. Raises as `query`."""
         return self._dialect.positioned(await self._asked(self._dialect.position(), self._dialect.reached(None)))
 
-    async def ask(self, packets: Sequence[bytes], shards: Sequence[str] = ()) -> list[Answer]:
-        """The answers to commands, errors among them. `shards`: that are waited for. Raises as `query`."""
+    async def ask(
+        self, packets: Sequence[bytes], shards: Sequence[str] = (), *, count: int | None = None
+    ) -> list[Answer]:
+        """The answers to commands that leave the session as it was, errors among them. `shards`: that are waited for.
+        `count`: of commands, where packets have several. Raises SourceDown, DeadlinePassed, Overloaded."""
         deadline = self._loop.time() + QUESTION
-        job = Job(b"".join(packets), len(packets), _nobody, self._dialect.database, deadline=deadline)
+        commands = len(packets) if count is None else count
+        job = Job(b"".join(packets), commands, _nobody, self._dialect.database, deadline=deadline)
         job.kind = kind_of(shards)
         return await self._run(job)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pymysql
 from pymysql.connections import Connection
@@ -17,7 +17,7 @@ from external_upquery.login import CUT_OFF, connect
 from external_upquery.schema_source import Name, SchemaSource
 from external_upquery.upstream import Upstream
 from external_upquery.vtgate_places import Vindex, spelled_apart
-from external_upquery.vtgate_routes import another, elsewhere, explain, reads_table
+from external_upquery.vtgate_routes import Route, columns_of, question, route_of, vindexes_of
 from sqltypes.errors import SourceDown, SourceError, UnsupportedQuery
 from sqltypes.schema import Relation, SchemaSnapshot, Table
 
@@ -28,43 +28,65 @@ FUNCTIONAL = frozenset({
 """Types of vindexes by which a value is on one shard for ever. Others look it up in a table, whose rows change."""
 
 
+@dataclass(slots=True)
+class Distributed:
+    """What vtgate says of a table. `vindex`: by which its rows are distributed; None where they are all in one place,
+    or it is `refused`: it cannot be cached for what vtgate says."""
+
+    route: Route
+    vindex: Vindex | None = None
+    refused: bool = True
+
+
 class VitessSchema:
     """Reflects over connections of its own. Raises SourceDown (also while shards differ), SourceError, and
     UnsupportedQuery where a table's rows cannot be told from those of other shards."""
 
     def __init__(
-        self, upstream: Upstream, shards: Callable[[], Sequence[str]], told: Callable[[str, Vindex | None], None]
+        self,
+        upstream: Upstream,
+        shards: Callable[[], Sequence[str]],
+        told: Callable[[str, Distributed], None],
+        away: Callable[[], str] = str,
     ) -> None:
-        """`told`: gets how a table is distributed, by its qualified name, each time that it is read, on the loop."""
-        self._upstream, self._shards, self._told = upstream, shards, told
+        """`told`: gets what vtgate says of a table, by its name in the keyspace, each time that it is read, on the
+        loop. `away`: which shards are answered from another keyspace; "" if none is."""
+        self._upstream, self._shards, self._told, self._away = upstream, shards, told, away
         self._sources: dict[str, SchemaSource] = {}
-        self.elsewhere: dict[str, None] = {}  # tables that were refused because vtgate answers them from elsewhere
 
     async def snapshot(self, names: Iterable[Name]) -> SchemaSnapshot:
-        found, distributed = await asyncio.to_thread(self._snapshot, tuple(names), tuple(self._shards()))
-        for table, vindex in distributed.items():
-            self._told(table, vindex)
-        return found
+        read: dict[str, Distributed] = {}
+        try:
+            return await asyncio.to_thread(self._snapshot, tuple(names), tuple(self._shards()), read, self._away())
+        finally:
+            for table, distributed in list(read.items()):
+                self._told(table, distributed)
 
     def _snapshot(
-        self, names: Sequence[Name], shards: Sequence[str]
-    ) -> tuple[SchemaSnapshot, dict[str, Vindex | None]]:
+        self, names: Sequence[Name], shards: Sequence[str], read: dict[str, Distributed], away: str
+    ) -> SchemaSnapshot:
+        """`read`: gets what vtgate says of each table, also where it is refused for that."""
         keyspace = self._upstream.database
         wanted = [name for schema, name in names if schema == keyspace]
         with self._vtgate() as connection:
+            if away and wanted:  # at such a shard, what is there is another keyspace's
+                read.update({name: Distributed(self._route(connection, name)) for name in wanted})
+                raise UnsupportedQuery("vschema", f"{away}, whose changes are not followed")
             database = _only(connection, f"USE `{keyspace}:{shards[0]}`", THE_DATABASE)
             found = [self._at(shard).snapshot_now([(database, name) for name in wanted]) for shard in shards]
             relations: dict[Name, Relation] = {}
-            distributed: dict[str, Vindex | None] = {}
             for (_, name), relation in found[0].relations.items():
                 if isinstance(relation, Table):
                     others = [one.relations.get((database, name)) for one in found]
                     table = replace(relation, rows_estimate=self._rows_of(name, relation, others))
-                    self._check_route(connection, name)
-                    vindex = distributed[f"{keyspace}.{name}"] = self._vindex(connection, name, relation)
-                    relations[keyspace, name] = _of_keyspace(table, database, keyspace, vindex)
+                    told = read[name] = Distributed(self._route(connection, name))
+                    if reason := told.route.elsewhere(keyspace, name) if not told.route.refused else "":
+                        raise UnsupportedQuery("vschema", f"table {name} is {reason}, whose changes are not followed")
+                    told.vindex = self._vindex(connection, name, relation, told.route)
+                    told.refused = False
+                    relations[keyspace, name] = _of_keyspace(table, database, keyspace, told.vindex)
         first = found[0]
-        return SchemaSnapshot(relations, first.server_version, first.lower_case_table_names), distributed
+        return SchemaSnapshot(relations, first.server_version, first.lower_case_table_names)
 
     def _rows_of(self, name: str, first: Table, all_shards: Sequence[Relation | None]) -> int:
         """How many there are about, on all shards. Raises SourceDown where the shards differ in the table."""
@@ -76,42 +98,32 @@ class VitessSchema:
             rows += one.rows_estimate
         return rows
 
-    def _check_route(self, connection: Connection, table: str) -> None:
-        """Raises UnsupportedQuery where vtgate answers the table's name from another keyspace."""
+    def _route(self, connection: Connection, table: str) -> Route:
         keyspace = self._upstream.database
-        try:
-            answer = str(_rows(connection, f"USE `{keyspace}`", explain(reads_table(keyspace, table)))[0][0])
-        except SourceError:
-            return  # what it is that the VSchema lacks is found out
-        if reason := elsewhere(keyspace, answer) or another(table, answer):
-            self.elsewhere[f"{keyspace}.{table}"] = None
-            raise UnsupportedQuery("vschema", f"table {table} is {reason}, whose changes are not followed")
+        route = route_of(_answer(connection, f"USE `{keyspace}`", vindexes_of(keyspace, table)))
+        return route.planned(_answer(connection, question(keyspace, table, route)))
 
-    def _vindex(self, connection: Connection, table: str, reflected: Table) -> Vindex | None:
+    def _vindex(self, connection: Connection, table: str, reflected: Table, route: Route) -> Vindex | None:
         """By which a table's rows are distributed; None where they are all in one place. Raises UnsupportedQuery."""
-        keyspace = self._upstream.database
-        try:
-            rows = _rows(connection, f"USE `{keyspace}`", f"SHOW VSCHEMA VINDEXES ON `{table.replace('`', '``')}`")
-        except SourceError as error:
+        keyspace, rows = self._upstream.database, route.vindexes
+        if isinstance(rows, str):
             if not self._is_sharded(connection):
                 return None
             raise UnsupportedQuery(
                 "vschema",
                 f"the VSchema of keyspace {keyspace} has no table {table}: expected an entry with its column_vindexes",
-            ) from error
+            )
         if not rows:
             if not self._is_sharded(connection):
                 return None
             raise UnsupportedQuery("vschema", f"table {table} is not distributed by a vindex: each shard has its rows")
-        if (kind := str(rows[0][2])) not in FUNCTIONAL:
+        if (kind := rows[0][2]) not in FUNCTIONAL:
             raise UnsupportedQuery(
                 "vschema",
                 f"table {table} is distributed by vindex {rows[0][1]} of type {kind}: expected one that computes the"
                 f" shard from the value ({', '.join(sorted(FUNCTIONAL))})",
             )
-        found = [
-            Vindex(str(row[1]), tuple(name.strip(" `").lower() for name in str(row[0]).split(","))) for row in rows
-        ]
+        found = [Vindex(row[1], tuple(map(str.lower, columns_of(row))), row[2:4]) for row in rows]
         for vindex in found:
             if column := spelled_apart(reflected, vindex):
                 raise UnsupportedQuery(
@@ -163,6 +175,14 @@ def _rows(connection: Connection, *statements: str) -> Sequence[tuple[object, ..
         raise SourceError(number, "HY000", text) from error
     except CUT_OFF as error:
         raise SourceDown(f"vtgate's schema cannot be read: {error!r}") from error
+
+
+def _answer(connection: Connection, *statements: str) -> Sequence[tuple[object, ...]] | SourceError:
+    """As `_rows`. Raises SourceDown."""
+    try:
+        return _rows(connection, *statements)
+    except SourceError as error:
+        return error
 
 
 def _only(connection: Connection, *statements: str) -> str:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dataflow.messages import Keyed, OwnAnswer, Statement, UpqueryRequest
 from external_upquery import snapshot, vtgate_columns, vtgate_snapshot
 from external_upquery.dialect import Asked, Bracketed, Describing, Position
 from external_upquery.passed import Passed
 from external_upquery.protocol import Answer, Prepared, ResultSet
+from external_upquery.vtgate_looks import Looking
 from external_upquery.vtgate_places import Key, Places
+from external_upquery.vtgate_routes import Route, Routes
 from gtid_tracker.bracket import history_of
 from gtid_tracker.gtid import GtidSet
-from sqltypes.errors import SourceError, UpwellError
+from sqltypes.errors import SourceDown, SourceError, UpwellError
 
+CHECK = Statement("")  # of which nothing is known
 RIGHTS = 10.0
 """Seconds after which who may read what is asked anew: no stream tells of Vitess' table ACLs."""
+
+
+def _nobody(tables: frozenset[str]) -> None:
+    """Who is told that an answer is astray, where nobody is."""
 
 
 class VtgateDialect:
@@ -35,6 +42,11 @@ class VtgateDialect:
         self._position = position
         self.database = keyspace
         self.places = Places(keyspace)
+        self.routes = Routes(keyspace)
+        self._looking = Looking(keyspace, self.routes)
+        self.on_astray: Callable[[frozenset[str]], None] = _nobody
+        """Is told when vtgate has answered by another route than is known, and the names of tables in the keyspace that
+        certainly have another one."""
         self._shards_now, self._clock = shards, clock
 
     def _shards(self) -> tuple[str, ...]:
@@ -47,15 +59,30 @@ class VtgateDialect:
         if request.shards is not None:
             return None
         keys = self.places.unknown(request.statements)
-        if not keys:
-            return None
-        packets = self.places.questions(keys)
-        return Asked(b"".join(packets), len(packets), lambda answers: self.places.told(keys, answers))
+        return self._placing(keys, self._looking.tables(request.tables), request.statements) if keys else None
 
     def unknown(self, rows: Keyed) -> list[Key]:
         """What is to be asked, to say on which shards these are."""
         self._shards()
         return self.places.unknown((Statement("", keyed=rows),))
+
+    def placing(self, keys: Sequence[Key], of: Sequence[Keyed]) -> Asked:
+        """Asks on which shards keys are. `of`: rows of each table of which there are keys."""
+        tables = [rows.table.name for rows in of if rows.table.schema == self.database]
+        return self._placing(keys, tables, [Statement("", keyed=rows) for rows in of])
+
+    def _placing(self, keys: Sequence[Key], tables: Sequence[str], statements: Sequence[Statement]) -> Asked:
+        looks = self._looking.of(tables, statements)
+        count, era = len(looks.asked), self.places.era
+        packets = [*looks.commands, *self.places.questions(keys), *looks.commands]
+
+        def told(answers: Sequence[Answer]) -> None:
+            if astray := looks.astray((*answers[:count], *answers[count + len(keys) :])):
+                self._tell_astray(astray)
+            else:
+                self.places.told(keys, answers[count : count + len(keys)], era)
+
+        return Asked(b"".join(packets), len(packets), told)
 
     def upquery(self, request: UpqueryRequest) -> vtgate_snapshot.Plan:
         """L is read in the same transaction, known or not: it is what the server that answers has executed."""
@@ -65,8 +92,15 @@ class VtgateDialect:
         elif request.statements:
             shards = self.places.of(request.statements)
         whole = shards == self.places.shards
+        looks = self._looking.of(self._looking.tables(request.tables), request.statements)
         return vtgate_snapshot.plan(
-            request.statements, self.database, shards, request.checks, whole=whole, database=request.database
+            request.statements,
+            self.database,
+            shards,
+            request.checks,
+            whole=whole,
+            database=request.database,
+            looks=looks,
         )
 
     def reached(self, shards: Sequence[str] | None) -> Sequence[str]:
@@ -80,10 +114,32 @@ class VtgateDialect:
 
     def bracketed(self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer]) -> Bracketed:
         read = vtgate_snapshot.read(sending, answers)
-        if isinstance(read, UpwellError) or sending.whole:
+        if isinstance(read, UpwellError):
             return read
         bracket, results = read
+        if why := self._astray(sending, answers, results):
+            return SourceDown(why)
+        if sending.whole:
+            return read
         return vtgate_snapshot.of_some(bracket, self._position()), results
+
+    def _astray(self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer], results: Sequence[ResultSet]) -> str:
+        """Why the answer is not the keyspace's, of the keys that it was asked for; "" if nothing says so."""
+        if tables := sending.looked.astray([answers[at] for at in sending.looks]):
+            self._tell_astray(tables)
+            return f"vtgate has another route to {', '.join(tables)} than is known"
+        checked = [answers[at] for at in sending.checks]
+        checks = [(CHECK, answer) for answer in checked if isinstance(answer, ResultSet)]
+        for statement, result in (*zip(sending.statements, results, strict=True), *checks):
+            if place := self._looking.announced_elsewhere(statement, result.layout.columns):
+                self._tell_astray({})
+                return f"vtgate has answered from {place}"
+        return ""
+
+    def _tell_astray(self, tables: Mapping[str, Route | None]) -> None:
+        """Those that have been reflected since are none."""
+        still = (table for table, route in tables.items() if route is not None and self.routes.known(table) is route)
+        self.on_astray(frozenset(still))
 
     def own_answers(
         self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer]
@@ -118,6 +174,8 @@ class VtgateDialect:
         return vtgate_snapshot.positions(self.database, self._shards())
 
     def positioned(self, answers: Sequence[Answer]) -> Position:
+        if away := self.routes.away:
+            raise SourceDown(f"the shards do not tell where they are: {away}")
         owned, executed = vtgate_snapshot.positioned(answers)
         return history_of(self.database), owned, executed, f"as of {int(self._clock() / RIGHTS)}"
 

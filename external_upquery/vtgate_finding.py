@@ -12,23 +12,25 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from external_upquery.protocol import Answer
-from external_upquery.vtgate_places import Key, Places
+from dataflow.messages import Keyed
+from external_upquery.vtgate_places import Key
 from sqltypes.errors import UpwellError
 
 AT_ONCE = 2  # batches under way
 MOST = 256  # keys of a batch
 
-Ask = Callable[[Sequence[bytes]], Awaitable[list[Answer]]]
-"""The answers to commands. Raises UpwellError."""
+Ask = Callable[[Sequence[Key], Sequence[Keyed]], Awaitable[None]]
+"""Has vtgate say where keys are; with rows of each table of which there are keys. Raises UpwellError."""
 
 
 @dataclass(eq=False)
 class Batch:
-    """`done`: all is known of the keys that vtgate has said."""
+    """`done`: all is known of the keys that vtgate has said. `rows`: some of each table of which there are keys, by its
+    qualified name."""
 
     done: asyncio.Future[None]
     keys: list[Key] = field(default_factory=list)
+    rows: dict[str, Keyed] = field(default_factory=dict)
 
 
 class Finding:
@@ -39,17 +41,18 @@ class Finding:
     2. While less than AT_ONCE batches are under way no key waits for longer than a turn of the loop.
     """
 
-    def __init__(self, places: Places, ask: Ask) -> None:
-        self._places, self._ask = places, ask
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
         self._loop = asyncio.get_running_loop()
         self._batches: dict[Key, Batch] = {}
         self._next: list[Batch] = []  # that are not under way
         self._running: dict[asyncio.Task[None], Batch] = {}
         self._scheduled = False
 
-    def find(self, keys: Sequence[Key]) -> Coroutine[None, None, None]:
-        """Waits until vtgate has been asked for all of them. Those that it does not tell stay unknown."""
-        batches = dict.fromkeys([self._batches.get(key) or self._put(key) for key in keys])
+    def find(self, keys: Sequence[Key], rows: Keyed) -> Coroutine[None, None, None]:
+        """Waits until vtgate has been asked for all of them. Those that it does not tell stay unknown. `rows`: whose
+        keys they are."""
+        batches = dict.fromkeys([self._batches.get(key) or self._put(key, rows) for key in keys])
         return self._all_done(list(batches))
 
     @staticmethod
@@ -57,12 +60,13 @@ class Finding:
         for batch in batches:
             await asyncio.shield(batch.done)  # others wait for it, too
 
-    def _put(self, key: Key) -> Batch:
+    def _put(self, key: Key, rows: Keyed) -> Batch:
         """The batch that it is put into."""
         if not self._next or len(self._next[-1].keys) >= MOST:
             self._next.append(Batch(self._loop.create_future()))
         batch = self._batches[key] = self._next[-1]
         batch.keys.append(key)
+        batch.rows.setdefault(rows.table.qualified, rows)
         self._schedule()
         return batch
 
@@ -86,7 +90,7 @@ class Finding:
 
     async def _run(self, batch: Batch) -> None:
         with suppress(UpwellError):  # who asks for the keys is told what is wrong
-            self._places.told(batch.keys, await self._ask(self._places.questions(batch.keys)))
+            await self._ask(batch.keys, list(batch.rows.values()))
 
     def _told(self, batch: Batch) -> None:
         for key in batch.keys:

@@ -2,7 +2,9 @@
 
     SELECT shard FROM `keyspace`.`vindex` WHERE id = value
 
-What it says holds until the shards are others, or the VSchema is.
+What it says holds until the shards are others, or the VSchema is. What it said of one VSchema is not remembered with
+another: the tables' routes (`vtgate_routes.py`) are asked for before and behind, and `Places.era` tells whether all was
+forgotten since.
 """
 
 from __future__ import annotations
@@ -23,10 +25,12 @@ Key = tuple[str, str]  # the vindex, the value as a literal
 
 @dataclass(frozen=True, slots=True)
 class Vindex:
-    """By which a table's rows are distributed. `columns`: in lower case."""
+    """By which a table's rows are distributed. `columns`: in lower case. `kind`: its type and its parameters, by which
+    one is another than the one that had its name before."""
 
     name: str
     columns: tuple[str, ...]
+    kind: tuple[str, ...] = ()
 
 
 class Places:
@@ -38,12 +42,13 @@ class Places:
         self._vindexes: dict[str, Vindex] = {}
         self._found: OrderedDict[Key, str] = OrderedDict()
         self.shards: tuple[str, ...] = ()
+        self.era = 0  # how often all was forgotten
 
     def distributed(self, table: str, vindex: Vindex | None) -> None:
         """A table, by its qualified name, is distributed so; None: it is not known how. Where that is told otherwise
         than before, what is known of keys is forgotten: the VSchema is another one."""
         if self._vindexes.get(table, vindex) != vindex:
-            self._found.clear()
+            self._forget()
         if vindex is None:
             self._vindexes.pop(table, None)
         else:
@@ -53,7 +58,11 @@ class Places:
         """Those that the keyspace has now: where they are others, nothing is known of keys any more."""
         if tuple(shards) != self.shards:
             self.shards = tuple(shards)
-            self._found.clear()
+            self._forget()
+
+    def _forget(self) -> None:
+        self._found.clear()
+        self.era += 1
 
     def of(self, statements: Iterable[Statement]) -> tuple[str, ...]:
         """The shards that these can be answered from: all, where it is not known that they are fewer."""
@@ -83,8 +92,10 @@ class Places:
         """A command for each."""
         return [query(f"SELECT shard FROM `{self._keyspace}`.`{name}` WHERE id = {value}") for name, value in keys]
 
-    def told(self, keys: Sequence[Key], answers: Sequence[Answer]) -> None:
-        """The answers to `questions`. What vtgate refuses to say stays unknown."""
+    def told(self, keys: Sequence[Key], answers: Sequence[Answer], era: int | None = None) -> None:
+        """The answers to `questions`, which were made in this era. What vtgate refuses to say stays unknown."""
+        if era is not None and era != self.era:
+            return
         for key, answer in zip(keys, answers, strict=True):
             if isinstance(answer, ResultSet) and len(answer.rows) == 1:
                 (shard,) = answer.rows[0]

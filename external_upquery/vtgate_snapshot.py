@@ -3,7 +3,7 @@
     BEGIN
     USE `keyspace:shard`; U, X       for each shard
     USE `keyspace`
-    statements, checks
+    looks, statements, checks, looks
     USE `keyspace:shard`; U, O, X    for each shard
     USE `keyspace`
     COMMIT
@@ -13,6 +13,7 @@ the order is that of a bracket on MySQL (`snapshot.py`): X before the first row 
 O and X behind it. Each shard's MySQL has GTIDs of its own (U is its UUID). So the union of what the shards say is a
 bracket: the lower bound of each shard's snapshot, and what may be in it beyond that. What vtgate makes of the shards'
 rows is a function of one snapshot of each. (Across shards there is no one moment, in no transaction of Vitess'.)
+The looks are questions about the VSchema (`vtgate_routes.py`), which vtgate answers itself.
 Outside of a transaction a tablet may hand over what another session has been answered before: there is no bracket then.
 """
 
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from dataflow.messages import Statement
 from external_upquery.protocol import Answer, ResultSet, query
 from external_upquery.snapshot import COMMIT, UPPER, add
+from external_upquery.vtgate_looks import NO_LOOKS, Looks
 from gtid_tracker.bracket import NOTHING, Bracket, history_of
 from gtid_tracker.gtid import GtidSet, parse_owned
 from sqltypes.errors import SourceDown, SourceError
@@ -35,7 +37,8 @@ LOWER = query("SELECT @@server_uuid, @@global.gtid_executed")
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to send: `packets` of `count` commands. Indices of answers: `rows`: of each statement; `lowers`, `uppers`:
-    of each of the `shards`; `checks`: of each check. `whole`: there are no other shards."""
+    of each of the `shards`; `checks`: of each check; `looks`: of each look, before the statements and behind the
+    checks. `whole`: there are no other shards."""
 
     packets: bytes
     count: int
@@ -46,6 +49,9 @@ class Plan:
     uppers: tuple[int, ...]
     checks: tuple[int, ...] = ()
     whole: bool = True
+    looked: Looks = NO_LOOKS
+    looks: tuple[int, ...] = ()
+    statements: tuple[Statement, ...] = ()
 
 
 def plan(
@@ -56,6 +62,7 @@ def plan(
     *,
     whole: bool = True,
     database: str = "",
+    looks: Looks = NO_LOOKS,
 ) -> Plan:
     """`shards`: those that may answer the statements, at least one; the checks, where there are no statements.
     `database`: which the connection has selected, and the statements are about; "" is the keyspace."""
@@ -63,10 +70,20 @@ def plan(
     packets = [BEGIN]
     lowers = _on_each(packets, keyspace, shards, LOWER)
     packets.append(use(database or keyspace))
+    first = _added(packets, looks.commands)
     rows, of_checks = add(packets, statements), add(packets, checks)
+    seen = (*first, *_added(packets, looks.commands))
     uppers = _on_each(packets, keyspace, shards, UPPER)
     packets += use(database or keyspace), COMMIT
-    return Plan(b"".join(packets), len(packets), keyspace, tuple(shards), rows, lowers, uppers, of_checks, whole)
+    at = (rows, lowers, uppers, of_checks)
+    return Plan(b"".join(packets), len(packets), keyspace, tuple(shards), *at, whole, looks, seen, tuple(statements))
+
+
+def _added(packets: list[bytes], commands: Sequence[bytes]) -> range:
+    """The indices of their answers."""
+    first = len(packets)
+    packets += commands
+    return range(first, len(packets))
 
 
 def _on_each(packets: list[bytes], keyspace: str, shards: Sequence[str], command: bytes) -> tuple[int, ...]:
@@ -90,7 +107,7 @@ def read(plan: Plan, answers: Sequence[Answer]) -> tuple[Bracket, tuple[ResultSe
         if isinstance(error := answers[at], SourceError):
             return error
     for at, answer in enumerate(answers):
-        if isinstance(answer, SourceError) and at not in plan.checks:
+        if isinstance(answer, SourceError) and at not in plan.checks and at not in plan.looks:
             return SourceDown(f"a shard cannot be asked: {answer.message}")
     rows = [answers[at] for at in plan.rows]
     results = tuple([one for one in rows if isinstance(one, ResultSet)])

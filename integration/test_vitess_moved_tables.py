@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pymysql
 import pytest
 
 from dataflow.messages import Ddl, Progress, StreamEvent, Transaction
-from external_upquery.vtgate_routes import Routes, explain, keyspaces
+from external_upquery.vtgate_routes import Routes, Rows, explain, keyspaces
 from integration.grpc_app import run
 from integration.vitess.cluster import Cluster
 from integration.vitess.operations import MoveTables
 from integration.vitess.proxy import proxy_before
-from integration.vitess.shop import PLAIN, SHARDED, TABLES, VSCHEMA, executed
+from integration.vitess.shop import PLAIN, SHARDED, SHARDS, TABLES, VSCHEMA, executed
 from sqltypes.errors import SourceError
 from sqltypes.schema import Column, SqlType, Table
 from tests.support.waiting import until
@@ -51,10 +52,9 @@ class Keyspace:
 
     def asked(self) -> Ddl | None:
         """What vtgate says of the table now."""
-        (question,) = self.routes.questions(["note"])
-        answer: str | SourceError
+        answer: Rows | SourceError
         try:
-            answer = self.cluster.execute("", question)[0][0]
+            answer = self.cluster.execute("", self.routes.asked("note"))
         except pymysql.err.MySQLError as error:
             answer = SourceError(error.args[0], "HY000", error.args[1])
         return self.routes.told({"note": answer})
@@ -92,6 +92,57 @@ async def moves(source: Keyspace, target: Keyspace, move: MoveTables, number: in
     await source.caught_up()
     await target.caught_up()
     assert number in target.written and not source.events and not target.events
+
+
+def test_a_shard_moves_to_another_keyspace(own_vitess: Cluster, tmp_path: Path) -> None:
+    """vtgate's plans are what they were, and the stream goes on: a tablet alone tells that it is of another keyspace.
+    Nothing that is held of any shard is a hit meanwhile."""
+    cluster, keys, apart = own_vitess, range(20), "apart"
+    cluster.add_keyspace(apart, SHARDS)
+    cluster.execute(SHARDED, f"INSERT INTO item (id, n) VALUES {', '.join(f'({key}, 0)' for key in keys)}")
+    move = MoveTables(cluster, SHARDED, apart, shards=("-80",))
+    flags = ("--mysql-auth-server-impl", "none", "--enable-partial-keyspace-migration")
+
+    async def scenario(sql: int, grpc: int) -> None:
+        def vtgate(statement: str) -> tuple[tuple[Any, ...], ...]:
+            with cluster.connect(SHARDED, port=sql) as connection, connection.cursor() as cursor:
+                cursor.execute(statement)
+                return tuple(cursor.fetchall())
+
+        address = f"vitess://root@127.0.0.1:{sql}/{SHARDED}?grpc=127.0.0.1:{grpc}"
+        options = {"verify_new_caches": "off", "check_sample": "off", "upstream": address}
+        async with proxy_before(cluster, SHARDED, tmp_path, **options) as proxy:
+            await proxy.client.create_cache("SELECT id, n FROM item WHERE id = ?", name="items")
+            await proxy.client.create_cache("SELECT SUM(n) FROM item WHERE id >= ?", name="sums")
+            questions = [("items", key) for key in keys] + [("sums", 0)]
+
+            async def all_are(number: int, served: str) -> None:
+                expected = [[(key, number)] for key in keys] + [[(number * len(keys),)]]
+
+                async def so() -> bool:
+                    answers = [await proxy.client.cache(name).get(key) for name, key in questions]
+                    found = [[tuple(row) for row in answer] for answer in answers]
+                    return found == expected and {answer.served for answer in answers} == {served}
+
+                await until(so, 20)
+
+            await all_are(0, "hit")
+            await asyncio.to_thread(move.begin)
+            await all_are(0, "hit")
+            for number in (1,):
+                await asyncio.to_thread(move.switch)
+                for more in range(2):
+                    await asyncio.to_thread(vtgate, f"UPDATE item SET n = {number + more}")
+                    await all_are(number + more, "passed")
+                    assert f"shard -80 is answered from {apart}" in (await proxy.client.cache("items").get(0)).why
+                await asyncio.to_thread(move.switch_back)
+                for more in (2, 3):
+                    await asyncio.to_thread(vtgate, f"UPDATE item SET n = {number + more}")
+                    await all_are(number + more, "hit")
+
+    with cluster.another_vtgate(*flags) as (sql, grpc):
+        run(lambda: scenario(sql, grpc))
+    move.cancel()
 
 
 def test_a_table_moves_to_another_keyspace_and_back(own_vitess: Cluster) -> None:

@@ -28,6 +28,10 @@ class Periodic:
             self._began_at = now
             self._task = asyncio.get_running_loop().create_task(self._do())
 
+    def soon(self) -> None:
+        """It is due now. What is under way may have begun too early to count."""
+        self._began_at = float("-inf")
+
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()

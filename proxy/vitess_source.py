@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 
 import grpc
 
-from dataflow.messages import Keyed
+from dataflow.messages import Ddl, Keyed
 from dataflow.shards import Shards
 from external_upquery.executor import Executor
-from external_upquery.job import checked, rows_of
-from external_upquery.protocol import query
 from external_upquery.upstream import Upstream
-from external_upquery.vitess_schema import VitessSchema
+from external_upquery.vitess_schema import Distributed, VitessSchema
 from external_upquery.vtgate_dialect import VtgateDialect
 from external_upquery.vtgate_finding import Finding
+from external_upquery.vtgate_places import Key
 from external_upquery.vtgate_release import ASK as RELEASE
 from external_upquery.vtgate_release import release_of
 from proxy.vtgate_watch import RoutesWatch
 from sqltypes.errors import ConfigError, SourceError
-from sqltypes.expression import Row
 from vstream.source import Sink
 from vstream.vitess import VitessStream
 
@@ -43,20 +41,35 @@ class VitessSource:
             upstream.database, lambda: self.stream.shards, lambda: self.stream.position, time.monotonic
         )
         self._dialect = dialect
-        self._routes: RoutesWatch | None = None
+        self._watch: RoutesWatch | None = None
+        self._sink: Sink | None = None
+        self._changed: set[str] = set()  # tables that have another route, about which nobody was told yet
         self.upqueries = Executor(upstream, connections=connections, dialect=dialect)
-        self._finding = Finding(dialect.places, self.upqueries.ask)
-        self.schema = VitessSchema(upstream, lambda: self.stream.shards, dialect.places.distributed)
+        self._finding = Finding(self._place)
+        self.schema = VitessSchema(upstream, lambda: self.stream.shards, self._distributed, lambda: dialect.routes.away)
 
     def shards_of(self, rows: Keyed) -> Shards:
         return self._dialect.places.of_keyed(rows)
 
     def find_shards(self, rows: Keyed) -> Awaitable[None] | None:
         unknown = self._dialect.unknown(rows)
-        return self._finding.find(unknown) if unknown else None
+        return self._finding.find(unknown, rows) if unknown else None
+
+    async def _place(self, keys: Sequence[Key], of: Sequence[Keyed]) -> None:
+        asked = self._dialect.placing(keys, of)
+        asked.told(await self.upqueries.ask((asked.packets,), count=asked.count))
+
+    def _distributed(self, table: str, told: Distributed) -> None:
+        self._dialect.places.distributed(f"{self.upstream.database}.{table}", told.vindex)
+        self._dialect.routes.reflected(table, told.route, refused=told.refused)
 
     async def start(self, sink: Sink) -> str:
-        self._routes = RoutesWatch(self.upstream.database, self._explained, self._asked_about, sink)
+        routes, ask = self._dialect.routes, self.upqueries.ask
+        self._watch = RoutesWatch(
+            self.upstream.database, routes, ask, lambda: self.stream.wanted, lambda: self.stream.shards, sink
+        )
+        self._dialect.on_astray = self._astray
+        self._sink = sink
         try:
             version = await self.upqueries.start()
         except SourceError as error:
@@ -71,21 +84,29 @@ class VitessSource:
         await self.stream.start(sink)
         return version
 
-    async def _explained(self, sql: str) -> tuple[tuple[()], list[Row]]:
-        """No shard is asked for it, and it is no read of a client."""
-        return (), rows_of([checked(await self.upqueries.ask((query(sql),)), 0)])
+    def _astray(self, tables: frozenset[str]) -> None:
+        """An upquery's answer came by another route than is known. What else came by it, the watch may not have seen:
+        all of these tables becomes holes, at once. (Not within the delivery of an answer.)"""
+        if self._watch is not None:
+            self._watch.soon()
+        if tables and not self._changed:
+            asyncio.get_running_loop().call_soon(self._tell_changed)
+        self._changed |= tables
 
-    def _asked_about(self) -> list[str]:
-        """The tables that are cached, and those that would be if vtgate answered them from this keyspace."""
-        return [*self.stream.wanted, *list(self.schema.elsewhere)]
+    def _tell_changed(self) -> None:
+        names = sorted(f"{self.upstream.database}.{table}" for table in self._changed)
+        self._changed.clear()
+        if self._sink is not None:
+            text = f"an upquery has found that vtgate's routing has changed: {', '.join(names)}"
+            self._sink(Ddl(None, text, frozenset(names)))
 
     def tick(self) -> None:
-        if self._routes is not None:
-            self._routes.tick()
+        if self._watch is not None:
+            self._watch.tick()
 
     async def stop(self, patience: float) -> None:
-        if self._routes is not None:
-            await self._routes.close()
+        if self._watch is not None:
+            await self._watch.close()
         await self._finding.close()
         await self.stream.close()
         await self.upqueries.stop(patience)

@@ -1,17 +1,20 @@
-"""Asks vtgate now and then from which keyspace it answers the tables that are cached: no stream tells that a table has
-moved to another one (`external_upquery/vtgate_routes.py`)."""
+"""Asks vtgate now and then what it does with the tables that are cached: no stream tells that a table or a shard has
+moved to another keyspace, nor that the VSchema has changed (`external_upquery/vtgate_routes.py`)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import monotonic
 from typing import Any
 
 import structlog
 
 from dataflow.messages import Ddl
-from external_upquery.vtgate_routes import Routes
+from external_upquery.columns import table_of
+from external_upquery.protocol import Answer, ResultSet, query
+from external_upquery.vtgate_routes import ALL_VINDEXES, Routes, Rows, no_rows_of, vindexes_of
+from external_upquery.vtgate_snapshot import use
 from proxy.periodic import Periodic
 from sqltypes.errors import SourceError, UpwellError
 
@@ -21,50 +24,89 @@ EVERY = 1.0  # seconds
 
 PATIENCE = 5.0  # seconds that a round may take
 
-Ask = Callable[[str], Awaitable[tuple[Any, list[tuple[Any, ...]]]]]
-"""Runs a statement: its columns and rows. Raises UpwellError."""
+Ask = Callable[[Sequence[bytes]], Awaitable[Sequence[Answer]]]
+"""Runs commands on one connection: their answers, errors among them. Raises UpwellError."""
 
 
 class RoutesWatch:
     def __init__(
         self,
         keyspace: str,
+        routes: Routes,
         ask: Ask,
         wanted: Callable[[], Iterable[str]],
+        shards: Callable[[], Sequence[str]],
         told: Callable[[Ddl], None],
         clock: Callable[[], float] = monotonic,
     ) -> None:
         """`wanted`: the qualified names of the tables that are cached. `told`: gets the change of those that moved."""
-        self._prefix = f"{keyspace}."
-        self._routes, self._ask, self._wanted, self._told = Routes(keyspace), ask, wanted, told
+        self._keyspace, self._routes, self._ask, self._told = keyspace, routes, ask, told
+        self._wanted, self._shards = wanted, shards
         self._round = Periodic(self._look, EVERY, clock)
+
+    def soon(self) -> None:
+        """An answer was astray: the next round begins as soon as it can."""
+        self._round.soon()
 
     def tick(self) -> None:
         """To be called now and then."""
         self._round.tick()
 
     async def _look(self) -> None:
+        """The shards are asked last: one that does nothing hides no table."""
+        prefix = f"{self._keyspace}."
+        names = sorted({*self._wanted(), *self._routes.refused, *self._routes.elsewhere})
+        tables = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+        if not tables:
+            return
+        without = list(filter(self._routes.without_vindexes, tables))
+        asked = [self._routes.asked(table) for table in tables]
+        asked += [vindexes_of(self._keyspace, table) for table in without]
+        answers = await self._answers([query(question) for question in (*asked, ALL_VINDEXES)])
+        if len(answers) != len(asked) + 1 or not isinstance(definitions := answers[-1], ResultSet):
+            return  # vtgate is not there: what is held is what it was
+        plans = dict(zip(tables, map(_rows, answers), strict=False))
+        vindexes = dict(zip(without, map(_rows, answers[len(tables) :]), strict=False))
+        self._tell(plans, definitions.rows, vindexes)
+        before, at_home = self._routes.moved_shards, list(filter(self._routes.at_home, tables))
+        if at_home:
+            await self._look_at_shards(at_home[0])
+            if before != self._routes.moved_shards:
+                self._tell(plans, definitions.rows, vindexes)
+
+    def _tell(self, *said: Any) -> None:
+        if (moved := self._routes.told(*said)) is not None:
+            self._told(moved)
+
+    async def _look_at_shards(self, table: str) -> None:
+        """Which of them have moved. Of one that does not answer it is what it was."""
+        shards = tuple(self._shards())
+        commands = [each for shard in shards for each in (use(f"{self._keyspace}:{shard}"), query(no_rows_of(table)))]
+        answers = await self._answers([*commands, use(self._keyspace)])
+        moved = {shard: to for shard, to in self._routes.moved_shards.items() if shard in shards}
+        for shard, answer in zip(shards, answers[1::2], strict=False):
+            if isinstance(answer, ResultSet):
+                moved.pop(shard, None)
+                for schema in {table_of(column)[0] for column in answer.layout.columns} - {"", self._keyspace}:
+                    moved[shard] = schema
+        self._routes.moved_shards = moved
+
+    async def _answers(self, commands: Sequence[bytes]) -> Sequence[Answer]:
+        """None where vtgate does not give all."""
         try:
             async with asyncio.timeout(PATIENCE):
-                await self._ask_all()
+                return await self._ask(commands)
         except TimeoutError:
             log.warning("vtgate does not tell where it answers from", seconds=PATIENCE)
-
-    async def _ask_all(self) -> None:
-        names = sorted({*self._wanted(), *self._routes.elsewhere})
-        tables = [name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix)]
-        answers: dict[str, str | SourceError] = {}
-        for table, question in zip(tables, self._routes.questions(tables), strict=True):
-            try:
-                _, rows = await self._ask(question)
-                answers[table] = str(rows[0][0])
-            except SourceError as error:
-                answers[table] = error
-            except UpwellError:  # vtgate is not there: what is held is what it was
-                return
-        moved = self._routes.told(answers)
-        if moved is not None:
-            self._told(moved)
+        except UpwellError:
+            pass
+        return ()
 
     async def close(self) -> None:
         await self._round.close()
+
+
+def _rows(answer: Answer) -> Rows | SourceError:
+    if isinstance(answer, ResultSet | SourceError):
+        return answer.rows if isinstance(answer, ResultSet) else answer
+    return SourceError(0, "HY000", "no rows")

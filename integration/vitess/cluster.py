@@ -92,10 +92,13 @@ class Cluster:
         self.until("vtctld", lambda: answers(self._vtctld))
         self.control("AddCellInfo", "--root", f"/vitess/{CELL}", "--server-address", f"127.0.0.1:{self._etcd}", CELL)
         for keyspace, shards in self.shards.items():
-            self.control("CreateKeyspace", "--durability-policy", "none", keyspace)
-            for shard in shards:
-                self.add_shard(keyspace, shard)
+            self.add_keyspace(keyspace, shards)
         self.start_vtgate()
+
+    def add_keyspace(self, keyspace: str, shards: Sequence[str]) -> None:
+        self.control("CreateKeyspace", "--durability-policy", "none", keyspace)
+        for shard in shards:
+            self.add_shard(keyspace, shard)
 
     def add_shard(self, keyspace: str, shard: str) -> None:
         """With a MySQL of its own, which is empty. It serves, unless others have its keys already."""
@@ -255,10 +258,10 @@ class Cluster:
 
     def connect(self, keyspace: str = "", **options: Any) -> pymysql.Connection[Any]:
         """A client of vtgate, with autocommit unless `options` say otherwise."""
-        given: dict[str, Any] = {"autocommit": True, "charset": "utf8mb4", "ssl_disabled": True, **options}
+        given: dict[str, Any] = {"autocommit": True, "charset": "utf8mb4", "ssl_disabled": True, "port": self.sql}
         if keyspace:
             given["database"] = keyspace
-        return pymysql.connect(host="127.0.0.1", port=self.sql, user="root", **given)
+        return pymysql.connect(host="127.0.0.1", user="root", **{**given, **options})
 
     def execute(self, keyspace: str, *statements: str) -> tuple[tuple[Any, ...], ...]:
         """Through vtgate; the rows of the last one."""

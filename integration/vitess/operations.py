@@ -65,10 +65,12 @@ class Reshard:
 
 
 class MoveTables:
-    """From one keyspace to another: `begin`, `switch`, perhaps `switch_back`, `complete`."""
+    """From one keyspace to another: `begin`, `switch`, perhaps `switch_back`, `complete`. `shards`: all tables of these
+    alone."""
 
-    def __init__(self, cluster: Cluster, source: str, target: str, *tables: str) -> None:
-        self._tables = ("--source-keyspace", source, "--tables", ",".join(tables))
+    def __init__(self, cluster: Cluster, source: str, target: str, *tables: str, shards: Sequence[str] = ()) -> None:
+        moved = ("--source-shards", ",".join(shards), "--all-tables") if shards else ("--tables", ",".join(tables))
+        self._tables = ("--source-keyspace", source, *moved)
         self._workflow = Workflow(cluster, "MoveTables", "--target-keyspace", target, "--workflow", "move")
 
     def begin(self) -> None:
@@ -85,3 +87,7 @@ class MoveTables:
     def complete(self) -> None:
         """The source has them no more."""
         self._workflow.run("complete")
+
+    def cancel(self) -> None:
+        """All is as before it."""
+        self._workflow.run("cancel")

@@ -4,33 +4,65 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from pymysql.constants import FIELD_TYPE
+
 from dataflow.messages import Ddl
-from external_upquery.vtgate_routes import explain, reads_table
+from external_upquery.protocol import Answer, Answers, Done, query
+from external_upquery.vtgate_routes import ALL_VINDEXES, Route, Routes, explain, no_rows_of, reads_table
+from external_upquery.vtgate_snapshot import use
 from proxy.vtgate_watch import EVERY, RoutesWatch
 from sqltypes.errors import SourceDown, SourceError, UpwellError
+from tests.support import mysql_packets as server
 from tests.support.waiting import until
 
 
+def rows(*values: str, of: str = ".") -> Answer:
+    """One row, if there are values; its columns are of this table."""
+    columns = [server.column("c", FIELD_TYPE.VAR_STRING, server.UTF8MB4, of=of) for _ in values or "c"]
+    decoder = Answers(deprecate_eof=True)
+    decoder.expect(1)
+    (found,) = decoder.feed(server.result_set(columns, [[value.encode() for value in values]] if values else []))
+    return found
+
+
 class Vtgate:
-    """Answers each table from a keyspace, or with an error."""
+    """Answers each table from a keyspace, or with an error; each shard, too."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.answers: dict[str, str | UpwellError] = {"t": "shop", "u": "shop"}
+        self.hash = "xxhash"
+        self.shards = {"-80": "shop", "80-": "shop"}
         self.wanted = ["shop.t", "shop.u", "other.v"]
         self.asked: list[str] = []
         self.told: list[Ddl] = []
+        self._at = ""
 
-    async def ask(self, question: str) -> tuple[Any, list[tuple[Any, ...]]]:
-        (table,) = [name for name in self.answers if question == explain(reads_table("shop", name))]
-        self.asked.append(table)
-        answer = self.answers[table]
-        if isinstance(answer, UpwellError):
-            raise answer
-        return (), [(json.dumps({"OperatorType": "Route", "Keyspace": {"Name": answer, "Sharded": True}}),)]
+    async def ask(self, commands: Sequence[bytes]) -> Sequence[Answer]:
+        return [self._answer(command) for command in commands]
+
+    def _answer(self, command: bytes) -> Answer:
+        for table, answer in self.answers.items():
+            plan = query(explain(reads_table("shop", table)))
+            if command == plan:
+                self.asked.append(table)
+            if command in (plan, query(no_rows_of(table))) and isinstance(answer, UpwellError):
+                if isinstance(answer, SourceError):
+                    return answer
+                raise answer
+            if command == plan:
+                return rows(json.dumps({"OperatorType": "Route", "Keyspace": {"Name": answer, "Sharded": True}}))
+            if command == query(no_rows_of(table)):
+                return rows(of=f"{self.shards[self._at]}.{table}")
+        if command == query(ALL_VINDEXES):
+            return rows("shop", "hash", self.hash, "", "")
+        for shard in self.shards:
+            if command == use(f"shop:{shard}"):
+                self._at = shard
+        return Done(0, 0, 0, 0)
 
     async def look(self, watch: RoutesWatch) -> list[Ddl]:
         """One round; what was told in it."""
@@ -44,7 +76,10 @@ class Vtgate:
 def run(scenario: Callable[[Vtgate, RoutesWatch], Coroutine[Any, Any, None]]) -> None:
     async def played() -> None:
         vtgate = Vtgate()
-        watch = RoutesWatch("shop", vtgate.ask, lambda: vtgate.wanted, vtgate.told.append, lambda: vtgate.now)
+        watch = RoutesWatch(
+            *("shop", Routes("shop"), vtgate.ask, lambda: vtgate.wanted, lambda: tuple(vtgate.shards)),
+            *(vtgate.told.append, lambda: vtgate.now),
+        )
         await scenario(vtgate, watch)
         await watch.close()
 
@@ -75,5 +110,45 @@ def test_a_vtgate_that_is_not_there_tells_nothing() -> None:
         vtgate.answers["t"] = SourceError(1146, "42S02", "no such table")
         (gone,) = await vtgate.look(watch)
         assert gone.tables == frozenset({"shop.t"})
+
+    run(scenario)
+
+
+def test_a_vindex_that_is_another_one() -> None:
+    async def scenario(vtgate: Vtgate, watch: RoutesWatch) -> None:
+        distributed = Route("", (("id", "hash", "xxhash", "", ""),))
+        watch._routes.reflected("u", distributed, refused=False)
+        assert len(await vtgate.look(watch)) == 1, "it has a plan"
+        assert await vtgate.look(watch) == []
+        vtgate.hash = "reverse_bits"
+        (changed,) = await vtgate.look(watch)
+        assert changed.tables == frozenset({"shop.u"}) and await vtgate.look(watch) == []
+
+    run(scenario)
+
+
+def test_a_shard_that_moves_and_comes_back() -> None:
+    async def scenario(vtgate: Vtgate, watch: RoutesWatch) -> None:
+        assert await vtgate.look(watch) == []
+        vtgate.shards["80-"] = "archive"
+        (moved,) = await vtgate.look(watch)
+        assert (
+            moved.tables == frozenset({"shop.t", "shop.u"}) and "shard 80- is answered from archive" in moved.statement
+        )
+        assert await vtgate.look(watch) == []
+        vtgate.shards["80-"] = "shop"
+        (back,) = await vtgate.look(watch)
+        assert back.tables == moved.tables
+
+    run(scenario)
+
+
+def test_the_next_round_is_soon_where_an_answer_was_astray() -> None:
+    async def scenario(vtgate: Vtgate, watch: RoutesWatch) -> None:
+        assert await vtgate.look(watch) == []
+        before = len(vtgate.asked)
+        watch.soon()
+        watch.tick()
+        await until(lambda: len(vtgate.asked) > before)
 
     run(scenario)

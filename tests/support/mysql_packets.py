@@ -36,8 +36,12 @@ def text(value: bytes | None) -> bytes:
     return b"\xfb" if value is None else length(len(value)) + value
 
 
-def column(name: str, code: int, charset: int = BINARY, size: int = 20, flags: int = 0, decimals: int = 0) -> bytes:
-    head = b"".join(text(part.encode()) for part in ("def", "shop", "t", "t", name, name))
+def column(
+    name: str, code: int, charset: int = BINARY, size: int = 20, flags: int = 0, decimals: int = 0, of: str = "shop.t"
+) -> bytes:
+    """`of`: the schema and the table that it is a column of; "." where it is computed."""
+    schema, table = of.split(".")
+    head = b"".join(text(part.encode()) for part in ("def", schema, table, table, name, name))
     return head + b"\x0c" + struct.pack("<HIBHB", charset, size, code, flags, decimals) + b"\0\0"
 
 
