@@ -32,7 +32,7 @@ and the table. Then its plan is not asked for.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -199,17 +199,31 @@ class Routes:
         """What vtgate says of each table now; the change of those that have another route than before: what they hold
         is not known, and whether they can be cached is to be decided anew. `plans`: the answers to `question`.
         `definitions`: that to `ALL_VINDEXES`. `vindexes`: to `vindexes_of` the tables `without_vindexes`."""
-        away, moved = self.away, {}
         all_of = {str(row[1]): tuple(map(str, row[1:])) for row in definitions or () if row[0] == self._keyspace}
+        found = {}
         for table, answer in plans.items():
-            name = f"{self._keyspace}.{table}"
-            before, last = self.elsewhere.get(name, ""), self._told.get(table)
-            route = (last or Route("", ())).planned(answer)
+            route = (self._told.get(table) or Route("", ())).planned(answer)
             if vindexes is not None and table in vindexes:
                 route = replace(route, vindexes=route_of(vindexes[table]).vindexes)
             elif definitions is not None and not isinstance(route.vindexes, str):
                 now = tuple((*row[:2], *all_of.get(row[1], ())[1:]) for row in route.vindexes)
                 route = replace(route, vindexes=now)
+            found[table] = route
+        return self._change(found)
+
+    def shards_told(self, moved: Mapping[str, str], tables: Iterable[str]) -> Ddl | None:
+        """As `told`, where what has changed is which shards are answered from another keyspace. `tables`: all."""
+        if moved == self.moved_shards:
+            return None
+        self.moved_shards = dict(moved)
+        return self._change({table: self._told[table] for table in tables if table in self._told})
+
+    def _change(self, routes: Mapping[str, Route]) -> Ddl | None:
+        """Takes them in; what has changed with them."""
+        away, moved = self.away, {}
+        for table, route in routes.items():
+            name = f"{self._keyspace}.{table}"
+            before, last = self.elsewhere.get(name, ""), self._told.get(table)
             reason = route.elsewhere(self._keyspace, table) or away
             if reason != before:
                 moved[name] = reason or f"answered from {self._keyspace} again"

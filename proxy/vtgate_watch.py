@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import monotonic
-from typing import Any
 
 import structlog
 
@@ -43,21 +42,25 @@ class RoutesWatch:
         self._keyspace, self._routes, self._ask, self._told = keyspace, routes, ask, told
         self._wanted, self._shards = wanted, shards
         self._round = Periodic(self._look, EVERY, clock)
+        self._shards_round = Periodic(self._look_at_shards, EVERY, clock)
 
     def soon(self) -> None:
         """An answer was astray: the next round begins as soon as it can."""
         self._round.soon()
+        self._shards_round.soon()
 
     def tick(self) -> None:
-        """To be called now and then."""
+        """To be called now and then. A shard that does nothing hides no table."""
         self._round.tick()
+        self._shards_round.tick()
+
+    def _tables(self) -> list[str]:
+        prefix = f"{self._keyspace}."
+        names = {*self._wanted(), *self._routes.refused, *self._routes.elsewhere}
+        return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
 
     async def _look(self) -> None:
-        """The shards are asked last: one that does nothing hides no table."""
-        prefix = f"{self._keyspace}."
-        names = sorted({*self._wanted(), *self._routes.refused, *self._routes.elsewhere})
-        tables = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-        if not tables:
+        if not (tables := self._tables()):
             return
         without = list(filter(self._routes.without_vindexes, tables))
         asked = [self._routes.asked(table) for table in tables]
@@ -67,20 +70,14 @@ class RoutesWatch:
             return  # vtgate is not there: what is held is what it was
         plans = dict(zip(tables, map(_rows, answers), strict=False))
         vindexes = dict(zip(without, map(_rows, answers[len(tables) :]), strict=False))
-        self._tell(plans, definitions.rows, vindexes)
-        before, at_home = self._routes.moved_shards, list(filter(self._routes.at_home, tables))
-        if at_home:
-            await self._look_at_shards(at_home[0])
-            if before != self._routes.moved_shards:
-                self._tell(plans, definitions.rows, vindexes)
+        self._tell(self._routes.told(plans, definitions.rows, vindexes))
 
-    def _tell(self, *said: Any) -> None:
-        if (moved := self._routes.told(*said)) is not None:
-            self._told(moved)
-
-    async def _look_at_shards(self, table: str) -> None:
+    async def _look_at_shards(self) -> None:
         """Which of them have moved. Of one that does not answer it is what it was."""
-        shards = tuple(self._shards())
+        tables, shards = self._tables(), tuple(self._shards())
+        table = next(filter(self._routes.at_home, tables), None)
+        if table is None:
+            return
         commands = [each for shard in shards for each in (use(f"{self._keyspace}:{shard}"), query(no_rows_of(table)))]
         answers = await self._answers([*commands, use(self._keyspace)])
         moved = {shard: to for shard, to in self._routes.moved_shards.items() if shard in shards}
@@ -89,7 +86,11 @@ class RoutesWatch:
                 moved.pop(shard, None)
                 for schema in {table_of(column)[0] for column in answer.layout.columns} - {"", self._keyspace}:
                     moved[shard] = schema
-        self._routes.moved_shards = moved
+        self._tell(self._routes.shards_told(moved, tables))
+
+    def _tell(self, moved: Ddl | None) -> None:
+        if moved is not None:
+            self._told(moved)
 
     async def _answers(self, commands: Sequence[bytes]) -> Sequence[Answer]:
         """None where vtgate does not give all."""
@@ -104,6 +105,7 @@ class RoutesWatch:
 
     async def close(self) -> None:
         await self._round.close()
+        await self._shards_round.close()
 
 
 def _rows(answer: Answer) -> Rows | SourceError:

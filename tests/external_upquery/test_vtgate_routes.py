@@ -149,13 +149,13 @@ def test_a_shard_that_has_moved_takes_all_tables_with_it() -> None:
     routes = Routes("shop")
     home = {"item": by(plan("shop"))}
     assert routes.told(home) is None
-    routes.moved_shards = {"-80": "archive"}
-    assert routes.told(home) is not None and routes.elsewhere == {"shop.item": "shard -80 is answered from archive"}
-    assert routes.told(home) is None
+    moved = routes.shards_told({"-80": "archive"}, ["item", "unknown"])
+    assert moved is not None and moved.tables == frozenset({"shop.item"})
+    assert routes.elsewhere == {"shop.item": "shard -80 is answered from archive"}
+    assert routes.told(home) is None and routes.shards_told({"-80": "archive"}, ["item"]) is None
     routes.reflected("item", route_of(HASH).planned(home["item"]), refused=True)
     assert routes.told(home) is None, "it was reflected with that"
-    routes.moved_shards = {}
-    assert routes.told(home) is not None and not routes.elsewhere
+    assert routes.shards_told({}, ["item"]) is not None and not routes.elsewhere and not routes.away
 
 
 def test_a_table_that_comes_into_the_vschema() -> None:

@@ -40,8 +40,12 @@ class Vtgate:
         self.asked: list[str] = []
         self.told: list[Ddl] = []
         self._at = ""
+        self.shards_answer = asyncio.Event()
+        self.shards_answer.set()
 
     async def ask(self, commands: Sequence[bytes]) -> Sequence[Answer]:
+        if commands[0].endswith(use("shop:-80")[4:]):
+            await self.shards_answer.wait()
         return [self._answer(command) for command in commands]
 
     def _answer(self, command: bytes) -> Answer:
@@ -69,7 +73,7 @@ class Vtgate:
         before, told = len(self.asked), len(self.told)
         self.now += EVERY
         watch.tick()
-        await until(lambda: not watch._round.running and len(self.asked) > before)
+        await until(lambda: not (watch._round.running or watch._shards_round.running) and len(self.asked) > before)
         return self.told[told:]
 
 
@@ -150,5 +154,20 @@ def test_the_next_round_is_soon_where_an_answer_was_astray() -> None:
         watch.soon()
         watch.tick()
         await until(lambda: len(vtgate.asked) > before)
+
+    run(scenario)
+
+
+def test_a_shard_that_does_nothing_hides_no_table() -> None:
+    async def scenario(vtgate: Vtgate, watch: RoutesWatch) -> None:
+        assert await vtgate.look(watch) == []
+        vtgate.shards_answer.clear()
+        vtgate.answers["t"] = "plain"
+        for number in (1, 2):
+            vtgate.now += EVERY
+            watch.tick()
+            await until(lambda: not watch._round.running)
+            assert len(vtgate.told) == number and watch._shards_round.running
+            vtgate.answers["t"] = "shop"
 
     run(scenario)
