@@ -23,8 +23,9 @@ EVERY = 1.0  # seconds
 
 PATIENCE = 5.0  # seconds that a round may take
 
-Ask = Callable[[Sequence[bytes]], Awaitable[Sequence[Answer]]]
-"""Runs commands on one connection: their answers, errors among them. Raises UpwellError."""
+Ask = Callable[[Sequence[bytes], Sequence[str]], Awaitable[Sequence[Answer]]]
+"""Runs commands on one connection, for which these shards are waited for: their answers, errors among them. Raises
+UpwellError."""
 
 
 class RoutesWatch:
@@ -79,7 +80,7 @@ class RoutesWatch:
         if table is None:
             return
         commands = [each for shard in shards for each in (use(f"{self._keyspace}:{shard}"), query(no_rows_of(table)))]
-        answers = await self._answers([*commands, use(self._keyspace)])
+        answers = await self._answers([*commands, use(self._keyspace)], shards)
         moved = {shard: to for shard, to in self._routes.moved_shards.items() if shard in shards}
         for shard, answer in zip(shards, answers[1::2], strict=False):
             if isinstance(answer, ResultSet):
@@ -92,11 +93,11 @@ class RoutesWatch:
         if moved is not None:
             self._told(moved)
 
-    async def _answers(self, commands: Sequence[bytes]) -> Sequence[Answer]:
+    async def _answers(self, commands: Sequence[bytes], shards: Sequence[str] = ()) -> Sequence[Answer]:
         """None where vtgate does not give all."""
         try:
             async with asyncio.timeout(PATIENCE):
-                return await self._ask(commands)
+                return await self._ask(commands, shards)
         except TimeoutError:
             log.warning("vtgate does not tell where it answers from", seconds=PATIENCE)
         except UpwellError:

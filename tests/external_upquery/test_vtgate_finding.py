@@ -8,11 +8,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from external_upquery.protocol import Answer
+from dataflow.messages import Keyed
 from external_upquery.vtgate_finding import AT_ONCE, MOST, Finding
 from external_upquery.vtgate_places import Key, Places
 from sqltypes.errors import SourceDown
-from tests.external_upquery.test_vtgate_places import answers, places
+from tests.external_upquery.test_vtgate_places import TABLE, answers, places
+
+ROWS = Keyed(TABLE, ("id",), [(1,)])
 
 
 def key(number: int) -> Key:
@@ -20,17 +22,19 @@ def key(number: int) -> Key:
 
 
 class Vtgate:
-    """Answers when it is told to. `asked`: the batches, in the order in which they came."""
+    """Answers when it is told to. `asked`: the batches, in the order in which they came. `found`: what it has told."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, asyncio.Future[bool]]] = []
+        self.found = places()
 
-    async def ask(self, questions: Sequence[bytes]) -> list[Answer]:
+    async def ask(self, keys: Sequence[Key], of: Sequence[Keyed]) -> None:
+        assert of == [ROWS]
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self.asked.append((len(questions), future))
+        self.asked.append((len(keys), future))
         if not await future:
             raise SourceDown("gone")
-        return answers(*("80-" for _ in questions))
+        self.found.told(keys, answers(*("80-" for _ in keys)))
 
     @property
     def under_way(self) -> list[asyncio.Future[bool]]:
@@ -48,17 +52,19 @@ def known(found: Places, number: int) -> bool:
 
 def test_those_of_one_step_are_asked_for_together_and_once() -> None:
     async def scenario() -> None:
-        vtgate, found = Vtgate(), places()
-        finding = Finding(found, vtgate.ask)
-        waiting = [asyncio.ensure_future(finding.find([key(one), key(two)])) for one, two in ((1, 2), (2, 3), (1, 4))]
+        vtgate = Vtgate()
+        finding = Finding(vtgate.ask)
+        waiting = [
+            asyncio.ensure_future(finding.find([key(one), key(two)], ROWS)) for one, two in ((1, 2), (2, 3), (1, 4))
+        ]
         await turns()
         assert [count for count, _ in vtgate.asked] == [4]
-        again = asyncio.ensure_future(finding.find([key(3)]))
+        again = asyncio.ensure_future(finding.find([key(3)], ROWS))
         await turns()
         assert len(vtgate.asked) == 1 and not again.done(), "it is being asked for"
         vtgate.asked[0][1].set_result(True)
         await asyncio.gather(*waiting, again)
-        assert all(known(found, number) for number in (1, 2, 3, 4))
+        assert all(known(vtgate.found, number) for number in (1, 2, 3, 4))
         await finding.close()
 
     asyncio.run(scenario())
@@ -66,18 +72,18 @@ def test_those_of_one_step_are_asked_for_together_and_once() -> None:
 
 def test_an_error_is_not_told_to_who_waits() -> None:
     async def scenario() -> None:
-        vtgate, found = Vtgate(), places()
-        finding = Finding(found, vtgate.ask)
-        waiting = asyncio.ensure_future(finding.find([key(1)]))
+        vtgate = Vtgate()
+        finding = Finding(vtgate.ask)
+        waiting = asyncio.ensure_future(finding.find([key(1)], ROWS))
         await turns()
         vtgate.asked[0][1].set_result(False)
         await waiting
-        assert not known(found, 1)
-        again = asyncio.ensure_future(finding.find([key(1)]))
+        assert not known(vtgate.found, 1)
+        again = asyncio.ensure_future(finding.find([key(1)], ROWS))
         await turns()
         vtgate.asked[1][1].set_result(True)
         await again
-        assert known(found, 1)
+        assert known(vtgate.found, 1)
         await finding.close()
 
     asyncio.run(scenario())
@@ -86,10 +92,10 @@ def test_an_error_is_not_told_to_who_waits() -> None:
 def test_nobody_waits_once_it_is_closed() -> None:
     async def scenario() -> None:
         vtgate = Vtgate()
-        finding = Finding(places(), vtgate.ask)
+        finding = Finding(vtgate.ask)
         waiting = []
         for number in range(AT_ONCE + 1):
-            waiting.append(asyncio.ensure_future(finding.find([key(number)])))
+            waiting.append(asyncio.ensure_future(finding.find([key(number)], ROWS)))
             await turns()
         assert len(vtgate.asked) == AT_ONCE
         await finding.close()
@@ -103,15 +109,15 @@ def test_everybody_is_told_in_the_end(seed: int) -> None:
     rng = random.Random(seed)
 
     async def scenario() -> None:
-        vtgate, found = Vtgate(), places()
-        finding = Finding(found, vtgate.ask)
+        vtgate = Vtgate()
+        finding = Finding(vtgate.ask)
         waiting: list[tuple[list[Key], asyncio.Task[None]]] = []
         for _ in range(200):
             chance = rng.random()
             if chance < 0.5:
                 most = 3 * MOST if rng.random() < 0.02 else 3
                 keys = [key(rng.randrange(2000)) for _ in range(rng.randint(1, most))]
-                waiting.append((keys, asyncio.ensure_future(finding.find(keys))))
+                waiting.append((keys, asyncio.ensure_future(finding.find(keys, ROWS))))
             elif chance < 0.6 and waiting:
                 rng.choice(waiting)[1].cancel()
             elif vtgate.under_way:
@@ -124,7 +130,7 @@ def test_everybody_is_told_in_the_end(seed: int) -> None:
             await turns()
         assert all(task.done() for _, task in waiting)
         assert max(count for count, _ in vtgate.asked) <= MOST
-        found.check_invariants()
+        vtgate.found.check_invariants()
         await finding.close()
 
     asyncio.run(scenario())

@@ -43,7 +43,7 @@ class Vtgate:
         self.shards_answer = asyncio.Event()
         self.shards_answer.set()
 
-    async def ask(self, commands: Sequence[bytes]) -> Sequence[Answer]:
+    async def ask(self, commands: Sequence[bytes], shards: Sequence[str]) -> Sequence[Answer]:
         if commands[0].endswith(use("shop:-80")[4:]):
             await self.shards_answer.wait()
         return [self._answer(command) for command in commands]
