@@ -356,7 +356,7 @@ class Misses:
                     return self._told_ahead(binding, *ahead)
                 with suppress(Behind):
                     if demand.met() or self._opened.held_body(reader, binding, given=False) is None:
-                        if not wait and self._router.pump.would_wait(reader, binding.keys):
+                        if not wait and await self._router.pump.would_wait(reader, binding.keys):
                             return NO_CONNECTION
                         return await self._miss(reader, binding, parameters, text, demand)
                 if not await demand.reached():
