@@ -1,0 +1,38 @@
+"""A proxy before a scripted vtgate, of two real MySQLs, where all is well: what is held is what their servers have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from integration.conftest import OwnMySQL
+from integration.grpc_app import run
+from integration.scripted_vitess import scripted_vitess
+from tests.support.vitess_events import LEFT, RIGHT
+from tests.support.vtgate_sql import UPQUERY, Place
+
+QUERIES = {
+    "by_id": ("SELECT id, n, name FROM item WHERE id = ?", range(24)),
+    "by_n": ("SELECT id, name FROM item WHERE n = ? ORDER BY id", range(6)),
+}
+
+
+def test_answers_are_held_and_kept_current(own_mysql: OwnMySQL, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with scripted_vitess(own_mysql(), own_mysql(), tmp_path) as vitess:
+            for name, (sql, _) in QUERIES.items():
+                await vitess.client.create_cache(sql, name=name)
+            for number in range(3):
+                await vitess.write(LEFT, f"UPDATE item SET n = {number} WHERE id < 8", "DELETE FROM item WHERE id = 10")
+                await vitess.write(RIGHT, f"INSERT INTO item VALUES ({21 + 2 * number}, 3, 'é')")
+                await vitess.caught_up()
+                for name, (sql, keys) in QUERIES.items():
+                    for key in keys:
+                        await vitess.client.cache(name).get(key)
+                        found = await vitess.client.cache(name).get(key)
+                        assert sorted(map(tuple, found)) == await vitess.asked(sql.replace("?", str(key)))
+                        assert found.served == "hit", (name, key, found.why)
+                        assert await vitess.session(sql.replace("?", str(key))) == sorted(map(tuple, found))
+            asked = {one.place for one in vitess.sql.asked if one.own}
+            assert asked >= {*UPQUERY, Place.VINDEX, Place.PLAN}, "each place of the upqueries is known"
+
+    run(scenario)
