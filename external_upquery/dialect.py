@@ -6,7 +6,7 @@ A dialect holds no connection. `Executor` sends what it makes, and gives it the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dataflow.messages import OwnAnswer, UpqueryRequest
@@ -25,7 +25,8 @@ depend."""
 
 
 class Sending(Protocol):
-    """Commands of an upquery, `count` of them, in one piece."""
+    """Commands of an upquery, `count` of them, in one piece. `restoring`: so many of the last ones leave the connection
+    as it was."""
 
     @property
     def packets(self) -> bytes: ...
@@ -33,11 +34,15 @@ class Sending(Protocol):
     @property
     def count(self) -> int: ...
 
+    @property
+    def restoring(self) -> int: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Commands:
     packets: bytes
     count: int
+    restoring: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +54,14 @@ class Asked(Commands):
 
 @dataclass(frozen=True, slots=True)
 class Describing:
-    """Commands, those at `prepared` of COM_STMT_PREPARE. `shards`: which are asked, where there are such."""
+    """Commands, those at `prepared` of COM_STMT_PREPARE. `shards`: which are asked, where there are such. `restoring`:
+    as `Sending` has it."""
 
     packets: bytes
     count: int
     prepared: tuple[int, ...]
     shards: tuple[str, ...] = ()
+    restoring: int = 0
 
 
 class Dialect(Protocol):
@@ -161,7 +168,7 @@ class MysqlDialect:
 
     def read(self, sql: str, database: str, after: GtidSet | None, patience: float) -> Commands:
         packets = passed.commands(sql, after, patience)
-        return Commands(b"".join(packets), len(packets))
+        return Commands(b"".join(packets), len(packets), restoring=2)
 
     def passed(self, sending: Commands, answers: Sequence[Answer]) -> Passed:
         for answer in answers:
@@ -171,7 +178,7 @@ class MysqlDialect:
 
     def describing(self, sql: str) -> Describing:
         packets, at = snapshot.describing(sql)
-        return Describing(b"".join(packets), len(packets), (at,))
+        return Describing(b"".join(packets), len(packets), (at,), restoring=2)
 
     def described(self, sending: Describing, answers: Sequence[Answer]) -> Prepared | SourceError:
         for error in answers:

@@ -173,7 +173,7 @@ class Executor:
 
         job = Job(sending.packets, sending.count, finished, request.database or dialect.database, deadline=deadline)
         job.kind = kind_of(dialect.waits_for(sending))
-        job.largest_row = LARGEST_ROW
+        job.largest_row, job.restoring = LARGEST_ROW, sending.restoring
         self._upqueries[request.id] = job
         self.counters["upqueries"] += 1
         if request.exact:
@@ -214,7 +214,7 @@ class Executor:
         """
         job = self._job((READ_ONLY, query(sql), COMMIT), 3, database, deadline)
         job.kind = kind_of(self._dialect.reached(None))
-        job.read = True
+        job.read, job.restoring = True, 1
         job.answer_limit = answer_limit
         answers = await self._run(job)
         self.counters["passed"] += 1
@@ -244,7 +244,7 @@ class Executor:
         sending = self._dialect.read(sql, database, after, patience)
         job = self._job((sending.packets,), sending.count, database, deadline)
         job.kind = kind_of(self._dialect.waits_for(sending))
-        job.read = True
+        job.read, job.restoring = True, sending.restoring
         answers = await self._run(job)
         self.counters["passed"] += 1
         return self._dialect.passed(sending, answers)
@@ -271,18 +271,19 @@ class Executor:
         return self._dialect.positioned(await self._asked(self._dialect.position(), self._dialect.reached(None)))
 
     async def ask(
-        self, packets: Sequence[bytes], shards: Sequence[str] = (), *, count: int | None = None
+        self, packets: Sequence[bytes], shards: Sequence[str] = (), *, count: int | None = None, restoring: int = 1
     ) -> list[Answer]:
         """The answers to commands that leave the session as it was, errors among them. `shards`: that are waited for.
-        `count`: of commands, where packets have several. Raises SourceDown, DeadlinePassed, Overloaded."""
+        `count`: of commands, where packets have several. `restoring`: so many of the last ones leave it so. Raises
+        SourceDown, DeadlinePassed, Overloaded."""
         deadline = self._loop.time() + QUESTION
         commands = len(packets) if count is None else count
         job = Job(b"".join(packets), commands, _nobody, self._dialect.database, deadline=deadline)
-        job.kind = kind_of(shards)
+        job.kind, job.restoring = kind_of(shards), restoring
         return await self._run(job)
 
     async def _asked(self, packets: Sequence[bytes], shards: Sequence[str] = ()) -> list[Answer]:
-        answers = await self.ask(packets, shards)
+        answers = await self.ask(packets, shards, restoring=len(packets))
         checked(answers, 0)
         return answers
 
@@ -299,7 +300,7 @@ class Executor:
         sending = self._dialect.describing(sql)
         job = self._job((sending.packets,), sending.count, database, deadline)
         job.kind = kind_of(self._dialect.waits_for(sending))
-        job.prepared, job.before_release = sending.prepared, close_statements
+        job.prepared, job.before_release, job.restoring = sending.prepared, close_statements, sending.restoring
         answer = self._dialect.described(sending, await self._run(job))
         if isinstance(answer, SourceError):
             raise answer
@@ -408,8 +409,7 @@ class Executor:
             self._queue.add_first(job)
             self._serve_or_grow()
             return
-        if job.before_release is not None and not isinstance(outcome, UpwellError):
-            job.before_release(connection, outcome)
+        job.release(connection, outcome)
         # First the next request, then the answer: the source works while the answer is taken in.
         self._next(connection)
         self._end(job, outcome)

@@ -18,7 +18,8 @@ Outcome = list[Answer] | UpwellError
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """Commands to run on one connection. `finished` is called once, unless the job is abandoned."""
+    """Commands to run on one connection. `finished` is called once, unless the job is abandoned. `restoring`: so many
+    of the last ones leave the connection as it was."""
 
     packets: bytes
     count: int
@@ -35,8 +36,19 @@ class Job:
     ended: bool = False
     read: bool = False  # of a client: such take a part of the connections at most
     kind: str = ANY  # of the shards that it waits for: such take a part of the connections at most
+    restoring: int = 0
     place: int = 0  # in the queue
     locks: bool = False  # it has a turn to lock, or waits for one
+
+    def release(self, connection: Connection, outcome: Outcome) -> None:
+        """The connection is to be another job's. It is closed where it was not left as it was: it may be in a
+        transaction yet, or at a shard."""
+        if isinstance(outcome, UpwellError):
+            return
+        if self.before_release is not None:
+            self.before_release(connection, outcome)
+        if any(isinstance(answer, SourceError) for answer in outcome[len(outcome) - self.restoring :]):
+            connection.close()
 
 
 def checked(answers: list[Answer], index: int) -> Answer:

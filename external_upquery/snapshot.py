@@ -87,6 +87,7 @@ class Plan:
     `upper`: of the one that tells X; `checks`: of each check.
 
     `lower`: L, where it is known and therefore not asked for. `settled`: of the exact form, the answer that tells O'.
+    `restoring`: so many of the last commands leave the connection as it was.
     """
 
     packets: bytes
@@ -96,6 +97,7 @@ class Plan:
     lower: GtidSet | None = None
     settled: int | None = None
     checks: tuple[int, ...] = ()
+    restoring: int = 0
 
 
 def plan(request: UpqueryRequest) -> Plan:
@@ -106,7 +108,7 @@ def plan(request: UpqueryRequest) -> Plan:
         rows = add(exact, [replace(statement, sql=statement.sql + NOW_OR_NEVER) for statement in statements])
         settled = len(exact) + EXACT_END.index(SETTLED)
         exact += EXACT_END
-        return Plan(b"".join(exact), len(exact), rows, settled + 1, settled=settled)
+        return Plan(b"".join(exact), len(exact), rows, settled + 1, settled=settled, restoring=2)
     packets = [LOWER] if request.lower is None else []
     if len(statements) == 1 and not request.slow and not request.checks:
         rows = add(packets, statements)
@@ -119,7 +121,7 @@ def plan(request: UpqueryRequest) -> Plan:
     packets.append(UPPER)
     rows, checks = add(packets, statements), add(packets, request.checks)
     packets.append(COMMIT)
-    return Plan(b"".join(packets), len(packets), rows, upper, request.lower, checks=checks)
+    return Plan(b"".join(packets), len(packets), rows, upper, request.lower, checks=checks, restoring=1)
 
 
 def describing(sql: str) -> tuple[list[bytes], int]:

@@ -27,7 +27,8 @@ def describing(sql: str, keyspace: str, shard: str) -> Describing:
     packets, at = snapshot.describing(sql)
     own = (use(keyspace), *packets, query(PLANNED + sql))
     commands = (*own, use(f"{keyspace}:{shard}"), *packets, use(keyspace))
-    return Describing(b"".join(commands), len(commands), (1 + at, len(own) + 1 + at), (shard,))
+    at_both = (1 + at, len(own) + 1 + at)
+    return Describing(b"".join(commands), len(commands), at_both, (shard,), restoring=1)
 
 
 def described(sending: Describing, answers: Sequence[Answer]) -> Prepared | SourceError:

@@ -153,10 +153,13 @@ class VtgateDialect:
         return vtgate_snapshot.plan((Statement(sql),), self.database, self._shards(), database=database)
 
     def passed(self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer]) -> Passed:
+        if (error := vtgate_snapshot.spoiled(sending, answers)) is not None:
+            raise error
         (at,) = sending.rows
-        if isinstance(answer := answers[at], SourceError):
-            raise answer
+        answer = answers[at]
         columns, rows = (answer.layout.result_columns, answer.rows) if isinstance(answer, ResultSet) else ((), [])
+        if isinstance(answers[0], SourceError):  # without a transaction it may be what another session was given before
+            return Passed(columns, rows, "")
         try:
             bracket = vtgate_snapshot.bracket_of(sending, answers)
         except (ValueError, TypeError):  # a shard is away that vtgate did not need

@@ -32,6 +32,7 @@ from sqltypes.errors import SourceDown, SourceError
 
 BEGIN = query("BEGIN")
 LOWER = query("SELECT @@server_uuid, @@global.gtid_executed")
+RESTORING = 2  # USE and COMMIT at the end: what is refused there is the next job's transaction, or a shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Plan:
     looked: Looks = NO_LOOKS
     looks: tuple[int, ...] = ()
     statements: tuple[Statement, ...] = ()
+    restoring: int = RESTORING
 
 
 def plan(
@@ -140,6 +142,14 @@ def of_some(bracket: Bracket, position: GtidSet) -> Bracket:
     asked = position.of_servers(bracket.lower, bracket.owned, bracket.executed)
     others = position.difference(asked)
     return Bracket(bracket.history, bracket.lower, bracket.owned, bracket.executed, others)
+
+
+def spoiled(plan: Plan, answers: Sequence[Answer]) -> SourceError | None:
+    """Why the last statement's rows are not the keyspace's: where a USE is refused, a shard was asked."""
+    for answer in answers[plan.lowers[-1] + 1 : plan.rows[-1] + 1]:
+        if isinstance(answer, SourceError):
+            return answer
+    return None
 
 
 def positions(keyspace: str, shards: Sequence[str]) -> list[bytes]:

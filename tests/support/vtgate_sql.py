@@ -19,6 +19,7 @@ before it or within it, a wait, another answer.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import socket
@@ -106,12 +107,14 @@ UPQUERY = tuple(place for place in Place if place.value >= Place.BEGIN.value)
 
 @dataclass(frozen=True)
 class Asked:
-    """`shard`: the session's target, "" for the keyspace. `own`: of Upwell's own connections, not of a client's."""
+    """`shard`: the session's target, "" for the keyspace. `own`: of Upwell's own connections, not of a client's.
+    `session`: its number."""
 
     place: Place
     sql: str
     shard: str
     own: bool
+    session: int = 0
 
 
 class Lost(Exception):
@@ -174,6 +177,7 @@ class SqlHalf:
         self.port = 0
         self._listener: socket.socket | None = None
         self._sessions: dict[Session, threading.Thread] = {}
+        self._numbers = itertools.count(1)
 
     def start(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", self.port))
@@ -186,7 +190,8 @@ class SqlHalf:
                 sock, _ = listener.accept()
             except OSError:
                 return
-            session = Session(self, sock)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as Go does
+            session = Session(self, sock, next(self._numbers))
             thread = threading.Thread(target=session.run, daemon=True)
             self._sessions[session] = thread
             thread.start()
@@ -261,6 +266,7 @@ class SqlHalf:
 class Session:
     vtgate: SqlHalf
     sock: socket.socket
+    number: int
     shard: str = ""  # its target
     begun: set[str] = field(default_factory=set)  # shards with a transaction
     begin: str = ""  # the statement that has begun one
@@ -346,7 +352,7 @@ class Session:
         place = self._place(sql)
         if place in (Place.BEGIN, Place.LOWER, Place.UPPER):
             self.reached = place
-        answer = self.vtgate.note(Asked(place, sql, self.shard, self.own))
+        answer = self.vtgate.note(Asked(place, sql, self.shard, self.own, self.number))
         return self._whole(sql) if answer is None else answer
 
     def _place(self, sql: str) -> Place:
@@ -354,7 +360,7 @@ class Session:
         head = text.split(None, 1)[0]
         if head in ("begin", "start"):
             return Place.BEGIN
-        if head in ("commit", "rollback"):
+        if head == "commit":
             return Place.COMMIT
         if head == "use" and (found := USE.match(text)) is not None:
             if not set(":/").isdisjoint(found[1]):
@@ -454,7 +460,7 @@ class Session:
         return shards[0].recorded(lambda: self._ask(shards[0], text))
 
     def _prepared(self, text: str) -> bytes:
-        self.vtgate.note(Asked(Place.OTHER, text, self.shard, self.own))
+        self.vtgate.note(Asked(Place.OTHER, text, self.shard, self.own, self.number))
         backend = self._backend(self._shard(self.shard) if self.shard else self._first)
         number = backend.prepare(text).id.to_bytes(4, "little")
         found = backend.transcript[-1][1]

@@ -1,0 +1,106 @@
+"""Each error of vtgate's at each command of an upquery: the answer is right, or it is vtgate's own error; nothing stale
+is held, and once the error is over the key is held as ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from integration.conftest import OwnMySQL
+from integration.grpc_app import run
+from integration.scripted_vitess import ScriptedVitess, scripted_vitess
+from tests.support.vitess_events import LEFT, RIGHT
+from tests.support.vtgate_errors import REFUSED
+from tests.support.vtgate_sql import UPQUERY, Asked, Place, Refused, refused
+from tests.support.waiting import until
+from upwell.errors import SourceDown, SourceError
+
+BY_ID = "SELECT id, n, name FROM item WHERE id = ?"
+BY_N = "SELECT id, name FROM item WHERE n = ? ORDER BY id"
+KEYS = 600
+
+
+async def fill(vitess: ScriptedVitess) -> None:
+    """Rows enough that each fault has keys of its own."""
+    for shard, first in ((LEFT, 0), (RIGHT, 1)):
+        keys = range(first + 100, KEYS, 2)
+        await vitess.write(shard, f"INSERT INTO item VALUES {', '.join(f'({key}, {key // 2}, NULL)' for key in keys)}")
+    await vitess.caught_up()
+    await vitess.client.create_cache(BY_ID, name="by_id")
+    await vitess.client.create_cache(BY_N, name="by_n")
+
+
+async def asked(vitess: ScriptedVitess, cache: str, key: int, allowed: Refused | None = None) -> str:
+    """How a read was served, by gRPC: it has the rows that the servers have, or is the error that is allowed."""
+    try:
+        found = await vitess.client.cache(cache).get(key)
+    except SourceError as error:
+        assert allowed is not None and (error.errno, str(error)) == (allowed.errno, allowed.message), error
+        return "error"
+    except SourceDown as error:
+        assert allowed is not None and allowed.message in str(error), error
+        return "error"
+    sql = {"by_id": BY_ID, "by_n": BY_N}[cache].replace("?", str(key))
+    assert sorted(map(tuple, found)) == await vitess.asked(sql), (cache, key, found.served)
+    return f"{found.served} {found.why}".strip()
+
+
+async def right(vitess: ScriptedVitess, cache: str, key: int) -> None:
+    """A session of MySQL's protocol, whose own statements vtgate answers, gets the rows that the servers have."""
+    sql = {"by_id": BY_ID, "by_n": BY_N}[cache].replace("?", str(key))
+    assert await vitess.session(sql) == await vitess.asked(sql), (cache, key)
+
+
+async def healed(vitess: ScriptedVitess, cache: str, key: int) -> None:
+    """Soon: a fill that has begun before may fail yet, and each answer until then is right."""
+
+    async def is_hit() -> bool:
+        return await asked(vitess, cache, key) == "hit"
+
+    await until(is_hit)
+
+
+@pytest.mark.parametrize("where", [*UPQUERY, Place.VINDEX], ids=lambda place: place.name)
+def test_an_error_of_vtgate_is_its_own_and_passes(own_mysql: OwnMySQL, tmp_path: Path, where: Place) -> None:
+    async def scenario() -> None:
+        async with scripted_vitess(own_mysql(), own_mysql(), tmp_path) as vitess:
+            await fill(vitess)
+            met = 0
+            errors = list(REFUSED.values())[:: 1 if where is Place.STATEMENT else 5]  # the others are told by no number
+            for number, error in enumerate(errors):
+                for cache, key in (("by_id", 100 + number), ("by_n", 200 + number)):
+                    with vitess.sql.wrong(where, do=refused(error.errno, error.sqlstate, error.message)) as fault:
+                        await asked(vitess, cache, key, error)
+                        await right(vitess, cache, key)
+                    met += fault.met
+                    await healed(vitess, cache, key)
+            assert met >= len(errors)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("where", [Place.BACK, Place.COMMIT], ids=lambda place: place.name)
+def test_a_connection_that_is_not_as_it_was_is_used_no_more(own_mysql: OwnMySQL, tmp_path: Path, where: Place) -> None:
+    """It may be at a shard, or in a transaction yet."""
+
+    async def scenario() -> None:
+        async with scripted_vitess(own_mysql(), own_mysql(), tmp_path) as vitess:
+            await fill(vitess)
+            of: list[int] = []
+            behind: list[Asked] = []
+
+            def do(asked: Asked) -> None:
+                of.append(asked.session)
+                behind[:] = vitess.sql.asked
+                raise REFUSED["reparent"]
+
+            with vitess.sql.wrong(where, do=do, times=1):
+                await asked(vitess, "by_id", 100, REFUSED["reparent"])
+                await until(lambda: bool(of))
+            for key in range(101, 120):
+                await healed(vitess, "by_id", key)
+            again = [one.place for one in vitess.sql.asked[len(behind) :] if one.session == of[0]]
+            assert again == ([Place.COMMIT] if where is Place.BACK else [])
+
+    run(scenario)
