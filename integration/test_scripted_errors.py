@@ -9,56 +9,11 @@ import pytest
 
 from integration.conftest import OwnMySQL
 from integration.grpc_app import run
-from integration.scripted_vitess import ScriptedVitess, scripted_vitess
-from tests.support.vitess_events import LEFT, RIGHT
+from integration.scripted_vitess import scripted_vitess
+from integration.scripted_vitess_reads import asked, fill, healed, right
 from tests.support.vtgate_errors import REFUSED
-from tests.support.vtgate_sql import UPQUERY, Asked, Place, Refused, refused
+from tests.support.vtgate_sql import UPQUERY, Asked, Place, refused
 from tests.support.waiting import until
-from upwell.errors import SourceDown, SourceError
-
-BY_ID = "SELECT id, n, name FROM item WHERE id = ?"
-BY_N = "SELECT id, name FROM item WHERE n = ? ORDER BY id"
-KEYS = 600
-
-
-async def fill(vitess: ScriptedVitess) -> None:
-    """Rows enough that each fault has keys of its own."""
-    for shard, first in ((LEFT, 0), (RIGHT, 1)):
-        keys = range(first + 100, KEYS, 2)
-        await vitess.write(shard, f"INSERT INTO item VALUES {', '.join(f'({key}, {key // 2}, NULL)' for key in keys)}")
-    await vitess.caught_up()
-    await vitess.client.create_cache(BY_ID, name="by_id")
-    await vitess.client.create_cache(BY_N, name="by_n")
-
-
-async def asked(vitess: ScriptedVitess, cache: str, key: int, allowed: Refused | None = None) -> str:
-    """How a read was served, by gRPC: it has the rows that the servers have, or is the error that is allowed."""
-    try:
-        found = await vitess.client.cache(cache).get(key)
-    except SourceError as error:
-        assert allowed is not None and (error.errno, str(error)) == (allowed.errno, allowed.message), error
-        return "error"
-    except SourceDown as error:
-        assert allowed is not None and allowed.message in str(error), error
-        return "error"
-    sql = {"by_id": BY_ID, "by_n": BY_N}[cache].replace("?", str(key))
-    assert sorted(map(tuple, found)) == await vitess.asked(sql), (cache, key, found.served)
-    return f"{found.served} {found.why}".strip()
-
-
-async def right(vitess: ScriptedVitess, cache: str, key: int) -> None:
-    """A session of MySQL's protocol, whose own statements vtgate answers, gets the rows that the servers have."""
-    sql = {"by_id": BY_ID, "by_n": BY_N}[cache].replace("?", str(key))
-    assert await vitess.session(sql) == await vitess.asked(sql), (cache, key)
-
-
-async def healed(vitess: ScriptedVitess, cache: str, key: int) -> None:
-    """Soon: a fill that has begun before may fail yet, and each answer until then is right."""
-
-    async def is_hit() -> bool:
-        return await asked(vitess, cache, key) == "hit"
-
-    await until(is_hit)
 
 
 @pytest.mark.parametrize("where", [*UPQUERY, Place.VINDEX], ids=lambda place: place.name)

@@ -1,0 +1,62 @@
+"""Connections to vtgate that end at each command of an upquery, or within its answer; a shard that does nothing. What
+is answered is right, nothing stale is held, and when it is over all is held as ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from integration.conftest import OwnMySQL
+from integration.grpc_app import run
+from integration.scripted_vitess import scripted_vitess
+from integration.scripted_vitess_reads import AWAY, asked, fill, healed, right
+from tests.support.vitess_events import LEFT, RIGHT
+from tests.support.vtgate_sql import UPQUERY, Asked, Place, cut, lost
+from tests.support.waiting import until
+
+
+@pytest.mark.parametrize("how", [lost, cut])
+def test_a_connection_ends_anywhere(own_mysql: OwnMySQL, tmp_path: Path, how: Callable[[Asked], bytes | None]) -> None:
+    async def scenario() -> None:
+        async with scripted_vitess(own_mysql(), own_mysql(), tmp_path) as vitess:
+            await fill(vitess)
+            key = 100
+            for where in (*UPQUERY, Place.VINDEX):
+                for cache, times in (("by_id", 1), ("by_id", 1000), ("by_n", 1)):
+                    key += 1
+                    with vitess.sql.wrong(where, do=how, times=times) as fault:
+                        await asked(vitess, cache, key, AWAY)
+                        await right(vitess, cache, key)
+                    assert fault.met or (where, cache) == (Place.VINDEX, "by_n")
+                    await healed(vitess, cache, key)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("where", [Place.LOWER, Place.UPPER], ids=["before", "behind"])
+def test_a_shard_does_nothing_while_the_other_serves(own_mysql: OwnMySQL, tmp_path: Path, where: Place) -> None:
+    async def scenario() -> None:
+        async with scripted_vitess(own_mysql(), own_mysql(), tmp_path) as vitess:
+            await fill(vitess)
+            for key in (101, 103):
+                await healed(vitess, "by_id", key)
+            with vitess.sql.paused(where, shard=RIGHT, times=1000) as pause:
+                waiting = asyncio.create_task(vitess.client.cache("by_id").get(105))
+                await until(pause.reached.is_set)
+                for key in (100, 102):
+                    await healed(vitess, "by_id", key)
+                    await vitess.write(LEFT, f"UPDATE item SET n = 7 WHERE id = {key}")
+                    await vitess.caught_up()
+                    assert await asked(vitess, "by_id", key) == "hit"
+                await vitess.write(RIGHT, "UPDATE item SET n = 8 WHERE id IN (101, 105)")
+                await vitess.caught_up()
+                assert await asked(vitess, "by_id", 101) == "hit"
+                assert not waiting.done()
+            assert [row.n for row in await waiting] in ([52], [8])  # it was asked before that was written
+            for key in (101, 105):
+                await healed(vitess, "by_id", key)
+
+    run(scenario)
