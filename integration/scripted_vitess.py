@@ -49,7 +49,8 @@ class ScriptedVitess:
 
     async def asked(self, sql: str) -> list[tuple[Any, ...]]:
         """What the servers of the shards have, sorted."""
-        return await asyncio.to_thread(self.keyspace.asked, sql)
+        (found,) = await asyncio.to_thread(self.keyspace.asked, sql)
+        return found
 
     async def caught_up(self) -> None:
         """Returns when the proxy has applied all that the shards have committed."""
@@ -59,7 +60,7 @@ class ScriptedVitess:
 
     async def session(self, *statements: str) -> list[tuple[Any, ...]]:
         """The last one's rows, sorted, in a session of its own through the proxy. Raises MySQLError."""
-        return sorted(await asyncio.to_thread(self._session, statements))
+        return sorted(await asyncio.to_thread(self._session, statements), key=repr)
 
     def _session(self, statements: Sequence[str]) -> Sequence[tuple[Any, ...]]:
         with closing(self.connect()) as connection, connection.cursor() as cursor:

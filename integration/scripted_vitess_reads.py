@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from integration.scripted_vitess import ScriptedVitess
 from tests.support.vitess_events import LEFT, RIGHT
 from tests.support.vtgate_sql import Refused
@@ -38,7 +42,7 @@ async def asked(vitess: ScriptedVitess, cache: str, key: int, allowed: Refused |
         assert allowed is not None and allowed.message in str(error), error
         return "error"
     sql = {"by_id": BY_ID, "by_n": BY_N}[cache].replace("?", str(key))
-    assert sorted(map(tuple, found)) == await vitess.asked(sql), (cache, key, found.served)
+    assert sorted(map(tuple, found), key=repr) == await vitess.asked(sql), (cache, key, found.served)
     return f"{found.served} {found.why}".strip()
 
 
@@ -55,3 +59,18 @@ async def healed(vitess: ScriptedVitess, cache: str, key: int) -> None:
         return await asked(vitess, cache, key) == "hit"
 
     await until(is_hit)
+
+
+async def at_rest(vitess: ScriptedVitess, caches: Mapping[str, tuple[str, Iterable[int]]]) -> None:
+    """All is told by now: each answer is what the servers have, is held soon, and is the same then."""
+    await vitess.caught_up()
+    wanted = [(name, key, sql.replace("?", str(key))) for name, (sql, keys) in caches.items() for key in keys]
+    expected = await asyncio.to_thread(vitess.keyspace.asked, *[sql for _, _, sql in wanted])
+    for (name, key, _), rows in zip(wanted, expected, strict=True):
+
+        async def is_hit(name: str = name, key: int = key, rows: list[tuple[Any, ...]] = rows) -> bool:
+            found = await vitess.client.cache(name).get(key)
+            assert sorted(map(tuple, found), key=repr) == rows, (name, key, found.served, found.why)
+            return found.served == "hit"
+
+        await until(is_hit)

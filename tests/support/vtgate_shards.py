@@ -55,13 +55,14 @@ class Committed:
 
 @dataclass
 class Shard:
-    """`held`: nothing more is told of it. `cut`: its transactions into responses. A `server` may become another one."""
+    """`told`: of its history no more than so many transactions are told. `cut`: these into responses. A `server` may
+    become another one."""
 
     name: str
     server: Server
     tables: Sequence[str]
     history: list[Committed] = field(default_factory=list)
-    held: bool = False
+    told: int | None = None
     cut: Cut = whole
     began: GtidSet = field(default_factory=GtidSet.empty)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -75,6 +76,10 @@ class Shard:
     @property
     def position(self) -> GtidSet:
         return self.history[-1].position if self.history else self.began
+
+    @property
+    def tellable(self) -> int:
+        return len(self.history) if self.told is None else min(self.told, len(self.history))
 
     def write(self, *statements: str) -> None:
         """One transaction."""
@@ -144,10 +149,7 @@ class Keyspace:
         self.tables = tables
         self.shards = {name: Shard(name, server, tables) for name, server in servers.items()}
         self.ended: dict[str, Shard] = {}
-
-    @property
-    def held(self) -> bool:
-        return any(shard.held for shard in self.shards.values())
+        self.breaks = 0  # so many streams end with an error, at the next thing that there is to tell
 
     def executed(self) -> GtidSet:
         found = GtidSet.empty()
@@ -155,24 +157,27 @@ class Keyspace:
             found = found.union(shard.executed())
         return found
 
-    def asked(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows that the shards' servers have of it."""
-        found: list[tuple[Any, ...]] = []
+    def asked(self, *statements: str) -> list[list[tuple[Any, ...]]]:
+        """The rows that the shards' servers have of each."""
+        found: list[list[tuple[Any, ...]]] = [[] for _ in statements]
         for shard in self.shards.values():
-            found += shard.server.execute(f"USE {KEYSPACE}", sql)
-        return sorted(found)
+            with closing(shard.server.connect(database=KEYSPACE)) as connection, connection.cursor() as cursor:
+                for rows, statement in zip(found, statements, strict=True):
+                    cursor.execute(statement)
+                    rows += cursor.fetchall()
+        return [sorted(rows, key=repr) for rows in found]  # NULL is like no number
 
     @contextmanager
     def told_late(self, *names: str) -> Iterator[None]:
         """What these shards, or all, commit meanwhile is told afterwards."""
         late = [shard for name, shard in self.shards.items() if name in names or not names]
         for shard in late:
-            shard.held = True
+            shard.told = len(shard.history)
         try:
             yield
         finally:
             for shard in late:
-                shard.held = False
+                shard.told = None
 
     def merge(self, olds: Sequence[str], new: str, server: Server) -> None:
         """The old shards are one from now on, on a server that has their rows. What they told ends with a journal."""
@@ -222,6 +227,9 @@ class Keyspace:
             if not behind:
                 yield response(HEARTBEAT)
                 continue
+            if self.breaks and request.flags.heartbeat_interval:
+                self.breaks -= 1
+                yield Abort(grpc.StatusCode.UNAVAILABLE, "a tablet is not healthy")
             shard, number = behind[0], at[behind[0].name]
             if number is None:
                 at[shard.name] = len(shard.history)
@@ -248,7 +256,7 @@ class Keyspace:
         found = []
         for name, number in at.items():
             shard = self._shard(name)
-            if shard is not None and (number is None or (number < len(shard.history) and not shard.held)):
+            if shard is not None and (number is None or number < shard.tellable):
                 found.append(shard)
         return found
 
