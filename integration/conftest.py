@@ -62,6 +62,16 @@ def own_mysql(server_pool: ServerPool) -> Iterator[OwnMySQL]:
         yield lend
 
 
+@pytest.fixture(scope="module")
+def shard_servers(server_pool: ServerPool) -> Iterator[tuple[Server, Server, Server]]:
+    """Three private servers of a file's own: each test makes shards of them, with a history that begins anew."""
+    with ExitStack() as lent:
+        found = [server_pool.lend() for _ in range(3)]
+        for server in found:
+            lent.callback(server_pool.take_back, server)
+        yield found[0], found[1], found[2]
+
+
 @pytest.fixture
 def database(mysql: Server, request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of an empty database, dropped after the test."""

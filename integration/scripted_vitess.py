@@ -23,6 +23,7 @@ from tests.support.vtgate_sql import SqlHalf
 from tests.support.waiting import until
 from upwell.aio import Client
 
+ShardServers = tuple[Server, Server, Server]
 TABLES = ("CREATE TABLE item (id BIGINT PRIMARY KEY, n INT, name VARCHAR(20))",)
 ROWS = tuple(f"INSERT INTO item VALUES {', '.join(f'({key}, {key % 4}, NULL)' for key in keys)}"
              for keys in (range(0, 20, 2), range(1, 20, 2)))  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 from integration.scripted_vitess import ScriptedVitess
 from tests.support.vitess_events import LEFT, RIGHT
-from tests.support.vtgate_sql import Refused
+from tests.support.vtgate_faults import Refused
 from tests.support.waiting import until
 from upwell.errors import SourceDown, SourceError
 

@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from integration.conftest import OwnMySQL
 from integration.grpc_app import run
-from integration.scripted_vitess import scripted_vitess
+from integration.scripted_vitess import ShardServers, scripted_vitess
 from integration.scripted_vitess_reads import asked, fill, healed, right
 from tests.support.vtgate_errors import REFUSED
-from tests.support.vtgate_sql import UPQUERY, Asked, Place, refused
+from tests.support.vtgate_faults import UPQUERY, Asked, Place, refused
 from tests.support.waiting import until
 
 
 @pytest.mark.parametrize("where", [*UPQUERY, Place.VINDEX], ids=lambda place: place.name)
-def test_an_error_of_vtgate_is_its_own_and_passes(own_mysql: OwnMySQL, tmp_path: Path, where: Place) -> None:
+def test_an_error_of_vtgate_is_its_own_and_passes(shard_servers: ShardServers, tmp_path: Path, where: Place) -> None:
     async def scenario() -> None:
-        async with scripted_vitess(own_mysql(), own_mysql(), tmp_path) as vitess:
+        async with scripted_vitess(*shard_servers[:2], tmp_path) as vitess:
             await fill(vitess)
             met = 0
             errors = list(REFUSED.values())[:: 1 if where is Place.STATEMENT else 5]  # the others are told by no number
@@ -36,11 +35,13 @@ def test_an_error_of_vtgate_is_its_own_and_passes(own_mysql: OwnMySQL, tmp_path:
 
 
 @pytest.mark.parametrize("where", [Place.BACK, Place.COMMIT], ids=lambda place: place.name)
-def test_a_connection_that_is_not_as_it_was_is_used_no_more(own_mysql: OwnMySQL, tmp_path: Path, where: Place) -> None:
+def test_a_connection_that_is_not_as_it_was_is_used_no_more(
+    shard_servers: ShardServers, tmp_path: Path, where: Place
+) -> None:
     """It may be at a shard, or in a transaction yet."""
 
     async def scenario() -> None:
-        async with scripted_vitess(own_mysql(), own_mysql(), tmp_path) as vitess:
+        async with scripted_vitess(*shard_servers[:2], tmp_path) as vitess:
             await fill(vitess)
             of: list[int] = []
             behind: list[Asked] = []

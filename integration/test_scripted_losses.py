@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from integration.conftest import OwnMySQL
 from integration.grpc_app import run
-from integration.scripted_vitess import scripted_vitess
+from integration.scripted_vitess import ShardServers, scripted_vitess
 from integration.scripted_vitess_reads import AWAY, asked, fill, healed, right
 from tests.support.vitess_events import LEFT, RIGHT
-from tests.support.vtgate_sql import UPQUERY, Asked, Place, cut, lost
+from tests.support.vtgate_faults import UPQUERY, Asked, Place, cut, lost
 from tests.support.waiting import until
 
 
 @pytest.mark.parametrize("how", [lost, cut])
-def test_a_connection_ends_anywhere(own_mysql: OwnMySQL, tmp_path: Path, how: Callable[[Asked], bytes | None]) -> None:
+def test_a_connection_ends_anywhere(
+    shard_servers: ShardServers, tmp_path: Path, how: Callable[[Asked], bytes | None]
+) -> None:
     async def scenario() -> None:
-        async with scripted_vitess(own_mysql(), own_mysql(), tmp_path) as vitess:
+        async with scripted_vitess(*shard_servers[:2], tmp_path) as vitess:
             await fill(vitess)
             key = 100
             for where in (*UPQUERY, Place.VINDEX):
@@ -37,9 +38,9 @@ def test_a_connection_ends_anywhere(own_mysql: OwnMySQL, tmp_path: Path, how: Ca
 
 
 @pytest.mark.parametrize("where", [Place.LOWER, Place.UPPER], ids=["before", "behind"])
-def test_a_shard_does_nothing_while_the_other_serves(own_mysql: OwnMySQL, tmp_path: Path, where: Place) -> None:
+def test_a_shard_does_nothing_while_the_other_serves(shard_servers: ShardServers, tmp_path: Path, where: Place) -> None:
     async def scenario() -> None:
-        async with scripted_vitess(own_mysql(), own_mysql(), tmp_path) as vitess:
+        async with scripted_vitess(*shard_servers[:2], tmp_path) as vitess:
             await fill(vitess)
             for key in (101, 103):
                 await healed(vitess, "by_id", key)

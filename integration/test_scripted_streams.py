@@ -18,13 +18,12 @@ from external_upquery import vtgate_snapshot
 from external_upquery.protocol import Answer, ResultSet
 from external_upquery.vtgate_snapshot import Plan, bracket_of
 from gtid_tracker.bracket import Bracket
-from integration.conftest import OwnMySQL
 from integration.grpc_app import run
-from integration.scripted_vitess import ScriptedVitess, scripted_vitess
+from integration.scripted_vitess import ScriptedVitess, ShardServers, scripted_vitess
 from integration.scripted_vitess_reads import BY_ID, BY_N, asked, at_rest
 from tests.support.scripted_vtgate import Step
 from tests.support.vitess_events import HEARTBEAT, LEFT, RIGHT, response
-from tests.support.vtgate_sql import UPQUERY, Place
+from tests.support.vtgate_faults import UPQUERY, Place
 from tests.support.waiting import until
 from upwell.errors import UnknownCache
 from vstream import vitess_pb2 as pb
@@ -110,15 +109,15 @@ async def interleaved(vitess: ScriptedVitess, places: Sequence[Place] = PLACES) 
         await at_rest(vitess, CACHES)
 
 
-def test_writes_at_each_command_of_an_upquery(own_mysql: OwnMySQL, tmp_path: Path) -> None:
+def test_writes_at_each_command_of_an_upquery(shard_servers: ShardServers, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with scripted_vitess(own_mysql(), own_mysql(), tmp_path) as vitess:
+        async with scripted_vitess(*shard_servers[:2], tmp_path) as vitess:
             await interleaved(vitess)
 
     run(scenario)
 
 
-def test_an_upquery_while_half_of_a_transaction_is_told(own_mysql: OwnMySQL, tmp_path: Path) -> None:
+def test_an_upquery_while_half_of_a_transaction_is_told(shard_servers: ShardServers, tmp_path: Path) -> None:
     """The end comes in another response, behind heartbeats: before the upquery goes on, or after it."""
     told = threading.Event()
 
@@ -126,7 +125,7 @@ def test_an_upquery_while_half_of_a_transaction_is_told(own_mysql: OwnMySQL, tmp
         return [response(*events[:-2]), response(HEARTBEAT), told.is_set, response(HEARTBEAT), response(*events[-2:])]
 
     async def scenario() -> None:
-        async with scripted_vitess(own_mysql(), own_mysql(), tmp_path) as vitess:
+        async with scripted_vitess(*shard_servers[:2], tmp_path) as vitess:
             for where in (Place.LOWER, Place.STATEMENT, Place.UPPER):
                 for first in (True, False):
                     await nothing_held(vitess)
@@ -170,10 +169,10 @@ def too_high(plan: Plan, answers: Sequence[Answer]) -> Bracket:
 
 @pytest.mark.parametrize(("mutant", "where"), [(without_one, Place.TO_KEYSPACE), (too_high, Place.UPPER)])
 def test_a_bracket_that_is_wrong_is_found(
-    own_mysql: OwnMySQL, tmp_path: Path, mutant: Callable[[Plan, Sequence[Answer]], Bracket], where: Place
+    shard_servers: ShardServers, tmp_path: Path, mutant: Callable[[Plan, Sequence[Answer]], Bracket], where: Place
 ) -> None:
     async def scenario() -> None:
-        async with scripted_vitess(own_mysql(), own_mysql(), tmp_path, check="false") as vitess:
+        async with scripted_vitess(*shard_servers[:2], tmp_path, check="false") as vitess:
             with patch.object(vtgate_snapshot, "bracket_of", mutant):
                 for _ in range(5):
                     await interleaved(vitess, [where])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from integration.conftest import OwnMySQL
 from integration.grpc_app import run
-from integration.scripted_vitess import scripted_vitess
+from integration.scripted_vitess import ShardServers, scripted_vitess
 from tests.support.vitess_events import LEFT, RIGHT
-from tests.support.vtgate_sql import UPQUERY, Place
+from tests.support.vtgate_faults import UPQUERY, Place
 
 QUERIES = {
     "by_id": ("SELECT id, n, name FROM item WHERE id = ?", range(24)),
@@ -16,9 +15,9 @@ QUERIES = {
 }
 
 
-def test_answers_are_held_and_kept_current(own_mysql: OwnMySQL, tmp_path: Path) -> None:
+def test_answers_are_held_and_kept_current(shard_servers: ShardServers, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with scripted_vitess(own_mysql(), own_mysql(), tmp_path) as vitess:
+        async with scripted_vitess(*shard_servers[:2], tmp_path) as vitess:
             for name, (sql, _) in QUERIES.items():
                 await vitess.client.create_cache(sql, name=name)
             for number in range(3):

@@ -7,7 +7,7 @@ where a message is too large), PERMISSION_DENIED 1045, UNIMPLEMENTED 1235, INTER
 
 from __future__ import annotations
 
-from tests.support.vtgate_sql import Refused
+from tests.support.vtgate_faults import Refused
 
 AT = "target: shop.-80.primary: "
 TABLET = AT + "vttablet: rpc error: code = {} desc = {} (CallerID: root)"

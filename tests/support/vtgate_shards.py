@@ -55,13 +55,14 @@ class Committed:
 
 @dataclass
 class Shard:
-    """`told`: of its history no more than so many transactions are told. `cut`: these into responses. A `server` may
-    become another one."""
+    """`server`: its primary's, which may become another one. `answering`: who is asked in its place; None: nobody else.
+    `told`: of its history no more than so many transactions are told. `cut`: these into responses."""
 
     name: str
     server: Server
     tables: Sequence[str]
     history: list[Committed] = field(default_factory=list)
+    answering: Server | None = None
     told: int | None = None
     cut: Cut = whole
     began: GtidSet = field(default_factory=GtidSet.empty)
@@ -149,7 +150,7 @@ class Keyspace:
         self.tables = tables
         self.shards = {name: Shard(name, server, tables) for name, server in servers.items()}
         self.ended: dict[str, Shard] = {}
-        self.breaks = 0  # so many streams end with an error, at the next thing that there is to tell
+        self.streams = 0  # how often all have been broken off
 
     def executed(self) -> GtidSet:
         found = GtidSet.empty()
@@ -179,6 +180,29 @@ class Keyspace:
             for shard in late:
                 shard.told = None
 
+    def break_streams(self) -> None:
+        """Those that are under way end with an error."""
+        self.streams += 1
+
+    def fail_over(self, name: str, server: Server) -> None:
+        """The shard has another primary from now on. What that lacks is lost."""
+        shard = self.shards[name]
+        with shard.lock:
+            shard.server = server
+            executed = shard.executed()
+            shard.history = [one for one in shard.history if one.position.issubset(executed)]
+            if not shard.history:
+                shard.began = executed
+        self.break_streams()
+
+    def forget(self, name: str) -> None:
+        """The shard's server begins its history anew, with the same rows."""
+        shard = self.shards[name]
+        with shard.lock:
+            shard.server.execute("RESET BINARY LOGS AND GTIDS")
+            shard.history, shard.began = [], shard.executed()
+        self.break_streams()
+
     def merge(self, olds: Sequence[str], new: str, server: Server) -> None:
         """The old shards are one from now on, on a server that has their rows. What they told ends with a journal."""
         shard = Shard(new, server, self.tables)
@@ -189,20 +213,20 @@ class Keyspace:
             participants=[pb.KeyspaceShard(keyspace=KEYSPACE, shard=one) for one in olds],
         )
         for name in olds:
-            old = self.shards.pop(name)
+            old = self.ended[name] = self.shards[name]
             with old.lock:
                 before = old.executed()
-                old.server.execute(f"CREATE DATABASE journal_of_{len(old.history)}")  # takes a GTID
+                old.server.execute(f"CREATE TABLE {KEYSPACE}.resharding_journal (id INT)")  # takes a GTID
                 new_gtids = old.executed().difference(before)
                 ((uuid, bounds),) = new_gtids.intervals.items()
                 old.history.append(Committed(f"{uuid}:{bounds[0]}", old.executed(), journal=told))
-            self.ended[name] = old
-        self.shards[new] = shard
+        self.shards = {new: shard} | {name: one for name, one in self.shards.items() if name not in olds}
 
     # -- VStream ------------------------------------------------------------------------------------------------------
 
     async def stream(self, request: pb.VStreamRequest) -> AsyncIterator[Step]:
         """The answer to a call: what is behind the positions that it names."""
+        streams = self.streams
         interval = request.flags.heartbeat_interval or 1
         at: dict[str, int | None] = {}  # how much of its history has been told; None: not even where it is
         for one in request.vgtid.shard_gtids:
@@ -222,14 +246,13 @@ class Keyspace:
         fields: set[tuple[str, str]] = set()
         journals: set[str] = set()
         while True:
-            yield partial(self._has_more, at, time.monotonic() + interval)
+            yield partial(self._has_more, at, time.monotonic() + interval, streams)
+            if streams != self.streams:
+                yield Abort(grpc.StatusCode.UNAVAILABLE, "a tablet is not healthy")
             behind = self._behind(at)
             if not behind:
                 yield response(HEARTBEAT)
                 continue
-            if self.breaks and request.flags.heartbeat_interval:
-                self.breaks -= 1
-                yield Abort(grpc.StatusCode.UNAVAILABLE, "a tablet is not healthy")
             shard, number = behind[0], at[behind[0].name]
             if number is None:
                 at[shard.name] = len(shard.history)
@@ -246,8 +269,8 @@ class Keyspace:
                     at = {name: number for name, number in at.items() if name not in olds}
                     at |= {one.shard: 0 for one in committed.journal.shard_gtids}
 
-    def _has_more(self, at: Mapping[str, int | None], latest: float) -> bool:
-        return bool(self._behind(at)) or time.monotonic() > latest
+    def _has_more(self, at: Mapping[str, int | None], latest: float, streams: int) -> bool:
+        return streams != self.streams or bool(self._behind(at)) or time.monotonic() > latest
 
     def _shard(self, name: str) -> Shard | None:
         return self.shards.get(name) or self.ended.get(name)
@@ -301,7 +324,8 @@ def _vitess(position: GtidSet) -> str:
 
 
 def hold_rows(server: Server, statements: Sequence[str]) -> None:
-    """Makes the keyspace's tables on a shard's server."""
+    """Makes the keyspace's tables on a shard's server, whose history begins anew."""
+    server.execute("RESET BINARY LOGS AND GTIDS")
     server.execute(f"DROP DATABASE IF EXISTS {KEYSPACE}", f"CREATE DATABASE {KEYSPACE}", f"USE {KEYSPACE}", *statements)
 
 

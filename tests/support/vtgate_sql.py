@@ -13,8 +13,7 @@ It knows its keyspace's tables by nothing but a function that tells on which sha
  `id = 1`, `id IN (1, 2)`, VALUES   | of the shards that these keys are on, rows appended
  any other                          | of all shards, rows appended
 
-A test says what goes wrong, and where (`Place`): an error of vtgate's instead of the answer, an end of the connection
-before it or within it, a wait, another answer.
+A test says what goes wrong, and where (`vtgate_faults.py`).
 """
 
 from __future__ import annotations
@@ -24,10 +23,9 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum, auto
 
 from integration.raw_client import Ended, RawClient
 from proxy.mysql.login_packets import HandshakeResponse, parse_handshake_response
@@ -54,6 +52,7 @@ from proxy.mysql.packets import (
 )
 from tests.support.scripted_mysql import Wire, greeting
 from tests.support.vitess_events import KEYSPACE
+from tests.support.vtgate_faults import Asked, Cut, Faults, Lost, Place, Refused
 from tests.support.vtgate_shards import Keyspace, Shard
 
 VTGATE = (  # what a vtgate of v24 offers, without TLS
@@ -61,7 +60,7 @@ VTGATE = (  # what a vtgate of v24 offers, without TLS
     | CLIENT_PROTOCOL_41
     | CLIENT_TRANSACTIONS
     | CLIENT_SECURE_CONNECTION
-    | 0b111 << 16  # MULTI_STATEMENTS, MULTI_RESULTS (and those of prepared statements)
+    | 0b11 << 16  # MULTI_STATEMENTS, MULTI_RESULTS
     | 1 << 19  # PLUGIN_AUTH
     | 1 << 21  # PLUGIN_AUTH_LENENC_CLIENT_DATA
     | CLIENT_CONNECT_ATTRS
@@ -76,103 +75,18 @@ VALUES = re.compile(r"\bvalues\s*(.*)", re.I | re.S)
 FIRST_VALUES = re.compile(r"\(\s*(\d+)")
 TABLE_OF_PLAN = re.compile(rf"from\s+(?:`?{KEYSPACE}`?\.)?`?(\w+)`?", re.I)
 WRITES = ("insert", "update", "delete", "replace")
-GONE = (
-    "target: {keyspace}.{shard}.primary: vttablet: rpc error: code = Aborted desc = transaction 1700000000: not found"
-)
+GONE = "target: shop.{}.primary: vttablet: rpc error: code = Aborted desc = transaction 1700000000: not found"
 
 
-class Place(Enum):
-    """What a session is about to be told. From BEGIN on: the commands of an upquery, in its order. (Upwell asks for
-    positions by some of these, too.)"""
-
-    LOGIN = auto()
-    SETTING = auto()
-    PLAN = auto()
-    VINDEX = auto()
-    ROWS = auto()
-    WRITE = auto()
-    OTHER = auto()
-    BEGIN = auto()
-    TO_SHARD = auto()
-    LOWER = auto()
-    TO_KEYSPACE = auto()
-    STATEMENT = auto()
-    UPPER = auto()
-    BACK = auto()
-    COMMIT = auto()
-
-
-UPQUERY = tuple(place for place in Place if place.value >= Place.BEGIN.value)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """`shard`: the session's target, "" for the keyspace. `own`: of Upwell's own connections, not of a client's.
-    `session`: its number."""
-
-    place: Place
-    sql: str
-    shard: str
-    own: bool
-    session: int = 0
-
-
-class Lost(Exception):
-    """The connection ends without a word."""
-
-
-@dataclass(frozen=True)
-class Refused(Exception):
-    """vtgate's own error."""
-
-    errno: int
-    sqlstate: str
-    message: str
-
-
-@dataclass(frozen=True)
-class Cut(Exception):
-    """The connection ends in the middle of the answer."""
-
-
-class Pause:
-    """A session waits there until it may go on."""
-
-    def __init__(self) -> None:
-        self.reached, self.over = threading.Event(), threading.Event()
-
-
-@dataclass
-class Fault:
-    """What goes wrong at a place. `shard`: of this target only. `do`: raises Refused, Lost or Cut, waits, or gives
-    another answer; None: the answer is as ever. `clients`: the sessions of clients have it, too."""
-
-    places: tuple[Place, ...]
-    do: Callable[[Asked], bytes | None]
-    shard: str | None = None
-    times: int = 1 << 30
-    clients: bool = False
-    met: int = 0
-
-    def concerns(self, asked: Asked) -> bool:
-        return (
-            asked.place in self.places
-            and (asked.own or self.clients)
-            and (self.shard is None or self.shard == asked.shard)
-            and self.met < self.times
-        )
-
-
-class SqlHalf:
+class SqlHalf(Faults):
     """Serves at 127.0.0.1:`port`. `errors`: what is wrong with it, not with who asks it."""
 
     def __init__(self, keyspace: Keyspace, place: Callable[[int], str]) -> None:
         """`place`: on which shard a key is."""
+        super().__init__()
         self.keyspace, self.place = keyspace, place
-        self.faults: list[Fault] = []
         self.errors: list[BaseException] = []
         self.elsewhere = ""  # the keyspace that answers, where that is another one
-        self.asked: list[Asked] = []
         self.silent_failover = False
         self.port = 0
         self._listener: socket.socket | None = None
@@ -210,45 +124,6 @@ class SqlHalf:
 
     def ended(self, session: Session) -> None:
         self._sessions.pop(session, None)
-
-    @contextmanager
-    def wrong(
-        self, *places: Place, do: Callable[[Asked], bytes | None], shard: str | None = None, times: int = 1 << 30,
-        clients: bool = False,
-    ) -> Iterator[Fault]:  # fmt: skip
-        fault = Fault(places, do, shard, times, clients)
-        self.faults.append(fault)
-        try:
-            yield fault
-        finally:
-            self.faults.remove(fault)
-
-    @contextmanager
-    def paused(
-        self, *places: Place, shard: str | None = None, times: int = 1, clients: bool = False
-    ) -> Iterator[Pause]:
-        """Who comes there waits until the context ends, or `over` is set."""
-        pause = Pause()
-
-        def wait(asked: Asked) -> None:
-            pause.reached.set()
-            pause.over.wait(60)
-
-        with self.wrong(*places, do=wait, shard=shard, times=times):
-            try:
-                yield pause
-            finally:
-                pause.over.set()
-
-    def note(self, asked: Asked) -> bytes | None:
-        self.asked.append(asked)
-        for fault in list(self.faults):
-            if fault.concerns(asked):
-                fault.met += 1
-                found = fault.do(asked)
-                if found is not None:
-                    return found
-        return None
 
     def shards_of(self, sql: str) -> list[Shard]:
         """Those that a statement is sent to."""
@@ -499,7 +374,8 @@ class Session:
 
     def _backend(self, shard: Shard) -> RawClient:
         known = self.backends.get(shard.name)
-        if known is not None and known[1] is shard.server:
+        server = shard.answering or shard.server
+        if known is not None and known[1] is server:
             return known[2]
         if known is not None:
             known[2].close()
@@ -509,7 +385,6 @@ class Session:
                 raise Refused(1317, "70100", GONE.format(shard.name))
             self.begun.discard(shard.name)
         capabilities = 0 if self.eof else CLIENT_DEPRECATE_EOF
-        server = shard.server
         backend = RawClient(
             server.host, server.port, capabilities=capabilities, database=KEYSPACE, collation=self.client.collation
         )
@@ -520,21 +395,6 @@ class Session:
 
 
 # -- answers ----------------------------------------------------------------------------------------------------------
-
-
-def refused(errno: int, sqlstate: str, message: str) -> Callable[[Asked], None]:
-    def do(asked: Asked) -> None:
-        raise Refused(errno, sqlstate, message)
-
-    return do
-
-
-def lost(asked: Asked) -> None:
-    raise Lost
-
-
-def cut(asked: Asked) -> None:
-    raise Cut
 
 
 def _error(error: Refused) -> bytes:
