@@ -27,6 +27,10 @@ FUNCTIONAL = frozenset({
 })  # fmt: skip
 """Types of vindexes by which a value is on one shard for ever. Others look it up in a table, whose rows change."""
 
+PASSING = frozenset({1041, 1053, 1203, 1317, 2006, 2013})
+AWAY = ("no healthy tablet", "is not serving", "NOT_SERVING", "SHUTTING_DOWN", "being resharded", "buffer", "VT14")
+"""What it says, and by which errors, where a shard cannot be asked for a moment. Most have the number 1105."""
+
 
 @dataclass(slots=True)
 class Distributed:
@@ -58,6 +62,10 @@ class VitessSchema:
         read: dict[str, Distributed] = {}
         try:
             return await asyncio.to_thread(self._snapshot, tuple(names), tuple(self._shards()), read, self._away())
+        except SourceError as error:
+            if passes(error):
+                raise SourceDown(f"vtgate's schema cannot be read now: {error.message}") from error
+            raise
         finally:
             for table, distributed in list(read.items()):
                 self._told(table, distributed)
@@ -178,11 +186,18 @@ def _rows(connection: Connection, *statements: str) -> Sequence[tuple[object, ..
 
 
 def _answer(connection: Connection, *statements: str) -> Sequence[tuple[object, ...]] | SourceError:
-    """As `_rows`. Raises SourceDown."""
+    """As `_rows`; what vtgate refuses for good is an answer, too. Raises SourceDown, SourceError."""
     try:
         return _rows(connection, *statements)
     except SourceError as error:
+        if passes(error):
+            raise
         return error
+
+
+def passes(error: SourceError) -> bool:
+    """Whether vtgate refuses it for a moment only, as a shard cannot be asked just then."""
+    return error.errno in PASSING or (error.errno == 1105 and any(word in error.message for word in AWAY))
 
 
 def _only(connection: Connection, *statements: str) -> str:

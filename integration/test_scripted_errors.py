@@ -3,13 +3,15 @@ is held, and once the error is over the key is held as ever."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from integration.grpc_app import run
 from integration.scripted_vitess import ShardServers, scripted_vitess
-from integration.scripted_vitess_reads import asked, fill, healed, right
+from integration.scripted_vitess_reads import BY_ID, asked, fill, healed, right
+from tests.support.vitess_events import LEFT
 from tests.support.vtgate_errors import REFUSED
 from tests.support.vtgate_faults import UPQUERY, Asked, Place, refused
 from tests.support.waiting import until
@@ -58,5 +60,29 @@ def test_a_connection_that_is_not_as_it_was_is_used_no_more(
                 await healed(vitess, "by_id", key)
             again = [one.place for one in vitess.sql.asked[len(behind) :] if one.session == of[0]]
             assert again == ([Place.COMMIT] if where is Place.BACK else [])
+
+    run(scenario)
+
+
+SCHEMA = (Place.LOGIN, Place.SETTING, Place.TO_KEYSPACE, Place.TO_SHARD, Place.PLAN, Place.VSCHEMA)
+
+
+@pytest.mark.parametrize("where", SCHEMA, ids=lambda place: place.name)
+def test_a_table_that_could_not_be_looked_at_is_looked_at_again(
+    shard_servers: ShardServers, tmp_path: Path, where: Place
+) -> None:
+    """What vtgate refuses for a moment is nothing that its VSchema lacks."""
+
+    async def scenario() -> None:
+        async with scripted_vitess(*shard_servers[:2], tmp_path) as vitess:
+            await vitess.client.create_cache(BY_ID, name="by_id")
+            for said in (REFUSED["reparent"], REFUSED["deadline"]):
+                await healed(vitess, "by_id", 4)
+                do = refused(said.errno, said.sqlstate, said.message)
+                with vitess.sql.wrong(where, do=do, clients=where is Place.LOGIN) as fault:
+                    await asyncio.to_thread(vitess.keyspace.shards[LEFT].alter, "ALTER TABLE item COMMENT 'x'")
+                    await until(lambda fault=fault: fault.met > 0)  # type: ignore[misc]
+                    await asked(vitess, "by_id", 4, said)
+                await healed(vitess, "by_id", 4)
 
     run(scenario)

@@ -17,6 +17,7 @@ class Place(Enum):
     LOGIN = auto()
     SETTING = auto()
     PLAN = auto()
+    VSCHEMA = auto()
     VINDEX = auto()
     ROWS = auto()
     WRITE = auto()

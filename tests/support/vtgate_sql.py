@@ -74,6 +74,22 @@ KEYS = re.compile(r"`?\bid`?\s*(?:=\s*(\d+)|in\s*\(\s*(\d+(?:\s*,\s*\d+)*)\s*\))
 VALUES = re.compile(r"\bvalues\s*(.*)", re.I | re.S)
 FIRST_VALUES = re.compile(r"\(\s*(\d+)")
 TABLE_OF_PLAN = re.compile(rf"from\s+(?:`?{KEYSPACE}`?\.)?`?(\w+)`?", re.I)
+PLACES = [
+    (place, re.compile(pattern))
+    for place, pattern in (
+        (Place.BEGIN, "begin|start"),
+        (Place.COMMIT, "commit"),
+        (Place.TO_SHARD, "use .*[:/]"),
+        (Place.TO_KEYSPACE, "use "),
+        (Place.UPPER, ".*gtid_owned"),
+        (Place.LOWER, ".*gtid_executed"),
+        (Place.PLAN, "vexplain"),
+        (Place.VSCHEMA, "show vschema"),
+        (Place.VINDEX, VINDEX.pattern),
+        (Place.SETTING, "set "),
+        (Place.WRITE, "insert|update|delete|replace"),
+    )
+]
 WRITES = ("insert", "update", "delete", "replace")
 GONE = "target: shop.{}.primary: vttablet: rpc error: code = Aborted desc = transaction 1700000000: not found"
 
@@ -232,27 +248,11 @@ class Session:
 
     def _place(self, sql: str) -> Place:
         text = sql.strip().lower()
-        head = text.split(None, 1)[0]
-        if head in ("begin", "start"):
-            return Place.BEGIN
-        if head == "commit":
-            return Place.COMMIT
-        if head == "use" and (found := USE.match(text)) is not None:
-            if not set(":/").isdisjoint(found[1]):
-                return Place.TO_SHARD
-            return Place.BACK if self.reached is Place.UPPER else Place.TO_KEYSPACE
-        if "gtid_owned" in text:
-            return Place.UPPER
-        if "gtid_executed" in text:
-            return Place.LOWER
-        if head == "vexplain":
-            return Place.PLAN
-        if VINDEX.match(text):
-            return Place.VINDEX
-        if head == "set":
-            return Place.SETTING
-        if head in WRITES:
-            return Place.WRITE
+        found = next((place for place, pattern in PLACES if pattern.match(text)), Place.STATEMENT)
+        if found is Place.TO_KEYSPACE and self.reached is Place.UPPER:
+            return Place.BACK
+        if found is not Place.STATEMENT:
+            return found
         if not self._reads_tables(text):
             return Place.OTHER
         return Place.STATEMENT if self.begin and self.reached is Place.LOWER else Place.ROWS
@@ -299,7 +299,7 @@ class Session:
             return f"SELECT '{KEYSPACE}' AS Keyspace, 'true' AS Sharded, 'unmanaged' AS `Foreign Key`, '' AS Comment"
         if lower.startswith("show vschema vindexes"):
             if not self._reads_tables(lower):
-                raise Refused(1105, "HY000", "VT05005: table does not exist in keyspace")
+                raise Refused(1146, "42S02", f"VT05005: table does not exist in keyspace '{KEYSPACE}'")
             return "SELECT 'id' AS Columns, 'hash' AS Name, 'xxhash' AS Type, '' AS Params, '' AS Owner"
         if lower.startswith("show vitess_shards"):
             return " UNION ALL ".join(f"SELECT '{KEYSPACE}/{name}' AS Shards" for name in self.vtgate.keyspace.shards)
