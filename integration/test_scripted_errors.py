@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pymysql
 import pytest
 
 from integration.grpc_app import run
@@ -60,6 +61,23 @@ def test_a_connection_that_is_not_as_it_was_is_used_no_more(
                 await healed(vitess, "by_id", key)
             again = [one.place for one in vitess.sql.asked[len(behind) :] if one.session == of[0]]
             assert again == ([Place.COMMIT] if where is Place.BACK else [])
+
+    run(scenario)
+
+
+def test_a_session_gets_the_error_of_vtgate_itself(shard_servers: ShardServers, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with scripted_vitess(*shard_servers[:2], tmp_path) as vitess:
+            await fill(vitess)
+            for key, said in enumerate(REFUSED.values(), 300):
+                do = refused(said.errno, said.sqlstate, said.message)
+                with vitess.sql.wrong(Place.ROWS, Place.STATEMENT, do=do, clients=True):
+                    for sql in (BY_ID.replace("?", str(key)), f"SELECT id FROM item WHERE id + 0 = {key}"):
+                        with pytest.raises(pymysql.err.MySQLError) as raised:
+                            await vitess.session(sql)
+                        assert raised.value.args == (said.errno, said.message)
+                await right(vitess, "by_id", key)
+                await healed(vitess, "by_id", key)
 
     run(scenario)
 

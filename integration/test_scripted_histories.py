@@ -12,12 +12,14 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pymysql
 import pytest
 
+from gtid_tracker.gtid import GtidSet
 from integration.grpc_app import run
 from integration.scripted_vitess import TABLES, ScriptedVitess, ShardServers, place, scripted_vitess
 from integration.scripted_vitess_reads import BY_ID, BY_N, at_rest
@@ -26,12 +28,13 @@ from tests.support.vitess_events import HEARTBEAT, LEFT, RIGHT, Values, response
 from tests.support.vtgate_errors import REFUSED
 from tests.support.vtgate_faults import UPQUERY, Place, cut, lost, refused
 from tests.support.vtgate_shards import whole
+from tests.support.waiting import until
 from upwell.errors import DeadlinePassed, SourceDown, SourceError
 from vstream import vitess_pb2 as pb
 
-SEEDS, STEPS = int(os.environ.get("HISTORIES", "3")), 80
+SEEDS, STEPS = int(os.environ.get("HISTORIES", "3")), 120
 FIRST = int(os.environ.get("FIRST_HISTORY", "0"))
-KEYS, NUMBERS = range(14), range(5)
+KEYS, NUMBERS = range(8), range(4)
 CACHES = {
     "by_id": (BY_ID, KEYS),
     "by_n": (BY_N, NUMBERS),
@@ -40,7 +43,6 @@ CACHES = {
 SETTINGS: tuple[dict[str, str], ...] = (
     {},
     {"verify_new_caches": "8", "check_sample": "0.3"},
-    {"ahead_fills": "off"},
 )
 
 
@@ -57,7 +59,7 @@ class History:
         self.counted: Counter[str] = Counter()
         self._known: Counter[str] = Counter()
         self._writing = asyncio.Lock()  # what is committed is known a moment later
-        self._under_way: list[tuple[int, bool, ExitStack]] = []
+        self._under_way: list[tuple[int, str, ExitStack]] = []
         self._begun = 0
         self._reading: set[asyncio.Task[None]] = set()
         self.session: pymysql.Connection[Any] | None = None
@@ -92,10 +94,11 @@ class History:
                         self.versions[key].append(after)
             self._known[name] = len(shard.history)
 
-    async def write(self) -> None:
-        shard = self.rng.choice((LEFT, RIGHT))
-        keys = [key for key in KEYS if place(key) == shard]
-        statements = [self._statement(self.rng.choice(keys)) for _ in range(self.rng.randrange(1, 4))]
+    async def write(self, *keys: int) -> None:
+        """One transaction: of these rows, or of any."""
+        shard = place(keys[0]) if keys else self.rng.choice((LEFT, RIGHT))
+        keys = keys or tuple(self.rng.choices([key for key in KEYS if place(key) == shard], k=self.rng.randrange(1, 4)))
+        statements = [self._statement(key) for key in keys]
         async with self._writing:
             await self.vitess.write(shard, *statements)
             self._learn()
@@ -120,10 +123,12 @@ class History:
 
     # -- reads --------------------------------------------------------------------------------------------------------
 
-    async def look(self) -> None:
-        name = self.rng.choice(list(CACHES))
-        key = self.rng.choice(CACHES[name][1])
-        shown, begun, faulty = self.shown[key], self._begun, bool(self._under_way)
+    async def look(self, name: str = "", key: int = -1) -> None:
+        """At any key, where none is given."""
+        name = name or self.rng.choice(list(CACHES))
+        key = key if key >= 0 else self.rng.choice(CACHES[name][1])
+        begun, faulty = self._begun, bool(self._under_way)
+        shown, committed = self.shown[key], len(self.versions[key]) - 1
         try:
             found = await self.vitess.client.cache(name).get(key)
         except (SourceError, SourceDown, DeadlinePassed):
@@ -131,13 +136,15 @@ class History:
             self.counted["errors"] += 1
             return
         self.read[found.served] += 1
+        if name != "by_id":
+            return
         async with self._writing:
             self._learn()
-        if name == "by_id" and found.served != "passed":
-            row = text(tuple(found[0])) if found else None
-            versions = self.versions[key]
-            at = next((at for at in range(shown, len(versions)) if versions[at] == row), None)
-            assert at is not None, ("gone back", key, found.served, row, versions[shown:])
+        row, versions = text(tuple(found[0])) if found else None, self.versions[key]
+        first = committed if found.served == "passed" else shown  # vtgate's own answer has all that is committed
+        at = next((at for at in range(first, len(versions)) if versions[at] == row), None)
+        assert at is not None, ("gone back", key, found.served, row, versions[first:])
+        if found.served != "passed":
             self.shown[key] = max(at, self.shown[key])
 
     def look_meanwhile(self) -> None:
@@ -150,30 +157,52 @@ class History:
 
     # -- faults -------------------------------------------------------------------------------------------------------
 
-    @property
-    def paused(self) -> bool:
-        return any(pauses for _, pauses, _ in self._under_way)
+    def _is_under_way(self, *kinds: str) -> bool:
+        return any(kind in kinds for _, kind, _ in self._under_way)
 
-    def _begin(self, context: AbstractContextManager[Any], pauses: bool = False) -> None:
+    def _begin(self, kind: str, context: AbstractContextManager[Any]) -> None:
         self._begun += 1
         stack = ExitStack()
         stack.enter_context(context)
-        self._under_way.append((self.rng.randrange(1, 8), pauses, stack))
+        self._under_way.append((self.rng.randrange(1, 8), kind, stack))
 
     def fault(self) -> None:
         where = self.rng.sample((*UPQUERY, Place.VINDEX), self.rng.randrange(1, 4))
         error = self.rng.choice(list(REFUSED.values()))
         do = self.rng.choice((lost, cut, refused(error.errno, error.sqlstate, error.message)))
         self.counted["faults"] += 1
-        self._begin(self.vitess.sql.wrong(*where, do=do, times=self.rng.choice((1, 2, 100))))
+        self._begin("fault", self.vitess.sql.wrong(*where, do=do, times=self.rng.choice((1, 2, 100))))
 
     def pause(self) -> None:
         self.counted["pauses"] += 1
-        self._begin(self.vitess.sql.paused(self.rng.choice(UPQUERY), times=self.rng.choice((1, 2))), pauses=True)
+        self._begin("pause", self.vitess.sql.paused(self.rng.choice(UPQUERY), times=self.rng.choice((1, 2))))
         self.look_meanwhile()
 
+    async def race(self) -> None:
+        """A row is written while it is asked for. What of that is told then comes one after the other."""
+        if self._under_way or self._reading:
+            return
+        key, where = self.rng.choice(KEYS), self.rng.choice(UPQUERY)
+        with self.vitess.keyspace.told_late():
+            with self.vitess.sql.paused(where) as pause:
+                reading = asyncio.create_task(self.look("by_id", key))
+                await until(lambda: pause.reached.is_set() or reading.done())
+                for _ in range(self.rng.randrange(1, 4)):
+                    await self.write(key)
+            await reading
+            shard = self.vitess.keyspace.shards[place(key)]
+            while shard.told is not None and shard.told < len(shard.history):
+                shard.told += 1
+                position = shard.history[shard.told - 1].position
+                await until(partial(self._has_come, position))
+                await self.look("by_id", key)
+        self.counted["races"] += 1
+
+    def _has_come(self, position: GtidSet) -> bool:
+        return position.issubset(self.vitess.app.stream.position)
+
     def late(self) -> None:
-        self._begin(self.vitess.keyspace.told_late(*self.rng.choice(((), (LEFT,), (RIGHT,)))))
+        self._begin("late", self.vitess.keyspace.told_late(*self.rng.choice(((), (LEFT,), (RIGHT,)))))
 
     def in_pieces(self) -> None:
         for shard in self.vitess.keyspace.shards.values():
@@ -187,15 +216,28 @@ class History:
                 found.append(response(HEARTBEAT))
         return found
 
+    def tell_one(self) -> None:
+        """Of what is told late."""
+        for shard in self.vitess.keyspace.shards.values():
+            if shard.told is not None:
+                shard.told += 1
+
+    async def make_anew(self) -> None:
+        """A cache, of which nothing is held then."""
+        if not self._reading and not self._is_under_way("fault", "pause"):
+            name = self.rng.choice(list(CACHES))
+            await self.vitess.client.drop_cache(name)
+            await self.vitess.client.create_cache(CACHES[name][0], name=name)
+
     def break_streams(self) -> None:
         self.counted["breaks"] += 1
         self.vitess.keyspace.break_streams()
 
     async def end_some(self, all_of_them: bool = False) -> None:
         left = []
-        for steps, pauses, stack in self._under_way:
+        for steps, kind, stack in self._under_way:
             if steps > 1 and not all_of_them:
-                left.append((steps - 1, pauses, stack))
+                left.append((steps - 1, kind, stack))
             else:
                 stack.close()
         self._under_way = left
@@ -207,11 +249,12 @@ class History:
     async def go_on(self) -> None:
         acts: list[tuple[Callable[[], Awaitable[None] | None], float]] = [
             *((self.write, 8), (self.look, 12), (self.look_meanwhile, 5), (self.write_in_session, 2), (self.late, 2)),
-            *((self.fault, 2), (self.pause, 3), (self.in_pieces, 1), (self.break_streams, 0.3)),
+            *((self.fault, 2), (self.pause, 4), (self.in_pieces, 1), (self.break_streams, 0.3)),
+            *((self.tell_one, 6), (self.make_anew, 4), (self.race, 5)),
         ]
         for _ in range(STEPS):
             (act,) = self.rng.choices(*zip(*acts, strict=True))
-            if self.paused and act in (self.look, self.write_in_session):
+            if self._is_under_way("pause") and act in (self.look, self.write_in_session):
                 act = self.look_meanwhile  # it may wait for what waits
             if (waiting := act()) is not None:
                 await asyncio.wait_for(waiting, 60)
