@@ -181,6 +181,11 @@ def test_shards_are_merged_within_an_upquery(
                 if not late:
                     await vitess.caught_up()
             await reading
+            await read_all(vitess)
+            for key in (3, 4):  # a session sees what it has written, whatever has been told
+                own = BY_ID.replace("?", str(key))
+                found = await vitess.session(f"UPDATE item SET name = 'own' WHERE id = {key}", own)
+                assert found == await vitess.asked(own)
             await vitess.write(MERGED, "UPDATE item SET n = (n + 1) % 4 WHERE id > 5")
             for old in olds:
                 old.told = None

@@ -91,6 +91,10 @@ PLACES = [
     )
 ]
 WRITES = ("insert", "update", "delete", "replace")
+NOT_SERVING = (
+    "target: shop.{}.primary: vttablet: rpc error: code = FailedPrecondition desc ="
+    " operation not allowed in state NOT_SERVING"
+)
 GONE = "target: shop.{}.primary: vttablet: rpc error: code = Aborted desc = transaction 1700000000: not found"
 
 
@@ -358,11 +362,9 @@ class Session:
         return next(iter(self.vtgate.keyspace.shards.values()))
 
     def _shard(self, name: str) -> Shard:
-        """Shards that have ended still have tablets."""
-        keyspace = self.vtgate.keyspace
-        shard = keyspace.shards.get(name) or keyspace.ended.get(name)
-        if shard is None:
-            raise Refused(1105, "HY000", f"target: {KEYSPACE}.{name}.primary: no healthy tablet available")
+        shard = self.vtgate.keyspace.shards.get(name)
+        if shard is None:  # those that were split or merged have tablets, which do not serve
+            raise Refused(1105, "HY000", NOT_SERVING.format(name))
         return shard
 
     def _ask(self, shard: Shard, text: str) -> bytes:
