@@ -283,7 +283,7 @@ class Executor:
         return await self._run(job)
 
     async def _asked(self, packets: Sequence[bytes], shards: Sequence[str] = ()) -> list[Answer]:
-        answers = await self.ask(packets, shards, restoring=len(packets))
+        answers = await self.ask(packets, shards, restoring=min(2, len(packets) - 1))  # of several: USE and COMMIT
         checked(answers, 0)
         return answers
 

@@ -61,3 +61,25 @@ def test_a_shard_does_nothing_while_the_other_serves(shard_servers: ShardServers
                 await healed(vitess, "by_id", key)
 
     run(scenario)
+
+
+def test_vtgate_is_away_and_comes_back(shard_servers: ShardServers, tmp_path: Path) -> None:
+    """Its port for queries only: what is held is kept current meanwhile."""
+
+    async def scenario() -> None:
+        async with scripted_vitess(*shard_servers[:2], tmp_path) as vitess:
+            await fill(vitess)
+            for key in (100, 101):
+                await healed(vitess, "by_id", key)
+            await asyncio.to_thread(vitess.sql.stop)
+            assert await asked(vitess, "by_id", 102, AWAY) == "error"
+            await vitess.write(LEFT, "UPDATE item SET n = 7 WHERE id IN (100, 102)")
+            await until(lambda: vitess.keyspace.executed().issubset(vitess.app.stream.position))
+            for key in (100, 101):
+                assert await asked(vitess, "by_id", key) == "hit"
+            assert await asked(vitess, "by_id", 103, AWAY) == "error"
+            vitess.sql.start()
+            for key in (100, 101, 102, 103):
+                await healed(vitess, "by_id", key)
+
+    run(scenario)
