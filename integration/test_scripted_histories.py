@@ -261,6 +261,10 @@ class History:
             await self.end_some()
         await self.end_some(all_of_them=True)
         await at_rest(self.vitess, CACHES)
+        for cache in self.vitess.app.catalog.caches.values():
+            assert cache.plan is not None
+            doubt = self.vitess.app.catalog.doubts.about(cache.plan.sql, cache.database)
+            assert doubt is None, "what Upwell compares itself is vtgate's own answer, too"
 
 
 def text(row: tuple[Any, ...]) -> Values:
