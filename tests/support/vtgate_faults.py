@@ -113,9 +113,7 @@ class Faults:
             self._faults.remove(fault)
 
     @contextmanager
-    def paused(
-        self, *places: Place, shard: str | None = None, times: int = 1, clients: bool = False
-    ) -> Iterator[Pause]:
+    def paused(self, *places: Place, shard: str | None = None, times: int = 1) -> Iterator[Pause]:
         """Who comes there waits until the context ends, or `over` is set."""
         pause = Pause()
 
