@@ -16,6 +16,7 @@ from tests.support.vitess_events import LEFT
 from tests.support.vtgate_errors import REFUSED
 from tests.support.vtgate_faults import UPQUERY, Asked, Place, refused
 from tests.support.waiting import until
+from upwell.errors import UnsupportedQuery
 
 
 @pytest.mark.parametrize("where", [*UPQUERY, Place.VINDEX], ids=lambda place: place.name)
@@ -102,5 +103,16 @@ def test_a_table_that_could_not_be_looked_at_is_looked_at_again(
                     await until(lambda fault=fault: fault.met > 0)  # type: ignore[misc]
                     await asked(vitess, "by_id", 4, said)
                 await healed(vitess, "by_id", 4)
+
+    run(scenario)
+
+
+def test_a_table_that_the_vschema_lacks_is_refused(shard_servers: ShardServers, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with scripted_vitess(*shard_servers[:2], tmp_path) as vitess:
+            for shard in vitess.keyspace.shards.values():
+                await asyncio.to_thread(shard.alter, "CREATE TABLE lacking (id BIGINT PRIMARY KEY)")
+            with pytest.raises(UnsupportedQuery, match="the VSchema of keyspace shop has no table lacking"):
+                await vitess.client.create_cache("SELECT id FROM lacking WHERE id = ?", name="lacks")
 
     run(scenario)

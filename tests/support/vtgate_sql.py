@@ -303,7 +303,7 @@ class Session:
             return f"SELECT '{KEYSPACE}' AS Keyspace, 'true' AS Sharded, 'unmanaged' AS `Foreign Key`, '' AS Comment"
         if lower.startswith("show vschema vindexes"):
             if not self._reads_tables(lower):
-                raise Refused(1146, "42S02", f"VT05005: table does not exist in keyspace '{KEYSPACE}'")
+                raise Refused(1146, "42S02", f"VT05005: table 'it' does not exist in keyspace '{KEYSPACE}'")
             return "SELECT 'id' AS Columns, 'hash' AS Name, 'xxhash' AS Type, '' AS Params, '' AS Owner"
         if lower.startswith("show vitess_shards"):
             return " UNION ALL ".join(f"SELECT '{KEYSPACE}/{name}' AS Shards" for name in self.vtgate.keyspace.shards)
@@ -315,6 +315,8 @@ class Session:
         named: dict[str, object] = {"Name": self.vtgate.elsewhere or KEYSPACE, "Sharded": True}
         plan: dict[str, object] = {"OperatorType": "Route", "Variant": "Scatter", "Keyspace": named}
         if (table := TABLE_OF_PLAN.search(text)) is not None:
+            if table[1] not in self.vtgate.keyspace.tables:
+                raise Refused(1105, "HY000", f"table {table[1]} not found")
             plan["Query"] = f"select 1 from {table[1]}"
         return json.dumps(plan)
 
