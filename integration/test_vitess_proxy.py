@@ -19,9 +19,9 @@ from external_upquery.upstream import parse_upstream
 from integration.grpc_app import run
 from integration.vitess.cluster import Cluster
 from integration.vitess.proxy import VitessProxy, address, proxy_before
-from integration.vitess.shop import PLAIN, SHARDED, write
+from integration.vitess.shop import PLAIN, SHARDED, SHARDS, write
 from tests.support.waiting import until
-from upwell.errors import SourceError
+from upwell.errors import SourceError, UnsupportedQuery
 
 LONG = 60.0  # seconds: how long a test waits for what should come at once
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
@@ -221,3 +221,20 @@ def test_a_login_ends_while_a_shard_does_nothing(vitess: Cluster) -> None:
     with vitess.held_up(SHARDED, "80-"):
         for _ in range(4):  # one of them tries that shard first
             log_in(upstream).socket.close()
+
+
+def test_a_table_that_the_vschema_lacks_is_refused_with_that_reason(vitess: Cluster, tmp_path: Path) -> None:
+    shards = [f"USE `{SHARDED}:{shard}`" for shard in SHARDS]
+    for target in shards:
+        vitess.execute(SHARDED, target, "CREATE TABLE lacking (id BIGINT PRIMARY KEY)")
+
+    async def scenario() -> None:
+        async with proxy_before(vitess, SHARDED, tmp_path) as proxy:
+            with pytest.raises(UnsupportedQuery, match="the VSchema of keyspace shop has no table lacking"):
+                await proxy.client.create_cache("SELECT id FROM lacking WHERE id = ?", name="lacks")
+
+    try:
+        run(scenario)
+    finally:
+        for target in shards:
+            vitess.execute(SHARDED, target, "DROP TABLE lacking")
