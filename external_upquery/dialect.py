@@ -72,6 +72,10 @@ class Dialect(Protocol):
     @property
     def one_server(self) -> bool: ...
 
+    def spoils(self, error: SourceError) -> bool:
+        """Whether a connection that has given this error may give it again and again, where a new one would not."""
+        ...
+
     @property
     def database(self) -> str: ...
 
@@ -144,6 +148,9 @@ class MysqlDialect:
 
     def __init__(self) -> None:
         self._brackets = BracketReader()
+
+    def spoils(self, error: SourceError) -> bool:
+        return False
 
     def before(self, request: UpqueryRequest) -> None:
         return None

@@ -409,7 +409,7 @@ class Executor:
             self._queue.add_first(job)
             self._serve_or_grow()
             return
-        job.release(connection, outcome)
+        job.release(connection, outcome, self._dialect.spoils)
         # First the next request, then the answer: the source works while the answer is taken in.
         self._next(connection)
         self._end(job, outcome)

@@ -40,14 +40,16 @@ class Job:
     place: int = 0  # in the queue
     locks: bool = False  # it has a turn to lock, or waits for one
 
-    def release(self, connection: Connection, outcome: Outcome) -> None:
+    def release(self, connection: Connection, outcome: Outcome, spoils: Callable[[SourceError], bool]) -> None:
         """The connection is to be another job's. It is closed where it was not left as it was: it may be in a
-        transaction yet, or at a shard."""
+        transaction yet, or at a shard. `spoils`: as `Dialect` has it."""
         if isinstance(outcome, UpwellError):
             return
         if self.before_release is not None:
             self.before_release(connection, outcome)
-        if any(isinstance(answer, SourceError) for answer in outcome[len(outcome) - self.restoring :]):
+        last = len(outcome) - self.restoring
+        errors = [(at, answer) for at, answer in enumerate(outcome) if isinstance(answer, SourceError)]
+        if any(at >= last or spoils(error) for at, error in errors):
             connection.close()
 
 

@@ -16,6 +16,7 @@ from pymysql.connections import Connection
 from external_upquery.login import CUT_OFF, connect
 from external_upquery.schema_source import Name, SchemaSource
 from external_upquery.upstream import Upstream
+from external_upquery.vtgate_errors import passes
 from external_upquery.vtgate_places import Vindex, spelled_apart
 from external_upquery.vtgate_routes import Route, columns_of, question, route_of, vindexes_of
 from sqltypes.errors import SourceDown, SourceError, UnsupportedQuery
@@ -26,10 +27,6 @@ FUNCTIONAL = frozenset({
     "region_json", "reverse_bits", "unicode_loose_md5", "unicode_loose_xxhash", "xxhash",
 })  # fmt: skip
 """Types of vindexes by which a value is on one shard for ever. Others look it up in a table, whose rows change."""
-
-PASSING = frozenset({1041, 1053, 1203, 1317, 2006, 2013})
-AWAY = ("no healthy tablet", "is not serving", "NOT_SERVING", "SHUTTING_DOWN", "being resharded", "buffer", "VT14")
-"""What it says, and by which errors, where a shard cannot be asked for a moment. Most have the number 1105."""
 
 
 @dataclass(slots=True)
@@ -193,11 +190,6 @@ def _answer(connection: Connection, *statements: str) -> Sequence[tuple[object, 
         if passes(error):
             raise
         return error
-
-
-def passes(error: SourceError) -> bool:
-    """Whether vtgate refuses it for a moment only, as a shard cannot be asked just then."""
-    return error.errno in PASSING or (error.errno == 1105 and any(word in error.message for word in AWAY))
 
 
 def _only(connection: Connection, *statements: str) -> str:

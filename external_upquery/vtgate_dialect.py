@@ -9,6 +9,7 @@ from external_upquery import snapshot, vtgate_columns, vtgate_snapshot
 from external_upquery.dialect import Asked, Bracketed, Describing, Position
 from external_upquery.passed import Passed
 from external_upquery.protocol import Answer, Prepared, ResultSet
+from external_upquery.vtgate_errors import passes
 from external_upquery.vtgate_looks import Looking
 from external_upquery.vtgate_places import Key, Places
 from external_upquery.vtgate_routes import Route, Routes
@@ -48,6 +49,9 @@ class VtgateDialect:
         """Is told when vtgate has answered by another route than is known, and the names of tables in the keyspace that
         certainly have another one."""
         self._shards_now, self._clock = shards, clock
+
+    def spoils(self, error: SourceError) -> bool:
+        return passes(error)
 
     def _shards(self) -> tuple[str, ...]:
         self.places.become(self._shards_now())

@@ -13,7 +13,7 @@ from integration.grpc_app import run
 from integration.scripted_vitess import ShardServers, scripted_vitess
 from integration.scripted_vitess_reads import AWAY, asked, fill, healed, right
 from tests.support.vitess_events import LEFT, RIGHT
-from tests.support.vtgate_faults import UPQUERY, Asked, Place, cut, lost
+from tests.support.vtgate_faults import UPQUERY, Asked, Place, Refused, cut, lost
 from tests.support.waiting import until
 
 
@@ -59,6 +59,38 @@ def test_a_shard_does_nothing_while_the_other_serves(shard_servers: ShardServers
             assert [row.n for row in await waiting] in ([52], [8])  # it was asked before that was written
             for key in (101, 105):
                 await healed(vitess, "by_id", key)
+
+    run(scenario)
+
+
+def test_sessions_of_vtgate_that_go_on_asking_a_tablet_that_is_gone(
+    shard_servers: ShardServers, tmp_path: Path
+) -> None:
+    """As v24.0.4's do now and then, where the tablet ended within their transaction: new ones ask the next tablet."""
+    stuck: set[int] = set()
+    ends = asyncio.Event()
+
+    def do(asked: Asked) -> None:
+        if ends.is_set():
+            stuck.add(asked.session)
+        if asked.session in stuck:
+            raise Refused(
+                1105, "HY000", 'target: shop.-80.primary: tablet: cell:"zone1" uid:102 is either down or nonexistent'
+            )
+
+    async def scenario() -> None:
+        async with scripted_vitess(*shard_servers[:2], tmp_path) as vitess:
+            await fill(vitess)
+            with vitess.sql.wrong(Place.LOWER, Place.UPPER, shard=LEFT, do=do) as fault:
+                ends.set()
+                for key in (100, 102, 104):
+                    await asked(vitess, "by_id", key, AWAY)
+                await until(lambda: bool(stuck))
+                ends.clear()
+                for key in (100, 102, 104, 106):
+                    await healed(vitess, "by_id", key)
+                assert fault.met > 1
+            await vitess.caught_up()
 
     run(scenario)
 
