@@ -16,6 +16,7 @@ from dataflow.reader import ReaderNode
 from planner.plan import AnswerArrangement
 from sqltypes.expression import Key
 
+MOST_KEYS = 64  # of one question; of more, all shards are asked
 Shards = tuple[str, ...] | None
 """In the same order for the same ones. (): the source can tell, and has not been asked yet. None: any may have some of
 it."""
@@ -41,10 +42,11 @@ def in_groups(
 
 
 def by_root(shards_of: Callable[[Keyed], Shards]) -> ShardsOf:
-    """Of readers that look nothing up, where it is known on which shards the rows of a key are."""
+    """Of readers that look nothing up, where it is known on which shards the rows of a key are. Nobody looks up where
+    very many keys are."""
 
     def found(reader: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> Shards:
-        rows = root_rows(reader, keys)
+        rows = root_rows(reader, keys) if len(keys) <= MOST_KEYS else None
         return None if rows is None else shards_of(rows)
 
     return found

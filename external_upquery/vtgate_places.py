@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dataflow.messages import Keyed, Statement
+from dataflow.shards import MOST_KEYS
 from external_upquery.protocol import Answer, ResultSet, query
 from sqltypes.schema import INTEGER_TYPES, Table
 from sqltypes.values import sql_literal
 
 REMEMBERED = 200_000  # keys
-MOST_ASKED = 64  # keys of one upquery: of more, all shards are asked
 Key = tuple[str, str]  # the vindex, the value as a literal
 
 
@@ -113,7 +113,7 @@ class Places:
             if keyed is None or (vindex := self._vindexes.get(keyed.table.qualified)) is None:
                 return None
             names = [name.lower() for name in keyed.columns]
-            if len(vindex.columns) != 1 or vindex.columns[0] not in names or len(keyed.values) > MOST_ASKED:
+            if len(vindex.columns) != 1 or vindex.columns[0] not in names or len(keyed.values) > MOST_KEYS:
                 return None
             at = names.index(vindex.columns[0])
             type_ = keyed.table.column(vindex.columns[0]).type
@@ -121,7 +121,7 @@ class Places:
                 if values[at] is None:
                     return None
                 found[vindex.name, sql_literal(values[at], type_)] = None
-        return list(found) if 0 < len(found) <= MOST_ASKED else None
+        return list(found) if 0 < len(found) <= MOST_KEYS else None
 
     def check_invariants(self) -> None:
         """Raises AssertionError. For tests."""

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from dataflow.derivation import Params
 from dataflow.fill import Read
-from dataflow.messages import Changes, Progress, UpqueryAnswer
+from dataflow.messages import Changes, Keyed, Progress, UpqueryAnswer
 from dataflow.messages import UpqueryRequest as Request
 from dataflow.reader import ReaderNode
+from dataflow.shards import MOST_KEYS, by_root
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from sqltypes.expression import Key, Row
@@ -147,3 +148,18 @@ def test_what_the_stream_has_brought_of_a_shard_that_was_not_asked_is_no_reading
     assert request.lower is None
     answer(rig, request, [], all_of(1, 1))
     assert rig.engine.memory.counters["resets"] == 0
+
+
+def test_of_very_many_keys_nobody_looks_on_which_shards_they_are() -> None:
+    """It would take long."""
+    rig = rig_of(ROWS)
+    looked: list[int] = []
+
+    def left(rows: Keyed) -> tuple[str, ...]:
+        looked.append(len(rows.values))
+        return ("left",)
+
+    shards_of = by_root(left)
+    keys: list[tuple[Key, Params]] = [((key,), (key,)) for key in range(MOST_KEYS + 1)]
+    assert shards_of(rig.readers[0], keys[1:]) == ("left",) and looked == [MOST_KEYS]
+    assert shards_of(rig.readers[0], keys) is None and len(looked) == 1

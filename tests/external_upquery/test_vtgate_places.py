@@ -6,9 +6,10 @@ import pytest
 from pymysql.constants import FIELD_TYPE
 
 from dataflow.messages import Keyed, Statement, UpqueryRequest
+from dataflow.shards import MOST_KEYS
 from external_upquery.protocol import Answer, Answers, query
 from external_upquery.vtgate_dialect import VtgateDialect
-from external_upquery.vtgate_places import MOST_ASKED, Places, Vindex, spelled_apart
+from external_upquery.vtgate_places import Places, Vindex, spelled_apart
 from gtid_tracker.gtid import GtidSet
 from sqltypes.schema import Column, SqlType, Table
 from tests.support import mysql_packets as server
@@ -60,7 +61,7 @@ def test_a_key_is_asked_for_once() -> None:
         [keyed(1), Statement("SELECT")],
         [keyed(1, None)],
         [keyed(1, columns=("n",))],
-        [keyed(*range(MOST_ASKED + 1))],
+        [keyed(*range(MOST_KEYS + 1))],
         [keyed()],
         [],
     ],

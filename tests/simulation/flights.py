@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dataflow.engine import Engine
 from dataflow.fill import Read
-from dataflow.messages import UpqueryRequest
+from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from sqltypes.expression import Row
@@ -17,11 +18,13 @@ from tests.simulation.sql_side import Rows
 
 MOST_TRIES = 4  # to lock
 NOTHING = GtidSet.empty()
+Deliver = Callable[[UpqueryAnswer | UpqueryFailed], None]
 
 
 @dataclass(eq=False, slots=True)
 class Flight:
-    """An upquery under way. `stage`: how many of its moments have passed (`Simulation.moments`)."""
+    """An upquery under way. `stage`: how many of its moments have passed (`Simulation.moments`). `deliver`: who is told
+    of its answer, where that is not the engine."""
 
     request: UpqueryRequest
     sent: int  # the answers that had come before it was sent
@@ -37,6 +40,8 @@ class Flight:
     tries: int = 0  # to lock
     seen: Rows = field(default_factory=dict)  # what the snapshot was
     seen_gtids: GtidSet = NOTHING
+    own: list[list[Row]] = field(default_factory=list)  # what the request's checks gave
+    deliver: Deliver | None = None
 
     def ask(self, moment: str, source: Source) -> None:
         """What the source says of its transactions at one of the upquery's moments."""

@@ -3,10 +3,10 @@ made of what the shards say, where the stream goes on with other shards, and in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from dataflow.engine import Engine
-from dataflow.messages import Progress
+from dataflow.messages import Progress, UpqueryRequest
 from dataflow.source_history import SourceHistory
 from gtid_tracker.bracket import NOTHING, Bracket
 from gtid_tracker.gtid import GtidSet
@@ -39,19 +39,19 @@ def as_if_one_had_answered(self: Sharded, flight: ShardedFlight) -> GtidSet | No
     return others_of(self, flight)
 
 
-def last_is_asked_too_soon(self: Sharded, shards: Iterable[Shard]) -> list[str]:
+def last_is_asked_too_soon(self: Sharded, request: UpqueryRequest, shards: Sequence[Shard]) -> list[str]:
     """What it owns and has executed, before the statement is run there."""
-    last = list(shards)[-1].name
+    last = shards[-1].name
     early = [f"owned of {last}", f"executed of {last}"]
-    moments = [moment for moment in in_order(self, shards) if moment not in early]
+    moments = [moment for moment in in_order(self, request, shards) if moment not in early]
     at = moments.index(f"snapshot of {last}")
     return [*moments[:at], *early, *moments[at:]]
 
 
-def last_is_asked_too_late(self: Sharded, shards: Iterable[Shard]) -> list[str]:
+def last_is_asked_too_late(self: Sharded, request: UpqueryRequest, shards: Sequence[Shard]) -> list[str]:
     """What it had executed, behind the statement."""
-    late = f"lower of {list(shards)[-1].name}"
-    moments = [moment for moment in in_order(self, shards) if moment != late]
+    late = f"lower of {shards[-1].name}"
+    moments = [moment for moment in in_order(self, request, shards) if moment != late]
     at = moments.index(late.replace("lower", "snapshot")) + 1
     return [*moments[:at], late, *moments[at:]]
 

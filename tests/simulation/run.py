@@ -23,8 +23,8 @@ from tests.simulation.queries import QUERIES
 from tests.simulation.rest import rest
 from tests.simulation.schedule import Schedule
 from tests.simulation.script import Script, Setup, shrunk
-from tests.simulation.sharded import Sharded
 from tests.simulation.sharded_schedule import ShardedSchedule
+from tests.simulation.sharded_trials import ShardedTrials, ShardedTrialSchedule
 from tests.simulation.simulation import Results, Simulation
 from tests.simulation.trials import Trials, TrialSchedule, ViewSchedule
 
@@ -33,6 +33,7 @@ SCHEDULES_PER_JOB = 20
 TRIALS_EVERY = 4  # seeds
 VIEWS_EVERY = 12  # likewise those in which views are replaced
 SHARDS_EVERY = 5  # likewise those of several shards
+BOTH_EVERY = 10  # likewise those of several shards with comparisons
 SOURCES = Path(__file__).parents[2] / "dataflow"
 FOUND = Path("build")  # where failing scripts are put
 # A rule's counter that stays at zero: what no schedule can bring about.
@@ -103,12 +104,12 @@ def run(seeds: Sequence[int], steps: int = STEPS_PER_SCHEDULE, alter: float = 0.
 
 
 def simulation_of(setup: Setup, alter: Altering | None = None) -> Simulation:
-    return Sharded(setup, alter) if setup.shards else Trials(setup, alter)
+    return ShardedTrials(setup, alter) if setup.shards else Trials(setup, alter)
 
 
 def schedules(seed: int) -> list[Schedule]:
-    """Of one seed: of some a second one, in which caches earn their trust, a third, in which views are replaced, and a
-    fourth, of a source of several shards."""
+    """Of one seed: of some a second one, in which caches earn their trust, a third, in which views are replaced, a
+    fourth, of a source of several shards, and a fifth, in which caches earn their trust before such a source."""
     found = [Schedule(seed)]
     if seed % TRIALS_EVERY == 0:
         found.append(TrialSchedule(seed))
@@ -116,6 +117,8 @@ def schedules(seed: int) -> list[Schedule]:
         found.append(ViewSchedule(seed))
     if seed % SHARDS_EVERY == 0:
         found.append(ShardedSchedule(seed))
+    if seed % BOTH_EVERY == 0:
+        found.append(ShardedTrialSchedule(seed))
     return found
 
 

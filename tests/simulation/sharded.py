@@ -3,7 +3,8 @@
 The stream brings each shard's transactions in their order; in what order it brings those of several shards is the
 schedule's choice, and one may stand still. An upquery is asked of the shards that have its keys, or of all. Of each it
 reads gtid_executed before anything else, then a snapshot, then gtid_owned and gtid_executed: each at a moment of its
-own. Its bracket is the union (`external_upquery/vtgate_snapshot.py`).
+own, in the order of `external_upquery/vtgate_snapshot.py`, where the first rows that are read open the snapshot. Its
+bracket is the union.
 
 In a reshard the old shards' binlogs end with a journal. vtgate goes on with the new shards once it has read all of
 these; that is a Gap, and the position is from then on that of the shards which are followed. Until then upqueries may
@@ -19,6 +20,7 @@ from dataflow.derivation import Params
 from dataflow.messages import Gap, Restarted, UpqueryRequest
 from dataflow.reader import ReaderNode
 from dataflow.shards import Shards
+from external_upquery import vtgate_snapshot
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from sqltypes.expression import Key, Row
@@ -29,7 +31,7 @@ from tests.simulation.script import Setup
 from tests.simulation.shards import Partition, Shard, ShardedSource, groups_asked, together, union
 from tests.simulation.simulation import Results, Simulation
 from tests.simulation.source import Commit
-from tests.simulation.sql_side import Rows, State
+from tests.simulation.sql_side import DATABASE, Rows, State
 
 Readings = dict[str, GtidSet]  # by the shard's name
 
@@ -63,9 +65,10 @@ class ShardFeed(Feed):
 
 @dataclass(eq=False, slots=True)
 class ShardedFlight(Flight):
-    """`shards`: those that are asked. `others`: of its bracket."""
+    """`shards`: those that are asked, `moments` of each of them. `others`: of its bracket."""
 
     shards: list[Shard] = field(default_factory=list)
+    moments: tuple[str, ...] = ()
     lowers: Readings = field(default_factory=dict)
     owneds: Readings = field(default_factory=dict)
     executeds: Readings = field(default_factory=dict)
@@ -129,6 +132,8 @@ class Sharded(Simulation):
             if asked is None:
                 return None
             groups |= asked
+        if not groups:
+            return None
         names = tuple(shard.name for shard in self.known if shard.groups & groups)
         return names if len(names) < len(self.known) else None
 
@@ -136,7 +141,7 @@ class Sharded(Simulation):
         """The proxy looks which shards there are."""
         self.known = list(self.source.shards)
 
-    def _sent(self, request: UpqueryRequest) -> Flight:
+    def _flight(self, request: UpqueryRequest) -> Flight:
         request.lower, request.exact = None, False
         return ShardedFlight(request, self.told.answers)
 
@@ -150,10 +155,15 @@ class Sharded(Simulation):
             servers = frozenset((one.name, one.server.incarnation) for one in found)
             flight.incarnation = self._incarnations.setdefault(servers, len(self._incarnations))
             self.began[flight.incarnation] = max(self.exchanged.get(one.name, float("-inf")) for one in found)
-        return tuple(self.in_order(flight.shards))
+            flight.moments = tuple(self.in_order(flight.request, flight.shards))
+        return flight.moments
 
-    def in_order(self, shards: Iterable[Shard]) -> Iterable[str]:
-        return [f"{moment} of {shard.name}" for moment in self.moments for shard in shards]
+    def in_order(self, request: UpqueryRequest, shards: Sequence[Shard]) -> Iterable[str]:
+        names = [shard.name for shard in shards]
+        sent = vtgate_snapshot.plan(request.statements, DATABASE, names, request.checks)
+        behind = sent.uppers[0]
+        at = {"lower": sent.lowers[0], "snapshot": min(sent.rows + sent.checks), "owned": behind, "executed": behind}
+        return [f"{moment} of {name}" for moment in sorted(self.moments, key=at.__getitem__) for name in names]
 
     def _reach(self, flight: Flight, moment: str) -> bool:
         assert isinstance(flight, ShardedFlight)
@@ -161,7 +171,6 @@ class Sharded(Simulation):
         shard = next(shard for shard in flight.shards if shard.name == name)
         if self.refuses and shard not in self.source.shards:
             self.counts["shards that are no more"] += 1
-            self.flights.remove(flight)
             self.do_learn()
             self._fail(flight)
             return False
@@ -190,7 +199,7 @@ class Sharded(Simulation):
             flight.results = [self._asked.query(statement.sql, types) for types, statement in pairs]
         return True
 
-    def _answer(self, flight: Flight) -> None:
+    def _enclose(self, flight: Flight) -> None:
         assert isinstance(flight, ShardedFlight)
         flight.others = self.others(flight)
         if flight.others is not None:
@@ -199,7 +208,6 @@ class Sharded(Simulation):
             rest = set(range(self.source.groups)) - asked
             flight.seen = together((flight.seen, self.source.rows_of(self.at_position.rows, rest)))
             flight.seen_gtids = flight.seen_gtids.union(flight.others)
-        super()._answer(flight)
 
     def others(self, flight: ShardedFlight) -> GtidSet | None:
         """What the stream has brought of the shards that were not asked. Where it does not follow yet who was asked,
@@ -313,10 +321,9 @@ class Sharded(Simulation):
         self.source.incarnation += 1
         self.exchanged[shard.name] = self.clock
         self._read_again(shard)
-        for flight in list(self.flights):
+        for flight in self.under_way():
             assert isinstance(flight, ShardedFlight)
-            if shard in flight.shards and 0 < flight.stage < len(self._moments(flight)):
-                self.flights.remove(flight)
+            if shard in flight.shards:
                 self._fail(flight)
         self.counts["failovers"] += 1
 

@@ -49,6 +49,8 @@ class ShardedSchedule(Schedule):
     def action(self, simulation: Simulation) -> Action:
         rng = self._sharding
         assert isinstance(simulation, Sharded)
+        if not simulation.desk.caches:
+            return super().action(simulation)
         soon = self._reshards and not self._soon
         if soon and rng.random() < RESHARDED:
             return self._reshard(simulation)

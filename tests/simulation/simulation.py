@@ -162,10 +162,16 @@ class Simulation(Following):
         self.began[self.source.incarnation] = self.clock
         if same:  # whoever answers comes back later than what it had sent arrives, or does not
             self.feeds[0].cut()
-        for flight in [flight for flight in self.flights if 0 < flight.stage < len(self._moments(flight))]:
-            self.flights.remove(flight)
+        for flight in self.under_way():
             self._fail(flight)
         self.counts["failovers"] += 1
+
+    def under_way(self) -> list[Flight]:
+        """The upqueries that are being run."""
+        return [flight for flight in self.flights if self._runs(flight)]
+
+    def _runs(self, flight: Flight) -> bool:
+        return 0 < flight.stage < len(self._moments(flight))
 
     # -- caches and memory -------------------------------------------------------------------------------------------
 
@@ -211,10 +217,11 @@ class Simulation(Following):
 
     def do_fail_upquery(self, at: int) -> None:
         if self.flights:
-            flight = self.flights.pop(at % len(self.flights))
+            flight = self.flights[at % len(self.flights)]
             self._fail(flight, REFUSED if flight.request.id % 2 else LOST)
 
     def _fail(self, flight: Flight, error: UpwellError = LOST) -> None:
+        self.flights.remove(flight)
         fill = self.engine._fills.get(flight.request.id)
         effects = self.engine.on_failed(UpqueryFailed(flight.request.id, error))
         if fill is not None and error is REFUSED:
@@ -237,7 +244,7 @@ class Simulation(Following):
             flight.server, flight.incarnation = self.source.server, self.source.incarnation
         moments = self._moments(flight)
         if flight.stage == len(moments):
-            self.flights.remove(flight)
+            self._enclose(flight)
             self._answer(flight)
             return
         moment = moments[flight.stage]
@@ -269,7 +276,11 @@ class Simulation(Following):
                 break
         return len(flight.results) == len(statements)
 
+    def _enclose(self, flight: Flight) -> None:
+        """It has all that its bracket is made of."""
+
     def _answer(self, flight: Flight) -> None:
+        self.flights.remove(flight)
         bracket = self.bulk.bracket(flight)
         flight.lower = bracket.lower
         if self._alter is not None:
@@ -422,4 +433,7 @@ class Simulation(Following):
 
     def _sent(self, request: UpqueryRequest) -> Flight:
         request.exact = request.exact or request.id % EXACT_EVERY == 0
+        return self._flight(request)
+
+    def _flight(self, request: UpqueryRequest) -> Flight:
         return Flight(request, self.told.answers)

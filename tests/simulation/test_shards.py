@@ -40,10 +40,10 @@ ONE_KEY: dict[str, Parameters] = {
 
 
 @contextmanager
-def one_stands_still(*caches: str) -> Iterator[Sharded]:
+def one_stands_still(*caches: str, kind: type[Sharded] = Sharded) -> Iterator[Sharded]:
     """Both shards have committed much, and the stream brings nothing of one of them. A scatter has told how far that
     is."""
-    simulation = Sharded(replace(SETUP, caches=(*caches, "top")))
+    simulation = kind(replace(SETUP, caches=(*caches, "top")))
     try:
         for number in range(1, 6):
             rows = (("a", number, (number, number % 2, 1, 1, number)), ("a", 6, (6, 0, number % 3, 1, number)))

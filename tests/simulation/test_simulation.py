@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.queries import QUERIES, query
-from tests.simulation.run import SHARDS_EVERY, TRIALS_EVERY, VIEWS_EVERY, campaign, failure, script_of, silent
+from tests.simulation.run import (
+    BOTH_EVERY,
+    SHARDS_EVERY,
+    TRIALS_EVERY,
+    VIEWS_EVERY,
+    campaign,
+    failure,
+    script_of,
+    silent,
+)
 from tests.simulation.script import Script, Setup, shrunk
 from tests.simulation.sql_side import Rows
 
@@ -20,7 +29,7 @@ RARE = {"rows_not_read", "evaluation_failed", "spelling_underflow", "two_rows_of
 def test_no_read_is_wrong_under_any_schedule() -> None:
     ran = campaign(1, SCHEDULES)
     assert ran.failed is None
-    more = sum(SCHEDULES // every for every in (TRIALS_EVERY, VIEWS_EVERY, SHARDS_EVERY))
+    more = sum(SCHEDULES // every for every in (TRIALS_EVERY, VIEWS_EVERY, SHARDS_EVERY, BOTH_EVERY))
     assert len(ran.schedules) == SCHEDULES + more
     assert len(ran.graphs) > SCHEDULES
     assert set(silent(ran.counts)) <= RARE, "a rule that no schedule needed"

@@ -31,20 +31,19 @@ from planner.plan import Caution
 from proxy.comparison import Comparer, Comparison, Outcome, marks_of
 from proxy.fill_check import FillCheck
 from proxy.long_sql import substituted
-from sqltypes.errors import SourceDown
+from sqltypes.errors import UpwellError
 from sqltypes.expression import Row
-from sqltypes.schema import Relation, ResultColumn, SchemaSnapshot
+from sqltypes.schema import Relation, ResultColumn, SchemaSnapshot, SqlType
 from tests.simulation.checks import Wrong
 from tests.simulation.desk import packed, unpacked
-from tests.simulation.flights import Asked, Flight
+from tests.simulation.flights import Asked, Deliver, Flight
 from tests.simulation.queries import QUERIES, Parameters, Query, query
 from tests.simulation.schedule import Schedule
 from tests.simulation.script import Setup
-from tests.simulation.simulation import Results, Simulation
+from tests.simulation.simulation import LOST, Results, Simulation
 from tests.simulation.source import VIEW, ModelSource
-from tests.simulation.sql_side import DATABASE, TABLES
+from tests.simulation.sql_side import DATABASE, TABLES, State
 
-Deliver = Callable[[UpqueryAnswer | UpqueryFailed], None]
 FIRST_VIEW = 1_000_000  # numbers of transactions that no schedule comes to
 
 
@@ -68,19 +67,18 @@ class AtOnce(Comparison):
 
 
 class Trials(Simulation):
-    """`found`: the caches that have lost their trust, and how often. `own_in_snapshot`: a client's own text is run in
-    the upquery's snapshot."""
+    """`found`: the caches that have lost their trust, and how often. `asides`: what is asked for comparisons; each has
+    the moments of any upquery. `own_in_snapshot`: a client's own text is run in the upquery's snapshot."""
 
     planted = False
     own_in_snapshot = True
 
     def __init__(self, setup: Setup, alter: Callable[[Results], None] | None = None) -> None:
         super().__init__(setup, alter)
-        self.asides: list[tuple[Flight, Deliver, str]] = []  # what is asked for comparisons, and for which query
+        self.asides: list[Flight] = []
         self.found: dict[str, int] = {}
         self.comparer = Comparer(self.engine, self._submit, lambda: self.followed, lambda: self.clock)
-        self._asking = ""
-        self._own: dict[int, tuple[OwnAnswer, ...]] = {}
+        self._types: dict[str, tuple[SqlType, ...]] = {}  # of the columns of each text
 
     # -- fills -------------------------------------------------------------------------------------------------------
 
@@ -128,7 +126,7 @@ class Trials(Simulation):
         if not binding.keys or named.reader.answer(binding.keys) is not None:
             self.do_compare(name, parameters)
             return
-        text = substituted(query(name).sql, parameters)
+        text = self._text(name, query(name).sql, parameters)
         evict = self.found.get(name)
         check = None if evict else FillCheck(text, named, named.reader, binding, parameters, packed, self._on_check)
         super().read(name, parameters, None, check)
@@ -139,24 +137,29 @@ class Trials(Simulation):
     def _on_check(self, check: FillCheck, finding: Finding) -> None:
         self.counts[f"fill {finding.value}"] += 1
 
+    def _text(self, name: str, sql: str, parameters: Parameters) -> str:
+        text = substituted(sql, parameters)
+        self._types[text] = query(name).types
+        return text
+
     def _run(self, flight: Flight) -> bool:
         if not super()._run(flight):
             return False
-        fill = self.engine._fills.get(flight.request.id)
-        if fill is not None and fill.checks and self.own_in_snapshot:
-            self._own[flight.request.id] = self._own_now(flight)
+        if flight.request.checks:
+            flight.own = self._rows_of_texts(flight, self.shown(flight))
         return True
 
-    def _own_now(self, flight: Flight) -> tuple[OwnAnswer, ...]:
-        fill = self.engine._fills.get(flight.request.id)
-        if fill is None:
-            return ()
-        types = [(check.sql, query(check.cache.name).types) for check, _ in fill.checks if isinstance(check, FillCheck)]
-        return tuple(OwnAnswer(self.source.visible.query(sql, types_)) for sql, types_ in types)
+    def shown(self, flight: Flight) -> State:
+        """What the snapshot that it has just taken shows to clients' own texts."""
+        return self.source.visible
+
+    def _rows_of_texts(self, flight: Flight, state: State) -> Results:
+        return [state.query(check.sql, self._types[check.sql]) for check in flight.request.checks]
 
     def _own_answers(self, flight: Flight) -> tuple[OwnAnswer, ...]:
-        own = self._own.pop(flight.request.id, ()) if self.own_in_snapshot else self._own_now(flight)
-        return tuple(OwnAnswer(self._by_views_of_now(answer.rows)) for answer in own)
+        in_snapshot = self.own_in_snapshot or flight.deliver is not None
+        own = flight.own if in_snapshot else self._rows_of_texts(flight, self.source.visible)
+        return tuple(OwnAnswer(self._by_views_of_now(rows)) for rows in own)
 
     def _by_views_of_now(self, rows: list[Row]) -> list[Row]:
         """What a client's own text has: MySQL takes its views as they are, whatever the snapshot is. (Once the stream
@@ -184,40 +187,49 @@ class Trials(Simulation):
         self.desk.keep_limit()
         if marks is None:
             return
-        self._asking = name
         self.comparer.start(
             AtOnce(
                 named, named.reader, binding, opened.is_whole(binding), 0, parameters,
-                substituted(named.sql, parameters), self.position, marks, self.clock, self._on_compared,
+                self._text(name, named.sql, parameters), self.position, marks, self.clock, self._on_compared,
             )
         )  # fmt: skip
 
     def _submit(self, request: UpqueryRequest, deliver: Deliver, deadline: float) -> None:
-        self.asides.append((Flight(request, self.told.answers), deliver, self._asking))
+        flight = self._flight(request)
+        flight.deliver = deliver
+        self.asides.append(flight)
 
     def do_aside(self, at: int, moments: int) -> None:
         """The next moments of what is asked for a comparison."""
-        if not self.asides:
+        if self.asides:
+            flight = self.asides[at % len(self.asides)]
+            for _ in range(moments):
+                if flight in self.asides:
+                    self._go_on(flight)
+
+    def _answer(self, flight: Flight) -> None:
+        if flight.deliver is None:
+            super()._answer(flight)
             return
-        flight, deliver, name = self.asides[at % len(self.asides)]
-        for _ in range(moments):
-            if flight.stage == len(self.moments):
-                self.asides.remove((flight, deliver, name))
-                own = tuple(OwnAnswer(self._by_views_of_now(rows)) for rows in flight.results)
-                results: Results = [[] for _ in flight.request.statements]
-                began = self.began.get(flight.incarnation, float("-inf"))
-                bracket = flight.bracket()
-                deliver(UpqueryAnswer(flight.request.id, bracket, tuple(results), 0.0, began, checks=own))
-                return
-            if self.moments[flight.stage] == "snapshot":
-                texts = [check.sql for check in flight.request.checks]
-                flight.results = [self.source.visible.query(text, query(name).types) for text in texts]
-            self._go_on(flight)
+        self.asides.remove(flight)
+        results: Results = [[] for _ in flight.request.statements]
+        began = self.began.get(flight.incarnation, float("-inf"))
+        answer = UpqueryAnswer(flight.request.id, flight.bracket(), tuple(results), 0.0, began)
+        flight.deliver(replace(answer, checks=self._own_answers(flight)))
 
     def do_fail_aside(self, at: int) -> None:
         if self.asides:
-            flight, deliver, _ = self.asides.pop(at % len(self.asides))
-            deliver(UpqueryFailed(flight.request.id, SourceDown("connection lost")))
+            self._fail(self.asides[at % len(self.asides)])
+
+    def _fail(self, flight: Flight, error: UpwellError = LOST) -> None:
+        if flight.deliver is None:
+            super()._fail(flight, error)
+            return
+        self.asides.remove(flight)
+        flight.deliver(UpqueryFailed(flight.request.id, error))
+
+    def under_way(self) -> list[Flight]:
+        return [*filter(self._runs, self.asides), *super().under_way()]
 
     def _on_compared(self, comparison: Comparison, outcome: Outcome) -> None:
         self.counts[f"{outcome.value} when compared"] += 1
@@ -243,13 +255,6 @@ class Trials(Simulation):
     def do_tick(self, seconds: float) -> None:
         super().do_tick(seconds)
         self.comparer.tick()
-
-    def do_fail_over(self, lost: int, same: bool) -> None:
-        for flight, deliver, name in list(self.asides):
-            if 0 < flight.stage < len(self.moments):
-                self.asides.remove((flight, deliver, name))
-                deliver(UpqueryFailed(flight.request.id, SourceDown("connection lost")))
-        super().do_fail_over(lost, same)
 
     def handle(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -294,7 +299,7 @@ class Trials(Simulation):
         for _ in range(1000):
             if not self.asides and not self.comparer.suspicions.running:
                 return
-            self.do_aside(0, len(self.moments) + 1)
+            self.do_aside(0, len(self._moments(self.asides[0])) + 1 if self.asides else 0)
             if not self.asides:
                 for number in list(self.source.live):
                     self.source.advance(number)
