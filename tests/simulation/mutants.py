@@ -42,6 +42,7 @@ from tests.simulation.flights import NOTHING, Asked
 from tests.simulation.mutant import Mutant, all_of, always, attribute, edit, nothing
 from tests.simulation.mutants_large import LARGE_CHANGES, TOUCHING
 from tests.simulation.mutants_reaching import REACHING
+from tests.simulation.mutants_sharded_trials import SHARDED_TRIALS
 from tests.simulation.mutants_shards import SHARDS
 from tests.simulation.mutants_spellings import SPELLINGS
 from tests.simulation.mutants_steps import STEPS
@@ -469,6 +470,7 @@ MUTANTS = (
     *LARGE_CHANGES,
     *REACHING,
     *SHARDS,
+    *SHARDED_TRIALS,
     *SPELLINGS,
     *STEPS,
 )

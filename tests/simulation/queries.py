@@ -180,9 +180,9 @@ def query(name: str) -> Query:
 _NAMES: dict[int, str] = {}  # by plan; these are never freed
 
 
-def name_of(plan: QueryPlan) -> str:
-    """Requires: it is one of `query`."""
-    return _NAMES[id(plan)]
+def name_of(plan: QueryPlan) -> str | None:
+    """None: it is none of `query`."""
+    return _NAMES.get(id(plan))
 
 
 _FILL_TYPES: dict[tuple[int, int], list[SqlType]] = {}

@@ -52,10 +52,12 @@ def _come_to_rest(simulation: Simulation) -> None:
 
 def _check_alive(simulation: Simulation, name: str) -> None:
     """No fill is lost for ever: what is asked again is a hit, if there is memory, and it can be computed. (An exact
-    fill leaves lookups out, which the next one brings.)"""
+    fill leaves lookups out, which the next one brings.) Nor is it compared in vain for ever."""
     for parameters in [parameters for asked, parameters in simulation.asked if asked == name][-3:]:
         with suppress(EvaluationError):  # the read is MySQL's to answer
             _ask_again(simulation, name, parameters)
+            if simulation.setup.limit >= LARGE_LIMIT:
+                simulation.compare_at_rest(name, parameters)
 
 
 def _ask_again(simulation: Simulation, name: str, parameters: Parameters) -> None:

@@ -33,7 +33,7 @@ SCHEDULES_PER_JOB = 20
 TRIALS_EVERY = 4  # seeds
 VIEWS_EVERY = 12  # likewise those in which views are replaced
 SHARDS_EVERY = 5  # likewise those of several shards
-BOTH_EVERY = 10  # likewise those of several shards with comparisons
+BOTH_EVERY = 5  # likewise those of several shards with comparisons
 SOURCES = Path(__file__).parents[2] / "dataflow"
 FOUND = Path("build")  # where failing scripts are put
 # A rule's counter that stays at zero: what no schedule can bring about.

@@ -128,7 +128,7 @@ class Sharded(Simulation):
         name = name_of(reader.plan)
         groups: set[int] = set()
         for _, params in keys:
-            asked = groups_asked(name, params, self.source.groups)
+            asked = groups_asked(name, params, self.source.groups) if name is not None else None
             if asked is None:
                 return None
             groups |= asked

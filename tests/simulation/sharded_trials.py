@@ -8,16 +8,21 @@ asked it sees their snapshots, at others what there is at that moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from tests.simulation.flights import Flight
+from tests.simulation.queries import Parameters
 from tests.simulation.script import Setup
 from tests.simulation.sharded import Sharded, ShardedFlight
-from tests.simulation.sharded_schedule import ShardedSchedule
+from tests.simulation.sharded_schedule import PARTITIONS, ShardedSchedule
 from tests.simulation.shards import together
 from tests.simulation.simulation import Results
 from tests.simulation.sql_side import State
-from tests.simulation.trials import Trials, TrialSchedule
+from tests.simulation.trials import ALL_MOMENTS, Trials, TrialSchedule
+
+OVERTAKEN = 0.12  # of the steps
+SOME = 0, 1, 2, 3, 3, 5, 6, 7, 9  # moments of one, two or three shards, each with four
+ALL_BUT_THE_ANSWER = 4, 8, 12
 
 
 class ShardedTrials(Trials, Sharded):
@@ -45,4 +50,28 @@ class ShardedTrials(Trials, Sharded):
 
 
 class ShardedTrialSchedule(TrialSchedule, ShardedSchedule):
-    """A schedule of shards with comparisons, which a seed of their own draws."""
+    """A schedule of shards with comparisons. Often something is committed while one is asked for, or other shards take
+    over."""
+
+    def _drawn(self, simulation: Trials, asked: Sequence[tuple[str, Parameters]]) -> list[tuple[object, ...]]:
+        drawn = super()._drawn(simulation, asked)
+        if asked and self._trials.random() < OVERTAKEN and not simulation.source.exclusive:
+            drawn += self._overtaken(simulation, self._trials.choice(asked))
+        return drawn
+
+    def _overtaken(self, simulation: Trials, read: tuple[str, Parameters]) -> Iterator[tuple[object, ...]]:
+        """As a rule nothing else is under way, and what is compared is held at the position."""
+        rng = self._trials
+        self._commits += 1
+        held = ("read", *read), ("flush",), ("upquery", -1, ALL_MOMENTS), ("deliver", 30)
+        if rng.random() < 0.7:
+            yield from (("advance", number, 5) for number in simulation.source.live)
+            yield from (("deliver", 30), *held)
+        yield "compare", *read
+        resharded = self._reshards and rng.random() < 0.3
+        yield "aside", -1, rng.choice(ALL_BUT_THE_ANSWER if resharded else SOME)
+        yield "begin", self._commits, "rows", self._changes(simulation)
+        yield "advance", self._commits, rng.randint(2, 4)
+        if resharded:
+            yield from (("reshard", rng.choice(PARTITIONS[self._groups])), ("deliver", 30), *held)
+        yield "aside", -1, ALL_MOMENTS

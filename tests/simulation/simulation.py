@@ -413,6 +413,9 @@ class Simulation(Following):
             del self.subscribers[number]
             self.engine.unsubscribe(number)
 
+    def compare_at_rest(self, name: str, parameters: Parameters) -> None:
+        """What is held is compared, where anything is."""
+
     def handle(self, effects: list[Effect]) -> None:
         self._touched = True
         for effect in effects:

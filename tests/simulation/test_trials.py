@@ -63,26 +63,32 @@ def setup_with(kind: type, schedule: TrialSchedule, seed: int) -> Setup:
     return replace(schedule.setup, caches=tuple(random.Random(seed).sample(names, min(4, len(names)))))
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_planted_fault_is_found_before_a_client_is_given_what_it_computes(
-    fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`Trials` raises where a client is given what is wrong."""
+def is_found(
+    fault: str, schedules: type[TrialSchedule], simulations: type[Trials], monkeypatch: pytest.MonkeyPatch
+) -> bool:
+    """Plants it. `Trials` raises where a client is given what is wrong."""
     kind, plant = FAULTS[fault]
     plant(monkeypatch)
     monkeypatch.setattr(Trials, "planted", True)
     monkeypatch.setattr(tests.simulation.checks, "NEVER", ())
     for seed in SEEDS:
-        schedule = TrialSchedule(seed)
-        simulation = Trials(setup_with(kind, schedule, seed))
+        schedule = schedules(seed)
+        simulation = simulations(setup_with(kind, schedule, seed))
         simulation.check_every = 1 << 30  # what is planted may break invariants
         try:
             schedule.run(simulation, STEPS)
         finally:
             simulation.close()
         if simulation.counts["alarms"]:
-            return
-    pytest.fail("it was not found")
+            return True
+    return False
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_fault_is_found_before_a_client_is_given_what_it_computes(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert is_found(fault, TrialSchedule, Trials, monkeypatch)
 
 
 def test_a_replaced_view_explains_what_differs_until_the_stream_brings_it() -> None:

@@ -44,6 +44,7 @@ from tests.simulation.simulation import LOST, Results, Simulation
 from tests.simulation.source import VIEW, ModelSource
 from tests.simulation.sql_side import DATABASE, TABLES, State
 
+ALL_MOMENTS = 20  # of what is asked for a comparison, and more
 FIRST_VIEW = 1_000_000  # numbers of transactions that no schedule comes to
 
 
@@ -216,6 +217,7 @@ class Trials(Simulation):
         began = self.began.get(flight.incarnation, float("-inf"))
         answer = UpqueryAnswer(flight.request.id, flight.bracket(), tuple(results), 0.0, began)
         flight.deliver(replace(answer, checks=self._own_answers(flight)))
+        self.desk.keep_limit()  # what was compared was derived: a tick at the latest does so
 
     def do_fail_aside(self, at: int) -> None:
         if self.asides:
@@ -240,6 +242,14 @@ class Trials(Simulation):
         elif outcome is not Outcome.UNKNOWN and comparison.body is not None and not self.planted:
             # With a fault it is what MySQL's snapshot saw, and what came since may have passed the key by.
             self.checks.hit(name, tuple(comparison.parameters), unpacked(comparison.body))
+
+    def compare_at_rest(self, name: str, parameters: Parameters) -> None:
+        """Then it must be known what comes of it."""
+        in_vain = self.counts["unknown when compared"]
+        self.do_compare(name, parameters)
+        self.come_to_an_end()
+        if self.counts["unknown when compared"] > in_vain:
+            raise Wrong(f"{name} {parameters}: compared in vain, although all is at rest")
 
     # -- what they hear of -------------------------------------------------------------------------------------------
 
@@ -299,7 +309,7 @@ class Trials(Simulation):
         for _ in range(1000):
             if not self.asides and not self.comparer.suspicions.running:
                 return
-            self.do_aside(0, len(self._moments(self.asides[0])) + 1 if self.asides else 0)
+            self.do_aside(0, ALL_MOMENTS)
             if not self.asides:
                 for number in list(self.source.live):
                     self.source.advance(number)
@@ -333,7 +343,7 @@ class TrialSchedule(Schedule):
             at = 0 if rng.random() < 0.5 else rng.randrange(len(simulation.asides))
             drawn.append(("aside", at, rng.choice((1, 1, 2, 5))))
         if simulation.asides and rng.random() < 0.4:
-            drawn.append(("aside", -1, len(simulation.moments) + 1))  # before anything touches what is compared
+            drawn.append(("aside", -1, ALL_MOMENTS))  # before anything touches what is compared
         if simulation.asides and rng.random() < 0.01:
             drawn.append(("fail_aside", rng.randrange(100)))
         if rng.random() < 0.002:
