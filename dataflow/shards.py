@@ -46,15 +46,16 @@ def by_root(shards_of: Callable[[Keyed], Shards]) -> ShardsOf:
     very many keys are."""
 
     def found(reader: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> Shards:
-        rows = root_rows(reader, keys) if len(keys) <= MOST_KEYS else None
+        rows = root_rows(reader, keys)
         return None if rows is None else shards_of(rows)
 
     return found
 
 
 def root_rows(reader: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> Keyed | None:
-    """All rows that the answers of these keys are made of; None where a reader looks others up."""
+    """All rows that the answers of these keys are made of; None where a reader looks others up, and of very many
+    keys."""
     plan, program = reader.program.root.plan, reader.program
-    if program.levels or isinstance(plan, AnswerArrangement):
+    if len(keys) > MOST_KEYS or program.levels or isinstance(plan, AnswerArrangement):
         return None
     return Keyed(plan.table, plan.key, [program.root_values(params) for _, params in keys])

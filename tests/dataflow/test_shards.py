@@ -9,7 +9,7 @@ from dataflow.fill import Read
 from dataflow.messages import Changes, Keyed, Progress, UpqueryAnswer
 from dataflow.messages import UpqueryRequest as Request
 from dataflow.reader import ReaderNode
-from dataflow.shards import MOST_KEYS, by_root
+from dataflow.shards import MOST_KEYS, by_root, root_rows
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from sqltypes.expression import Key, Row
@@ -163,3 +163,4 @@ def test_of_very_many_keys_nobody_looks_on_which_shards_they_are() -> None:
     keys: list[tuple[Key, Params]] = [((key,), (key,)) for key in range(MOST_KEYS + 1)]
     assert shards_of(rig.readers[0], keys[1:]) == ("left",) and looked == [MOST_KEYS]
     assert shards_of(rig.readers[0], keys) is None and len(looked) == 1
+    assert root_rows(rig.readers[0], keys) is None
