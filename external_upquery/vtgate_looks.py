@@ -35,7 +35,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What is asked before and behind statements. `unknown`: tables of which no route is known."""
+    """What is asked before and behind statements. `unknown`: tables of which no route is known that leads here."""
 
     asked: tuple[Look, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Looking:
         unknown = []
         for table in tables:
             route = self._routes.known(table)
-            if route is None:
+            if route is None or f"{self._keyspace}.{table}" in self._routes.elsewhere:
                 unknown.append(table)
                 continue
             if table not in named:

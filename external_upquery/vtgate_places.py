@@ -46,13 +46,17 @@ class Places:
 
     def distributed(self, table: str, vindex: Vindex | None) -> None:
         """A table, by its qualified name, is distributed so; None: it is not known how. Where that is told otherwise
-        than before, what is known of keys is forgotten: the VSchema is another one."""
-        if self._vindexes.get(table, vindex) != vindex:
+        than before, of it or of another table with that vindex, what is known of keys is forgotten: the VSchema is
+        another one."""
+        if self._vindexes.get(table, vindex) != vindex or (vindex is not None and self._redefines(vindex)):
             self._forget()
         if vindex is None:
             self._vindexes.pop(table, None)
         else:
             self._vindexes[table] = vindex
+
+    def _redefines(self, vindex: Vindex) -> bool:
+        return any(one.name == vindex.name and one.kind != vindex.kind for one in self._vindexes.values())
 
     def become(self, shards: Sequence[str]) -> None:
         """Those that the keyspace has now: where they are others, nothing is known of keys any more."""

@@ -34,11 +34,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from dataflow.messages import Ddl
 from sqltypes.errors import SourceError
 
+PLANS = 4096  # whose reading is remembered
 PlanText = str
 Rows = Sequence[Sequence[object]]
 
@@ -126,13 +128,27 @@ class Route:
 
     def elsewhere(self, keyspace: str, table: str) -> str:
         """Why it is not the keyspace's own table that is read; empty where it is."""
-        return self.refused or elsewhere(keyspace, self.plan) or another(table, self.plan)
+        return self.refused or _elsewhere(keyspace, table, self.plan)
+
+    def differs(self, before: Route) -> bool:
+        """Whether a table that had that one has another one now. (How vtgate words a refusal is no part of it.)"""
+        return (self.plan, self._told, bool(self.refused)) != (before.plan, before._told, bool(before.refused))
+
+    @property
+    def _told(self) -> Vindexes | None:
+        return None if isinstance(self.vindexes, str) else self.vindexes
 
     def planned(self, answer: Rows | SourceError) -> Route:
         """The same with the plan that vtgate gives now."""
         if isinstance(answer, SourceError):
             return replace(self, plan="", refused=f"vtgate does not answer: {answer}")
         return replace(self, plan=str(answer[0][0]) if answer else "", refused="")
+
+
+@lru_cache(PLANS)
+def _elsewhere(keyspace: str, table: str, plan: PlanText) -> str:
+    """Each second it is asked of each table, and plans change seldom."""
+    return elsewhere(keyspace, plan) or another(table, plan)
 
 
 def vindexes_of(keyspace: str, table: str) -> str:
@@ -180,15 +196,17 @@ class Routes:
         """By which the table was reflected: all else that is known of it is of that route."""
         return self._known.get(table)
 
-    def reflected(self, table: str, route: Route, *, refused: bool) -> None:
-        """A table of the keyspace is, or is `refused`, by this route."""
-        name = f"{self._keyspace}.{table}"
+    def reflected(self, table: str, route: Route, *, refused: bool) -> bool:
+        """A table of the keyspace is, or is `refused`, by this route. Whether that is news: caches of the table have
+        another one, and nobody has told of that yet."""
+        name, before = f"{self._keyspace}.{table}", self._told.get(table)
         self._known[table] = self._told[table] = route
         if refused:
             self.refused[name] = None
         else:
             self.refused.pop(name, None)
         self._note(name, route.elsewhere(self._keyspace, table) or self.away)
+        return before is not None and route.differs(before)
 
     def told(
         self,

@@ -150,6 +150,8 @@ class Pump:
         tracker = reader.program.root.tracker
         if not any(tracker.find(key, reader.tag) is None for key, _ in keys):
             return False
+        if self._executor.full:
+            return True  # the question where they are would wait, too
         await self._find_shards(reader, keys)
         return self._executor.would_wait(self.engine.shards_of(reader, keys) or None)
 

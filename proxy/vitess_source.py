@@ -61,7 +61,8 @@ class VitessSource:
 
     def _distributed(self, table: str, told: Distributed) -> None:
         self._dialect.places.distributed(f"{self.upstream.database}.{table}", told.vindex)
-        self._dialect.routes.reflected(table, told.route, refused=told.refused)
+        if self._dialect.routes.reflected(table, told.route, refused=told.refused):
+            self._astray(frozenset({table}))
 
     async def start(self, sink: Sink) -> str:
         routes, ask = self._dialect.routes, self.upqueries.ask
@@ -85,8 +86,8 @@ class VitessSource:
         return version
 
     def _astray(self, tables: frozenset[str]) -> None:
-        """An upquery's answer came by another route than is known. What else came by it, the watch may not have seen:
-        all of these tables becomes holes, at once. (Not within the delivery of an answer.)"""
+        """An upquery's answer, or who reflects, has found another route than was known. What else came by it, the watch
+        may not have seen: all of these tables becomes holes, at once. (Not within the delivery of an answer.)"""
         if self._watch is not None:
             self._watch.soon()
         if tables and not self._changed:
@@ -97,7 +98,7 @@ class VitessSource:
         names = sorted(f"{self.upstream.database}.{table}" for table in self._changed)
         self._changed.clear()
         if self._sink is not None:
-            text = f"an upquery has found that vtgate's routing has changed: {', '.join(names)}"
+            text = f"vtgate's routing has changed, as was found before the watch has asked: {', '.join(names)}"
             self._sink(Ddl(None, text, frozenset(names)))
 
     def tick(self) -> None:

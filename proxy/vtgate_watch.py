@@ -82,8 +82,8 @@ class RoutesWatch:
         commands = [each for shard in shards for each in (use(f"{self._keyspace}:{shard}"), query(no_rows_of(table)))]
         answers = await self._answers([*commands, use(self._keyspace)], shards)
         moved = {shard: to for shard, to in self._routes.moved_shards.items() if shard in shards}
-        for shard, answer in zip(shards, answers[1::2], strict=False):
-            if isinstance(answer, ResultSet):
+        for shard, selected, answer in zip(shards, answers[::2], answers[1::2], strict=False):
+            if isinstance(answer, ResultSet) and not isinstance(selected, SourceError):
                 moved.pop(shard, None)
                 for schema in {table_of(column)[0] for column in answer.layout.columns} - {"", self._keyspace}:
                     moved[shard] = schema

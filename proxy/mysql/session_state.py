@@ -432,7 +432,7 @@ class SessionState:
 
     def renew(self) -> None:
         """After COM_CHANGE_USER or COM_RESET_CONNECTION: MySQL has begun a new session."""
-        self.known = self.hiding = self.locks = self.locked = self.changed = self.vacant = self.flags_lag = False
+        self.known = self.hiding = self.locks = self.locked = self.changed = self.vacant = False
         self.own_clock, self.renewed, self.names = False, True, None
         self.not_hidden.clear()
         self.one_shot = ""

@@ -5,7 +5,8 @@ next read that may be a hit.
 -------------------------------+-----------------------------------------------------------------------------------------
  a read                        | nothing; in a transaction, that it has touched tables
  SET                           | the session's variables are asked for
- SET workload                  | nothing is a hit any more: with `olap` vtgate's flags are of before
+ SET workload                  | nothing is a hit any more: with `olap` vtgate's flags are of before. (A session may
+                               | begin so: it is asked for with the variables. COM_RESET_CONNECTION leaves it.)
  USE, and what is not known to | likewise, and its database, before the next command is looked at: which tables it is
  leave the database            | about depends on that
  what may have written, once   | how far the source has come is asked for: the session's own writes are among that
@@ -30,6 +31,7 @@ from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.effects import Effects
 from proxy.mysql.packets import (
     COM_PING,
+    COM_SET_OPTION,
     COM_STMT_CLOSE,
     COM_STMT_PREPARE,
     COM_STMT_RESET,
@@ -49,9 +51,11 @@ LEAVES_ALL = frozenset({
 """Statements that leave the session's variables and its database as they are, where they call nothing unknown."""
 KEEPS_DATABASE = LEAVES_ALL | {Kind.SET, Kind.UNLOCK_TABLES, Kind.KILL, Kind.PREPARE}
 TELLING = frozenset({COM_PING, COM_STMT_PREPARE, COM_STMT_RESET, COM_STMT_CLOSE})
+OLD_FLAGS = TELLING | {COM_SET_OPTION}
 """Commands that leave them as they are. The flags in vtgate's OK are of the last statement that has not failed."""
 WORKLOAD = "workload"
 """vtgate's variable. Where it is `olap`, vtgate's flags are those of before the statement that they stand behind."""
+FLAGS_AT_ONCE = frozenset({"OLTP", "UNSPECIFIED"})  # its values, as it tells them, where they are not
 UNLIMITED = "0"  # vtgate's sql_select_limit where there is none
 TARGETS = ":@/["  # in a database's name: that of a shard, of a range of keys, or of a kind of tablets
 RESOLVED_ANEW = "prepared in another keyspace than the session's, and vtgate resolves it in this one"
@@ -81,7 +85,7 @@ def after_statement(state: SessionState, statement: Statement, effects: Effects,
 def after_command(state: SessionState, command: int) -> None:
     """What follows from a command that is no statement."""
     if not state.values:
-        state.token_known = False
+        state.known = state.token_known = False
     if command not in TELLING:
         state.known, state.asks_first = False, True
 

@@ -28,7 +28,7 @@ from proxy.mysql.session_variables import (
     untracked,
 )
 from proxy.mysql.tracker_entries import gtid_set
-from proxy.mysql.trackerless import Positions, learned
+from proxy.mysql.trackerless import FLAGS_AT_ONCE, WORKLOAD, Positions, learned
 from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError
 
 ASK_TRACKS = question(*(f"@@session.{name}" for name in TRACKS))
@@ -38,6 +38,7 @@ NOT_IN_TRANSACTION = 1766  # MySQL's error: session_track_gtids cannot be set wh
 HIDES_NONE = NO_RIGHT | {1049, 1146}  # MySQL's errors of a table that is no temporary one: the session may drop those
 DEADLOCK = 1213  # MySQL's error: the whole transaction is rolled back
 INTERRUPTED = 1317
+ASK_WORKLOAD = f"SELECT @@{WORKLOAD}"  # of vtgate alone
 ROWS = 64  # answers to ASK that are remembered, of some 1.5 KiB each
 Table = tuple[str, str]  # schema, name
 
@@ -154,19 +155,30 @@ async def _ask_all(session: Asking) -> None:
     state = session.state
     asked = not state.known or not state.values
     if asked and not state.askable:
+        state.known = False
         return
-    asking = session.server.ask(session.query(ASK), Kind.RESULT) if asked else None
+    workload = asking = None
+    if asked:
+        workload = session.server.ask(session.query(ASK_WORKLOAD) + session.query(ASK), Kind.RESULT)
+        asking = session.server.ask(b"", Kind.RESULT)  # it is written already
     came: GtidSet | None = None
     if not state.token_known and session.positions is not None:
         with suppress(SourceError, SourceDown, DeadlinePassed, Overloaded, TimeoutError):
             _, _, came, _ = await session.positions()
     if came is not None:
         state.token, state.token_known = state.token.union(came), True
-    found = None if asking is None else await asking
-    if found is not None:
+    found = None
+    if workload is not None and asking is not None:
+        told, found = await workload, await asking
+        state.flags_lag |= told.error is not None or only_row(told.payloads, 1)[0] not in FLAGS_AT_ONCE
         state.changed = state.renewed = state.tracks_changed = False
         state.set_tracks.clear()
         state.absorb(found)  # vtgate's answer to COM_RESET_CONNECTION has no flags
+        if state.in_transaction and (state.autocommit or state.flags_lag):
+            # It is the client's: what has begun it has ended with an error, which tells nothing.
+            state.touched = state.wrote = True
+            state.known = False
+            return
         if state.in_transaction:
             state.absorb(await session.server.ask(session.query("ROLLBACK"), Kind.RESULT))
     if not state.token_known or (found is not None and found.error is not None):

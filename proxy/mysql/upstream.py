@@ -32,7 +32,7 @@ from proxy.mysql.session_state import SessionState
 from proxy.mysql.shown import Stage
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.statement_set import Scope
-from proxy.mysql.trackerless import TELLING, Positions, after_command
+from proxy.mysql.trackerless import OLD_FLAGS, Positions, after_command
 from proxy.mysql.trackers import DEADLOCK, refresh, switch_on
 from proxy.mysql.wires import ServerWire
 
@@ -96,7 +96,9 @@ class Upstream:
 
         def done(outcome: Outcome) -> None:
             relay.free()
-            if self.state.tells or data[4] not in TELLING:  # vtgate's flags there are of before a statement that failed
+            if (
+                self.state.tells or data[4] not in OLD_FLAGS
+            ):  # vtgate's flags there are of before a statement that failed
                 self.state.absorb(outcome)
             if kind is Kind.PREPARED and (outcome.error is not None or _warns(outcome)):
                 last_hit.let_go(self.text_of(last_hit.command))  # SHOW WARNINGS tells of that

@@ -51,6 +51,13 @@ def decoded(*answers: bytes) -> list[Answer]:
 DONE, ERROR = server.packet(server.ok()), server.packet(server.error(1105, "HY000", "no such table"))
 
 
+def test_by_a_route_that_leads_elsewhere_nothing_is_held() -> None:
+    """Whoever has reflected the table has found that out before the watch."""
+    for route in (Route(MOVED, (HASH,), by=("id",)), Route("", (HASH,), refused="no")):
+        looks = looking(route).of(["item"], [KEYED])
+        assert looks.commands == [] and looks.astray([]) == {"item": None}
+
+
 def test_what_is_asked_is_what_the_answer_does_not_tell() -> None:
     unsharded = Route(PLAN.replace("true", "false"), ())
     assert looking().of(["item"], [KEYED]).commands == [query(BY)]

@@ -85,6 +85,15 @@ def test_what_was_said_holds_until_the_shards_are_others() -> None:
     found.check_invariants()
 
 
+def test_a_vindex_that_another_table_has_otherwise_by_now() -> None:
+    found = places()
+    found.told(found.unknown([keyed(1)]), answers("80-"))
+    found.distributed("shop.other", VINDEX)
+    assert found.of([keyed(1)]) == ("80-",)
+    found.distributed("shop.another", Vindex("hash", ("id",), ("reverse_bits",)))
+    assert found.of([keyed(1)]) == ("-80", "80-") and len(found.unknown([keyed(1)])) == 1
+
+
 def test_one_shard_needs_no_question() -> None:
     found = Places("plain")
     found.become(("0",))

@@ -166,3 +166,14 @@ def test_a_table_that_comes_into_the_vschema() -> None:
     assert routes.without_vindexes("item") and routes.told(home, [], {"item": lacks}) is None
     assert routes.told(home, defined(*HASH), {"item": HASH}) is not None
     assert not routes.without_vindexes("item") and not routes.without_vindexes("other")
+
+
+def test_who_reflects_may_find_another_route_before_the_watch_does() -> None:
+    routes, here = Routes("shop"), route_of(HASH).planned(by(plan("shop")))
+    assert not routes.reflected("item", here, refused=False), "nothing is held yet"
+    assert not routes.reflected("item", here, refused=False)
+    for news in (here.planned(by(plan("archive"))), route_of([("id", "hash", "reverse_bits", "", "")]).planned([])):
+        assert routes.reflected("item", news, refused=True)
+        assert not routes.reflected("item", news, refused=True)
+    refused = [here.planned(SourceError(1105, "HY000", said)) for said in ("at 12:00", "at 12:01")]
+    assert [routes.reflected("item", one, refused=True) for one in refused] == [True, False], "the words are no news"

@@ -40,6 +40,7 @@ class Vtgate:
         self.asked: list[str] = []
         self.told: list[Ddl] = []
         self._at = ""
+        self.refuses: set[str] = set()  # to lead to these shards
         self.shards_answer = asyncio.Event()
         self.shards_answer.set()
 
@@ -65,6 +66,8 @@ class Vtgate:
             return rows("shop", "hash", self.hash, "", "")
         for shard in self.shards:
             if command == use(f"shop:{shard}"):
+                if shard in self.refuses:
+                    return SourceError(1105, "HY000", "no")
                 self._at = shard
         return Done(0, 0, 0, 0)
 
@@ -143,6 +146,21 @@ def test_a_shard_that_moves_and_comes_back() -> None:
         vtgate.shards["80-"] = "shop"
         (back,) = await vtgate.look(watch)
         assert back.tables == moved.tables
+
+    run(scenario)
+
+
+def test_a_shard_to_which_nothing_leads_is_where_it_was() -> None:
+    """What is asked then is answered by another one."""
+
+    async def scenario(vtgate: Vtgate, watch: RoutesWatch) -> None:
+        vtgate.shards["80-"] = "archive"
+        await vtgate.look(watch)
+        assert len(await vtgate.look(watch)) == len(vtgate.told) - 1
+        told = len(vtgate.told)
+        vtgate.refuses = {"80-"}
+        for _ in range(3):
+            assert await vtgate.look(watch) == [] and len(vtgate.told) == told
 
     run(scenario)
 

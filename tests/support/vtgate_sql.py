@@ -309,6 +309,8 @@ class Session:
             return "SELECT 'id' AS Columns, 'hash' AS Name, 'xxhash' AS Type, '' AS Params, '' AS Owner"
         if lower.startswith("show vitess_shards"):
             return " UNION ALL ".join(f"SELECT '{KEYSPACE}/{name}' AS Shards" for name in self.vtgate.keyspace.shards)
+        if lower.startswith("select @@workload"):
+            return "SELECT 'OLTP' AS `@@workload`"
         if lower.startswith("select @@version_comment"):
             return f"SELECT {RELEASE}"
         return None

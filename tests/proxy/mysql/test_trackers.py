@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from gtid_tracker.gtid import GtidSet
-from proxy.mysql.packets import ErrorAnswer, lenenc
+from proxy.mysql.packets import STATUS_AUTOCOMMIT, STATUS_IN_TRANS, ErrorAnswer, lenenc, packet
 from proxy.mysql.responses import NO_STATUS, Kind, Outcome
 from proxy.mysql.session_state import SessionState
+from proxy.mysql.session_variables import ASK
 from proxy.mysql.trackerless import Positions
-from proxy.mysql.trackers import forget_lost, hidden_table
-from sqltypes.errors import SourceError
+from proxy.mysql.trackers import ASK_WORKLOAD, forget_lost, hidden_table, refresh
+from sqltypes.errors import SourceDown, SourceError
 
 A, B = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
 
@@ -80,3 +81,68 @@ def test_a_table_that_mysql_does_not_know_is_not_hidden() -> None:
     session = Answers(failed(1146), SessionState(known=True))
     assert asyncio.run(hidden_table(session, frozenset({("shop", "item")}))) == ""
     assert session.state.known and session.state.not_hidden == {("shop", "item")}
+
+
+@dataclass
+class Vtgate:
+    """A session at vtgate, which tells nothing by itself. `flags`: in its answers. `asked`: what it was asked."""
+
+    flags: int = STATUS_AUTOCOMMIT
+    workload: str = "OLTP"
+    asked: list[str] = field(default_factory=list)
+    state: SessionState = field(default_factory=lambda: SessionState(tells=False))
+
+    @property
+    def server(self) -> Vtgate:
+        return self
+
+    async def positions(self) -> tuple[str, GtidSet, GtidSet, str]:
+        raise SourceDown("a shard does nothing")
+
+    def query(self, sql: str) -> bytes:
+        return packet(sql.encode(), 0)
+
+    def ask(self, packets: bytes, kind: Kind) -> asyncio.Future[Outcome]:
+        texts = [text for text in (ASK_WORKLOAD, ASK, "ROLLBACK") if text.encode() in packets]
+        self.asked += texts
+        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        if texts[:1] == [ASK_WORKLOAD]:
+            answer.set_result(row(self.workload))
+        elif texts == ["ROLLBACK"]:
+            answer.set_result(Outcome(self.flags & ~STATUS_IN_TRANS, None, b"", []))
+        else:
+            answer.set_result(Outcome(self.flags, ErrorAnswer(1105, "HY000", "no"), b"", []))
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("flags", "rolled_back"),
+    [
+        (STATUS_AUTOCOMMIT, False),
+        (STATUS_IN_TRANS, True),  # the question has begun it
+        (STATUS_AUTOCOMMIT | STATUS_IN_TRANS, False),  # the client has, in a text that has ended with an error
+    ],
+)
+def test_what_a_question_begins_is_ended_and_nothing_else(flags: int, rolled_back: bool) -> None:
+    session = Vtgate(flags)
+    asyncio.run(refresh(session))
+    assert ("ROLLBACK" in session.asked) is rolled_back
+    if flags == STATUS_AUTOCOMMIT | STATUS_IN_TRANS:
+        assert session.state.wrote and session.state.in_transaction and not session.state.known
+    assert not session.state.flags_lag
+
+
+@pytest.mark.parametrize("flags", [STATUS_AUTOCOMMIT, STATUS_IN_TRANS])
+def test_a_session_may_begin_with_a_workload_in_which_flags_lag(flags: int) -> None:
+    session = Vtgate(flags, "OLAP")
+    asyncio.run(refresh(session))
+    assert session.state.flags_lag and "ROLLBACK" not in session.asked
+
+
+def test_what_cannot_be_asked_in_a_transaction_is_not_known() -> None:
+    """Else who waits for it would ask for ever."""
+    session = Vtgate()
+    session.state.forget_values()
+    session.state.in_transaction, session.state.token_known = True, False
+    asyncio.run(refresh(session))
+    assert session.asked == [] and not session.state.known
