@@ -53,6 +53,8 @@ FOUND_BY_VTGATE = (
     " SELECT 1 FROM t AS a, t AS b LIMIT {rows}"
 )
 """vtgate counts the rows that it has sent, and knows no JSON_TABLE."""
+NONE_BY_VTGATE = "SHOW VITESS_SHARDS LIKE 'none'"  # each has a slash in its name
+"""Without a shard: one may refuse the variables that the session has set."""
 
 
 GIVES_NO_ROWS = frozenset({
@@ -151,13 +153,14 @@ class LastHit:
             return None
         return count_packets(self.rows) - 1
 
-    def found_text(self, text: bytes, found: str = FOUND) -> str:
+    def found_text(self, text: bytes, found: str = FOUND, none: str = FOUND_NONE) -> str:
         """A statement that leaves FOUND_ROWS() as the hit's would, whatever has become of its rows; "" where that is
-        for `command` to do, or MySQL knows. `text`: of `command`. `found`: the form of such a statement."""
+        for `command` to do, or MySQL knows. `text`: of `command`. `found`: the form of such a statement, `none`: one
+        that finds nothing."""
         count = self.found(text)
         if count is None or count > MOST_COUNTED:
             return ""
-        return found.format(more=count - 1, rows=count) if count else FOUND_NONE
+        return found.format(more=count - 1, rows=count) if count else none
 
     def passed(self, route: Route, *, failed: bool, several: bool, by_vtgate: bool = False) -> None:
         """MySQL has answered a statement. `several`: a text may hold several statements. `by_vtgate`: which counts the

@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from proxy.api import ParameterValue, Served
 from proxy.mysql.bounds import Bounds
 from proxy.mysql.interruption import kill_of, renumbered
-from proxy.mysql.last_hit import COUNTS_NONE, FOUND, FOUND_BY_VTGATE, FOUND_NONE
+from proxy.mysql.last_hit import COUNTS_NONE, FOUND, FOUND_BY_VTGATE, FOUND_NONE, NONE_BY_VTGATE
 from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS, COM_QUERY, packet
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.quick_path import NO_ATTRIBUTES
@@ -188,9 +188,10 @@ class PassThrough:
         if tells and hit.is_unseen and shared.seconds_since_change() < RECENT:
             position = shared.position()
             upstream.run(f"DO WAIT_FOR_EXECUTED_GTID_SET('{position}', {VISIBLE_SOON})", nobody_is_told)
-        found = FOUND_NONE if hit.may_leave_none(route) and not self._state.one_shot else ""
+        some, none = (FOUND, FOUND_NONE) if tells else (FOUND_BY_VTGATE, NONE_BY_VTGATE)
+        found = none if hit.may_leave_none(route) and not self._state.one_shot else ""
         if route.statement.of_found:
-            found = hit.found_text(upstream.text_of(hit.command), FOUND if tells else FOUND_BY_VTGATE)
+            found = hit.found_text(upstream.text_of(hit.command), some, none)
         replays = route.statement.of_last and hit.command != b"" and not found
         if found:
             upstream.run(found, nobody_is_told)
