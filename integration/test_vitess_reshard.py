@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
 
 import pytest
 
@@ -20,37 +20,47 @@ from vstream.vitess import VitessStream
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
 
 
+@asynccontextmanager
+async def cut_now_and_then(stream: VitessStream, replayed: Replayed, rng: random.Random) -> AsyncIterator[None]:
+    """Its connection; behind the context it has one."""
+
+    async def cut() -> None:
+        before = stream.reconnects
+        stream.reconnect("a test")
+        await until(lambda: stream.reconnects > before and stream.connected)
+
+    async def cutting() -> None:
+        while True:
+            await cut()
+            seen = replayed.seen + rng.randrange(200)
+            await until(lambda seen=seen: replayed.seen > seen)  # type: ignore[misc]
+
+    task = asyncio.create_task(cutting())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await until(lambda: stream.connected)
+
+
 def test_two_shards_become_four_while_others_write(own_vitess: Cluster) -> None:
     rng, replayed = random.Random(3), Replayed()
     split = Reshard(own_vitess, SHARDED)
 
     async def scenario() -> None:
         async with following(own_vitess, replayed) as stream:
-
-            async def cut() -> None:
-                before = stream.reconnects
-                stream.reconnect("a test")
-                await until(lambda: stream.reconnects > before and stream.connected)
-
-            async def something_seen(changes: int) -> None:
-                before = replayed.seen
-                await until(lambda: replayed.seen > before + changes)
-
-            async def cut_now_and_then() -> None:
-                while True:
-                    await cut()
-                    await something_seen(rng.randrange(200))
-
             with ExitStack() as stack:
                 writers = [stack.enter_context(Writer(own_vitess, seed)) for seed in (1, 2)]
-                cutting = asyncio.create_task(cut_now_and_then())
-                await asyncio.to_thread(split.begin)
+                async with cut_now_and_then(stream, replayed, rng):
+                    await asyncio.to_thread(split.begin)
+                # Who connects while they are switched finds no tablet of the old ones any more: history is lost then.
                 await asyncio.to_thread(split.switch)
                 await until(lambda: bool(replayed.gaps))
-                await some_more(*writers)
-                await asyncio.to_thread(split.complete)
-                await some_more(*writers)
-                cutting.cancel()
+                async with cut_now_and_then(stream, replayed, rng):
+                    await some_more(*writers)
+                    await asyncio.to_thread(split.complete)
+                    await some_more(*writers)
             await caught_up(own_vitess, stream)
             ended = f"shards were split or merged: {SHARDED}/-80, {SHARDED}/80- end here"
             assert [gap.reason for gap in replayed.gaps] == [ended]
