@@ -93,6 +93,16 @@ class Prepared:
     error: bool = False
 
 
+def payloads_of(answer: bytes) -> list[bytes]:
+    """Of all packets of an answer, in their order."""
+    found, at = [], 0
+    while at < len(answer):
+        size = int.from_bytes(answer[at : at + 3], "little")
+        found.append(answer[at + 4 : at + 4 + size])
+        at += 4 + size
+    return found
+
+
 class RawClient:
     """Invariant: nothing is read beyond the packet that is asked for but by the stream's own buffer."""
 

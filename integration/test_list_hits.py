@@ -11,7 +11,7 @@ import pytest
 
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
-from integration.raw_client import bound
+from integration.raw_client import bound, payloads_of
 
 ROWS = 300
 QUERIES = {
@@ -113,12 +113,7 @@ def test_lists_of_prepared_statements_have_mysqls_rows(beside: Beside, count: in
 
 def packets(answer: bytes) -> list[bytes]:
     """The payloads in one order, without the last, whose flags tell how MySQL found the rows."""
-    found, at = [], 0
-    while at < len(answer):
-        length = int.from_bytes(answer[at : at + 3], "little")
-        found.append(answer[at + 4 : at + 4 + length])
-        at += 4 + length
-    return sorted(found[:-1])
+    return sorted(payloads_of(answer)[:-1])
 
 
 def test_a_list_of_thousands_that_is_not_held_is_mysqls_and_then_a_hit(beside: Beside) -> None:

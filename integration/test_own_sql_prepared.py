@@ -11,7 +11,7 @@ import pytest
 
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
-from integration.raw_client import RawClient
+from integration.raw_client import RawClient, payloads_of
 from integration.test_hits_same_bytes import KINDS
 from proxy.mysql.packets import COM_RESET_CONNECTION, read_lenenc
 
@@ -31,18 +31,9 @@ def beside(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     mysql.execute(f"DROP DATABASE {DATABASE}")
 
 
-def packets(answer: bytes) -> list[bytes]:
-    found, at = [], 0
-    while at < len(answer):
-        size = int.from_bytes(answer[at : at + 3], "little")
-        found.append(answer[at + 4 : at + 4 + size])
-        at += 4 + size
-    return found
-
-
 def table(client: RawClient, answer: bytes, *, binary: bool) -> tuple[list[str], list[tuple[object, ...]]]:
     """The names of the columns, and the rows, decoded by what the definitions say."""
-    found = packets(answer)
+    found = payloads_of(answer)
     count = found[0][0]
     definitions = found[1 : 1 + count]
     rows = found[1 + count + client.eof : -1]

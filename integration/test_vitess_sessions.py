@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from integration.grpc_app import run
-from integration.raw_client import RawClient
+from integration.raw_client import RawClient, payloads_of
 from integration.test_hits_same_bytes import comparable, given
 from integration.vitess.cluster import Cluster
 from integration.vitess.proxy import VitessProxy, proxy_before
 from integration.vitess.shop import PLAIN, SHARDED
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, ERR
+from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS, ERR
 
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
 
@@ -87,8 +87,26 @@ ODD = (
     *("SELECT id FROM {t} WHERE id = {id} FOR UPDATE", "SHOW WARNINGS", "SELECT LAST_INSERT_ID()", "!use {k}"),
     *("UPDATE {t} SET id = 1 WHERE n = 3", "INSERT INTO {t} (id) VALUES ('x')", "SELECT FOUND_ROWS()", "!use nowhere"),
 )
+SEVERAL = (
+    *(
+        "BEGIN; SELECT 1",
+        "BEGIN; SET no_such_variable = 1",
+        "BEGIN; USE nowhere",
+        "COMMIT; BEGIN",
+        "SELECT 1; SELECT 2",
+    ),
+    *(
+        "BEGIN; UPDATE {t} SET n = {id} WHERE id = {id}",
+        "UPDATE {t} SET n = {id} WHERE id = {id}; SELECT * FROM nowhere",
+    ),
+    *("SET autocommit = 0; DELETE FROM {t} WHERE id = {id}", "SET autocommit = 1; SELECT id FROM {t} WHERE id = {id}"),
+    *("SELECT id FROM {t} WHERE id = {id}; COMMIT", "SET @u = 1; BEGIN; ROLLBACK", "ROLLBACK; SELECT * FROM nowhere"),
+)
 AGAIN = ("!again",)
-KINDS = ((READS, 12), (AGAIN, 3), (WRITES, 4), (AT_LOGIN, 2), (SETTINGS, 1), (TRANSACTIONS, 2), (ODD, 1))
+KINDS = (
+    *((READS, 24), (AGAIN, 6), (WRITES, 8), (AT_LOGIN, 4)),
+    *((SETTINGS, 2), (TRANSACTIONS, 4), (ODD, 2), (SEVERAL, 1)),
+)
 
 
 def script(rng: random.Random, keyspace: str) -> list[str]:
@@ -113,7 +131,9 @@ class Played:
 
 def play(port: int, keyspace: str, steps: Sequence[str], eof: bool, binary: bool, collation: int, hits: bool) -> Played:
     """`collation`: of the login. `hits`: the session is asked after each read whether it was one."""
-    played, capabilities, last = Played(), 0 if eof else CLIENT_DEPRECATE_EOF, 0
+    played, last = Played(), 0
+    capabilities = CLIENT_MULTI_STATEMENTS | (0 if eof else CLIENT_DEPRECATE_EOF)
+    several = {step for step in steps if ";" in step}
     with RawClient("127.0.0.1", port, database=keyspace, capabilities=capabilities, collation=collation) as client:
         for step in steps:
             if step == "!ping" or (step == "!again" and not last):
@@ -134,11 +154,20 @@ def play(port: int, keyspace: str, steps: Sequence[str], eof: bool, binary: bool
                 answer = b"" if statement.error else client.execute(statement.id, given(client, ()))
             else:
                 answer = client.query(step)
+            if step in several:
+                played.answers.append(kinds(answer))
+                continue
             played.answers.append(compared(client, answer) if answer else "refused")
             if hits and step.startswith("SELECT") and "@@" not in step:
                 told = client.query("EXPLAIN LAST STATEMENT")
                 played.hits += b"\x03hit" in told
     return played
+
+
+def kinds(answer: bytes) -> list[bytes]:
+    """Of the packets of several answers, and which error ends them. What has followed is compared by what is read
+    then."""
+    return [payload[:3] if payload[0] == ERR else payload[:1] for payload in payloads_of(answer)]
 
 
 def compared(client: RawClient, answer: bytes) -> object:

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from integration.raw_client import Ended, RawClient
+from integration.raw_client import Ended, RawClient, payloads_of
 from proxy.mysql.login_packets import HandshakeResponse, parse_handshake_response
 from proxy.mysql.packets import (
     CLIENT_CONNECT_ATTRS,
@@ -409,22 +409,12 @@ def _error(error: Refused) -> bytes:
     return packet(error_payload(error.errno, error.sqlstate, error.message), 1)
 
 
-def packets_of(answer: bytes) -> list[bytes]:
-    """Their payloads."""
-    found, at = [], 0
-    while at < len(answer):
-        size = int.from_bytes(answer[at : at + 3], "little")
-        found.append(answer[at + 4 : at + 4 + size])
-        at += 4 + size
-    return found
-
-
 def merged(answers: Sequence[bytes], eof: bool) -> bytes:
     """The first's columns, the rows of all; or the first error."""
     for answer in answers:
         if answer[4] == ERR:
             return answer
-    parts = [packets_of(answer) for answer in answers]
+    parts = [payloads_of(answer) for answer in answers]
     head = 1 + parts[0][0][0] + eof
     rows = [row for part in parts for row in part[head:-1]]
     return b"".join(
