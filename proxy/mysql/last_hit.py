@@ -164,11 +164,13 @@ class LastHit:
 
     def passed(self, route: Route, *, failed: bool, several: bool, by_vtgate: bool = False) -> None:
         """MySQL has answered a statement. `several`: a text may hold several statements. `by_vtgate`: which counts the
-        rows of each answer, none of an OK; its errors leave what it has counted."""
+        rows of each answer, none of an OK; the error of a single statement leaves what it has counted."""
         self.begins &= route.statement.kind is Kind.SET and not failed
         if by_vtgate:
             if not failed:
                 self.rows = Counted.of(0) if route.statement.kind in GIVES_NO_ROWS else b""
+            elif not route.effects.single:  # those before the one that has failed were answered
+                self.rows = b""
             return
         kept = route.effects.single or (route.effects.several and not several)  # which is an error of syntax
         if not (kept if failed else route.statement.keeps_found):

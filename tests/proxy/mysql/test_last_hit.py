@@ -173,6 +173,7 @@ def test_an_end_behind_what_mysql_has_answered_hides_no_hit() -> None:
         ("SELECT 1", False, ""),
         ("CALL something()", False, ""),
         ("UPDATE t SET n = 1", True, RUNS_TWO),
+        ("UPDATE t SET n = 1; SELECT 1", True, ""),
         ("no statement", True, RUNS_TWO),
     ],
 )
