@@ -22,7 +22,7 @@ from integration.vitess.shop import PLAIN, SHARDED, TABLES, VSCHEMA
 from proxy.vitess_source import VitessSource
 from proxy.vtgate_watch import RoutesWatch
 from tests.support.waiting import until
-from upwell.errors import UpwellError
+from upwell.errors import UnsupportedQuery, UpwellError
 
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
 KEYS = range(20)
@@ -160,6 +160,29 @@ def test_rows_are_distributed_by_another_vindex(vitess: Cluster, tmp_path: Path)
             await right(proxy, "hit")
 
     run(scenario)
+
+
+def test_who_reflects_a_table_finds_its_new_route_before_the_watch_does(vitess: Cluster, tmp_path: Path) -> None:
+    """What is held of it is held no more, though the watch finds nothing new any more."""
+
+    async def scenario() -> None:
+        async with spots_cached(vitess, tmp_path) as proxy:
+            await right(proxy, "hit")
+            with patch.object(RoutesWatch, "tick", lambda self: None):
+                await asyncio.to_thread(route, vitess, (f"{SHARDED}.spot", f"{PLAIN}.spot"), ("spot", f"{PLAIN}.spot"))
+                await until(lambda: is_empty(proxy, 1))
+                with pytest.raises(UnsupportedQuery, match="answered from plain"):
+                    await proxy.client.create_cache("SELECT n FROM spot WHERE id = ?", name="another")
+                await right(proxy, "passed")
+                await asyncio.to_thread(route, vitess)
+            await right(proxy, "hit")
+
+    run(scenario)
+
+
+async def is_empty(proxy: VitessProxy, key: int) -> bool:
+    """At vtgate."""
+    return not await proxy.asked(BY_ID.replace("?", str(key)))
 
 
 CHANGES = {
