@@ -277,11 +277,3 @@ class Routes:
             self.elsewhere[name] = reason
         else:
             self.elsewhere.pop(name, None)
-
-    def forget(self, table: str) -> None:
-        """It is not asked for any more."""
-        name = f"{self._keyspace}.{table}"
-        self.elsewhere.pop(name, None)
-        self.refused.pop(name, None)
-        self._known.pop(table, None)
-        self._told.pop(table, None)

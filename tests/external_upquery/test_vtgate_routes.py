@@ -102,8 +102,8 @@ def test_what_is_not_answered_from_its_own_keyspace_alone(answer: str | SourceEr
     found = routes.told({"note": by(answer)})
     assert found is not None and found.tables == frozenset({"shop.note"})
     assert routes.elsewhere == {"shop.note": reason}
-    routes.forget("note")
-    assert not routes.elsewhere
+    back = routes.told({"note": by(plan("shop").replace("item", "note"))})
+    assert back is not None and back.tables == found.tables and not routes.elsewhere
 
 
 def test_a_table_that_is_answered_from_another_one() -> None:
